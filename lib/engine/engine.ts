@@ -1,0 +1,83 @@
+import type { StripeState, StripedLockStats } from '../types.js';
+
+export type EngineName = 'native' | 'javascript';
+
+/** How an acquisition that could not be finished by compare-and-swap alone came out. */
+export type Outcome =
+  /** All stripes are held now. `abandoned`: some stripe's earlier holder died. */
+  | { status: 'granted'; abandoned: boolean }
+  /** Nothing is held. `stripe` is the one that could not be had, `holders` the thread ids known to hold it. */
+  | { status: 'timeout'; stripe: number; holders: readonly number[] }
+  /** Nothing is held. `threads` wait for each other in this order; `stripes[i]` is what `threads[i]` waits for. */
+  | { status: 'deadlock'; threads: readonly number[]; stripes: readonly number[] }
+  /** Nothing is held, and this thread is being ended: it may run no more JavaScript. */
+  | { status: 'interrupted' };
+
+/** What an engine needs to know to go on with an acquisition that the fast path began. */
+export interface Request {
+  /** Ascending, no duplicates, at least one. */
+  readonly stripes: Int32Array;
+  /** How many of them, from the front, the caller holds already. Given back if the request fails. */
+  readonly taken: number;
+  readonly shared: boolean;
+  /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
+  readonly timeout: number;
+}
+
+/** An acquisition that waits on the event loop. */
+export interface AsyncWaiter {
+  /** Called once, on the waiter's own thread, never from within {@link LockTable.acquireAsync}. Must not throw. */
+  settle(outcome: Outcome): void;
+}
+
+/**
+ * One thread's view of one lock: everything but the fast path, which `StripedLock` and `Guard` carry out
+ * themselves on {@link words}. Used by that one thread only.
+ */
+export interface LockTable {
+  readonly engine: EngineName;
+  readonly stripes: number;
+  readonly buffer: SharedArrayBuffer;
+  /**
+   * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, where every
+   * acquisition is to go through the engine, a dummy whose words are never free.
+   */
+  readonly words: Int32Array;
+  /** The 64-bit cells of the header; see `layout.ts`. */
+  readonly cells: BigInt64Array;
+  /** What this thread writes into the word of a stripe that it holds exclusively. */
+  readonly slot: number;
+  /**
+   * Shared holds of this thread by stripe. The fast path counts here right after it changed the word, with
+   * nothing between the two that could throw or be interrupted. Allocated by {@link openShares}.
+   */
+  readonly shares: Int32Array | undefined;
+  openShares(): Int32Array;
+
+  /** The stripe of a string's UTF-8 bytes, or of bytes. */
+  hash(key: string | Uint8Array): number;
+
+  /** Blocks until the request is decided. */
+  acquireSync(request: Request): Outcome;
+  /** Decides at once, or returns undefined and calls `waiter.settle` later. The event loop stays alive until then. */
+  acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined;
+  /**
+   * Takes a waiter out, on account of an abort. True: it holds nothing and will not be settled. False: it
+   * was settled already.
+   */
+  cancel(waiter: AsyncWaiter): boolean;
+  /** Gives one stripe back where the fast path could not, {@link shares} included. */
+  release(stripe: number, shared: boolean): void;
+
+  stats(): StripedLockStats;
+  inspect(): StripeState[];
+}
+
+/** Makes and opens tables. One per thread and engine. */
+export interface Engine {
+  readonly name: EngineName;
+  /** New shared memory for a lock, its header filled in. */
+  create(stripes: number): SharedArrayBuffer;
+  /** Joins a lock whose header has been checked to be this engine's. Throws a LockError where it may not. */
+  open(buffer: SharedArrayBuffer, stripes: number): LockTable;
+}

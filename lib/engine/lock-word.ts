@@ -1,0 +1,18 @@
+/**
+ * The bits of a stripe's 32-bit word. The same table stands in `native/core/lock_word.h`; a test compares
+ * the two.
+ *
+ * | word                         | meaning                                                        |
+ * | ---------------------------- | -------------------------------------------------------------- |
+ * | `0`                          | free                                                           |
+ * | `slot`                       | held exclusively by the thread with that slot                  |
+ * | `SHARED + n`                 | held shared, n times in all                                    |
+ * | held `+ QUEUED`              | somebody waits: giving the stripe back goes through the engine |
+ * | free or shared `+ ABANDONED` | an earlier holder's thread ended without releasing             |
+ * | `slot + ABANDONED`           | its holder was told so; cleared when that holder releases      |
+ */
+export const QUEUED = 0x8000_0000 | 0;
+export const ABANDONED = 0x4000_0000;
+export const SHARED = 0x2000_0000;
+/** The owner's slot, or with {@link SHARED} the number of shared holds. */
+export const HOLDER_MASK = 0x1fff_ffff;

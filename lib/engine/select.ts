@@ -1,0 +1,89 @@
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+import { invalidArgType, LockError } from '../errors.js';
+import type { Engine, EngineName, LockTable } from './engine.js';
+import { JavaScriptEngine } from './javascript.js';
+import {
+  byteLengthFor,
+  ENGINE_INDEX,
+  ENGINE_JAVASCRIPT,
+  ENGINE_NATIVE,
+  MAGIC,
+  MAGIC_INDEX,
+  STRIPES_INDEX,
+  VERSION,
+  VERSION_INDEX,
+} from './layout.js';
+import { loadNativeEngine } from './native.js';
+
+let javascript: Engine | undefined;
+let native: Engine | undefined;
+let nativeFailure: unknown;
+
+/** A new lock on the engine asked for, or on the best there is. */
+export function createTable(name: EngineName | undefined, stripes: number): LockTable {
+  const engine = name === undefined ? bestEngine() : engineNamed(name);
+  return engine.open(engine.create(stripes), stripes);
+}
+
+/** Joins a lock on the engine that it was made with. All its threads must use the same one. */
+export function openTable(buffer: SharedArrayBuffer, stripes: number): LockTable {
+  if (buffer.byteLength !== byteLengthFor(stripes)) throw corrupt('its size does not fit its stripes');
+  const header = new Int32Array(buffer);
+  if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory is not that of a lock');
+  if (header[VERSION_INDEX] !== VERSION) throw corrupt('it was made by another version of stripelock');
+  if (header[STRIPES_INDEX] !== stripes) throw corrupt('its stripe counts differ');
+  switch (header[ENGINE_INDEX]) {
+    case ENGINE_NATIVE:
+      return engineNamed('native').open(buffer, stripes);
+    case ENGINE_JAVASCRIPT:
+      return engineNamed('javascript').open(buffer, stripes);
+    default:
+      throw corrupt('its engine is unknown');
+  }
+}
+
+function corrupt(why: string): TypeError {
+  return invalidArgType('handle', `the intact handle of a StripedLock (${why})`, undefined);
+}
+
+function bestEngine(): Engine {
+  if (nativeOrUndefined()) return native!;
+  warnOnce();
+  return engineNamed('javascript');
+}
+
+function engineNamed(name: EngineName): Engine {
+  if (name === 'javascript') return (javascript ??= new JavaScriptEngine());
+  const engine = nativeOrUndefined();
+  if (engine) return engine;
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    'the native engine is needed here and its addon could not be loaded; all threads that share a lock must use the same engine',
+    { cause: nativeFailure },
+  );
+}
+
+function nativeOrUndefined(): Engine | undefined {
+  if (native === undefined && nativeFailure === undefined) {
+    try {
+      native = loadNativeEngine();
+    } catch (error) {
+      nativeFailure = error ?? new Error('unknown failure');
+    }
+  }
+  return native;
+}
+
+const WARNED = 'stripelock: warned that the addon is missing';
+
+/** One warning per process, not per thread: workers inherit their parent's environment data. */
+function warnOnce(): void {
+  if (getEnvironmentData(WARNED) === true) return;
+  setEnvironmentData(WARNED, true);
+  const reason = nativeFailure instanceof Error ? nativeFailure.message.split('\n')[0] : String(nativeFailure);
+  process.emitWarning(
+    `the native addon could not be loaded, so locks use the slower JavaScript engine. ` +
+      `Run "npm rebuild stripelock" where a C++20 compiler, make and python3 are installed. (${reason})`,
+    { type: 'StripelockWarning', code: 'STRIPELOCK_NO_ADDON' },
+  );
+}

@@ -1,0 +1,143 @@
+import type { LockKey } from './types.js';
+
+/** Base of all errors of this package but those for bad arguments. */
+export class LockError extends Error {
+  /** Stable; starts with `ERR_`. */
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+
+  static {
+    this.prototype.name = 'LockError';
+  }
+}
+
+/** An acquisition ran out of time. Nothing is held. */
+export class LockTimeoutError extends LockError {
+  /** The time allowed, in milliseconds. */
+  readonly timeout: number;
+  readonly keys: readonly LockKey[];
+  /** The stripe that could not be had. */
+  readonly stripe: number;
+  /** Ids of the threads that held that stripe when time ran out, as far as known. */
+  readonly holders: readonly number[];
+
+  constructor(
+    lock: string,
+    keys: readonly LockKey[],
+    timeout: number,
+    stripe: number,
+    holders: readonly number[],
+  ) {
+    const held = holders.length > 0 ? `, held by ${threadNames(holders)}` : '';
+    super(
+      'ERR_LOCK_TIMEOUT',
+      `${lockName(lock)}: could not acquire ${keyNames(keys)} within ${timeout} ms (stripe ${stripe}${held})`,
+    );
+    this.timeout = timeout;
+    this.keys = keys;
+    this.stripe = stripe;
+    this.holders = holders;
+  }
+
+  static {
+    this.prototype.name = 'LockTimeoutError';
+  }
+}
+
+/** Waiting could never have ended, so it was refused. Nothing of the refused acquisition is held. */
+export class DeadlockError extends LockError {
+  readonly keys: readonly LockKey[];
+  /** Ids of the threads that wait for each other, this one first; this one alone where it waits for itself. */
+  readonly threads: readonly number[];
+  /** What each of {@link threads} waits for. */
+  readonly stripes: readonly number[];
+
+  constructor(
+    lock: string,
+    keys: readonly LockKey[],
+    threads: readonly number[],
+    stripes: readonly number[],
+  ) {
+    super('ERR_LOCK_DEADLOCK', `${lockName(lock)}: ${deadlockText(keys, threads, stripes)}`);
+    this.keys = keys;
+    this.threads = threads;
+    this.stripes = stripes;
+  }
+
+  static {
+    this.prototype.name = 'DeadlockError';
+  }
+}
+
+function deadlockText(keys: readonly LockKey[], threads: readonly number[], stripes: readonly number[]): string {
+  const advice =
+    'Different keys can share a stripe. Acquire all keys that are needed together in one call';
+  if (threads.length === 1) {
+    return (
+      `waiting for ${keyNames(keys)} would never end: this thread (${threads[0]}) itself holds stripe ` +
+      `${stripes[0]}, and cannot release it while it is blocked. ${advice}, or use acquire() instead of acquireSync()`
+    );
+  }
+  const cycle = threads.map((thread, i) => `thread ${thread} waits for stripe ${stripes[i]}`).join(', ');
+  return `waiting for ${keyNames(keys)} would never end: ${cycle}, each held by the next. ${advice}`;
+}
+
+export function invalidArgType(name: string, expected: string, actual: unknown): TypeError & { code: string } {
+  const error = new TypeError(`${name} must be ${expected}; received ${describe(actual)}`);
+  return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
+}
+
+export function outOfRange(name: string, expected: string, actual: unknown): RangeError & { code: string } {
+  const error = new RangeError(`${name} must be ${expected}; received ${describe(actual)}`);
+  return Object.assign(error, { code: 'ERR_OUT_OF_RANGE' });
+}
+
+function describe(value: unknown): string {
+  if (value === null) return 'null';
+  if (typeof value === 'string') return quote(value);
+  if (typeof value === 'function') return `function ${value.name}`.trimEnd();
+  if (typeof value === 'object') return `an instance of ${constructorName(value)}`;
+  if (typeof value === 'bigint') return `${value}n`;
+  return String(value);
+}
+
+function constructorName(value: object): string {
+  // Objects without a prototype have no constructor; others may carry anything under that name.
+  const { constructor } = value as { constructor?: unknown };
+  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'Object';
+}
+
+const KEYS_SHOWN = 4;
+const KEY_CHARACTERS_SHOWN = 64;
+
+/** Keys as they are shown in messages: a few, and each of them short. */
+export function keyNames(keys: readonly LockKey[]): string {
+  const shown = keys.slice(0, KEYS_SHOWN).map(keyName).join(', ');
+  const rest = keys.length - KEYS_SHOWN;
+  const more = rest > 0 ? ` and ${rest} more` : '';
+  return `${keys.length === 1 ? 'key' : 'keys'} ${shown}${more}`;
+}
+
+function keyName(key: LockKey): string {
+  if (typeof key === 'string') return quote(key);
+  if (typeof key === 'number') return String(key);
+  const hex = Buffer.from(key.subarray(0, KEY_CHARACTERS_SHOWN / 2)).toString('hex');
+  return `<${hex}${key.length > KEY_CHARACTERS_SHOWN / 2 ? '…' : ''}>`;
+}
+
+function quote(text: string): string {
+  const shown = text.length > KEY_CHARACTERS_SHOWN ? `${text.slice(0, KEY_CHARACTERS_SHOWN)}…` : text;
+  return JSON.stringify(shown);
+}
+
+function lockName(name: string): string {
+  return name === '' ? 'StripedLock' : `StripedLock ${quote(name)}`;
+}
+
+function threadNames(threads: readonly number[]): string {
+  return threads.length === 1 ? `thread ${threads[0]}` : `threads ${threads.join(', ')}`;
+}

@@ -1,0 +1,191 @@
+import type { LockTable, Request } from './engine/engine.js';
+import { TOKEN_CELL, wordIndex } from './engine/layout.js';
+import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
+import { LockError } from './errors.js';
+import type { LockKey, LockMode } from './types.js';
+
+/** A symbol is what structured clone cannot copy, and its description is what the DataCloneError then shows. */
+const THREAD_BOUND = Symbol('a stripelock Guard belongs to its thread: send the lock.handle and acquire there');
+
+/** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
+export let createGuard: <K extends LockKey, M extends LockMode>(
+  table: LockTable,
+  keys: K | readonly K[],
+  stripes: number | Int32Array,
+  shared: boolean,
+) => Guard<K, M>;
+
+/**
+ * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay
+ * with the guard, to be passed on by {@link requestFor} or given back by `release`.
+ */
+export let tryTake: (guard: Guard) => boolean;
+
+/** Hands what the fast path took over to the engine. */
+export let requestFor: (guard: Guard, timeout: number) => Request;
+
+/** Records that the engine took everything. */
+export let grant: (guard: Guard, abandoned: boolean) => void;
+
+/**
+ * Holds its stripes until released. No key: holds nothing, and is valid.
+ * Typed by its keys and mode, so that a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`.
+ *
+ * Belongs to the thread that acquired it; posting it to another one throws a DataCloneError.
+ */
+export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
+  /** Own and enumerable on purpose: structured clone stumbles over it. */
+  protected readonly threadBound = THREAD_BOUND;
+  readonly #table: LockTable;
+  readonly #keys: K | readonly K[];
+  /** The only stripe, or the ascending list of all. */
+  readonly #stripes: number | Int32Array;
+  readonly #shared: boolean;
+  /** How many stripes, from the front, are held. */
+  #taken = 0;
+  #held = false;
+  #abandoned = false;
+  #token: bigint | undefined = undefined;
+
+  private constructor(table: LockTable, keys: K | readonly K[], stripes: number | Int32Array, shared: boolean) {
+    this.#table = table;
+    this.#keys = keys;
+    this.#stripes = stripes;
+    this.#shared = shared;
+  }
+
+  /** The keys as they were passed, duplicates included. */
+  get keys(): readonly K[] {
+    const keys = this.#keys;
+    return Array.isArray(keys) ? (keys as readonly K[]) : [keys as K];
+  }
+
+  /** Ascending, no duplicates. Taken in this order, released in reverse. */
+  get stripes(): readonly number[] {
+    const stripes = this.#stripes;
+    return typeof stripes === 'number' ? [stripes] : Array.from(stripes);
+  }
+
+  get mode(): M {
+    return (this.#shared ? 'shared' : 'exclusive') as M;
+  }
+
+  get held(): boolean {
+    return this.#held;
+  }
+
+  /**
+   * True when an earlier holder's thread ended without releasing: what the lock protects may be half-written.
+   * Told to shared holders and to the first exclusive one.
+   */
+  get abandoned(): boolean {
+    return this.#abandoned;
+  }
+
+  /**
+   * Fencing token: greater than that of every earlier holder of any of these stripes. Starts at the wall
+   * clock's nanoseconds when the lock was made. Assigned at first read, which must happen while held: throws
+   * a LockError with code ERR_LOCK_NOT_HELD otherwise. Once read, it stays readable.
+   */
+  get token(): bigint {
+    if (this.#token === undefined) {
+      if (!this.#held) {
+        throw new LockError('ERR_LOCK_NOT_HELD', 'a token must be read first while the guard is held');
+      }
+      this.#token = Atomics.add(this.#table.cells, TOKEN_CELL, 1n) + 1n;
+    }
+    return this.#token;
+  }
+
+  /** Idempotent. Does nothing to stripes that somebody else has acquired since. */
+  release(): void {
+    this.#held = false;
+    const table = this.#table;
+    const stripes = this.#stripes;
+    while (this.#taken > 0) {
+      const last = this.#taken - 1;
+      const stripe = typeof stripes === 'number' ? stripes : stripes[last]!;
+      // The count goes down after the stripe, so that an exception on the way (a stack overflow) leaves a
+      // guard that can still be released; nothing in between runs code that could release it again.
+      if (this.#shared) giveBackShared(table, stripe);
+      else giveBack(table, stripe);
+      this.#taken = last;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
+  }
+
+  static {
+    createGuard = (table, keys, stripes, shared) => new Guard(table, keys, stripes, shared);
+
+    tryTake = (guard) => {
+      const table = guard.#table;
+      const stripes = guard.#stripes;
+      if (typeof stripes === 'number') {
+        if (!(guard.#shared ? takeShared(table, stripes) : take(table, stripes))) return false;
+        guard.#taken = 1;
+      } else {
+        for (let i = guard.#taken; i < stripes.length; i++) {
+          const stripe = stripes[i]!;
+          if (!(guard.#shared ? takeShared(table, stripe) : take(table, stripe))) return false;
+          guard.#taken = i + 1;
+        }
+      }
+      guard.#held = true;
+      return true;
+    };
+
+    requestFor = (guard, timeout) => {
+      const stripes = guard.#stripes;
+      const request = {
+        stripes: typeof stripes === 'number' ? Int32Array.of(stripes) : stripes,
+        taken: guard.#taken,
+        shared: guard.#shared,
+        timeout,
+      };
+      // From here on the engine answers for what is held.
+      guard.#taken = 0;
+      return request;
+    };
+
+    grant = (guard, abandoned) => {
+      const stripes = guard.#stripes;
+      guard.#taken = typeof stripes === 'number' ? 1 : stripes.length;
+      guard.#abandoned = abandoned;
+      guard.#held = true;
+    };
+  }
+}
+
+function take(table: LockTable, stripe: number): boolean {
+  return Atomics.compareExchange(table.words, wordIndex(stripe), 0, table.slot) === 0;
+}
+
+function takeShared(table: LockTable, stripe: number): boolean {
+  const index = wordIndex(stripe);
+  const word = Atomics.load(table.words, index);
+  let next: number;
+  if (word === 0) next = SHARED | 1;
+  else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
+  else return false;
+  if (Atomics.compareExchange(table.words, index, word, next) !== word) return false;
+  table.shares![stripe]!++;
+  return true;
+}
+
+function giveBack(table: LockTable, stripe: number): void {
+  const { slot } = table;
+  if (Atomics.compareExchange(table.words, wordIndex(stripe), slot, 0) !== slot) table.release(stripe, false);
+}
+
+function giveBackShared(table: LockTable, stripe: number): void {
+  const index = wordIndex(stripe);
+  const word = Atomics.load(table.words, index);
+  const next = word === (SHARED | 1) ? 0 : word - 1;
+  // Of several shared holders any but the last may leave without asking who waits.
+  const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
+  if (simple && Atomics.compareExchange(table.words, index, word, next) === word) table.shares![stripe]!--;
+  else table.release(stripe, true);
+}

@@ -1,0 +1,13 @@
+export { StripedLock } from './striped-lock.js';
+export { Guard } from './guard.js';
+export { DeadlockError, LockError, LockTimeoutError } from './errors.js';
+export type {
+  AcquireOptions,
+  AsyncAcquireOptions,
+  LockKey,
+  LockMode,
+  StripedLockHandle,
+  StripedLockOptions,
+  StripedLockStats,
+  StripeState,
+} from './types.js';

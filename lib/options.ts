@@ -1,0 +1,77 @@
+import { MAX_STRIPES } from './engine/layout.js';
+import { invalidArgType, outOfRange } from './errors.js';
+import type { LockMode, StripedLockOptions } from './types.js';
+
+export const DEFAULT_STRIPES = 1024;
+/** Milliseconds. */
+export const DEFAULT_TIMEOUT = 5000;
+
+export interface ResolvedLockOptions {
+  readonly stripes: number;
+  readonly timeout: number;
+  readonly name: string;
+  readonly engine: 'native' | 'javascript' | undefined;
+  readonly trace: boolean;
+}
+
+export function resolveLockOptions(options: StripedLockOptions | undefined): ResolvedLockOptions {
+  checkOptionsObject(options);
+  const { stripes, timeout, name, engine, trace } = options ?? {};
+  return {
+    stripes: stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes'),
+    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    name: name === undefined ? '' : checkString(name, 'options.name'),
+    engine: engine === undefined ? undefined : checkEngine(engine),
+    trace: trace === undefined ? false : checkBoolean(trace, 'options.trace'),
+  };
+}
+
+export function checkOptionsObject(options: unknown): void {
+  if (options !== undefined && (typeof options !== 'object' || options === null || Array.isArray(options))) {
+    throw invalidArgType('options', 'an object', options);
+  }
+}
+
+export function checkStripes(stripes: unknown, name: string): number {
+  if (typeof stripes !== 'number') throw invalidArgType(name, 'a number', stripes);
+  if (!Number.isInteger(stripes) || stripes < 1 || stripes > MAX_STRIPES) {
+    throw outOfRange(name, `an integer from 1 to ${MAX_STRIPES}`, stripes);
+  }
+  return stripes;
+}
+
+export function checkTimeout(timeout: unknown, name: string): number {
+  if (typeof timeout !== 'number') throw invalidArgType(name, 'a number', timeout);
+  // Not `timeout < 0`, which NaN would pass.
+  if (!(timeout >= 0)) throw outOfRange(name, 'a number of milliseconds from 0 to Infinity', timeout);
+  return timeout;
+}
+
+export function checkString(value: unknown, name: string): string {
+  if (typeof value !== 'string') throw invalidArgType(name, 'a string', value);
+  return value;
+}
+
+export function checkBoolean(value: unknown, name: string): boolean {
+  if (typeof value !== 'boolean') throw invalidArgType(name, 'a boolean', value);
+  return value;
+}
+
+export function checkMode(mode: unknown): LockMode {
+  if (mode === 'exclusive' || mode === 'shared') return mode;
+  throw invalidArgType('options.mode', "'exclusive' or 'shared'", mode);
+}
+
+export function checkSignal(signal: unknown): AbortSignal {
+  if (signal instanceof AbortSignal) return signal;
+  throw invalidArgType('options.signal', 'an AbortSignal', signal);
+}
+
+export function checkFunction(fn: unknown, name: string): void {
+  if (typeof fn !== 'function') throw invalidArgType(name, 'a function', fn);
+}
+
+function checkEngine(engine: unknown): 'native' | 'javascript' {
+  if (engine === 'native' || engine === 'javascript') return engine;
+  throw invalidArgType('options.engine', "'native' or 'javascript'", engine);
+}

@@ -1,0 +1,266 @@
+import type { LockTable } from './engine/engine.js';
+import { invalidArgType } from './errors.js';
+import { createGuard, grant, requestFor, tryTake, type Guard } from './guard.js';
+import { OpenedLock, openedLock } from './handle.js';
+import {
+  checkFunction,
+  checkMode,
+  checkOptionsObject,
+  checkSignal,
+  checkTimeout,
+} from './options.js';
+import { failure, PendingAcquisition } from './pending-acquisition.js';
+import { StripeIndex } from './stripe-index.js';
+import type {
+  AcquireOptions,
+  AsyncAcquireOptions,
+  LockKey,
+  LockMode,
+  StripedLockHandle,
+  StripedLockOptions,
+  StripedLockStats,
+  StripeState,
+} from './types.js';
+
+/** Up to this many stripes, inserting in place is quicker than a call to sort. */
+const INSERTION_SORT_LIMIT = 24;
+
+/**
+ * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
+ * Equal keys share a stripe; unequal keys may. Any number of threads of one process can use it: pass
+ * {@link handle} to a worker and open it there with {@link StripedLock.from}.
+ *
+ * An acquisition of several keys takes their stripes in ascending order, so that such acquisitions never
+ * deadlock each other.
+ */
+export class StripedLock {
+  readonly name: string;
+  readonly stripes: number;
+  /** Default time allowed for one whole acquisition, in milliseconds. */
+  readonly timeout: number;
+  readonly engine: 'native' | 'javascript';
+  /** Structured-cloneable; see {@link StripedLock.from}. */
+  readonly handle: StripedLockHandle;
+  readonly #table: LockTable;
+  readonly #index: StripeIndex;
+
+  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  constructor(options?: StripedLockOptions) {
+    const opened = openedLock(options);
+    const { table } = opened;
+    this.name = opened.name;
+    this.stripes = table.stripes;
+    this.timeout = opened.timeout;
+    this.engine = table.engine;
+    this.handle = opened.handle;
+    this.#table = table;
+    this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
+  }
+
+  /** The same lock, in another thread (or again in this one). Throws a TypeError for what is no handle. */
+  static from(handle: StripedLockHandle): StripedLock {
+    return new StripedLock(OpenedLock.from(handle) as StripedLockOptions);
+  }
+
+  /** The stripe a key maps to, 0 … stripes-1. Native engine, string or bytes: XXH3-64(bytes) mod stripes. */
+  stripeOf(key: LockKey): number {
+    return this.#index.stripeOf(key, 'key');
+  }
+
+  /**
+   * All keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it
+   * waits. Rejects with a LockTimeoutError or with signal.reason.
+   */
+  acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AsyncAcquireOptions<M>,
+  ): Promise<Guard<K, M>> {
+    try {
+      const shared = isShared(options);
+      const timeout = this.#timeoutOf(options);
+      const signal = signalOf(options);
+      const guard = this.#prepare<K, M>(keys, shared);
+      if (signal?.aborted) return Promise.reject(signal.reason as Error);
+      if (tryTake(guard)) return Promise.resolve(guard);
+      return this.#acquireSlow(guard, timeout, signal);
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
+  }
+
+  /**
+   * The same, blocking this thread. Throws a LockTimeoutError, or a DeadlockError where waiting could never
+   * end; the latter also where a key's stripe is held by this same thread, by whatever guard.
+   */
+  acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AcquireOptions<M>,
+  ): Guard<K, M> {
+    const shared = isShared(options);
+    const timeout = this.#timeoutOf(options);
+    const guard = this.#prepare<K, M>(keys, shared);
+    return tryTake(guard) ? guard : this.#acquireSyncSlow(guard, timeout);
+  }
+
+  /** One attempt, never waits. */
+  tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: { mode?: M },
+  ): Guard<K, M> | undefined {
+    const guard = this.#prepare<K, M>(keys, isShared(options));
+    if (tryTake(guard)) return guard;
+    // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
+    const outcome = this.#table.acquireSync(requestFor(guard, 0));
+    if (outcome.status !== 'granted') return undefined;
+    grant(guard, outcome.abandoned);
+    return guard;
+  }
+
+  /** Runs fn while holding the keys; releases however fn ends. */
+  withLock<T, K extends LockKey>(
+    keys: K | readonly K[],
+    fn: (guard: Guard<K, 'exclusive'>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  withLock<T, K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M>,
+    fn: (guard: Guard<K, M>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  async withLock<T, K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    optionsOrFn: AsyncAcquireOptions<M> | ((guard: Guard<K, M>) => T | PromiseLike<T>),
+    maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
+  ): Promise<T> {
+    const [options, fn] = splitArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
+      optionsOrFn,
+      maybeFn,
+    );
+    const guard = await this.acquire<K, M>(keys, options);
+    try {
+      return await fn(guard);
+    } finally {
+      guard.release();
+    }
+  }
+
+  /** Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise. */
+  withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T): T;
+  withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M>,
+    fn: (guard: Guard<K, M>) => T,
+  ): T;
+  withLockSync<T, K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    optionsOrFn: AcquireOptions<M> | ((guard: Guard<K, M>) => T),
+    maybeFn?: (guard: Guard<K, M>) => T,
+  ): T {
+    const [options, fn] = splitArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
+    const guard = this.acquireSync<K, M>(keys, options);
+    let result: T;
+    let thenable: boolean;
+    try {
+      result = fn(guard);
+      thenable = isThenable(result);
+    } finally {
+      guard.release();
+    }
+    if (thenable) {
+      throw invalidArgType('fn', 'a function that does its work before it returns (use withLock)', fn);
+    }
+    return result;
+  }
+
+  /** Counters of the whole lock, all threads together. A snapshot: other threads go on meanwhile. */
+  stats(): StripedLockStats {
+    return this.#table.stats();
+  }
+
+  /** Every stripe that is held or waited for, by any thread, ascending. A snapshot, as in {@link stats}. */
+  inspect(): StripeState[] {
+    return this.#table.inspect();
+  }
+
+  #timeoutOf(options: AcquireOptions | undefined): number {
+    const timeout = options?.timeout;
+    return timeout === undefined ? this.timeout : checkTimeout(timeout, 'options.timeout');
+  }
+
+  /** Checks the keys and finds their stripes; takes nothing. */
+  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], shared: boolean): Guard<K, M> {
+    const table = this.#table;
+    if (shared && table.shares === undefined) table.openShares();
+    if (!Array.isArray(keys)) return createGuard(table, keys, this.#index.stripeOf(keys, 'key'), shared);
+    const list = keys as readonly K[];
+    return createGuard(table, list.slice(), this.#stripesOf(list), shared);
+  }
+
+  #stripesOf(keys: readonly unknown[]): Int32Array {
+    const index = this.#index;
+    const count = keys.length;
+    const stripes = new Int32Array(count);
+    let used = 0;
+    if (count > INSERTION_SORT_LIMIT) {
+      for (let i = 0; i < count; i++) stripes[i] = index.stripeOf(keys[i], `keys[${i}]`);
+      stripes.sort();
+      for (let i = 0; i < count; i++) {
+        if (i === 0 || stripes[i] !== stripes[i - 1]) stripes[used++] = stripes[i]!;
+      }
+    } else {
+      for (let i = 0; i < count; i++) {
+        const stripe = index.stripeOf(keys[i], 'keys[]');
+        let at = used;
+        while (at > 0 && stripes[at - 1]! > stripe) at--;
+        if (at > 0 && stripes[at - 1] === stripe) continue;
+        for (let j = used; j > at; j--) stripes[j] = stripes[j - 1]!;
+        stripes[at] = stripe;
+        used++;
+      }
+    }
+    return used === count ? stripes : stripes.slice(0, used);
+  }
+
+  #acquireSyncSlow<K extends LockKey, M extends LockMode>(guard: Guard<K, M>, timeout: number): Guard<K, M> {
+    const outcome = this.#table.acquireSync(requestFor(guard, timeout));
+    if (outcome.status !== 'granted') throw failure(this.name, guard, timeout, outcome);
+    grant(guard, outcome.abandoned);
+    return guard;
+  }
+
+  #acquireSlow<K extends LockKey, M extends LockMode>(
+    guard: Guard<K, M>,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Guard<K, M>> {
+    const pending = new PendingAcquisition(this.name, this.#table, guard, timeout, signal);
+    const outcome = this.#table.acquireAsync(requestFor(guard, timeout), pending);
+    if (outcome !== undefined) pending.settle(outcome);
+    return pending.promise;
+  }
+}
+
+function isShared(options: AcquireOptions | undefined): boolean {
+  if (options === undefined) return false;
+  checkOptionsObject(options);
+  const { mode } = options;
+  return mode !== undefined && checkMode(mode) === 'shared';
+}
+
+function signalOf(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {
+  const signal = options?.signal;
+  return signal === undefined ? undefined : checkSignal(signal);
+}
+
+function splitArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
+  const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
+  const fn = withoutOptions ? optionsOrFn : maybeFn;
+  checkFunction(fn, 'fn');
+  return [withoutOptions ? undefined : (optionsOrFn as O), fn as F];
+}
+
+function isThenable(value: unknown): boolean {
+  return (
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+    typeof (value as { then?: unknown }).then === 'function'
+  );
+}
