@@ -75,7 +75,10 @@ export function buildAddon({ force = false, extraArguments = [], stdio = 'inheri
 if (isMain(import.meta.url)) {
   const options = process.argv.slice(2);
   const force = options.includes('--force');
-  const { ok, output } = buildAddon({ force, extraArguments: options.filter((option) => option !== '--force') });
+  const { ok, output } = buildAddon({
+    force,
+    extraArguments: options.filter((option) => option !== '--force'),
+  });
   if (!ok) {
     console.error(`${output}\nstripelock: the native addon could not be built`.trim());
     process.exitCode = 1;

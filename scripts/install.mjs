@@ -19,7 +19,9 @@ function isMusl() {
 /** In a process of its own: a binary of the wrong kind may do worse than throw. */
 function loads(file) {
   if (!existsSync(file)) return false;
-  return spawnSync(process.execPath, ['-e', 'require(process.argv[1])', file], { stdio: 'ignore' }).status === 0;
+  return (
+    spawnSync(process.execPath, ['-e', 'require(process.argv[1])', file], { stdio: 'ignore' }).status === 0
+  );
 }
 
 /** The line of node-gyp's output that says most, for a notice of one line. */

@@ -25,7 +25,8 @@ function run(command, commandArguments, options = {}) {
 
 /** What keeps the tests from being built, or undefined. */
 function whatIsMissing() {
-  const hint = 'On Debian or Ubuntu: apt-get install g++ make libgtest-dev; on macOS: brew install googletest';
+  const hint =
+    'On Debian or Ubuntu: apt-get install g++ make libgtest-dev; on macOS: brew install googletest';
   if (process.platform === 'win32') return 'the C++ tests are run on Linux or macOS only';
   const compiler = process.env.CXX ?? 'c++';
   for (const tool of ['make', compiler]) {
@@ -65,13 +66,20 @@ function testVariant(variant, testArguments) {
   mkdirSync(folder, { recursive: true });
   rmSync(report, { force: true });
 
-  const command = [...launcherFor(binary), binary, '--gtest_brief=1', `--gtest_output=json:${report}`, ...testArguments];
+  const command = [
+    ...launcherFor(binary),
+    binary,
+    '--gtest_brief=1',
+    `--gtest_output=json:${report}`,
+    ...testArguments,
+  ];
   const result = run(command[0], command.slice(1), {
     env: { ...process.env, ...sanitizerOptions },
     timeout: runLimit,
     killSignal: 'SIGKILL',
   });
-  if (!existsSync(report)) return { passed: 0, failed: 1, note: `ended early (${result.signal ?? result.status})` };
+  if (!existsSync(report))
+    return { passed: 0, failed: 1, note: `ended early (${result.signal ?? result.status})` };
   const { tests, failures, disabled } = JSON.parse(readFileSync(report, 'utf8'));
   const passed = tests - failures - disabled;
   if (passed + failures === 0) return { passed, failed: 1, note: 'ran no tests' };
@@ -84,7 +92,8 @@ function main() {
   const testArguments = words.filter((word) => word.startsWith('--'));
   const variants = words.filter((word) => !word.startsWith('--'));
   const unknown = variants.filter((variant) => !allVariants.includes(variant));
-  const missing = unknown.length > 0 ? `no variant ${unknown.join(', ')}: ${allVariants.join(', ')}` : whatIsMissing();
+  const missing =
+    unknown.length > 0 ? `no variant ${unknown.join(', ')}: ${allVariants.join(', ')}` : whatIsMissing();
   if (missing !== undefined) {
     console.error(`test:native: ${missing}`);
     process.exitCode = 1;
@@ -98,7 +107,9 @@ function main() {
     const result = testVariant(variant, testArguments);
     passed += result.passed;
     failed += result.failed;
-    lines.push(`${variant.padEnd(10)} ${result.passed} passed, ${result.failed} failed ${result.note}`.trimEnd());
+    lines.push(
+      `${variant.padEnd(10)} ${result.passed} passed, ${result.failed} failed ${result.note}`.trimEnd(),
+    );
   }
   console.log(`\n${lines.join('\n')}\n\n${passed} passed, ${failed} failed`);
   process.exitCode = failed === 0 ? 0 : 1;
