@@ -22,7 +22,6 @@
       },
       'conditions': [
         ['OS=="win"', {
-          'defines': ['NOMINMAX', 'WIN32_LEAN_AND_MEAN'],
           # The standard library unwinds through noexcept code only with /EHsc; the addon itself throws nothing.
           'defines!': ['_HAS_EXCEPTIONS=0'],
           'msvs_settings': {

@@ -101,10 +101,11 @@ function cycles(graph: Graph): string[] {
 
 // ── C++ ──
 
+/** Own files are quoted, and named from native/ on; everything else counts as <angled>, xxhash.h in any case. */
 function includeEdges(text: string): Edge[] {
   return [...text.matchAll(/^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)/gm)].map(
     ([, quoted, angled]) => ({
-      to: quoted === undefined ? `<${angled ?? ''}>` : quoted,
+      to: quoted === undefined || quoted === 'xxhash.h' ? `<${quoted ?? angled ?? ''}>` : quoted,
       typeOnly: false,
     }),
   );
