@@ -18,7 +18,7 @@ const PAUSE_MS = 100;
 export const noAudits = () => ({ passed: 0, failed: 0, longestWait: 0 });
 
 /**
- * Audits again and again, with a pause between, until `work` has settled; once at least.
+ * Audits again and again, with a pause between, and for the last time after `work` has settled.
  *
  * @param {import('./accounts.mjs').Accounts} accounts
  * @param {import('stripelock').StripedLock | undefined} lock Absent: look at the balances as they are.
@@ -32,10 +32,11 @@ export async function auditDuring(accounts, lock, work, audits) {
     running = false;
   };
   const stopped = work.then(stop, stop);
-  do {
+  for (let last = false; !last; ) {
     await Promise.race([stopped, sleep(PAUSE_MS)]);
+    last = !running;
     await audit(accounts, everyAccount, lock, audits);
-  } while (running);
+  }
 }
 
 /**
