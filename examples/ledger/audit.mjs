@@ -32,7 +32,7 @@ export async function auditDuring(accounts, lock, work, audits) {
     running = false;
   };
   const stopped = work.then(stop, stop);
-  for (let last = false; !last; ) {
+  for (let last = false; !last;) {
     await Promise.race([stopped, sleep(PAUSE_MS)]);
     last = !running;
     await audit(accounts, everyAccount, lock, audits);
