@@ -64,8 +64,8 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
     waiters_[waiter.id] = &waiter;
   }
   // Most deadlines come in order, and then the hint makes this constant time.
-  waiter.deadline =
-      deadline.isNever() ? deadlines_.end() : deadlines_.emplace_hint(deadlines_.end(), deadline.point(), &waiter);
+  waiter.deadline = deadline.isNever() ? deadlines_.end()
+                                       : deadlines_.emplace_hint(deadlines_.end(), deadline.point(), &waiter);
   if (waiter.count > 1) multiple_.insert(&waiter);
   waiter.membership->table().cell(kWaitingCell).fetch_add(1);
 }

@@ -35,7 +35,8 @@ std::vector<StripeInfo> inspect(Table& table) {
     const std::uint32_t word = table.word(stripe).load();
     const StripeQueue& queue = table.queueOf(stripe);
     if (isFree(word) && !queue.head) continue;
-    StripeInfo info{.stripe = stripe, .word = word, .holders = holdersOfWord(table, stripe, word), .waiters = {}};
+    StripeInfo info{
+        .stripe = stripe, .word = word, .holders = holdersOfWord(table, stripe, word), .waiters = {}};
     for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
       info.waiters.push_back({.threadId = waiter->owner->threadId(),
                               .async = waiter->async,

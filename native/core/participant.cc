@@ -1,7 +1,7 @@
 #include "core/participant.h"
 
-#include "core/wake_set.h"
 #include "core/waiter.h"
+#include "core/wake_set.h"
 
 namespace stripelock {
 

@@ -51,8 +51,8 @@ void futexWait(Word& word, std::uint32_t expected, Deadline deadline) {
   timespec point{};
   point.tv_sec = static_cast<time_t>(deadline.point() / 1'000'000'000);
   point.tv_nsec = static_cast<long>(deadline.point() % 1'000'000'000);
-  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline.isNever() ? nullptr : &point, nullptr,
-          FUTEX_BITSET_MATCH_ANY);
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline.isNever() ? nullptr : &point,
+          nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
 }  // namespace

@@ -11,10 +11,11 @@ Registry& Registry::instance() {
   return registry;
 }
 
-Registry::Registry() : id_([] {
-  std::random_device random;
-  return (std::uint64_t{random()} << 32) | random();
-}()) {}
+Registry::Registry()
+    : id_([] {
+        std::random_device random;
+        return (std::uint64_t{random()} << 32) | random();
+      }()) {}
 
 Participant* Registry::join(std::int32_t threadId, Participant::WakeLoop wakeLoop) {
   std::uint32_t slot = 0;

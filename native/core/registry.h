@@ -31,7 +31,7 @@ class Registry {
   Participant* bySlot(std::uint32_t slot);
 
   // The thread's membership of the table at that memory, which must stay until it is closed as often as it was
-  // opened. nullptr where the memory is in use with another number of stripes. Throws std::bad_alloc.
+  // opened. nullptr where the memory is in use with another number of stripes.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes);
   void close(Membership& membership);
 

@@ -31,7 +31,8 @@ using Lock = std::unique_lock<Mutex>;
 using Nanoseconds = std::int64_t;
 
 inline Nanoseconds now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 

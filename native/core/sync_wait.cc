@@ -156,7 +156,8 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
     if (!request_.shared) return true;
     // A second shared hold waits behind a queued writer, which waits for the first.
     const Lock lock(table_.shardOf(stripe));
-    for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other; other = firstEligible(other->next)) {
+    for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;
+         other = firstEligible(other->next)) {
       if (!other->shared) return true;
     }
   }

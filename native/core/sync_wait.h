@@ -26,7 +26,9 @@ class SyncWait {
   bool tryDesignated();
   // Whether its own thread holds, for good, a stripe that is still wanted.
   bool waitsForItself(std::uint32_t position, std::uint32_t& stripe);
-  SyncOutcome granted() const { return {.status = Status::kGranted, .abandoned = waiter_.abandoned, .cycle = {}}; }
+  SyncOutcome granted() const {
+    return {.status = Status::kGranted, .abandoned = waiter_.abandoned, .cycle = {}};
+  }
   bool holdsForGood(std::uint32_t stripe);
   // Gives back stripes[0 … position).
   SyncOutcome failed(Status status, std::uint32_t position);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
 #include <optional>
 
 #include "core/participant.h"
@@ -51,7 +50,8 @@ Table::Table(void* memory, std::uint32_t stripes)
       stripes_(stripes),
       // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
       queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
-  if (!queues_) throw std::bad_alloc();
+  // As operator new does where exceptions are off.
+  if (!queues_) std::abort();
   while (((stripes - 1) >> shardShift_) >= kMaxShards) ++shardShift_;
   shards_ = std::make_unique<Shard[]>(((stripes - 1) >> shardShift_) + 1);
 }
@@ -177,7 +177,9 @@ Table::Plan Table::planShared(Waiter& first, std::uint32_t left) const {
   }
   if (grants == 0) return {.next = left | kQueued};
   last->nextReady = nullptr;
-  return {.next = ((left | kShared) + grants) | (waiter ? kQueued : 0), .grant = &first, .fairAt = now() + kFairness};
+  return {.next = ((left | kShared) + grants) | (waiter ? kQueued : 0),
+          .grant = &first,
+          .fairAt = now() + kFairness};
 }
 
 Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_t left,
@@ -188,7 +190,8 @@ Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_
     // A waiter of the releasing thread itself needs no waking.
     Waiter* candidate = first.owner == actor ? nullptr : &first;
     for (int i = 0; candidate && i < kLocalSearch; ++i, candidate = candidate->next) {
-      if (candidate->owner != actor || !candidate->async || candidate->shared || !eligible(*candidate)) continue;
+      if (candidate->owner != actor || !candidate->async || candidate->shared || !eligible(*candidate))
+        continue;
       chosen = candidate;
       break;
     }

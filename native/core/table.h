@@ -56,7 +56,6 @@ struct Leave {
 
 class Table {
  public:
-  // Throws std::bad_alloc.
   Table(void* memory, std::uint32_t stripes);
   ~Table();
   Table(const Table&) = delete;

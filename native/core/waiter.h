@@ -14,7 +14,6 @@
 
 #pragma once
 
-
 #include "core/sync.h"
 
 namespace stripelock {
