@@ -192,7 +192,8 @@ class NativeTable implements LockTable {
   acquireSync(request: Request): Outcome {
     const { stripes, taken, shared, timeout } = request;
     const result = this.#addon.acquireSync(this.#table, stripes, taken, shared, timeout);
-    return typeof result === 'number' ? { status: 'granted', abandoned: result === 1 } : result;
+    if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
+    return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
