@@ -1,0 +1,1 @@
+export { JavaScriptEngine } from './javascript/engine.js';
