@@ -9,17 +9,15 @@ import {
   VERSION_INDEX,
 } from './layout.js';
 
-const NANOSECONDS_PER_MILLISECOND = 1_000_000n;
-
-/** New shared memory for a lock: the header filled in, every stripe free. */
-export function createMemory(engineCode: number, stripes: number): SharedArrayBuffer {
+/** Shared memory for a new lock: its header filled in for the given engine, all stripes free. */
+export function createMemory(engine: number, stripes: number): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(stripes));
   const header = new Int32Array(buffer);
   header[MAGIC_INDEX] = MAGIC;
   header[VERSION_INDEX] = VERSION;
-  header[ENGINE_INDEX] = engineCode;
+  header[ENGINE_INDEX] = engine;
   header[STRIPES_INDEX] = stripes;
-  // So that tokens go on rising when the process is started again.
-  new BigInt64Array(buffer)[TOKEN_CELL] = BigInt(Date.now()) * NANOSECONDS_PER_MILLISECOND;
+  // Nanoseconds since 1970, so that tokens go on rising where what they fence outlives this process.
+  new BigInt64Array(buffer)[TOKEN_CELL] = BigInt(Date.now()) * 1_000_000n;
   return buffer;
 }

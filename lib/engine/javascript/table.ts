@@ -1,14 +1,8 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
-import {
-  ABANDONED_CELL,
-  ABORTS_CELL,
-  CONTENDED_CELL,
-  DEADLOCKS_CELL,
-  TIMEOUTS_CELL,
-  WAITING_CELL,
-} from '../layout.js';
+import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
+import { readStats } from '../stats.js';
 import { AsyncWaits } from './async-waits.js';
 import { BlockedThread } from './blocking.js';
 import { fnv1a } from './hash.js';
@@ -73,9 +67,7 @@ export class JavaScriptTable implements LockTable {
   }
 
   cancel(waiter: AsyncWaiter): boolean {
-    if (!this.#asyncWaits.cancel(waiter)) return false;
-    this.#count(ABORTS_CELL, 1n);
-    return true;
+    return this.#asyncWaits.cancel(waiter);
   }
 
   release(stripe: number, shared: boolean): void {
@@ -87,17 +79,7 @@ export class JavaScriptTable implements LockTable {
     for (let stripe = 0; stripe < this.stripes; stripe++) {
       if ((this.#stripes.word(stripe) & HOLDER_MASK) !== 0) held++;
     }
-    return {
-      engine: this.engine,
-      stripes: this.stripes,
-      held,
-      waiting: this.#counted(WAITING_CELL),
-      contended: this.#counted(CONTENDED_CELL),
-      timeouts: this.#counted(TIMEOUTS_CELL),
-      aborts: this.#counted(ABORTS_CELL),
-      deadlocks: this.#counted(DEADLOCKS_CELL),
-      abandoned: this.#counted(ABANDONED_CELL),
-    };
+    return readStats(this.engine, this.stripes, held, this.cells);
   }
 
   inspect(): StripeState[] {
@@ -188,12 +170,10 @@ export class JavaScriptTable implements LockTable {
   }
 
   #deadlock(stripe: number): Outcome {
-    this.#count(DEADLOCKS_CELL, 1n);
     return { status: 'deadlock', threads: [this.slot - 1], stripes: [stripe] };
   }
 
   #timedOut(stripe: number): Outcome {
-    this.#count(TIMEOUTS_CELL, 1n);
     return { status: 'timeout', stripe, holders: this.#holders(stripe, this.#stripes.word(stripe)) };
   }
 
