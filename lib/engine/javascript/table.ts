@@ -186,10 +186,6 @@ export class JavaScriptTable implements LockTable {
   #count(cell: number, by: bigint): void {
     Atomics.add(this.cells, cell, by);
   }
-
-  #counted(cell: number): number {
-    return Number(Atomics.load(this.cells, cell));
-  }
 }
 
 function stripeAt(request: Request, index: number): number {
