@@ -456,6 +456,8 @@ TEST(Stress, OrderlyThreadsOnOneStripe) { stress(Manners::kOrderly, 3, {1}); }
 
 TEST(Stress, OrderlyThreadsOnTwoLocks) { stress(Manners::kOrderly, 4, {3, 300}); }
 
+TEST(Stress, OrderlyThreadsOnSetsOfStripes) { stress(Manners::kOrderly, 6, {6, 8}); }
+
 TEST(Stress, UnrulyThreadsOnOneStripe) { stress(Manners::kUnruly, 2, {1}); }
 
 TEST(Stress, UnrulyThreadsOnTwoLocks) { stress(Manners::kUnruly, 4, {2, 7}); }
