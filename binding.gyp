@@ -1,0 +1,65 @@
+{
+  'variables': {
+    # Warnings stop our own builds (STRIPELOCK_WERROR=1), never a user's install with a newer compiler.
+    'stripelock_werror%': '<!(node scripts/addon-inputs.mjs werror)',
+  },
+  'targets': [
+    {
+      'target_name': 'stripelock',
+      'sources': ['<!@(node scripts/addon-inputs.mjs sources)'],
+      'include_dirs': [
+        'native',
+        '<!(node scripts/addon-inputs.mjs include node-addon-api)',
+        '<!(node scripts/addon-inputs.mjs include xxhash-addon)',
+      ],
+      'defines': [
+        'NAPI_VERSION=8',
+        'NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS',
+        'NODE_ADDON_API_DISABLE_DEPRECATED',
+      ],
+      'configurations': {
+        'Release': { 'defines': ['NDEBUG'] },
+      },
+      'conditions': [
+        ['OS=="win"', {
+          'defines': ['NOMINMAX', 'WIN32_LEAN_AND_MEAN'],
+          # The standard library unwinds through noexcept code only with /EHsc; the addon itself throws nothing.
+          'defines!': ['_HAS_EXCEPTIONS=0'],
+          'msvs_settings': {
+            'VCCLCompilerTool': {
+              'ExceptionHandling': 1,
+              'AdditionalOptions!': ['-std:c++17', '/std:c++17'],
+              'AdditionalOptions': ['/std:c++20', '/Zc:__cplusplus', '/utf-8'],
+              'WarningLevel': 3,
+            },
+          },
+        }, {
+          'cflags_cc': [
+            '-std=c++20', '-O3', '-fno-exceptions', '-fvisibility=hidden', '-fvisibility-inlines-hidden',
+            '-Wall', '-Wextra', '-Wunused-parameter',
+          ],
+        }],
+        ['OS=="linux"', {
+          'cflags_cc': ['-pthread'],
+          'ldflags': ['-pthread'],
+        }],
+        ['OS=="mac"', {
+          'xcode_settings': {
+            'CLANG_CXX_LANGUAGE_STANDARD': 'c++20',
+            'CLANG_CXX_LIBRARY': 'libc++',
+            'GCC_ENABLE_CPP_EXCEPTIONS': 'NO',
+            'GCC_OPTIMIZATION_LEVEL': '3',
+            'GCC_SYMBOLS_PRIVATE_EXTERN': 'YES',
+            'MACOSX_DEPLOYMENT_TARGET': '11.0',
+            'OTHER_CPLUSPLUSFLAGS': ['-fvisibility-inlines-hidden', '-Wall', '-Wextra', '-Wunused-parameter'],
+          },
+        }],
+        ['stripelock_werror==1', {
+          'cflags_cc': ['-Werror'],
+          'xcode_settings': { 'GCC_TREAT_WARNINGS_AS_ERRORS': 'YES' },
+          'msvs_settings': { 'VCCLCompilerTool': { 'WarnAsError': 'true' } },
+        }],
+      ],
+    },
+  ],
+}

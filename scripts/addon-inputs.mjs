@@ -1,0 +1,66 @@
+// What goes into the addon, in one place: binding.gyp asks on the command line, build-addon.mjs imports.
+//
+//   node scripts/addon-inputs.mjs sources           the .cc files, one a line, relative to the package
+//   node scripts/addon-inputs.mjs include <package> an include directory, relative to the package
+//   node scripts/addon-inputs.mjs werror            1 if warnings are to be errors, else 0
+
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const packageRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
+const require = createRequire(import.meta.url);
+
+const sourceFolders = ['native/core', 'native/node'];
+
+/** Whether this module is the script that node was started with; links on the way to it do not count. */
+export const isMain = (moduleUrl) =>
+  process.argv[1] !== undefined && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(moduleUrl));
+
+/** Files of the addon's own folders with one of these extensions, relative, sorted, with forward slashes. */
+function filesOf(...extensions) {
+  return sourceFolders
+    .filter((folder) => existsSync(path.join(packageRoot, folder)))
+    .flatMap((folder) =>
+      readdirSync(path.join(packageRoot, folder))
+        .filter((name) => extensions.includes(path.extname(name)))
+        .sort()
+        .map((name) => `${folder}/${name}`),
+    );
+}
+
+export const addonSources = () => filesOf('.cc');
+
+/** Where the headers of a dependency are, wherever npm has put the package. */
+export function includeDirOf(packageName) {
+  const folder = path.dirname(require.resolve(`${packageName}/package.json`));
+  return packageName === 'xxhash-addon' ? path.join(folder, 'xxHash') : folder;
+}
+
+export const warningsAreErrors = () => !['', '0', undefined].includes(process.env.STRIPELOCK_WERROR);
+
+/** Every file whose contents decide what the addon is, as absolute paths. */
+export function addonInputs() {
+  const napi = includeDirOf('node-addon-api');
+  return [
+    ...filesOf('.cc', '.h').map((file) => path.join(packageRoot, file)),
+    path.join(packageRoot, 'binding.gyp'),
+    fileURLToPath(import.meta.url),
+    path.join(includeDirOf('xxhash-addon'), 'xxhash.h'),
+    path.join(napi, 'napi.h'),
+    path.join(napi, 'napi-inl.h'),
+  ];
+}
+
+function answer([question, argument]) {
+  if (question === 'sources') return addonSources().join('\n');
+  // Relative where it can be: gyp's makefiles do not survive a blank in an absolute path.
+  if (question === 'include') return path.relative(packageRoot, includeDirOf(argument)).replaceAll('\\', '/');
+  if (question === 'werror') return warningsAreErrors() ? '1' : '0';
+  throw new Error(`addon-inputs: unknown question ${question}`);
+}
+
+if (isMain(import.meta.url)) {
+  console.log(answer(process.argv.slice(2)));
+}

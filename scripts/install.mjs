@@ -1,0 +1,63 @@
+// Runs at `npm install`: uses a prebuilt addon that loads, else compiles one. Never fails an install: without
+// the addon the package works on its JavaScript engine, and says so when it is first used.
+//
+//   STRIPELOCK_SKIP_BUILD=1   do not compile
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
+import path from 'node:path';
+
+import { packageRoot } from './addon-inputs.mjs';
+import { addonPath, buildAddon } from './build-addon.mjs';
+
+function isMusl() {
+  if (process.platform !== 'linux') return false;
+  process.report.excludeNetwork = true;
+  return process.report.getReport().header.glibcVersionRuntime === undefined;
+}
+
+/** In a process of its own: a binary of the wrong kind may do worse than throw. */
+function loads(file) {
+  if (!existsSync(file)) return false;
+  return (
+    spawnSync(process.execPath, ['-e', 'require(process.argv[1])', file], { stdio: 'ignore' }).status === 0
+  );
+}
+
+/** The line of node-gyp's output that says most, for a notice of one line. */
+function reasonOf(output) {
+  const lines = output.split('\n').map((line) => line.replace(/^gyp ERR! (stack )?(Error: )?/, '').trim());
+  const telling =
+    lines.find((line) => /\berror:|not found|Could not find|ENOTFOUND|EAI_AGAIN|ECONN|EACCES/.test(line)) ??
+    lines.find((line) => /error/i.test(line));
+  return telling?.slice(0, 200);
+}
+
+function notice(reason) {
+  console.error(
+    `stripelock: ${reason}; the JavaScript engine will be used. For the native engine install a C++20 compiler, ` +
+      `make and Python 3, then run: npm rebuild stripelock --foreground-scripts`,
+  );
+}
+
+function install() {
+  const target = `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`;
+  if (loads(path.join(packageRoot, 'prebuilds', target, 'stripelock.node'))) return;
+  if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
+
+  const { ok, output } = buildAddon({ stdio: 'pipe' });
+  if (!ok) {
+    // Half a build is of no use, and an older one would make the notice untrue.
+    rmSync(path.join(packageRoot, 'build'), { recursive: true, force: true });
+    const reason = reasonOf(output);
+    notice(`the native addon could not be compiled${reason ? ` (${reason})` : ''}`);
+  } else if (!loads(addonPath)) {
+    notice('the native addon was compiled but does not load');
+  }
+}
+
+try {
+  install();
+} catch (error) {
+  notice(`the native addon could not be compiled (${error.message})`);
+}

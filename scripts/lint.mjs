@@ -1,0 +1,141 @@
+// Every static check, all of them errors. Reports each and goes on, so that one run shows everything.
+//
+//   node scripts/lint.mjs            check; tools for C++ that are not installed are named and skipped
+//   node scripts/lint.mjs --strict   check; a missing tool is a failure (as in CI)
+//   node scripts/lint.mjs --fix      format and repair what can be
+
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+import { addonSources, includeDirOf, packageRoot } from './addon-inputs.mjs';
+
+const require = createRequire(import.meta.url);
+const fix = process.argv.includes('--fix');
+const strict = process.argv.includes('--strict');
+
+const PASSED = 'passed';
+const FAILED = 'FAILED';
+const SKIPPED = 'skipped';
+
+function run(command, commandArguments) {
+  const { status } = spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit' });
+  return status === 0 ? PASSED : FAILED;
+}
+
+/** Runs the program of an installed package with this node. */
+function runPackage(packageName, program, commandArguments) {
+  const folder = path.dirname(require.resolve(`${packageName}/package.json`));
+  return run(process.execPath, [path.join(folder, program), ...commandArguments]);
+}
+
+function versionOf(tool) {
+  const { status, stdout } = spawnSync(tool, ['--version'], { encoding: 'utf8' });
+  return status === 0 ? /version (\S+)/.exec(stdout)?.[1] : undefined;
+}
+
+function missing(tool) {
+  console.error(
+    `${tool} is not installed. On Debian or Ubuntu: apt-get install ${tool}; on macOS: brew install llvm`,
+  );
+  return strict ? FAILED : SKIPPED;
+}
+
+function nativeFiles() {
+  const native = path.join(packageRoot, 'native');
+  if (!existsSync(native)) return [];
+  return readdirSync(native, { recursive: true })
+    .filter((name) => /\.(cc|h)$/.test(name))
+    .sort()
+    .map((name) => path.join('native', name));
+}
+
+function prettier() {
+  return runPackage('prettier', 'bin/prettier.cjs', [fix ? '--write' : '--check', '--log-level=warn', '.']);
+}
+
+function eslint() {
+  return runPackage('eslint', 'bin/eslint.js', ['--max-warnings=0', ...(fix ? ['--fix'] : []), '.']);
+}
+
+const tsc = (project) => runPackage('typescript', 'bin/tsc', ['--noEmit', '-p', project]);
+
+function clangFormat() {
+  const version = versionOf('clang-format');
+  if (version === undefined) return missing('clang-format');
+  const outcome = run('clang-format', [...(fix ? ['-i'] : ['--dry-run', '-Werror']), ...nativeFiles()]);
+  if (outcome === FAILED) console.error(`clang-format ${version}; the layout is that of version 14`);
+  return outcome;
+}
+
+/** The include directory of Node's headers: beside this node, as npm was told, or as the last build found them. */
+function nodeHeaders() {
+  const config = path.join(packageRoot, 'build', 'config.gypi');
+  const built = existsSync(config)
+    ? /"nodedir": "([^"]+)"/.exec(readFileSync(config, 'utf8'))?.[1]
+    : undefined;
+  return [path.resolve(process.execPath, '../..'), process.env.npm_config_nodedir, built]
+    .filter(Boolean)
+    .map((folder) => path.join(folder, 'include', 'node'))
+    .find((folder) => existsSync(path.join(folder, 'node_api.h')));
+}
+
+/** One process a file, as many at a time as there are processors. */
+async function clangTidy() {
+  if (versionOf('clang-tidy') === undefined) return missing('clang-tidy');
+  const headers = nodeHeaders();
+  if (headers === undefined) {
+    console.error('clang-tidy finds no headers of Node: run `npm run build` first');
+    return strict ? FAILED : SKIPPED;
+  }
+  const flags = [
+    '-std=c++20',
+    '-Wall',
+    '-Wextra',
+    '-Inative',
+    ...[headers, includeDirOf('node-addon-api'), includeDirOf('xxhash-addon')].flatMap((dir) => [
+      '-isystem',
+      dir,
+    ]),
+    '-DNAPI_VERSION=8',
+    '-DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS',
+    '-fno-exceptions',
+    '-pthread',
+  ];
+  const waiting = addonSources();
+  let outcome = PASSED;
+  const worker = async () => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      try {
+        await promisify(execFile)('clang-tidy', ['--quiet', file, '--', ...flags], { cwd: packageRoot });
+      } catch (error) {
+        outcome = FAILED;
+        console.error(`${error.stdout}${error.stderr}`);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+  return outcome;
+}
+
+const checks = fix
+  ? { eslint, prettier, 'clang-format': clangFormat }
+  : {
+      prettier,
+      eslint,
+      'tsc lib': () => tsc('tsconfig.json'),
+      'tsc tests': () => tsc('tsconfig.test.json'),
+      'clang-format': clangFormat,
+      'clang-tidy': clangTidy,
+    };
+
+const outcomes = [];
+for (const [name, check] of Object.entries(checks)) {
+  console.log(`── ${name}`);
+  outcomes.push([name, await check()]);
+}
+console.log(`\n${outcomes.map(([name, outcome]) => `${name.padEnd(14)} ${outcome}`).join('\n')}`);
+process.exitCode = outcomes.some(([, outcome]) => outcome === FAILED) ? 1 : 0;
