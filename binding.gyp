@@ -22,7 +22,6 @@
       },
       'conditions': [
         ['OS=="win"', {
-          'defines': ['NOMINMAX', 'WIN32_LEAN_AND_MEAN'],
           # The standard library unwinds through noexcept code only with /EHsc; the addon itself throws nothing.
           'defines!': ['_HAS_EXCEPTIONS=0'],
           'msvs_settings': {
@@ -37,6 +36,8 @@
           'cflags_cc': [
             '-std=c++20', '-O3', '-fno-exceptions', '-fvisibility=hidden', '-fvisibility-inlines-hidden',
             '-Wall', '-Wextra', '-Wunused-parameter',
+            # A designated initializer leaves the other members at their defaults on purpose.
+            '-Wno-missing-field-initializers',
           ],
         }],
         ['OS=="linux"', {
@@ -51,7 +52,10 @@
             'GCC_OPTIMIZATION_LEVEL': '3',
             'GCC_SYMBOLS_PRIVATE_EXTERN': 'YES',
             'MACOSX_DEPLOYMENT_TARGET': '11.0',
-            'OTHER_CPLUSPLUSFLAGS': ['-fvisibility-inlines-hidden', '-Wall', '-Wextra', '-Wunused-parameter'],
+            'OTHER_CPLUSPLUSFLAGS': [
+              '-fvisibility-inlines-hidden',
+              '-Wall', '-Wextra', '-Wunused-parameter', '-Wno-missing-field-initializers',
+            ],
           },
         }],
         ['stripelock_werror==1', {

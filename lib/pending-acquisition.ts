@@ -22,6 +22,7 @@ export function failure(
 /** An acquisition that waits on the event loop: settles its promise exactly once, by grant, failure or abort. */
 export class PendingAcquisition<G extends Guard> implements AsyncWaiter {
   readonly promise: Promise<G>;
+  ticket = -1;
   readonly #lock: string;
   readonly #table: LockTable;
   readonly #guard: G;

@@ -46,7 +46,7 @@ export class StripeIndex {
 
 /**
  * The stripe of an integer key: the finalizer of MurmurHash3 (Austin Appleby, public domain) over its low 32
- * bits, then over those mixed with the high ones. `native/core/hash.h` has the same function.
+ * bits, then over those mixed with the high ones.
  */
 function integerStripe(key: number, stripes: number, name: string): number {
   let hash = key | 0;

@@ -26,6 +26,8 @@ export interface Request {
 
 /** An acquisition that waits on the event loop. */
 export interface AsyncWaiter {
+  /** For the engine's use while the waiter is pending. */
+  ticket: number;
   /** Called once, on the waiter's own thread, never from within {@link LockTable.acquireAsync}. Must not throw. */
   settle(outcome: Outcome): void;
 }

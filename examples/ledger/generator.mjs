@@ -1,0 +1,44 @@
+// @ts-check
+/** Writes the file of transfers: same seed, same file. */
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { seededRandom } from './random.mjs';
+import { chunks, RECORD_BYTES, writeRecord } from './transfers.mjs';
+import { zipfian } from './zipf.mjs';
+
+const LARGEST_TRANSFER_CENTS = 10_000;
+const RECORDS_A_WRITE = 65_536;
+
+/**
+ * @param {string} path
+ * @param {{ transfers: number; accounts: number; seed: number }} options
+ */
+export function writeTransfers(path, { transfers, accounts, seed }) {
+  const random = seededRandom(seed);
+  const nextAccount = zipfian(accounts, random);
+  const buffer = Buffer.allocUnsafe(RECORDS_A_WRITE * RECORD_BYTES);
+  const file = openSync(path, 'w');
+  try {
+    for (const { first, count } of chunks(transfers, RECORDS_A_WRITE)) {
+      for (let i = 0; i < count; i++) {
+        const from = nextAccount();
+        let to = nextAccount();
+        while (to === from) to = nextAccount();
+        const cents = 1 + Math.floor(random() * LARGEST_TRANSFER_CENTS);
+        writeRecord(buffer, i * RECORD_BYTES, first + i, from, to, cents);
+      }
+      writeAll(file, buffer.subarray(0, count * RECORD_BYTES));
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+/**
+ * One `writeSync` may write less than it was given.
+ *
+ * @param {number} file
+ * @param {Buffer} bytes
+ */
+function writeAll(file, bytes) {
+  for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done);
+}

@@ -1,0 +1,53 @@
+import { fileURLToPath } from 'node:url';
+import bindings from 'bindings';
+import type { Outcome } from './engine.js';
+
+type Failure = Exclude<Outcome, { status: 'granted' }>;
+
+/** What `native/node/addon.cc` exports; it says what the numbers mean. */
+export interface Addon {
+  start(threadId: number, onReady: () => void): number;
+  registryId(): [low: number, high: number];
+  open(words: Int32Array, stripes: number): number;
+  close(table: number): void;
+  openShares(table: number, counts: Int32Array): Int32Array;
+  hash(key: string | Uint8Array, stripes: number): number;
+  acquireSync(table: number, stripes: Int32Array, taken: number, shared: boolean, timeout: number): number | Failure;
+  acquireAsync(table: number, stripes: Int32Array, taken: number, shared: boolean, timeout: number): number | Failure;
+  cancel(id: number): boolean;
+  release(table: number, stripe: number, shared: boolean): number;
+  take(out: Int32Array): number;
+  expire(out: Int32Array): number;
+  nextDeadline(): number;
+  keepAlive(alive: boolean): void;
+  holders(table: number, stripe: number): number[];
+  held(table: number): number;
+  inspect(table: number): {
+    stripe: number;
+    word: number;
+    holders: number[];
+    waiters: { threadId: number; async: boolean; shared: boolean; waitingFor: number }[];
+  }[];
+}
+
+/** The built binary, else a prebuilt one for this platform. Throws where neither loads. */
+export function loadAddon(): Addon {
+  return bindings({
+    bindings: 'stripelock.node',
+    module_root: fileURLToPath(new URL('../..', import.meta.url)),
+    try: [
+      ['module_root', 'build', 'Release', 'bindings'],
+      ['module_root', 'prebuilds', platformName(), 'bindings'],
+    ],
+  }) as Addon;
+}
+
+function platformName(): string {
+  const musl = process.platform === 'linux' && !runsOnGlibc() ? '-musl' : '';
+  return `${process.platform}-${process.arch}${musl}`;
+}
+
+function runsOnGlibc(): boolean {
+  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return header?.glibcVersionRuntime !== undefined;
+}

@@ -1,0 +1,216 @@
+#include "core/async_waits.h"
+
+#include <algorithm>
+
+#include "core/membership.h"
+#include "core/participant.h"
+#include "core/table.h"
+
+namespace stripelock {
+
+AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& request) {
+  Table& table = membership.table();
+  if (request.timeout <= 0) {
+    std::uint32_t position = request.taken;
+    bool abandoned = false;
+    while (position < request.count &&
+           table.tryTake(request.stripes[position], owner_.slot(), request.shared, abandoned)) {
+      ++position;
+    }
+    if (position == request.count) {
+      membership.countShares(request.stripes, request.count, request.shared, +1);
+      return {.status = AsyncStart::kGranted, .abandoned = abandoned};
+    }
+    table.rollBack(request.stripes, position, owner_, request.shared);
+    membership.count(kTimeoutsCell);
+    return {.status = AsyncStart::kTimedOut, .stripe = request.stripes[position]};
+  }
+  auto waiter = std::make_unique<AsyncWaiter>();
+  waiter->membership = &membership;
+  waiter->owner = &owner_;
+  waiter->count = request.count;
+  waiter->shared = request.shared;
+  waiter->async = true;
+  waiter->since = now();
+  if (request.count == 1) {
+    waiter->only = request.stripes[0];
+    waiter->stripes = &waiter->only;
+  } else {
+    waiter->many = std::make_unique<std::uint32_t[]>(request.count);
+    std::copy_n(request.stripes, request.count, waiter->many.get());
+    waiter->stripes = waiter->many.get();
+  }
+  // Known before it can be granted, which may be at once and from any thread.
+  AsyncWaiter& added = *waiter.release();
+  add(added, Deadline::after(request.timeout));
+  if (table.proceed(added, request.taken, nullptr, nullptr)) {
+    const bool abandoned = added.abandoned;
+    membership.countShares(request.stripes, request.count, request.shared, +1);
+    forget(added);
+    delete &added;
+    return {.status = AsyncStart::kGranted, .abandoned = abandoned};
+  }
+  membership.count(kContendedCell);
+  return {.status = AsyncStart::kPending, .id = added.id};
+}
+
+void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
+  if (freeIds_.empty()) {
+    waiter.id = static_cast<std::uint32_t>(waiters_.size());
+    waiters_.push_back(&waiter);
+  } else {
+    waiter.id = freeIds_.back();
+    freeIds_.pop_back();
+    waiters_[waiter.id] = &waiter;
+  }
+  // Most deadlines come in order, and then the hint makes this constant time.
+  waiter.deadline = deadline.isNever() ? deadlines_.end()
+                                       : deadlines_.emplace_hint(deadlines_.end(), deadline.point(), &waiter);
+  if (waiter.count > 1) multiple_.insert(&waiter);
+  waiter.membership->table().cell(kWaitingCell).fetch_add(1);
+}
+
+void AsyncWaits::forget(AsyncWaiter& waiter) {
+  waiter.membership->table().cell(kWaitingCell).fetch_sub(1);
+  waiters_[waiter.id] = nullptr;
+  freeIds_.push_back(waiter.id);
+  if (waiter.deadline != deadlines_.end()) deadlines_.erase(waiter.deadline);
+  if (waiter.count > 1) multiple_.erase(&waiter);
+}
+
+bool AsyncWaits::cancel(std::uint32_t id) {
+  if (id >= waiters_.size() || !waiters_[id]) return false;
+  AsyncWaiter& waiter = *waiters_[id];
+  waiter.membership->count(kAbortsCell);
+  drop(waiter);
+  return true;
+}
+
+void AsyncWaits::drop(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
+  forget(waiter);
+  if (table.withdraw(waiter)) {
+    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
+    delete &waiter;
+  } else {
+    // Granted meanwhile, and in the ready list until that is emptied.
+    giveBack(waiter);
+    waiter.dropped = true;
+  }
+}
+
+// What a granted waiter holds.
+void AsyncWaits::giveBack(AsyncWaiter& waiter) {
+  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.shared);
+  // Only now: until then the words name this thread for what it does not really hold.
+  owner_.delivered();
+}
+
+bool AsyncWaits::hasReady() const { return ready_ || owner_.hasReady(); }
+
+std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
+  std::size_t taken = 0;
+  while (taken < room) {
+    if (!ready_) ready_ = owner_.takeReady();
+    if (!ready_) break;
+    auto& waiter = static_cast<AsyncWaiter&>(*ready_);
+    ready_ = waiter.nextReady;
+    if (!waiter.dropped) {
+      forget(waiter);
+      waiter.membership->countShares(waiter.stripes, waiter.count, waiter.shared, +1);
+      owner_.delivered();
+      out[taken++] = {.id = waiter.id, .abandoned = waiter.abandoned};
+    }
+    delete &waiter;
+  }
+  return taken;
+}
+
+std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
+  const Nanoseconds time = now();
+  std::size_t taken = 0;
+  auto next = deadlines_.begin();
+  while (taken < room && next != deadlines_.end() && next->first <= time) {
+    AsyncWaiter& waiter = *next->second;
+    ++next;
+    // One that was granted in time is settled by take(), however late that comes.
+    if (waiter.is(WaiterState::kGranted)) continue;
+    Table& table = waiter.membership->table();
+    if (!table.withdraw(waiter)) continue;
+    const std::uint32_t position = waiter.position.load();
+    out[taken++] = {.id = waiter.id, .stripe = waiter.stripes[position]};
+    waiter.membership->count(kTimeoutsCell);
+    forget(waiter);
+    table.rollBack(waiter.stripes, position, owner_, waiter.shared);
+    delete &waiter;
+  }
+  return taken;
+}
+
+Deadline AsyncWaits::nextDeadline() const {
+  return deadlines_.empty() ? Deadline::never() : Deadline::at(deadlines_.begin()->first);
+}
+
+void AsyncWaits::reclaim() {
+  reclaimReady();
+  for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
+  // Grants that were decided before the thread was seen to block, to waiters just passed.
+  reclaimReady();
+}
+
+void AsyncWaits::reclaimReady() {
+  while (hasReady()) {
+    if (!ready_) ready_ = owner_.takeReady();
+    if (!ready_) return;
+    auto& waiter = static_cast<AsyncWaiter&>(*ready_);
+    ready_ = waiter.nextReady;
+    if (waiter.dropped) {
+      delete &waiter;
+      continue;
+    }
+    giveBack(waiter);
+    waiter.membership->table().requeue(waiter);
+    static_cast<void>(owner_.passOver());
+  }
+}
+
+void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
+  {
+    const Lock lock = table.lockFor(waiter);
+    if (waiter.is(WaiterState::kGranted) || waiter.position.load() == 0) return;
+  }
+  // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
+  if (!table.withdraw(waiter)) return;
+  table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
+  table.requeue(waiter);
+  static_cast<void>(owner_.passOver());
+}
+
+void AsyncWaits::resettle() {
+  for (AsyncWaiter* waiter : waiters_) {
+    if (!waiter) continue;
+    Table& table = waiter->membership->table();
+    WakeSet wakes;
+    const Lock lock = table.lockFor(*waiter);
+    if (waiter->is(WaiterState::kWaiting)) table.leaveLocked(waiter->stripe(), {}, &owner_, wakes);
+  }
+}
+
+void AsyncWaits::closeMembership(const Membership& membership) {
+  for (AsyncWaiter* waiter : std::vector<AsyncWaiter*>(waiters_)) {
+    if (waiter && waiter->membership == &membership) drop(*waiter);
+  }
+}
+
+void AsyncWaits::close() {
+  for (AsyncWaiter* waiter : std::vector<AsyncWaiter*>(waiters_)) {
+    if (waiter) drop(*waiter);
+  }
+  // All that is ready was dropped, here or before.
+  reclaimReady();
+  waiters_.clear();
+  freeIds_.clear();
+}
+
+}  // namespace stripelock

@@ -1,0 +1,17 @@
+// From a key to its stripe.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stripelock {
+
+// XXH3, 64 bits, seed 0 (Yann Collet).
+std::uint64_t hashBytes(const void* data, std::size_t length);
+
+inline std::uint32_t stripeOfBytes(const void* data, std::size_t length, std::uint32_t stripes) {
+  return static_cast<std::uint32_t>(hashBytes(data, length) % stripes);
+}
+
+}  // namespace stripelock

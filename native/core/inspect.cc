@@ -1,0 +1,64 @@
+#include "core/inspect.h"
+
+#include <cstddef>
+
+#include "core/participant.h"
+#include "core/registry.h"
+
+namespace stripelock {
+
+namespace {
+
+std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std::uint32_t word) {
+  std::vector<std::int32_t> holders;
+  if (isExclusive(word)) {
+    const Participant* owner = Registry::instance().bySlot(holderOf(word));
+    if (owner) holders.push_back(owner->threadId());
+  } else if (isShared(word)) {
+    const Lock lock(table.membersMutex);
+    for (const Membership* member : table.members) {
+      if (member->sharesOf(stripe) != 0) holders.push_back(member->participant().threadId());
+    }
+  }
+  return holders;
+}
+
+}  // namespace
+
+std::vector<StripeInfo> inspect(Table& table) {
+  std::vector<StripeInfo> stripes;
+  const Nanoseconds time = now();
+  Lock lock;
+  for (std::uint32_t stripe = 0; stripe < table.stripes(); ++stripe) {
+    Mutex& shard = table.shardOf(stripe);
+    if (lock.mutex() != &shard) lock = Lock(shard);
+    const std::uint32_t word = table.word(stripe).load();
+    const StripeQueue& queue = table.queueOf(stripe);
+    if (isFree(word) && !queue.head) continue;
+    StripeInfo info{
+        .stripe = stripe, .word = word, .holders = holdersOfWord(table, stripe, word), .waiters = {}};
+    for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
+      info.waiters.push_back({.threadId = waiter->owner->threadId(),
+                              .async = waiter->async,
+                              .shared = waiter->shared,
+                              .milliseconds = static_cast<double>(time - waiter->since) / 1e6});
+    }
+    stripes.push_back(std::move(info));
+  }
+  return stripes;
+}
+
+std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe) {
+  const Lock lock(table.shardOf(stripe));
+  return holdersOfWord(table, stripe, table.word(stripe).load());
+}
+
+std::uint32_t countHeld(Table& table) {
+  std::uint32_t held = 0;
+  for (std::uint32_t stripe = 0; stripe < table.stripes(); ++stripe) {
+    if (!isFree(table.word(stripe).load())) ++held;
+  }
+  return held;
+}
+
+}  // namespace stripelock

@@ -1,0 +1,34 @@
+// The bits of a stripe's 32-bit word. The same table stands in lib/engine/lock-word.ts; a test compares the two.
+//
+//   word                        meaning
+//   0                           free
+//   slot                        held exclusively by the participant with that slot
+//   kShared + n                 held shared, n times in all
+//   held + kQueued              somebody waits: giving the stripe back goes through Table::release
+//   free or shared + kAbandoned an earlier holder's thread ended without releasing
+//   slot + kAbandoned           its holder was told so; cleared when that holder releases
+//
+// JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
+// by the reverse of these, or from kShared + n with any flags to one less while n > 1. Whatever else a word
+// says, it calls the core.
+
+#pragma once
+
+#include <cstdint>
+
+namespace stripelock {
+
+inline constexpr std::uint32_t kQueued = 0x80000000u;
+inline constexpr std::uint32_t kAbandoned = 0x40000000u;
+inline constexpr std::uint32_t kShared = 0x20000000u;
+inline constexpr std::uint32_t kHolderMask = 0x1fffffffu;
+
+constexpr bool isFree(std::uint32_t word) { return (word & (kShared | kHolderMask)) == 0; }
+constexpr bool isShared(std::uint32_t word) { return (word & kShared) != 0; }
+constexpr bool isExclusive(std::uint32_t word) { return !isShared(word) && (word & kHolderMask) != 0; }
+constexpr std::uint32_t holderOf(std::uint32_t word) { return word & kHolderMask; }
+constexpr bool heldExclusivelyBy(std::uint32_t word, std::uint32_t slot) {
+  return !isShared(word) && holderOf(word) == slot;
+}
+
+}  // namespace stripelock

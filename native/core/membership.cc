@@ -1,0 +1,68 @@
+#include "core/membership.h"
+
+#include <algorithm>
+
+#include "core/participant.h"
+#include "core/sync_wait.h"
+
+namespace stripelock {
+
+Membership::Membership(Table& table, Participant& participant) : table_(table), participant_(participant) {
+  const Lock lock(table.membersMutex);
+  table.members.push_back(this);
+}
+
+Membership::~Membership() {
+  const Lock lock(table_.membersMutex);
+  table_.members.erase(std::find(table_.members.begin(), table_.members.end(), this));
+}
+
+SyncOutcome Membership::acquireSync(const Request& request, Interrupt interrupt) {
+  SyncOutcome outcome = SyncWait(*this, request, interrupt).run();
+  switch (outcome.status) {
+    case SyncOutcome::Status::kGranted:
+      countShares(request.stripes, request.count, request.shared, +1);
+      break;
+    case SyncOutcome::Status::kTimedOut:
+      count(kTimeoutsCell);
+      break;
+    case SyncOutcome::Status::kDeadlock:
+      count(kDeadlocksCell);
+      break;
+    case SyncOutcome::Status::kInterrupted:
+      break;
+  }
+  return outcome;
+}
+
+bool Membership::release(std::uint32_t stripe, bool shared) {
+  WakeSet wakes(&participant_);
+  const Leave how{.how = Leave::How::kRelease, .shared = shared, .slot = participant_.slot()};
+  if (shared && sharesOf(stripe) == 0) return false;
+  if (!table_.leave(stripe, how, &participant_, wakes)) return false;
+  countShares(&stripe, 1, shared, -1);
+  return true;
+}
+
+void Membership::countShares(const std::uint32_t* stripes, std::uint32_t count, bool shared, int by) {
+  if (!shared) return;
+  Word* const shares = shares_.load();
+  for (std::uint32_t i = 0; i < count; ++i) shares[stripes[i]].fetch_add(static_cast<std::uint32_t>(by));
+}
+
+void Membership::abandon() {
+  Word* const shares = shares_.load();
+  for (std::uint32_t stripe = 0; stripe < table_.stripes(); ++stripe) {
+    Leave how{.how = Leave::How::kDie, .slot = participant_.slot()};
+    if (shares && shares[stripe].load() != 0) {
+      how.shared = true;
+      how.count = shares[stripe].exchange(0);
+    } else if (!heldExclusivelyBy(table_.word(stripe).load(), how.slot)) {
+      continue;
+    }
+    WakeSet wakes;
+    if (table_.leave(stripe, how, &participant_, wakes)) count(kAbandonedCell);
+  }
+}
+
+}  // namespace stripelock

@@ -1,0 +1,80 @@
+// One thread's use of one table.
+
+#pragma once
+
+#include <vector>
+
+#include "core/table.h"
+
+namespace stripelock {
+
+// Whether the thread is being ended and must return at once. Called on the thread that waits, about every
+// kSlice, with no lock held.
+struct Interrupt {
+  bool (*requested)(void* data) = nullptr;
+  void* data = nullptr;
+
+  bool check() const { return requested && requested(data); }
+};
+
+// A thread, by the number shown to people, and what it waits for.
+struct Blocked {
+  std::int32_t threadId;
+  std::uint32_t stripe;
+};
+
+struct SyncOutcome {
+  enum class Status : std::uint8_t { kGranted, kTimedOut, kDeadlock, kInterrupted };
+  Status status;
+  // If granted: an earlier holder of some stripe died.
+  bool abandoned = false;
+  // If timed out: the stripe that could not be had.
+  std::uint32_t stripe = 0;
+  // If refused: each waits for the next, the last for the first.
+  std::vector<Blocked> cycle;
+};
+
+class Membership {
+ public:
+  Membership(Table& table, Participant& participant);
+  ~Membership();
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  Table& table() const { return table_; }
+  Participant& participant() const { return participant_; }
+
+  // ── by its own thread ──
+
+  // Where this thread's shared holds are counted by stripe; stays until the membership ends. The fast path counts
+  // there as well, right after it changed the word.
+  void openShares(Word* shares) { shares_.store(shares); }
+  bool hasShares() const { return shares_.load() != nullptr; }
+
+  // Blocks this thread until the request is decided.
+  SyncOutcome acquireSync(const Request& request, Interrupt interrupt);
+  // False: the word says that this thread does not hold the stripe so. Grants to async waiters of this same thread
+  // wake no event loop: the caller looks at AsyncWaits::hasReady.
+  bool release(std::uint32_t stripe, bool shared);
+  void countShares(const std::uint32_t* stripes, std::uint32_t count, bool shared, int by);
+  void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
+  // Frees what its thread still holds, and flags it as abandoned.
+  void abandon();
+
+  // How often its registry handed it out.
+  std::uint32_t references = 0;
+
+  // ── by any thread that has locked the table's members ──
+
+  std::uint32_t sharesOf(std::uint32_t stripe) const {
+    const Word* shares = shares_.load();
+    return shares ? shares[stripe].load() : 0;
+  }
+
+ private:
+  Table& table_;
+  Participant& participant_;
+  std::atomic<Word*> shares_{nullptr};
+};
+
+}  // namespace stripelock

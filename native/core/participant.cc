@@ -1,0 +1,75 @@
+#include "core/participant.h"
+
+#include "core/waiter.h"
+#include "core/wake_set.h"
+
+namespace stripelock {
+
+void WakeSet::wake(const Entry& entry) {
+  if (entry.ready) {
+    entry.participant->wakeReady();
+  } else {
+    entry.participant->parker().unpark();
+  }
+}
+
+void WakeSet::send() {
+  for (std::size_t i = 0; i < count_; ++i) wake(few_[i]);
+  for (const Entry& entry : more_) wake(entry);
+  count_ = 0;
+  more_.clear();
+}
+
+void Participant::start(std::int32_t threadId, WakeLoop wakeLoop) {
+  threadId_.store(threadId);
+  const Lock lock(wakeMutex_);
+  wakeLoop_ = wakeLoop;
+  waking_.store(false);
+}
+
+void Participant::stop() {
+  const Lock lock(wakeMutex_);
+  wakeLoop_ = {};
+}
+
+void Participant::pushReady(Waiter& waiter) {
+  const Lock lock(readyMutex_);
+  undelivered_.fetch_add(1);
+  waiter.nextReady = nullptr;
+  (readyTail_ ? readyTail_->nextReady : readyHead_) = &waiter;
+  readyTail_ = &waiter;
+  readyCount_.fetch_add(1);
+  waiter.state.store(WaiterState::kGranted);
+}
+
+Waiter* Participant::takeReady() {
+  waking_.store(false);
+  const Lock lock(readyMutex_);
+  Waiter* const first = readyHead_;
+  readyHead_ = readyTail_ = nullptr;
+  readyCount_.store(0);
+  return first;
+}
+
+void Participant::wakeReady() {
+  // The grant was pushed before this, and block() looks for grants after it set blocked_: one of the two sees
+  // the other, so that a blocked thread does not sleep on a grant.
+  if (blocked_.load()) parker_.unpark();
+  if (waking_.exchange(true)) return;
+  const Lock lock(wakeMutex_);
+  if (wakeLoop_.wake) wakeLoop_.wake(wakeLoop_.data);
+}
+
+void Participant::block() {
+  blocked_.store(true);
+  STRIPELOCK_SEAM("block: before reclaiming");
+  asyncWaits_.reclaim();
+}
+
+void Participant::unblock() {
+  blocked_.store(false);
+  STRIPELOCK_SEAM("unblock: before resettling");
+  if (passedOver_.exchange(false)) asyncWaits_.resettle();
+}
+
+}  // namespace stripelock

@@ -1,0 +1,115 @@
+#include "core/platform.h"
+
+#include <algorithm>
+#include <thread>
+
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
+#if defined(__linux__) && !defined(STRIPELOCK_PORTABLE_PARK)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#endif
+
+namespace stripelock {
+
+#ifdef STRIPELOCK_PORTABLE_PARK
+
+bool Parker::park(Deadline deadline) {
+  Lock lock(mutex_);
+  const auto permitted = [this] { return permit_; };
+  if (deadline.isNever()) {
+    permitted_.wait(lock, permitted);
+  } else {
+    const auto point = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline.point()));
+    if (!permitted_.wait_until(lock, point, permitted)) return false;
+  }
+  permit_ = false;
+  return true;
+}
+
+void Parker::unpark() {
+  // Notifies under the mutex: the parked thread may end, but not its parker, so this is not for its lifetime
+  // but so that no notification falls between the check and the wait.
+  const Lock lock(mutex_);
+  permit_ = true;
+  permitted_.notify_one();
+}
+
+#elif defined(__linux__)
+
+namespace {
+
+void futexWait(Word& word, std::uint32_t expected, Deadline deadline) {
+  // FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC, which is what steady_clock reads.
+  timespec point{};
+  point.tv_sec = static_cast<time_t>(deadline.point() / 1'000'000'000);
+  point.tv_nsec = static_cast<long>(deadline.point() % 1'000'000'000);
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline.isNever() ? nullptr : &point,
+          nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+}  // namespace
+
+bool Parker::park(Deadline deadline) {
+  for (;;) {
+    if (permit_.exchange(0) != 0) return true;
+    if (!deadline.isNever() && deadline.passedAt(now())) return false;
+    futexWait(permit_, 0, deadline);
+  }
+}
+
+void Parker::unpark() {
+  if (permit_.exchange(1) == 0) syscall(SYS_futex, &permit_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+#elif defined(_WIN32)
+
+bool Parker::park(Deadline deadline) {
+  for (;;) {
+    if (permit_.exchange(0) != 0) return true;
+    DWORD milliseconds = INFINITE;
+    if (!deadline.isNever()) {
+      const Nanoseconds left = deadline.point() - now();
+      if (left <= 0) return false;
+      milliseconds = static_cast<DWORD>(std::min<Nanoseconds>((left + 999'999) / 1'000'000, INFINITE - 1));
+    }
+    std::uint32_t empty = 0;
+    WaitOnAddress(&permit_, &empty, sizeof empty, milliseconds);
+  }
+}
+
+void Parker::unpark() {
+  if (permit_.exchange(1) == 0) WakeByAddressSingle(&permit_);
+}
+
+#endif
+
+unsigned processors() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+#if defined(_WIN32)
+
+void pinModule() {
+  HMODULE module = nullptr;
+  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+                     reinterpret_cast<LPCWSTR>(&pinModule), &module);
+}
+
+#else
+
+void pinModule() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&pinModule), &info) == 0 || info.dli_fname == nullptr) return;
+  // Not closed on purpose: RTLD_NODELETE marks the module, and the handle is only how to reach it.
+  static_cast<void>(dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
+}
+
+#endif
+
+}  // namespace stripelock

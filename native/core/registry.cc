@@ -1,0 +1,94 @@
+#include "core/registry.h"
+
+#include <algorithm>
+#include <random>
+
+namespace stripelock {
+
+Registry& Registry::instance() {
+  // Never destroyed: threads may outlive static destruction.
+  static Registry& registry = *new Registry();
+  return registry;
+}
+
+Registry::Registry()
+    : id_([] {
+        std::random_device random;
+        return (std::uint64_t{random()} << 32) | random();
+      }()) {}
+
+Participant* Registry::join(std::int32_t threadId, Participant::WakeLoop wakeLoop) {
+  std::uint32_t slot = 0;
+  {
+    const Lock lock(mutex_);
+    if (!freeSlots_.empty()) {
+      slot = freeSlots_.back();
+      freeSlots_.pop_back();
+    } else if (usedSlots_ < kMaxSlots) {
+      slot = ++usedSlots_;
+      participants_[slot].store(new Participant(slot));
+    } else {
+      return nullptr;
+    }
+  }
+  Participant& participant = *participants_[slot].load();
+  participant.start(threadId, wakeLoop);
+  return &participant;
+}
+
+void Registry::leave(Participant& participant) {
+  // No more wakes first: the event loop goes away, and nobody will look at grants.
+  participant.stop();
+  participant.asyncWaits().close();
+  const std::vector<Membership*> memberships = participant.memberships;
+  for (Membership* membership : memberships) end(*membership);
+  // No word names the slot any more, so that the next to have it inherits nothing.
+  const Lock lock(mutex_);
+  freeSlots_.push_back(participant.slot());
+}
+
+Participant* Registry::bySlot(std::uint32_t slot) {
+  return slot <= kMaxSlots ? participants_[slot].load() : nullptr;
+}
+
+Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes) {
+  for (Membership* membership : participant.memberships) {
+    Table& table = membership->table();
+    if (table.memory() != memory) continue;
+    if (table.stripes() != stripes) return nullptr;
+    ++membership->references;
+    return membership;
+  }
+  Table* table = nullptr;
+  {
+    const Lock lock(mutex_);
+    SharedTable& entry = tables_[memory];
+    if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes);
+    if (entry.table->stripes() != stripes) return nullptr;
+    ++entry.members;
+    table = entry.table.get();
+  }
+  auto* const membership = new Membership(*table, participant);
+  membership->references = 1;
+  participant.memberships.push_back(membership);
+  return membership;
+}
+
+void Registry::close(Membership& membership) {
+  if (--membership.references > 0) return;
+  membership.participant().asyncWaits().closeMembership(membership);
+  end(membership);
+}
+
+void Registry::end(Membership& membership) {
+  membership.abandon();
+  void* const memory = membership.table().memory();
+  std::vector<Membership*>& memberships = membership.participant().memberships;
+  memberships.erase(std::find(memberships.begin(), memberships.end(), &membership));
+  delete &membership;
+  const Lock lock(mutex_);
+  const auto entry = tables_.find(memory);
+  if (--entry->second.members == 0) tables_.erase(entry);
+}
+
+}  // namespace stripelock

@@ -1,0 +1,55 @@
+// All participants and tables of the process.
+
+#pragma once
+
+#include <array>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/membership.h"
+#include "core/participant.h"
+
+namespace stripelock {
+
+// Threads that can use locks at the same time.
+inline constexpr std::uint32_t kMaxSlots = 65535;
+
+class Registry {
+ public:
+  static Registry& instance();
+
+  // Differs between processes and between copies of this code in one process: their queues are not the same, so
+  // they must not share a lock's memory.
+  std::uint64_t id() const { return id_; }
+
+  // A participant for the calling thread, or nullptr when all slots are taken.
+  Participant* join(std::int32_t threadId, Participant::WakeLoop wakeLoop);
+  // The thread ends: cancels what it waits for, frees what it holds, gives its slot back. On that thread.
+  void leave(Participant& participant);
+  // nullptr for what never was a slot.
+  Participant* bySlot(std::uint32_t slot);
+
+  // The thread's membership of the table at that memory, which must stay until it is closed as often as it was
+  // opened. nullptr where the memory is in use with another number of stripes.
+  Membership* open(Participant& participant, void* memory, std::uint32_t stripes);
+  void close(Membership& membership);
+
+ private:
+  struct SharedTable {
+    std::unique_ptr<Table> table;
+    std::uint32_t members = 0;
+  };
+
+  Registry();
+  void end(Membership& membership);
+
+  const std::uint64_t id_;
+  Mutex mutex_;
+  std::unordered_map<void*, SharedTable> tables_;
+  std::vector<std::uint32_t> freeSlots_;
+  std::uint32_t usedSlots_ = 0;
+  std::array<std::atomic<Participant*>, kMaxSlots + 1> participants_{};
+};
+
+}  // namespace stripelock

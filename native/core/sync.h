@@ -1,0 +1,70 @@
+// The one door to atomics, mutexes and clocks.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+#include <immintrin.h>
+#endif
+
+#include "core/seam.h"
+
+namespace stripelock {
+
+// A word or cell in memory that JavaScript works on too. JavaScript's Atomics are sequentially consistent, and
+// so is every access here that names no order.
+using Word = std::atomic<std::uint32_t>;
+using Cell = std::atomic<std::int64_t>;
+static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
+static_assert(sizeof(Cell) == 8 && Cell::is_always_lock_free);
+
+using Mutex = std::mutex;
+using Lock = std::unique_lock<Mutex>;
+
+// Nanoseconds on the steady clock.
+using Nanoseconds = std::int64_t;
+
+inline Nanoseconds now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// A point in time, so that several steps spend one budget.
+class Deadline {
+ public:
+  static constexpr Deadline never() { return Deadline(std::numeric_limits<Nanoseconds>::max()); }
+  static constexpr Deadline at(Nanoseconds point) { return Deadline(point); }
+
+  // Never, for what is further off than the clock reaches (292 years), infinity and NaN.
+  static Deadline after(double milliseconds) {
+    const double nanoseconds = std::ceil(milliseconds * 1e6);
+    if (!(nanoseconds < 4e18)) return never();
+    return Deadline(now() + static_cast<Nanoseconds>(nanoseconds));
+  }
+
+  constexpr bool isNever() const { return point_ == std::numeric_limits<Nanoseconds>::max(); }
+  constexpr bool passedAt(Nanoseconds time) const { return time >= point_; }
+  constexpr Nanoseconds point() const { return point_; }
+
+ private:
+  explicit constexpr Deadline(Nanoseconds point) : point_(point) {}
+  Nanoseconds point_;
+};
+
+// Tells the processor that this is a spin loop.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+  _mm_pause();
+#elif defined(__aarch64__) && !defined(_MSC_VER)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+}  // namespace stripelock

@@ -1,0 +1,184 @@
+#include "core/sync_wait.h"
+
+#include <algorithm>
+
+#include "core/participant.h"
+#include "core/wait_graph.h"
+
+namespace stripelock {
+
+namespace {
+
+// Rounds of spinning before sleeping, each twice as long as the one before up to kSpinLimit pauses: a few
+// microseconds, about what putting a thread to sleep and waking it costs.
+constexpr int kSpinRounds = 8;
+constexpr int kSpinLimit = 32;
+
+int spinRounds() {
+  static const int rounds = processors() > 1 ? kSpinRounds : 0;
+  return rounds;
+}
+
+// Marks the thread as blocked in a sync wait.
+class BlockedScope {
+ public:
+  explicit BlockedScope(Participant& thread) : thread_(thread) { thread_.block(); }
+  ~BlockedScope() { thread_.unblock(); }
+  BlockedScope(const BlockedScope&) = delete;
+  BlockedScope& operator=(const BlockedScope&) = delete;
+
+ private:
+  Participant& thread_;
+};
+
+// In the count of those who wait, and in the wait graph once it entered.
+class WaitingScope {
+ public:
+  WaitingScope(Table& table, Participant& thread) : table_(table), thread_(thread) {
+    table_.cell(kContendedCell).fetch_add(1);
+    table_.cell(kWaitingCell).fetch_add(1);
+  }
+  ~WaitingScope() {
+    WaitGraph::instance().leave(thread_);
+    table_.cell(kWaitingCell).fetch_sub(1);
+  }
+  WaitingScope(const WaitingScope&) = delete;
+  WaitingScope& operator=(const WaitingScope&) = delete;
+
+ private:
+  Table& table_;
+  Participant& thread_;
+};
+
+}  // namespace
+
+SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt interrupt)
+    : membership_(membership),
+      table_(membership.table()),
+      thread_(membership.participant()),
+      request_(request),
+      interrupt_(interrupt),
+      deadline_(request.timeout > 0 ? Deadline::after(request.timeout) : Deadline::at(0)) {
+  waiter_.membership = &membership;
+  waiter_.owner = &thread_;
+  waiter_.stripes = request.stripes;
+  waiter_.count = request.count;
+  waiter_.shared = request.shared;
+}
+
+SyncOutcome SyncWait::run() {
+  std::uint32_t position = request_.taken;
+  while (position < request_.count && spinTake(request_.stripes[position])) ++position;
+  if (position == request_.count) return granted();
+  if (request_.timeout <= 0) return failed(Status::kTimedOut, position);
+  return block(position);
+}
+
+bool SyncWait::spinTake(std::uint32_t stripe) {
+  if (table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return true;
+  if (request_.timeout <= 0) return false;
+  int pauses = 1;
+  for (int round = spinRounds(); round > 0; --round) {
+    for (int i = 0; i < pauses; ++i) relax();
+    pauses = std::min(pauses * 2, kSpinLimit);
+    if (table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return true;
+  }
+  return false;
+}
+
+SyncOutcome SyncWait::block(std::uint32_t position) {
+  const BlockedScope blocked(thread_);
+  std::uint32_t own = 0;
+  if (waitsForItself(position, own)) {
+    SyncOutcome outcome = failed(Status::kDeadlock, position);
+    outcome.cycle = {{thread_.threadId(), own}};
+    return outcome;
+  }
+  waiter_.since = now();
+  if (table_.proceed(waiter_, position, nullptr, nullptr)) return granted();
+  return wait();
+}
+
+SyncOutcome SyncWait::wait() {
+  SyncOutcome outcome{.status = Status::kGranted, .cycle = {}};
+  bool withdrawn = false;
+  {
+    const WaitingScope waiting(table_, thread_);
+    sliceEnd_ = waiter_.since + kFirstSlice;
+    while (!waiter_.is(WaiterState::kGranted)) {
+      const Nanoseconds time = now();
+      if (deadline_.passedAt(time) && table_.withdraw(waiter_)) {
+        outcome.status = Status::kTimedOut;
+        withdrawn = true;
+        break;
+      }
+      if (time >= sliceEnd_) {
+        sliceEnd_ = time + kSlice;
+        withdrawn = inspectSelf(outcome);
+        if (withdrawn) break;
+      }
+      if (waiter_.is(WaiterState::kDesignated)) {
+        if (tryDesignated() && table_.proceed(waiter_, waiter_.position.load() + 1, nullptr, nullptr)) break;
+        continue;
+      }
+      thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
+      if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
+    }
+  }
+  if (!withdrawn) return granted();
+  SyncOutcome result = failed(outcome.status, waiter_.position.load());
+  result.cycle = std::move(outcome.cycle);
+  return result;
+}
+
+bool SyncWait::inspectSelf(SyncOutcome& outcome) {
+  if (interrupt_.check() && table_.withdraw(waiter_)) {
+    outcome.status = Status::kInterrupted;
+    return true;
+  }
+  outcome.cycle = WaitGraph::instance().refuse(thread_, waiter_);
+  if (outcome.cycle.empty()) return false;
+  outcome.status = Status::kDeadlock;
+  return true;
+}
+
+bool SyncWait::tryDesignated() {
+  if (!spinTake(waiter_.stripe())) return table_.retryDesignated(waiter_);
+  table_.serveDesignated(waiter_);
+  return true;
+}
+
+bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
+  for (std::uint32_t i = position; i < request_.count; ++i) {
+    stripe = request_.stripes[i];
+    if (holdsForGood(stripe)) return true;
+    if (membership_.sharesOf(stripe) == 0) continue;
+    if (!request_.shared) return true;
+    // A second shared hold waits behind a queued writer, which waits for the first.
+    const Lock lock(table_.shardOf(stripe));
+    for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;
+         other = firstEligible(other->next)) {
+      if (!other->shared) return true;
+    }
+  }
+  return false;
+}
+
+bool SyncWait::holdsForGood(std::uint32_t stripe) {
+  while (heldExclusivelyBy(table_.word(stripe).load(), thread_.slot())) {
+    {
+      // Locked, so that no grant to one of this thread's async waiters is half made.
+      const Lock lock(table_.shardOf(stripe));
+      if (thread_.undelivered() == 0) return heldExclusivelyBy(table_.word(stripe).load(), thread_.slot());
+    }
+    thread_.asyncWaits().reclaim();
+  }
+  return false;
+}
+
+SyncOutcome SyncWait::failed(Status status, std::uint32_t position) {
+  table_.rollBack(request_.stripes, position, thread_, request_.shared);
+  return {.status = status, .stripe = request_.stripes[std::min(position, request_.count - 1)], .cycle = {}};
+}
+
+}  // namespace stripelock

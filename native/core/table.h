@@ -1,0 +1,143 @@
+// The stripes of one lock: their words in the shared memory, and a queue for each.
+//
+// Words are changed by compare-and-swap only, by any thread, most of it from JavaScript and without a lock
+// (lock_word.h). Queues are guarded by mutexes, one for each shard; a shard is a range of neighbouring stripes.
+//
+// Invariants, for each stripe, whenever its shard is not locked:
+//   I1  A word names its holders: no holder enters or leaves but by changing the word.
+//   I2  kQueued is set only while the stripe is held.
+//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not
+//       an async waiter whose thread blocks in a sync wait; that one comes back through Participant::resettle.)
+//       So a release that matters to somebody calls release() here, or a designated waiter is about to look.
+//   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
+//       and passes the designation on.
+//   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
+//       withdrawn exactly once.
+//   I6  A waiter holds stripes[0 … position) and no other of its stripes until it is granted.
+//
+// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the
+// first sync waiter, which then competes with whoever else comes by: threads that are running beat one that
+// must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
+// after its head was last served, the next release hands over to the head. After "eventual fairness" in
+// parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
+//
+// Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Participant::ready,
+// Participant::wake).
+
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/layout.h"
+#include "core/lock_word.h"
+#include "core/waiter.h"
+#include "core/wake_set.h"
+
+namespace stripelock {
+
+inline constexpr Nanoseconds kFairness = 1'000'000;
+
+// How a stripe is left.
+struct Leave {
+  enum class How : std::uint8_t {
+    kStay,      // not at all: only the queue changed
+    kRelease,   // by a holder that is done
+    kRollBack,  // by an acquisition that failed or is put off: what it was told of goes to the next
+    kDie,       // on behalf of a holder whose thread ended
+  };
+  How how = How::kStay;
+  bool shared = false;
+  // Who leaves, if exclusive.
+  std::uint32_t slot = 0;
+  // How many holds, if shared.
+  std::uint32_t count = 1;
+};
+
+class Table {
+ public:
+  Table(void* memory, std::uint32_t stripes);
+  ~Table();
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  std::uint32_t stripes() const { return stripes_; }
+  void* memory() const { return memory_; }
+  Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
+  Cell& cell(std::uint32_t index) { return cells_[index]; }
+
+  // One attempt for one stripe, without a lock. On success says whether an earlier holder died.
+  bool tryTake(std::uint32_t stripe, std::uint32_t slot, bool shared, bool& abandoned);
+
+  // Takes the waiter's stripes from `from` on, or links it at the first that it cannot have. `held`: the shard
+  // that the caller has locked and whose queue the waiter was taken from, or nullptr where the caller is the
+  // waiter's own thread and it is not linked. True: all are taken. Then, given `wakes`, its owner is told.
+  bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
+
+  // Leaves a stripe and grants it on as the queue asks. False: the word says that it was not held so.
+  bool leave(std::uint32_t stripe, Leave how, Participant* actor, WakeSet& wakes);
+  // The same with the stripe's shard locked.
+  bool leaveLocked(std::uint32_t stripe, Leave how, Participant* actor, WakeSet& wakes);
+
+  // Gives back stripes[0 … count) of an acquisition that comes to nothing, last first.
+  void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, bool shared);
+
+  // Locks the shard that the waiter is linked under, or was when it was granted or withdrawn.
+  Lock lockFor(const Waiter& waiter);
+  // Unlinks a waiter for good and lets those behind it pass. False if it had been granted. It still holds what
+  // it had taken: the caller rolls that back.
+  bool withdraw(Waiter& waiter);
+  // A designated waiter found its stripe held: it takes it now after all (true), or goes back to waiting at its
+  // place. Where neither succeeds it is designated still, and must try again.
+  bool retryDesignated(Waiter& waiter);
+  // A designated waiter has taken its stripe.
+  void serveDesignated(Waiter& waiter);
+  // Links an unlinked waiter that holds nothing by its time of arrival, at its first stripe.
+  void requeue(Waiter& waiter);
+
+  Mutex& shardOf(std::uint32_t stripe) { return shards_[stripe >> shardShift_].mutex; }
+  StripeQueue& queueOf(std::uint32_t stripe) { return queues_[stripe]; }
+
+  // Those who use this table. `shares` of a member may be read under this mutex while it is listed.
+  Mutex membersMutex;
+  std::vector<Membership*> members;
+
+ private:
+  struct alignas(64) Shard {
+    Mutex mutex;
+  };
+  struct Freed {
+    void operator()(StripeQueue* queues) const;
+  };
+  // What leaving a stripe comes to: the next word, and who gets the stripe.
+  struct Plan {
+    std::uint32_t next;
+    Waiter* designate = nullptr;
+    // Shared ones form a chain through nextReady.
+    Waiter* grant = nullptr;
+    Nanoseconds fairAt = 0;
+  };
+
+  bool takeOrLink(Waiter& waiter, std::uint32_t stripe);
+  bool mayTake(const Waiter& waiter, std::uint32_t word, const StripeQueue& queue) const;
+  Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
+  Plan planShared(Waiter& first, std::uint32_t left) const;
+  Plan planExclusive(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
+  void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
+  void complete(Waiter& waiter, WakeSet& wakes);
+  void unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes);
+
+  void* const memory_;
+  Word* const words_;
+  Cell* const cells_;
+  const std::uint32_t stripes_;
+  std::uint32_t shardShift_ = 0;
+  std::unique_ptr<Shard[]> shards_;
+  std::unique_ptr<StripeQueue[], Freed> queues_;
+};
+
+// May be granted now: see I3. Marks a waiter that is passed over.
+bool eligible(const Waiter& waiter);
+Waiter* firstEligible(Waiter* from);
+
+}  // namespace stripelock

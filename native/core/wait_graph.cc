@@ -1,0 +1,96 @@
+#include "core/wait_graph.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/participant.h"
+#include "core/registry.h"
+
+namespace stripelock {
+
+WaitGraph& WaitGraph::instance() {
+  // Never destroyed: threads may outlive static destruction.
+  static WaitGraph& graph = *new WaitGraph();
+  return graph;
+}
+
+std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
+  const Lock lock(mutex_);
+  thread.blockedOn = &waiter;
+  const std::vector<Participant*> cycle = findCycle(thread);
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const std::vector<Participant*> blockers = blockersOf(*cycle[i]);
+    Participant* const next = cycle[(i + 1) % cycle.size()];
+    if (std::find(blockers.begin(), blockers.end(), next) == blockers.end()) return {};
+  }
+  if (cycle.empty()) return {};
+  std::vector<Blocked> blocked;
+  for (const Participant* participant : cycle) {
+    blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
+  }
+  if (!waiter.membership->table().withdraw(waiter)) return {};
+  thread.blockedOn = nullptr;
+  return blocked;
+}
+
+void WaitGraph::leave(Participant& thread) {
+  // Written by this thread alone, so what it reads here without the mutex is what it wrote.
+  if (!thread.blockedOn) return;
+  const Lock lock(mutex_);
+  thread.blockedOn = nullptr;
+}
+
+// Depth first, without recursion. The path from `start` back to it, or nothing.
+std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
+  struct Step {
+    Participant* participant;
+    std::vector<Participant*> blockers;
+  };
+  std::vector<Step> path;
+  std::unordered_set<Participant*> seen{&start};
+  path.push_back({&start, blockersOf(start)});
+  while (!path.empty()) {
+    std::vector<Participant*>& blockers = path.back().blockers;
+    if (blockers.empty()) {
+      path.pop_back();
+      continue;
+    }
+    Participant* const next = blockers.back();
+    blockers.pop_back();
+    if (next == &start) {
+      std::vector<Participant*> cycle;
+      for (const Step& step : path) cycle.push_back(step.participant);
+      return cycle;
+    }
+    if (seen.insert(next).second) path.push_back({next, blockersOf(*next)});
+  }
+  return {};
+}
+
+// The blocked threads that hold what this one waits for.
+std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
+  std::vector<Participant*> blockers;
+  if (!thread.blockedOn) return blockers;
+  Waiter& waiter = *thread.blockedOn;
+  Table& table = waiter.membership->table();
+  const Lock lock = table.lockFor(waiter);
+  // A designated waiter is awake, and about to try.
+  if (!waiter.is(WaiterState::kWaiting)) return blockers;
+  const std::uint32_t stripe = waiter.stripe();
+  const std::uint32_t word = table.word(stripe).load();
+  // A grant that its thread has yet to notice is not held for good: a blocked thread gives it back.
+  const auto add = [&](Participant* holder) {
+    if (holder && holder->blockedOn && holder->undelivered() == 0) blockers.push_back(holder);
+  };
+  if (isExclusive(word)) {
+    add(Registry::instance().bySlot(holderOf(word)));
+  } else if (isShared(word)) {
+    const Lock members(table.membersMutex);
+    for (Membership* member : table.members) {
+      if (member->sharesOf(stripe) != 0) add(&member->participant());
+    }
+  }
+  return blockers;
+}
+
+}  // namespace stripelock

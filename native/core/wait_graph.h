@@ -1,0 +1,36 @@
+// Which threads block in sync waits, and whether some of them wait for each other in a circle.
+//
+// A thread that blocks can release nothing. So an edge "A waits for a stripe that B holds", once true, stays
+// true as long as both block, whoever else runs; and a circle of such edges can never be broken but by a
+// timeout. Only threads that have slept for a slice enter the graph, so short waits pay nothing.
+//
+// A circle is found while other threads run, edge by edge. It is believed after a second look finds every one
+// of its threads still in the wait that it was in at the first look: then all edges held together at the moment
+// between the two. Leaving a wait takes the graph's mutex, and a waiter once granted or withdrawn never waits
+// again, so "still in the wait" is exact.
+
+#pragma once
+
+#include <vector>
+
+#include "core/membership.h"
+
+namespace stripelock {
+
+class WaitGraph {
+ public:
+  static WaitGraph& instance();
+
+  // Enters the thread, and looks whether its wait is part of a circle. If so the waiter is withdrawn, and the
+  // circle returned, this thread first; the others go on. Otherwise returns nothing.
+  std::vector<Blocked> refuse(Participant& thread, Waiter& waiter);
+  void leave(Participant& thread);
+
+ private:
+  std::vector<Participant*> findCycle(Participant& start);
+  std::vector<Participant*> blockersOf(Participant& thread);
+
+  Mutex mutex_;
+};
+
+}  // namespace stripelock

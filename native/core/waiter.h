@@ -1,0 +1,97 @@
+// One acquisition that waits, and the queue of those that wait for one stripe.
+//
+// A waiter takes its stripes in ascending order and is linked in the queue of the first one that it could not
+// take, stripes[position]; it holds all before that. Who may touch what:
+//
+//   field                          guarded by
+//   prev, next, position, state    the shard of stripes[position]; state may be read without it
+//   abandoned                      the same until state is kGranted, then the owner
+//   nextReady                      the same until state is kGranted, then the owner's ready list
+//   everything else                fixed before the waiter is linked, or the owner's thread
+//
+// To find a waiter whose position may be moving, lock the shard of the position read and look again: whoever
+// moves a waiter holds the shard it leaves until it holds the one it enters (Table::proceed).
+
+#pragma once
+
+#include "core/sync.h"
+
+namespace stripelock {
+
+class Membership;
+class Participant;
+
+enum class WaiterState : std::uint8_t {
+  kWaiting,     // linked, and asleep or about to be
+  kDesignated,  // linked, woken to try for the stripe itself; it alone may be so on its stripe
+  kGranted,     // holds every stripe; not linked
+  kWithdrawn,   // gave up; not linked
+};
+
+struct Waiter {
+  Waiter* prev = nullptr;
+  Waiter* next = nullptr;
+  Waiter* nextReady = nullptr;
+  Membership* membership = nullptr;
+  Participant* owner = nullptr;
+  const std::uint32_t* stripes = nullptr;
+  std::uint32_t count = 0;
+  std::atomic<std::uint32_t> position{0};
+  std::atomic<WaiterState> state{WaiterState::kWaiting};
+  bool shared = false;
+  bool async = false;
+  // Some stripe's earlier holder died.
+  bool abandoned = false;
+  Nanoseconds since = 0;
+
+  std::uint32_t stripe() const { return stripes[position.load()]; }
+  bool is(WaiterState expected) const { return state.load() == expected; }
+};
+
+// Doubly linked, in order of arrival. All zero is empty, so that queues can come from zeroed memory.
+struct StripeQueue {
+  Waiter* head;
+  Waiter* tail;
+  // The one waiter in state kDesignated, if any.
+  Waiter* designated;
+  // Until then the head may be passed over; from then on it is the next to be granted.
+  Nanoseconds fairAt;
+
+  void pushBack(Waiter& waiter) {
+    waiter.prev = tail;
+    waiter.next = nullptr;
+    (tail ? tail->next : head) = &waiter;
+    tail = &waiter;
+  }
+
+  // Back to where its time of arrival puts it, for a waiter that had to give up its turn.
+  void insertByArrival(Waiter& waiter) {
+    Waiter* after = head;
+    while (after && after->since <= waiter.since) after = after->next;
+    if (!after) return pushBack(waiter);
+    waiter.next = after;
+    waiter.prev = after->prev;
+    (after->prev ? after->prev->next : head) = &waiter;
+    after->prev = &waiter;
+  }
+
+  void remove(Waiter& waiter) {
+    (waiter.prev ? waiter.prev->next : head) = waiter.next;
+    (waiter.next ? waiter.next->prev : tail) = waiter.prev;
+    waiter.prev = waiter.next = nullptr;
+  }
+};
+
+// What one acquisition asks for.
+struct Request {
+  // Ascending, no duplicates, at least one.
+  const std::uint32_t* stripes;
+  std::uint32_t count;
+  // How many of them, from the front, its thread holds already. Given back if the request fails.
+  std::uint32_t taken;
+  bool shared;
+  // Milliseconds; 0 makes one attempt, infinity waits for ever.
+  double timeout;
+};
+
+}  // namespace stripelock

@@ -1,0 +1,52 @@
+// Who is to be woken. Collected while a shard is locked, sent after it is unlocked.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace stripelock {
+
+class Participant;
+
+class WakeSet {
+ public:
+  // `self`: the participant of the calling thread, if its caller looks for grants to it by itself.
+  explicit WakeSet(const Participant* self = nullptr) : self_(self) {}
+  ~WakeSet() { send(); }
+  WakeSet(const WakeSet&) = delete;
+  WakeSet& operator=(const WakeSet&) = delete;
+
+  // Wakes its thread from a sync wait.
+  void addParked(Participant& participant) { add({&participant, false}); }
+  // Tells it of a grant to one of its async waiters.
+  void addReady(Participant& participant) {
+    if (&participant != self_) add({&participant, true});
+  }
+
+  // With no shard locked. Participants live for ever (registry.h), so one that ended meanwhile is woken for
+  // nothing, and nothing else happens.
+  void send();
+
+ private:
+  struct Entry {
+    Participant* participant;
+    bool ready;
+  };
+  void add(Entry entry) {
+    if (count_ < few_.size()) {
+      few_[count_++] = entry;
+    } else {
+      more_.push_back(entry);
+    }
+  }
+  static void wake(const Entry& entry);
+
+  const Participant* const self_;
+  std::array<Entry, 4> few_;
+  std::size_t count_ = 0;
+  std::vector<Entry> more_;
+};
+
+}  // namespace stripelock

@@ -1,0 +1,352 @@
+// The addon's exports: what lib/engine/native.ts calls. Every function runs on its environment's thread.
+
+#include <napi.h>
+
+#include <array>
+#include <string>
+
+#include "core/hash.h"
+#include "core/inspect.h"
+#include "core/platform.h"
+#include "node/arguments.h"
+#include "node/environment.h"
+
+namespace stripelock {
+
+namespace {
+
+// Whether this environment may run no more JavaScript: any call that could run some is then refused.
+bool interruptRequested(void* data) {
+  const auto env = static_cast<napi_env>(data);
+  napi_handle_scope scope = nullptr;
+  napi_open_handle_scope(env, &scope);
+  napi_value undefined = nullptr;
+  napi_get_undefined(env, &undefined);
+  bool equal = false;
+  const bool interrupted = napi_strict_equals(env, undefined, undefined, &equal) != napi_ok;
+  napi_close_handle_scope(env, scope);
+  return interrupted;
+}
+
+Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers) {
+  Napi::Array array = Napi::Array::New(env, numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    array.Set(static_cast<std::uint32_t>(i), Napi::Number::New(env, numbers[i]));
+  }
+  return array;
+}
+
+Napi::Object outcome(Napi::Env env, const char* status) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("status", Napi::String::New(env, status));
+  return object;
+}
+
+Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
+  Napi::Object object = outcome(env, "timeout");
+  object.Set("stripe", Napi::Number::New(env, stripe));
+  object.Set("holders", toArray(env, holdersOf(table, stripe)));
+  return object;
+}
+
+// start(threadId, onReady): slot
+Napi::Value start(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Environment& environment = Environment::of(env);
+  if (!info[0].IsNumber() || !info[1].IsFunction() || environment.started()) {
+    return invalidArgument(env, "expected a thread id and a function, once");
+  }
+  if (!environment.start(env, info[0].As<Napi::Number>().Int32Value(), info[1].As<Napi::Function>())) {
+    Napi::Error::New(env, "too many threads use locks").ThrowAsJavaScriptException();
+    return env.Undefined();
+  }
+  return Napi::Number::New(env, environment.participant().slot());
+}
+
+// registryId(): [low, high]
+Napi::Value registryId(const Napi::CallbackInfo& info) {
+  const std::uint64_t id = Registry::instance().id();
+  return toArray(info.Env(), {static_cast<std::int32_t>(id), static_cast<std::int32_t>(id >> 32)});
+}
+
+// open(words, stripes): table, or -1
+Napi::Value open(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Environment& environment = Environment::of(env);
+  if (!environment.started() || !isInt32Array(info[0]) || !isIndex(info[1], kMaxStripes)) {
+    return invalidArgument(env, "expected an Int32Array and a number of stripes");
+  }
+  const auto words = info[0].As<Napi::Int32Array>();
+  const std::uint32_t stripes = info[1].As<Napi::Number>().Uint32Value();
+  // Only shared memory: an ArrayBuffer could be detached, and its memory be gone.
+  napi_value buffer = nullptr;
+  bool unshared = true;
+  napi_get_typedarray_info(env, words, nullptr, nullptr, nullptr, &buffer, nullptr);
+  napi_is_arraybuffer(env, buffer, &unshared);
+  if (unshared || stripes == 0 || words.ByteLength() != byteLengthFor(stripes) || words.ByteOffset() != 0) {
+    return invalidArgument(env, "words must be the whole shared memory of a lock");
+  }
+  return Napi::Number::New(env, environment.open(words, stripes));
+}
+
+// close(table)
+Napi::Value close(const Napi::CallbackInfo& info) {
+  if (tableArgument(info, 0)) Environment::of(info.Env()).close(info[0].As<Napi::Number>().Uint32Value());
+  return info.Env().Undefined();
+}
+
+// openShares(table, counts): counts
+Napi::Value openShares(const Napi::CallbackInfo& info) {
+  const Membership* membership = tableArgument(info, 0);
+  if (!membership) return info.Env().Undefined();
+  if (!isInt32Array(info[1]) ||
+      info[1].As<Napi::Int32Array>().ElementLength() != membership->table().stripes()) {
+    return invalidArgument(info.Env(), "expected an Int32Array with a count for each stripe");
+  }
+  return Environment::of(info.Env())
+      .openShares(info[0].As<Napi::Number>().Uint32Value(), info[1].As<Napi::Int32Array>());
+}
+
+// hash(key, stripes): stripe
+napi_value hash(napi_env env, napi_callback_info info) {
+  // Without the wrapper classes: this runs once for each key that is not cached.
+  std::size_t count = 2;
+  napi_value arguments[2];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  std::uint32_t stripes = 0;
+  napi_value result = nullptr;
+  if (count < 2 || napi_get_value_uint32(env, arguments[1], &stripes) != napi_ok || stripes == 0) {
+    return invalidArgument(env, "expected a key and a number of stripes");
+  }
+  bool bytes = false;
+  napi_is_typedarray(env, arguments[0], &bytes);
+  if (bytes) {
+    napi_typedarray_type type{};
+    std::size_t length = 0;
+    void* data = nullptr;
+    napi_get_typedarray_info(env, arguments[0], &type, &length, &data, nullptr, nullptr);
+    if (type != napi_uint8_array) return invalidArgument(env, "key must be a string or a Uint8Array");
+    napi_create_uint32(env, stripeOfBytes(data, length, stripes), &result);
+    return result;
+  }
+  std::array<char, 1024> few;
+  std::size_t length = 0;
+  if (napi_get_value_string_utf8(env, arguments[0], few.data(), few.size(), &length) != napi_ok) {
+    return invalidArgument(env, "key must be a string or a Uint8Array");
+  }
+  // A character takes up to 3 bytes for one or two units, so this much room left means that nothing was cut off.
+  if (length + 4 < few.size()) {
+    napi_create_uint32(env, stripeOfBytes(few.data(), length, stripes), &result);
+    return result;
+  }
+  napi_get_value_string_utf8(env, arguments[0], nullptr, 0, &length);
+  std::string many(length, '\0');
+  // Room for the terminator that is written too.
+  napi_get_value_string_utf8(env, arguments[0], many.data(), length + 1, &length);
+  napi_create_uint32(env, stripeOfBytes(many.data(), length, stripes), &result);
+  return result;
+}
+
+// acquireSync(table, stripes, taken, shared, timeout): 0 granted, 1 granted and abandoned, or an Outcome
+Napi::Value acquireSync(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  AcquireArguments arguments;
+  if (!acquireArguments(info, arguments)) return env.Undefined();
+  const SyncOutcome result = arguments.membership->acquireSync(
+      arguments.request, {.requested = interruptRequested, .data = static_cast<napi_env>(env)});
+  switch (result.status) {
+    case SyncOutcome::Status::kGranted:
+      return Napi::Number::New(env, result.abandoned ? 1 : 0);
+    case SyncOutcome::Status::kTimedOut:
+      return timeoutOutcome(env, arguments.membership->table(), result.stripe);
+    case SyncOutcome::Status::kDeadlock: {
+      std::vector<std::int32_t> threads;
+      std::vector<std::int32_t> stripes;
+      for (const Blocked& blocked : result.cycle) {
+        threads.push_back(blocked.threadId);
+        stripes.push_back(static_cast<std::int32_t>(blocked.stripe));
+      }
+      Napi::Object object = outcome(env, "deadlock");
+      object.Set("threads", toArray(env, threads));
+      object.Set("stripes", toArray(env, stripes));
+      return object;
+    }
+    case SyncOutcome::Status::kInterrupted:
+      break;
+  }
+  return outcome(env, "interrupted");
+}
+
+// acquireAsync(table, stripes, taken, shared, timeout): -1 granted, -2 granted and abandoned, an Outcome, or the
+// waiter's id
+Napi::Value acquireAsync(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  AcquireArguments arguments;
+  if (!acquireArguments(info, arguments)) return env.Undefined();
+  const AsyncWaits::Started started =
+      Environment::of(env).participant().asyncWaits().start(*arguments.membership, arguments.request);
+  switch (started.status) {
+    case AsyncStart::kGranted:
+      return Napi::Number::New(env, started.abandoned ? -2 : -1);
+    case AsyncStart::kTimedOut:
+      return timeoutOutcome(env, arguments.membership->table(), started.stripe);
+    case AsyncStart::kPending:
+      break;
+  }
+  return Napi::Number::New(env, started.id);
+}
+
+// cancel(id): whether there was such a waiter
+Napi::Value cancel(const Napi::CallbackInfo& info) {
+  Environment& environment = Environment::of(info.Env());
+  if (!environment.started() || !info[0].IsNumber())
+    return invalidArgument(info.Env(), "expected a waiter's id");
+  const bool cancelled =
+      environment.participant().asyncWaits().cancel(info[0].As<Napi::Number>().Uint32Value());
+  return Napi::Boolean::New(info.Env(), cancelled);
+}
+
+// release(table, stripe, shared): 0 not held, 1 released, 2 released and take() has something
+Napi::Value release(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Membership* const membership = tableArgument(info, 0);
+  if (!membership) return env.Undefined();
+  if (!isIndex(info[1], membership->table().stripes() - 1) || !isBoolean(info[2])) {
+    return invalidArgument(env, "expected a table, a stripe and a boolean");
+  }
+  const std::uint32_t stripe = info[1].As<Napi::Number>().Uint32Value();
+  if (!membership->release(stripe, info[2].As<Napi::Boolean>())) return Napi::Number::New(env, 0);
+  return Napi::Number::New(env, membership->participant().asyncWaits().hasReady() ? 2 : 1);
+}
+
+// take(out): how many; out gets pairs of a waiter's id and whether it was told of an abandoned stripe
+Napi::Value take(const Napi::CallbackInfo& info) {
+  Environment& environment = Environment::of(info.Env());
+  if (!environment.started() || !isInt32Array(info[0]))
+    return invalidArgument(info.Env(), "expected an Int32Array");
+  auto out = info[0].As<Napi::Int32Array>();
+  std::array<AsyncWaits::Granted, 128> granted;
+  const std::size_t room = std::min(granted.size(), out.ElementLength() / 2);
+  const std::size_t count = environment.participant().asyncWaits().take(granted.data(), room);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[2 * i] = static_cast<std::int32_t>(granted[i].id);
+    out[2 * i + 1] = granted[i].abandoned ? 1 : 0;
+  }
+  return Napi::Number::New(info.Env(), static_cast<double>(count));
+}
+
+// expire(out): how many; out gets pairs of a waiter's id and the stripe that it could not have
+Napi::Value expire(const Napi::CallbackInfo& info) {
+  Environment& environment = Environment::of(info.Env());
+  if (!environment.started() || !isInt32Array(info[0]))
+    return invalidArgument(info.Env(), "expected an Int32Array");
+  auto out = info[0].As<Napi::Int32Array>();
+  std::array<AsyncWaits::Expired, 128> expired;
+  const std::size_t room = std::min(expired.size(), out.ElementLength() / 2);
+  const std::size_t count = environment.participant().asyncWaits().expire(expired.data(), room);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[2 * i] = static_cast<std::int32_t>(expired[i].id);
+    out[2 * i + 1] = static_cast<std::int32_t>(expired[i].stripe);
+  }
+  return Napi::Number::New(info.Env(), static_cast<double>(count));
+}
+
+// nextDeadline(): milliseconds until the earliest deadline, 0 if it has passed, Infinity if there is none
+Napi::Value nextDeadline(const Napi::CallbackInfo& info) {
+  const Environment& environment = Environment::of(info.Env());
+  if (!environment.started()) return invalidArgument(info.Env(), "not started");
+  const Deadline deadline = environment.participant().asyncWaits().nextDeadline();
+  const double left = deadline.isNever() ? std::numeric_limits<double>::infinity()
+                                         : std::max(0.0, static_cast<double>(deadline.point() - now()) / 1e6);
+  return Napi::Number::New(info.Env(), left);
+}
+
+// keepAlive(alive): whether the event loop is to stay alive
+Napi::Value keepAlive(const Napi::CallbackInfo& info) {
+  Environment& environment = Environment::of(info.Env());
+  if (!environment.started() || !isBoolean(info[0])) return invalidArgument(info.Env(), "expected a boolean");
+  environment.keepAlive(info.Env(), info[0].As<Napi::Boolean>());
+  return info.Env().Undefined();
+}
+
+// holders(table, stripe): ids of the threads that hold it
+Napi::Value holders(const Napi::CallbackInfo& info) {
+  Membership* const membership = tableArgument(info, 0);
+  if (!membership) return info.Env().Undefined();
+  if (!isIndex(info[1], membership->table().stripes() - 1))
+    return invalidArgument(info.Env(), "expected a stripe");
+  return toArray(info.Env(), holdersOf(membership->table(), info[1].As<Napi::Number>().Uint32Value()));
+}
+
+// held(table): how many stripes are held
+Napi::Value held(const Napi::CallbackInfo& info) {
+  Membership* const membership = tableArgument(info, 0);
+  if (!membership) return info.Env().Undefined();
+  return Napi::Number::New(info.Env(), countHeld(membership->table()));
+}
+
+// inspect(table): [{ stripe, word, holders: [threadId], waiters: [{ threadId, async, shared, waitingFor }] }]
+Napi::Value inspectTable(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Membership* const membership = tableArgument(info, 0);
+  if (!membership) return env.Undefined();
+  const std::vector<StripeInfo> stripes = inspect(membership->table());
+  Napi::Array result = Napi::Array::New(env, stripes.size());
+  for (std::size_t i = 0; i < stripes.size(); ++i) {
+    const Napi::HandleScope scope(env);
+    const StripeInfo& stripe = stripes[i];
+    Napi::Array waiters = Napi::Array::New(env, stripe.waiters.size());
+    for (std::size_t j = 0; j < stripe.waiters.size(); ++j) {
+      const StripeInfo::Waiting& waiting = stripe.waiters[j];
+      Napi::Object object = Napi::Object::New(env);
+      object.Set("threadId", Napi::Number::New(env, waiting.threadId));
+      object.Set("async", Napi::Boolean::New(env, waiting.async));
+      object.Set("shared", Napi::Boolean::New(env, waiting.shared));
+      object.Set("waitingFor", Napi::Number::New(env, waiting.milliseconds));
+      waiters.Set(static_cast<std::uint32_t>(j), object);
+    }
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("stripe", Napi::Number::New(env, stripe.stripe));
+    object.Set("word", Napi::Number::New(env, static_cast<std::int32_t>(stripe.word)));
+    object.Set("holders", toArray(env, stripe.holders));
+    object.Set("waiters", waiters);
+    result.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return result;
+}
+
+template <Napi::Value (*function)(const Napi::CallbackInfo&)>
+void add(Napi::Object exports, const char* name) {
+  exports.Set(name, Napi::Function::New<function>(exports.Env(), name));
+}
+
+Napi::Object initialize(Napi::Env env, Napi::Object exports) {
+  pinModule();
+  env.SetInstanceData(new Environment());
+  add<start>(exports, "start");
+  add<registryId>(exports, "registryId");
+  add<open>(exports, "open");
+  add<close>(exports, "close");
+  add<openShares>(exports, "openShares");
+  add<acquireSync>(exports, "acquireSync");
+  add<acquireAsync>(exports, "acquireAsync");
+  add<cancel>(exports, "cancel");
+  add<release>(exports, "release");
+  add<take>(exports, "take");
+  add<expire>(exports, "expire");
+  add<nextDeadline>(exports, "nextDeadline");
+  add<keepAlive>(exports, "keepAlive");
+  add<holders>(exports, "holders");
+  add<held>(exports, "held");
+  add<inspectTable>(exports, "inspect");
+  napi_value hashFunction = nullptr;
+  napi_create_function(env, "hash", NAPI_AUTO_LENGTH, hash, nullptr, &hashFunction);
+  exports.Set("hash", hashFunction);
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(stripelock, initialize)
+
+}  // namespace stripelock

@@ -1,0 +1,61 @@
+// What one Node.js environment (the main thread, or a worker) keeps in the addon.
+//
+// Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
+// thread-safe function's own clean-up, since it was registered later. It leaves the registry, which cancels what
+// waits, frees what is held, and stops wakes: from then on no other thread touches the thread-safe function.
+// References to JavaScript memory go after that, with the instance data.
+
+#pragma once
+
+#include <napi.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/registry.h"
+
+namespace stripelock {
+
+class Environment {
+ public:
+  static Environment& of(Napi::Env env) { return *env.GetInstanceData<Environment>(); }
+
+  Environment() = default;
+  ~Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  // Joins the registry. `onReady` is called on the event loop when take() has something. False: no slot is free.
+  bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
+  bool started() const { return participant_ != nullptr; }
+  Participant& participant() const { return *participant_; }
+  void keepAlive(Napi::Env env, bool alive);
+
+  // A table's number in this environment, or -1 where the memory is in use with another number of stripes.
+  std::int32_t open(Napi::Int32Array words, std::uint32_t stripes);
+  void close(std::uint32_t table);
+  // nullptr for a number that is not open.
+  Membership* membership(std::uint32_t table) const {
+    return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
+  }
+  // Uses the given array unless the table has one already; returns the one in use.
+  Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
+
+ private:
+  // Keeps the memory alive that the core works on.
+  struct OpenTable {
+    Membership* membership;
+    Napi::Reference<Napi::Int32Array> words;
+    Napi::Reference<Napi::Int32Array> shares;
+  };
+
+  static void onEnd(void* self);
+  static void callReady(napi_env env, napi_value callback, void* context, void* data);
+  static void wake(void* self);
+
+  Participant* participant_ = nullptr;
+  napi_threadsafe_function ready_ = nullptr;
+  std::vector<std::unique_ptr<OpenTable>> tables_;
+};
+
+}  // namespace stripelock

@@ -1,0 +1,220 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import ts from 'typescript';
+import { describe, expect, it } from 'vitest';
+
+const root = path.resolve(import.meta.dirname, '..');
+
+interface Edge {
+  /** What is imported: a file of the package ('lib/errors.ts') or a module's name ('node:fs'). */
+  to: string;
+  typeOnly: boolean;
+}
+type Graph = Map<string, Edge[]>;
+
+// ── TypeScript ──
+
+function typescriptEdges(file: string, text: string): Edge[] {
+  const edges: Edge[] = [];
+  const add = (specifier: ts.Node | undefined, typeOnly: boolean): void => {
+    if (specifier === undefined || !ts.isStringLiteralLike(specifier)) return;
+    const to = specifier.text.startsWith('.')
+      ? path.posix.join(path.posix.dirname(file), specifier.text).replace(/\.js$/, '.ts')
+      : specifier.text;
+    edges.push({ to, typeOnly });
+  };
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node)) {
+      add(node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword);
+    }
+    if (ts.isExportDeclaration(node)) add(node.moduleSpecifier, node.isTypeOnly);
+    if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) add(node.argument.literal, true);
+    if (ts.isCallExpression(node)) {
+      const callee = node.expression;
+      const loads =
+        callee.kind === ts.SyntaxKind.ImportKeyword || (ts.isIdentifier(callee) && callee.text === 'require');
+      if (loads) add(node.arguments[0], false);
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true));
+  return edges;
+}
+
+interface Layer {
+  of: RegExp;
+  /** What of the package its files may import. */
+  may: RegExp;
+}
+
+const base = 'lib/(errors|types|options)\\.ts';
+
+/** The first layer that a file belongs to counts. Everything not named may import everything but the entry. */
+const layers: Layer[] = [
+  { of: /^lib\/types\.ts$/, may: /^lib\/(types|guard|engine\/engine)\.ts$/ },
+  { of: /^lib\/errors\.ts$/, may: /^lib\/types\.ts$/ },
+  { of: /^lib\/options\.ts$/, may: /^lib\/(errors|types)\.ts$|^lib\/engine\/layout\.ts$/ },
+  { of: /^lib\/engine\//, may: new RegExp(`^lib/engine/|^${base}$`) },
+  { of: /^lib\/stores\//, may: /^lib\/(lease\/lease-store|types|errors)\.ts$/ },
+  { of: /^lib\/guard\.ts$/, may: /^lib\/(?!index\.ts|striped-lock\.ts|lease\/|stores\/)/ },
+  { of: /^lib\/lease\//, may: /^lib\/(?!index\.ts|striped-lock\.ts)/ },
+  { of: /^lib\/striped-lock\.ts$/, may: /^lib\/(?!index\.ts|lease\/|stores\/)/ },
+  { of: /^lib\/index\.ts$/, may: /^lib\// },
+  { of: /^lib\//, may: /^lib\/(?!index\.ts|striped-lock\.ts|lease\/|stores\/)/ },
+];
+
+/** The only file, or folder, that knows the addon. */
+const nativeEngine = /^lib\/engine\/native(\/|\.ts$)/;
+
+function typescriptViolations(graph: Graph): string[] {
+  const wrong: string[] = [];
+  for (const [file, edges] of graph) {
+    const layer = layers.find(({ of }) => of.test(file));
+    for (const { to, typeOnly } of edges) {
+      const inside = to.startsWith('lib/');
+      // A client of a store is the caller's own object: its types may be named, the client never loaded.
+      const outside =
+        to.startsWith('node:') || (to === 'bindings' && nativeEngine.test(file)) || (typeOnly && !inside);
+      const allowed = inside ? layer?.may.test(to) === true : outside;
+      if (!allowed) wrong.push(`${file} must not import ${to}`);
+    }
+  }
+  return wrong;
+}
+
+/** Imports of values that lead back to where they started; types vanish, and may. */
+function cycles(graph: Graph): string[] {
+  const found: string[] = [];
+  const finished = new Set<string>();
+  const visit = (file: string, trail: string[]): void => {
+    if (trail.includes(file)) {
+      found.push([...trail.slice(trail.indexOf(file)), file].join(' → '));
+      return;
+    }
+    if (finished.has(file)) return;
+    for (const { to, typeOnly } of graph.get(file) ?? []) if (!typeOnly) visit(to, [...trail, file]);
+    finished.add(file);
+  };
+  for (const file of graph.keys()) visit(file, []);
+  return found;
+}
+
+// ── C++ ──
+
+/** Own files are quoted, and named from native/ on; everything else counts as <angled>, xxhash.h in any case. */
+function includeEdges(text: string): Edge[] {
+  return [...text.matchAll(/^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)/gm)].map(
+    ([, quoted, angled]) => ({
+      to: quoted === undefined || quoted === 'xxhash.h' ? `<${quoted ?? angled ?? ''}>` : quoted,
+      typeOnly: false,
+    }),
+  );
+}
+
+const hostHeader = /^<(node|napi|js_native|uv|v8|cppgc|libplatform)([./_-].*)?>$/;
+
+const nativeRules: Record<string, (to: string) => boolean> = {
+  'native/core/': (to) => (to.startsWith('<') ? !hostHeader.test(to) : to.startsWith('core/')),
+  'native/test/': (to) => (to.startsWith('<') ? !hostHeader.test(to) : /^(core|test)\//.test(to)),
+  // Node-API only: a header of V8, libuv or Node would tie the binary to one version of Node.
+  'native/node/': (to) =>
+    to.startsWith('<')
+      ? !hostHeader.test(to) || /^<(napi|node_api)\.h>$/.test(to)
+      : /^(core|node)\//.test(to),
+};
+
+function nativeViolations(graph: Graph): string[] {
+  const wrong: string[] = [];
+  for (const [file, edges] of graph) {
+    const rule = Object.entries(nativeRules).find(([folder]) => file.startsWith(folder))?.[1];
+    for (const { to } of edges) if (rule?.(to) !== true) wrong.push(`${file} must not include ${to}`);
+  }
+  return wrong;
+}
+
+// ── files ──
+
+function filesUnder(folder: string, extension: RegExp): string[] {
+  if (!existsSync(path.join(root, folder))) return [];
+  return readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => extension.test(name))
+    .map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
+    .sort();
+}
+const read = (file: string): string => readFileSync(path.join(root, file), 'utf8');
+const graphOf = (files: string[], edges: (file: string, text: string) => Edge[]): Graph =>
+  new Map(files.map((file) => [file, edges(file, read(file))]));
+
+describe('lib', () => {
+  const graph = graphOf(filesUnder('lib', /\.ts$/), typescriptEdges);
+
+  it('imports only downwards, and from outside only node and the addon', () => {
+    expect(graph.size).toBeGreaterThan(5);
+    expect(typescriptViolations(graph)).toEqual([]);
+  });
+
+  it('has no circle of imports', () => {
+    expect(cycles(graph)).toEqual([]);
+  });
+
+  it('loads the addon in the native engine alone', () => {
+    const loaders = [...graph.keys()].filter((file) =>
+      /\bbindings\b['"]|createRequire|process\.dlopen|\.node['"`]/.test(read(file)),
+    );
+    expect(loaders.filter((file) => !nativeEngine.test(file))).toEqual([]);
+    expect(loaders.length).toBeGreaterThan(0);
+  });
+});
+
+describe('native', () => {
+  const graph = graphOf(filesUnder('native', /\.(cc|h)$/), (_file, text) => includeEdges(text));
+
+  it('keeps the core free of Node, and the node layer on Node-API', () => {
+    expect([...graph.keys()].some((file) => file.startsWith('native/core/'))).toBe(true);
+    expect([...graph.keys()].some((file) => file.startsWith('native/node/'))).toBe(true);
+    expect(nativeViolations(graph)).toEqual([]);
+  });
+});
+
+describe('the check itself refuses', () => {
+  it.each([
+    ['lib/engine/javascript.ts', `import { Guard } from '../guard.js';`],
+    ['lib/engine/select.ts', `import type { StripedLock } from '../striped-lock.js';`],
+    ['lib/errors.ts', `export { createTable } from './engine/select.js';`],
+    ['lib/guard.ts', `import { StripedLock } from './striped-lock.js';`],
+    ['lib/guard.ts', `const lock = await import('./striped-lock.js');`],
+    ['lib/guard.ts', `import { StripedLock } from './index.js';`],
+    ['lib/striped-lock.ts', `import { LeaseManager } from './lease/manager.js';`],
+    ['lib/striped-lock.ts', `import bindings from 'bindings';`],
+    ['lib/striped-lock.ts', `import lodash from 'lodash';`],
+    ['lib/lease/manager.ts', `import { StripedLock } from '../striped-lock.js';`],
+    ['lib/stores/redis.ts', `import { NativeEngine } from '../engine/native.js';`],
+    ['lib/stores/redis.ts', `import { Redis } from 'ioredis';`],
+    ['lib/anything.ts', `const x: import('./striped-lock.js').StripedLock = y;`],
+  ])('in %s: %s', (file, text) => {
+    expect(typescriptViolations(new Map([[file, typescriptEdges(file, text)]]))).toHaveLength(1);
+  });
+
+  it.each([
+    ['native/core/table.h', '#include <napi.h>'],
+    ['native/core/table.cc', '#include <node_api.h>'],
+    ['native/core/table.cc', '  #  include <uv.h>'],
+    ['native/core/table.cc', '#include "node/environment.h"'],
+    ['native/core/table.cc', '#include "table.h"'],
+    ['native/node/addon.cc', '#include <v8.h>'],
+    ['native/node/addon.cc', '#include "test/helpers.h"'],
+    ['native/test/table_test.cc', '#include "node/environment.h"'],
+  ])('in %s: %s', (file, text) => {
+    expect(nativeViolations(new Map([[file, includeEdges(text)]]))).toHaveLength(1);
+  });
+
+  it('a circle of values, but not one of types', () => {
+    const a = (text: string): Graph =>
+      new Map([
+        ['lib/a.ts', typescriptEdges('lib/a.ts', text)],
+        ['lib/b.ts', typescriptEdges('lib/b.ts', `export * from './a.js';`)],
+      ]);
+    expect(cycles(a(`import { b } from './b.js';`))).toEqual(['lib/a.ts → lib/b.ts → lib/a.ts']);
+    expect(cycles(a(`import type { b } from './b.js';`))).toEqual([]);
+  });
+});
