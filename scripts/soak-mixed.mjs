@@ -6,7 +6,7 @@
 
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -61,8 +61,8 @@ async function soakThread({ handle, cells, gate, threads, seed }) {
   while (Atomics.load(state, STOP) === 0) {
     if (random() < 0.5) {
       pending.push(wait());
-      // Where the stripe was free, its guard is used and released here; to block while holding it would be a deadlock.
-      await undefined;
+      // What was granted meanwhile is used and released in this turn; to block while holding it would be a deadlock.
+      await nextTurn();
     } else {
       block();
     }

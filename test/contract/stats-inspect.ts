@@ -57,6 +57,15 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       }
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: 0 });
     });
+
+    it('do not count an attempt that failed as a wait or a timeout: it is no error', () => {
+      const lock = makeLock();
+      const [first, second] = keysApart(lock, 2) as [string, string];
+      lock.acquireSync(second);
+      expect(lock.tryAcquire(second)).toBeUndefined();
+      expect(lock.tryAcquire([first, second])).toBeUndefined();
+      expect(lock.stats()).toMatchObject({ held: 1, contended: 0, timeouts: 0, deadlocks: 0 });
+    });
   });
 
   describe('inspect()', () => {

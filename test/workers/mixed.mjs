@@ -1,5 +1,6 @@
 // Adds one to plain counters, one for each stripe, under keys of these stripes: by acquireSync, by tryAcquire, and
 // by acquire with several acquisitions pending at once, also while acquireSync blocks the thread.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
@@ -40,8 +41,8 @@ for (let round = 0; round < rounds; round++) {
   } else {
     pending.push(lock.acquire(key).then(bumpAndRelease));
     ways.async++;
-    // Where the key was free, its guard is used and released here; to block while holding it would be a deadlock.
-    await undefined;
+    // What was granted meanwhile is used and released in this turn; to block while holding it would be a deadlock.
+    await nextTurn();
   }
   if (pending.length === MOST_PENDING) {
     await Promise.all(pending);
