@@ -1,18 +1,22 @@
 import type { AsyncWaiter, LockTable, Outcome } from './engine/engine.js';
+import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
 import { DeadlockError, LockError, LockTimeoutError } from './errors.js';
 import { grant, type Guard } from './guard.js';
 
-/** The error for an acquisition that came to nothing. */
+/** Counts an acquisition that came to nothing, and makes its error. */
 export function failure(
   lock: string,
+  table: LockTable,
   guard: Guard,
   timeout: number,
   outcome: Exclude<Outcome, { status: 'granted' }>,
 ): LockError {
   switch (outcome.status) {
     case 'timeout':
+      Atomics.add(table.cells, TIMEOUTS_CELL, 1n);
       return new LockTimeoutError(lock, guard.keys, timeout, outcome.stripe, outcome.holders);
     case 'deadlock':
+      Atomics.add(table.cells, DEADLOCKS_CELL, 1n);
       return new DeadlockError(lock, guard.keys, outcome.threads, outcome.stripes);
     case 'interrupted':
       return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
@@ -51,7 +55,7 @@ export class PendingAcquisition<G extends Guard> implements AsyncWaiter {
       grant(this.#guard, outcome.abandoned);
       this.#resolve(this.#guard);
     } else {
-      this.#reject(failure(this.#lock, this.#guard, this.#timeout, outcome));
+      this.#reject(failure(this.#lock, this.#table, this.#guard, this.#timeout, outcome));
     }
   }
 
@@ -59,6 +63,8 @@ export class PendingAcquisition<G extends Guard> implements AsyncWaiter {
   handleEvent(): void {
     const signal = this.#signal!;
     signal.removeEventListener('abort', this);
-    if (this.#table.cancel(this)) this.#reject(signal.reason);
+    if (!this.#table.cancel(this)) return;
+    Atomics.add(this.#table.cells, ABORTS_CELL, 1n);
+    this.#reject(signal.reason);
   }
 }

@@ -222,7 +222,7 @@ export class StripedLock {
 
   #acquireSyncSlow<K extends LockKey, M extends LockMode>(guard: Guard<K, M>, timeout: number): Guard<K, M> {
     const outcome = this.#table.acquireSync(requestFor(guard, timeout));
-    if (outcome.status !== 'granted') throw failure(this.name, guard, timeout, outcome);
+    if (outcome.status !== 'granted') throw failure(this.name, this.#table, guard, timeout, outcome);
     grant(guard, outcome.abandoned);
     return guard;
   }

@@ -22,7 +22,6 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
       return {.status = AsyncStart::kGranted, .abandoned = abandoned};
     }
     table.rollBack(request.stripes, position, owner_, request.shared);
-    membership.count(kTimeoutsCell);
     return {.status = AsyncStart::kTimedOut, .stripe = request.stripes[position]};
   }
   auto waiter = std::make_unique<AsyncWaiter>();
@@ -81,7 +80,6 @@ void AsyncWaits::forget(AsyncWaiter& waiter) {
 bool AsyncWaits::cancel(std::uint32_t id) {
   if (id >= waiters_.size() || !waiters_[id]) return false;
   AsyncWaiter& waiter = *waiters_[id];
-  waiter.membership->count(kAbortsCell);
   drop(waiter);
   return true;
 }
@@ -139,7 +137,6 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
     if (!table.withdraw(waiter)) continue;
     const std::uint32_t position = waiter.position.load();
     out[taken++] = {.id = waiter.id, .stripe = waiter.stripes[position]};
-    waiter.membership->count(kTimeoutsCell);
     forget(waiter);
     table.rollBack(waiter.stripes, position, owner_, waiter.shared);
     delete &waiter;

@@ -19,19 +19,7 @@ Membership::~Membership() {
 
 SyncOutcome Membership::acquireSync(const Request& request, Interrupt interrupt) {
   SyncOutcome outcome = SyncWait(*this, request, interrupt).run();
-  switch (outcome.status) {
-    case SyncOutcome::Status::kGranted:
-      countShares(request.stripes, request.count, request.shared, +1);
-      break;
-    case SyncOutcome::Status::kTimedOut:
-      count(kTimeoutsCell);
-      break;
-    case SyncOutcome::Status::kDeadlock:
-      count(kDeadlocksCell);
-      break;
-    case SyncOutcome::Status::kInterrupted:
-      break;
-  }
+  if (outcome.status == SyncOutcome::Status::kGranted) countShares(request.stripes, request.count, request.shared, +1);
   return outcome;
 }
 
