@@ -16,6 +16,8 @@ import { below, randomFrom } from '../test/workers/random.mjs';
 
 const [STOP, COUNTER] = [0, 1];
 const MOST_PENDING = 4;
+/** Steps of work under the lock: a few microseconds, so that the stripe is held most of the time. */
+const SECTION = 3000;
 
 /**
  * Milliseconds. Where there are more threads than processors, a thread may be without one for some time slices while
@@ -34,7 +36,7 @@ async function soakThread({ handle, cells, gate, threads, seed }) {
   const use = (guard, way, start) => {
     result.worst[way] = Math.max(result.worst[way], performance.now() - start);
     const value = state[COUNTER];
-    dawdle(20);
+    dawdle(SECTION);
     state[COUNTER] = value + 1;
     result[way]++;
     guard.release();
@@ -59,7 +61,7 @@ async function soakThread({ handle, cells, gate, threads, seed }) {
   meet(gate, threads);
   let pending = [];
   while (Atomics.load(state, STOP) === 0) {
-    if (random() < 0.5) {
+    if (random() < 0.25) {
       pending.push(wait());
       // What was granted meanwhile is used and released in this turn; to block while holding it would be a deadlock.
       await nextTurn();

@@ -42,11 +42,13 @@ function keys(lock) {
 async function guards(lock) {
   const list = ['a', 'b', 7, 'a'];
   const stripes = [...new Set(list.map((key) => lock.stripeOf(key)))].sort((x, y) => x - y);
-  for (const guard of [
-    lock.acquireSync(list),
-    await lock.acquire(list, { timeout: 5, mode: 'exclusive', signal: new AbortController().signal }),
-    lock.tryAcquire(list, { mode: 'exclusive' }),
+  const { signal } = new AbortController();
+  for (const acquire of [
+    () => lock.acquireSync(list),
+    () => lock.acquire(list, { timeout: 5, mode: 'exclusive', signal }),
+    () => lock.tryAcquire(list, { mode: 'exclusive' }),
   ]) {
+    const guard = await acquire();
     assert.ok(guard instanceof Guard);
     assert.deepEqual(guard.keys, list);
     assert.deepEqual(guard.stripes, stripes);
