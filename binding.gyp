@@ -16,6 +16,8 @@
         'NAPI_VERSION=8',
         'NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS',
         'NODE_ADDON_API_DISABLE_DEPRECATED',
+        # An environment that is being ended refuses exceptions; without this the process would be aborted then.
+        'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS',
       ],
       'configurations': {
         'Release': { 'defines': ['NDEBUG'] },

@@ -12,7 +12,13 @@ export interface Addon {
   close(table: number): void;
   openShares(table: number, counts: Int32Array): Int32Array;
   hash(key: string | Uint8Array, stripes: number): number;
-  acquireSync(table: number, stripes: Int32Array, taken: number, shared: boolean, timeout: number): number | Failure;
+  acquireSync(
+    table: number,
+    stripes: Int32Array,
+    taken: number,
+    shared: boolean,
+    timeout: number,
+  ): number | Failure | undefined;
   acquireAsync(table: number, stripes: Int32Array, taken: number, shared: boolean, timeout: number): number | Failure;
   cancel(id: number): boolean;
   release(table: number, stripe: number, shared: boolean): number;

@@ -24,6 +24,11 @@ export interface Request {
   readonly timeout: number;
 }
 
+/** A symbol is what structured clone cannot copy, and its description is what its DataCloneError then shows. */
+export const THREAD_BOUND = Symbol(
+  'a stripelock Guard belongs to its thread: send the handle of the lock instead, and acquire there',
+);
+
 /** An acquisition that waits on the event loop. */
 export interface AsyncWaiter {
   /** For the engine's use while the waiter is pending. */
@@ -40,6 +45,8 @@ export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
   readonly buffer: SharedArrayBuffer;
+  /** {@link THREAD_BOUND}, so that what refers to a table cannot be cloned to another thread. */
+  readonly threadBound: symbol;
   /**
    * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, where every
    * acquisition is to go through the engine, a dummy whose words are never free.

@@ -2,7 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { LockError } from '../errors.js';
 import type { StripedLockStats, StripeState } from '../types.js';
 import { loadAddon, type Addon } from './addon.js';
-import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from './engine.js';
+import { THREAD_BOUND, type AsyncWaiter, type Engine, type LockTable, type Outcome, type Request } from './engine.js';
 import { createMemory } from './header.js';
 import { ENGINE_NATIVE, REGISTRY_INDEX } from './layout.js';
 import { HOLDER_MASK, SHARED } from './lock-word.js';
@@ -159,6 +159,7 @@ class NativeEngine implements Engine {
 
 class NativeTable implements LockTable {
   readonly engine = 'native';
+  readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
   readonly buffer: SharedArrayBuffer;
   readonly words: Int32Array;
@@ -192,7 +193,8 @@ class NativeTable implements LockTable {
   acquireSync(request: Request): Outcome {
     const { stripes, taken, shared, timeout } = request;
     const result = this.#addon.acquireSync(this.#table, stripes, taken, shared, timeout);
-    return typeof result === 'number' ? { status: 'granted', abandoned: result === 1 } : result;
+    if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
+    return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {

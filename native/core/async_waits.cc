@@ -10,6 +10,8 @@ namespace stripelock {
 
 AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& request) {
   Table& table = membership.table();
+  // What the fast path took counts with the rest, when all is granted.
+  membership.countShares(request.stripes, request.taken, request.shared, -1);
   if (request.timeout <= 0) {
     std::uint32_t position = request.taken;
     bool abandoned = false;

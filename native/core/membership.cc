@@ -18,9 +18,7 @@ Membership::~Membership() {
 }
 
 SyncOutcome Membership::acquireSync(const Request& request, Interrupt interrupt) {
-  SyncOutcome outcome = SyncWait(*this, request, interrupt).run();
-  if (outcome.status == SyncOutcome::Status::kGranted) countShares(request.stripes, request.count, request.shared, +1);
-  return outcome;
+  return SyncWait(*this, request, interrupt).run();
 }
 
 bool Membership::release(std::uint32_t stripe, bool shared) {

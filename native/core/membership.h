@@ -57,6 +57,12 @@ class Membership {
   // wake no event loop: the caller looks at AsyncWaits::hasReady.
   bool release(std::uint32_t stripe, bool shared);
   void countShares(const std::uint32_t* stripes, std::uint32_t count, bool shared, int by);
+  // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on
+  // waiting; the thread blocks, so whoever grants may do it. What is taken for an async waiter counts when its
+  // thread takes note of the grant, since the thread itself may be counting meanwhile.
+  void countTaken(const Waiter& waiter, std::uint32_t stripe) {
+    if (!waiter.async) countShares(&stripe, 1, waiter.shared, +1);
+  }
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
   // Frees what its thread still holds, and flags it as abandoned.
   void abandon();

@@ -75,15 +75,21 @@ SyncOutcome SyncWait::run() {
 }
 
 bool SyncWait::spinTake(std::uint32_t stripe) {
-  if (table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return true;
+  if (take(stripe)) return true;
   if (request_.timeout <= 0) return false;
   int pauses = 1;
   for (int round = spinRounds(); round > 0; --round) {
     for (int i = 0; i < pauses; ++i) relax();
     pauses = std::min(pauses * 2, kSpinLimit);
-    if (table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return true;
+    if (take(stripe)) return true;
   }
   return false;
+}
+
+bool SyncWait::take(std::uint32_t stripe) {
+  if (!table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return false;
+  membership_.countTaken(waiter_, stripe);
+  return true;
 }
 
 SyncOutcome SyncWait::block(std::uint32_t position) {
@@ -178,6 +184,7 @@ bool SyncWait::holdsForGood(std::uint32_t stripe) {
 
 SyncOutcome SyncWait::failed(Status status, std::uint32_t position) {
   table_.rollBack(request_.stripes, position, thread_, request_.shared);
+  membership_.countShares(request_.stripes, position, request_.shared, -1);
   return {.status = status, .stripe = request_.stripes[std::min(position, request_.count - 1)], .cycle = {}};
 }
 

@@ -19,6 +19,7 @@ class SyncWait {
   using Status = SyncOutcome::Status;
 
   bool spinTake(std::uint32_t stripe);
+  bool take(std::uint32_t stripe);
   SyncOutcome block(std::uint32_t position);
   SyncOutcome wait();
   // At the end of a slice. True: it is decided.

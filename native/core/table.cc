@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "core/membership.h"
 #include "core/participant.h"
 
 namespace stripelock {
@@ -82,7 +83,10 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
   Lock last;
   for (std::uint32_t position = from; position < waiter.count; ++position) {
     const std::uint32_t stripe = waiter.stripes[position];
-    if (tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) continue;
+    if (tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) {
+      waiter.membership->countTaken(waiter, stripe);
+      continue;
+    }
     STRIPELOCK_SEAM("proceed: before the next shard");
     Mutex& shard = shardOf(stripe);
     if (&shard != held && &shard != last.mutex()) last = Lock(shard);
@@ -122,6 +126,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     if (next != seen && !word.compare_exchange_weak(seen, next)) continue;
     if (taking) {
       if (seen & kAbandoned) waiter.abandoned = true;
+      waiter.membership->countTaken(waiter, stripe);
       return true;
     }
     if (!queue.head) queue.fairAt = waiter.since + kFairness;
@@ -221,6 +226,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
     waiter->nextReady = nullptr;
     queue.remove(*waiter);
     if (plan.next & kAbandoned) waiter->abandoned = true;
+    waiter->membership->countTaken(*waiter, stripe);
     // Its thread need not wake until it has everything, or is the one to try (keeps I6).
     proceed(*waiter, waiter->position.load() + 1, &shardOf(stripe), &wakes);
     waiter = following;

@@ -147,7 +147,8 @@ napi_value hash(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// acquireSync(table, stripes, taken, shared, timeout): 0 granted, 1 granted and abandoned, or an Outcome
+// acquireSync(table, stripes, taken, shared, timeout): 0 granted, 1 granted and abandoned, an Outcome,
+// or undefined where this thread is being ended
 Napi::Value acquireSync(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   AcquireArguments arguments;
@@ -174,7 +175,8 @@ Napi::Value acquireSync(const Napi::CallbackInfo& info) {
     case SyncOutcome::Status::kInterrupted:
       break;
   }
-  return outcome(env, "interrupted");
+  // It may not even make an object any more.
+  return env.Undefined();
 }
 
 // acquireAsync(table, stripes, taken, shared, timeout): -1 granted, -2 granted and abandoned, an Outcome, or the
