@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { Worker, type TransferListItem } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
 import { onTestFinished } from 'vitest';
 
 /** The path of a script in `test/workers`. */
@@ -19,8 +19,14 @@ export function startThread(script: string, workerData: unknown): Worker {
 }
 
 /** Runs a script in a thread up to the thread's own end. Resolves to the one message that it posts. */
-export async function runThread<T>(script: string, workerData: unknown): Promise<T> {
-  const worker = startThread(script, workerData);
+export function runThread<T>(script: string, workerData: unknown): Promise<T> {
+  const result = messageAtEnd<T>(script, startThread(script, workerData));
+  // A test that fails before it waits for its threads should show its own failure only.
+  result.catch(() => undefined);
+  return result;
+}
+
+async function messageAtEnd<T>(script: string, worker: Worker): Promise<T> {
   const messages: T[] = [];
   worker.on('message', (message: T) => messages.push(message));
   const [code] = (await once(worker, 'exit')) as [number];
@@ -32,12 +38,7 @@ export async function runThread<T>(script: string, workerData: unknown): Promise
 
 /** Runs a script in several threads at once. */
 export function runThreads<T>(script: string, workerData: readonly unknown[]): Promise<T[]> {
-  return Promise.all(workerData.map((data) => runThread<T>(script, data)));
-}
-
-/** Posts a message, and waits for the next one that comes back. */
-export async function ask<T>(worker: Worker, message: unknown, transfer: TransferListItem[] = []): Promise<T> {
-  worker.postMessage(message, transfer);
-  const [reply] = (await once(worker, 'message')) as [T];
-  return reply;
+  const results = Promise.all(workerData.map((data) => runThread<T>(script, data)));
+  results.catch(() => undefined);
+  return results;
 }
