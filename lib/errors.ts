@@ -31,8 +31,9 @@ export class LockTimeoutError extends LockError {
     timeout: number,
     stripe: number,
     holders: readonly number[],
+    details?: string,
   ) {
-    const held = holders.length > 0 ? `, held by ${threadNames(holders)}` : '';
+    const held = holders.length > 0 ? `, held by ${details ?? threadNames(holders)}` : '';
     super(
       'ERR_LOCK_TIMEOUT',
       `${lockName(lock)}: could not acquire ${keyNames(keys)} within ${timeout} ms (stripe ${stripe}${held})`,

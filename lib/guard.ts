@@ -3,12 +3,14 @@ import type { LockTable, Request } from './engine/engine.js';
 import { TOKEN_CELL, wordIndex } from './engine/layout.js';
 import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
 import { LockError } from './errors.js';
+import { traceReleased } from './trace.js';
 import type { LockKey, LockMode } from './types.js';
 
 /** Of {@link Guard}'s state: see there. */
 const SHARED_MODE = 1;
 const HELD = 2;
 const ABANDONED = 4;
+const TRACED = 8;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -25,7 +27,10 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
 export let tryTake: (guard: Guard) => boolean;
 
 /** Hands what the fast path took over to the engine. */
-export let requestFor: (guard: Guard, timeout: number) => Request;
+export let requestFor: (guard: Guard, timeout: number, note: string | undefined) => Request;
+
+/** From now on its release is to be told to the trace. */
+export let markTraced: (guard: Guard) => void;
 
 /** Records that the engine took everything. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
@@ -46,7 +51,7 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   readonly #keys: K | readonly K[];
   /** The only stripe, or the ascending list of all. */
   readonly #stripes: number | Int32Array;
-  /** SHARED_MODE, HELD, ABANDONED. */
+  /** SHARED_MODE, HELD, ABANDONED, TRACED. */
   #flags: number;
   /** How many stripes, from the front, are held. */
   #taken = 0;
@@ -105,6 +110,7 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   /** Idempotent. Does nothing to stripes that somebody else has acquired since. */
   release(): void {
     this.#flags &= ~HELD;
+    if ((this.#flags & TRACED) !== 0) traceReleased(this);
     const { table } = this;
     const shared = (this.#flags & SHARED_MODE) !== 0;
     const stripes = this.#stripes;
@@ -150,17 +156,22 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
       return true;
     };
 
-    requestFor = (guard, timeout) => {
+    requestFor = (guard, timeout, note) => {
       const stripes = guard.#stripes;
       const request = {
         stripes: typeof stripes === 'number' ? Int32Array.of(stripes) : stripes,
         taken: guard.#taken,
         shared: (guard.#flags & SHARED_MODE) !== 0,
         timeout,
+        note,
       };
       // From here on the engine answers for what is held.
       guard.#taken = 0;
       return request;
+    };
+
+    markTraced = (guard) => {
+      guard.#flags |= TRACED;
     };
 
     grant = (guard, abandoned) => {

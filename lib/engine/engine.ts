@@ -22,6 +22,8 @@ export interface Request {
   readonly shared: boolean;
   /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
   readonly timeout: number;
+  /** Of a traced acquisition: what `inspect()` shows while it waits. */
+  readonly note: string | undefined;
 }
 
 /** A symbol is what structured clone cannot copy, and its description is what its DataCloneError then shows. */
@@ -77,6 +79,10 @@ export interface LockTable {
   cancel(waiter: AsyncWaiter): boolean;
   /** Gives one stripe back where the fast path could not, {@link shares} included. */
   release(stripe: number, shared: boolean): void;
+
+  /** Lets `inspect()` show a note with stripes that are held, until it is removed. Returns its id. */
+  addNote(stripes: Int32Array, note: string): number;
+  removeNote(id: number): void;
 
   stats(): StripedLockStats;
   inspect(): StripeState[];

@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { LockError } from '../errors.js';
-import type { StripedLockStats, StripeState } from '../types.js';
+import { parseNote } from '../trace.js';
+import type { LockMode, StripedLockStats, StripeState } from '../types.js';
 import { loadAddon, type Addon } from './addon.js';
 import { THREAD_BOUND, type AsyncWaiter, type Engine, type LockTable, type Outcome, type Request } from './engine.js';
 import { createMemory } from './header.js';
@@ -191,15 +192,15 @@ class NativeTable implements LockTable {
   }
 
   acquireSync(request: Request): Outcome {
-    const { stripes, taken, shared, timeout } = request;
-    const result = this.#addon.acquireSync(this.#table, stripes, taken, shared, timeout);
+    const { stripes, taken, shared, timeout, note } = request;
+    const result = this.#addon.acquireSync(this.#table, stripes, taken, shared, timeout, note);
     if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
     return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    const { stripes, taken, shared, timeout } = request;
-    const result = this.#addon.acquireAsync(this.#table, stripes, taken, shared, timeout);
+    const { stripes, taken, shared, timeout, note } = request;
+    const result = this.#addon.acquireAsync(this.#table, stripes, taken, shared, timeout, note);
     if (typeof result !== 'number') return result;
     if (result < 0) return { status: 'granted', abandoned: result === -2 };
     this.#engine.add(result, waiter, this, timeout);
@@ -222,19 +223,41 @@ class NativeTable implements LockTable {
     return readStats('native', this.stripes, this.#addon.held(this.#table), this.cells);
   }
 
-  inspect(): StripeState[] {
-    return this.#addon.inspect(this.#table).map(({ stripe, word, holders, waiters }) => ({
-      stripe,
-      mode: (word & (HOLDER_MASK | SHARED)) === 0 ? undefined : (word & SHARED) !== 0 ? 'shared' : 'exclusive',
-      holders: holders.map((threadId) => ({ threadId })),
-      waiters: waiters.map(({ threadId, async, shared, waitingFor }) => ({
-        threadId,
-        kind: async ? 'async' : 'sync',
-        mode: shared ? 'shared' : 'exclusive',
-        waitingFor,
-      })),
-    }));
+  addNote(stripes: Int32Array, note: string): number {
+    return this.#addon.addNote(this.#table, stripes, note);
   }
+
+  removeNote(id: number): void {
+    this.#addon.removeNote(this.#table, id);
+  }
+
+  inspect(): StripeState[] {
+    return this.#addon.inspect(this.#table).map(toStripeState);
+  }
+}
+
+function toStripeState({ stripe, word, holders, traced, waiters }: ReturnType<Addon['inspect']>[number]): StripeState {
+  return {
+    stripe,
+    mode: modeOf(word),
+    holders: holders.flatMap((threadId): StripeState['holders'] => {
+      const notes = traced.filter((note) => note.threadId === threadId);
+      if (notes.length === 0) return [{ threadId }];
+      return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
+    }),
+    waiters: waiters.map(({ threadId, async, shared, waitingFor, note }) => ({
+      threadId,
+      kind: async ? 'async' : 'sync',
+      mode: shared ? 'shared' : 'exclusive',
+      waitingFor,
+      ...(note === '' ? undefined : { keys: parseNote(note).keys }),
+    })),
+  };
+}
+
+function modeOf(word: number): LockMode | undefined {
+  if ((word & SHARED) !== 0) return 'shared';
+  return (word & HOLDER_MASK) !== 0 ? 'exclusive' : undefined;
 }
 
 /**

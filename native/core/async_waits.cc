@@ -33,6 +33,10 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   waiter->shared = request.shared;
   waiter->async = true;
   waiter->since = now();
+  if (request.note) {
+    waiter->ownNote = std::make_unique<const std::string>(*request.note);
+    waiter->note = waiter->ownNote.get();
+  }
   if (request.count == 1) {
     waiter->only = request.stripes[0];
     waiter->stripes = &waiter->only;

@@ -71,6 +71,7 @@ class AsyncWaits {
     std::uint32_t id = 0;
     std::uint32_t only = 0;
     std::unique_ptr<std::uint32_t[]> many;
+    std::unique_ptr<const std::string> ownNote;
     std::multimap<Nanoseconds, AsyncWaiter*>::iterator deadline;
     // Cancelled when it was granted already: the ready list still has it.
     bool dropped = false;

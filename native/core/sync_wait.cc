@@ -64,6 +64,7 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
   waiter_.stripes = request.stripes;
   waiter_.count = request.count;
   waiter_.shared = request.shared;
+  waiter_.note = request.note;
 }
 
 SyncOutcome SyncWait::run() {

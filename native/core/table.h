@@ -21,7 +21,7 @@
 // after its head was last served, the next release hands over to the head. After "eventual fairness" in
 // parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
-// Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Participant::ready,
+// Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Notes, Participant::ready,
 // Participant::wake).
 
 #pragma once
@@ -31,6 +31,7 @@
 
 #include "core/layout.h"
 #include "core/lock_word.h"
+#include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
 
@@ -97,6 +98,8 @@ class Table {
 
   Mutex& shardOf(std::uint32_t stripe) { return shards_[stripe >> shardShift_].mutex; }
   StripeQueue& queueOf(std::uint32_t stripe) { return queues_[stripe]; }
+
+  Notes notes;
 
   // Those who use this table. `shares` of a member may be read under this mutex while it is listed.
   Mutex membersMutex;

@@ -14,6 +14,8 @@
 
 #pragma once
 
+#include <string>
+
 #include "core/sync.h"
 
 namespace stripelock {
@@ -43,6 +45,8 @@ struct Waiter {
   // Some stripe's earlier holder died.
   bool abandoned = false;
   Nanoseconds since = 0;
+  // Of a traced acquisition; see notes.h.
+  const std::string* note = nullptr;
 
   std::uint32_t stripe() const { return stripes[position.load()]; }
   bool is(WaiterState expected) const { return state.load() == expected; }
@@ -92,6 +96,8 @@ struct Request {
   bool shared;
   // Milliseconds; 0 makes one attempt, infinity waits for ever.
   double timeout;
+  // If traced, what inspect() shows while it waits.
+  const std::string* note = nullptr;
 };
 
 }  // namespace stripelock

@@ -1,0 +1,35 @@
+import { threadId } from 'node:worker_threads';
+import type { Engine, LockTable } from '../engine.js';
+import { createMemory } from '../header.js';
+import { ENGINE_JAVASCRIPT } from '../layout.js';
+import { JavaScriptTable } from './table.js';
+
+/**
+ * The engine that needs no addon: shared memory and Atomics alone. What it cannot do:
+ *
+ * | what                                 | instead                                                              |
+ * | ------------------------------------ | -------------------------------------------------------------------- |
+ * | notice that a thread ended           | stripes that it held stay held; `abandoned` is never true            |
+ * | know the waiters of other threads    | `inspect()` lists this thread's own                                  |
+ * | know who the shared holders are      | `inspect()` and errors name this thread, if it is one of them        |
+ * | see circles of threads               | `DeadlockError` only where a thread would wait for itself            |
+ * | wake up because its thread is ended  | a thread blocked in `acquireSync` ends as `Atomics.wait` lets it     |
+ */
+export class JavaScriptEngine implements Engine {
+  readonly name = 'javascript';
+  /** A handle that is opened again in its own thread shares the table, which knows the thread's shared holds. */
+  readonly #tables = new WeakMap<SharedArrayBuffer, JavaScriptTable>();
+
+  create(stripes: number): SharedArrayBuffer {
+    return createMemory(ENGINE_JAVASCRIPT, stripes);
+  }
+
+  open(buffer: SharedArrayBuffer, stripes: number): LockTable {
+    let table = this.#tables.get(buffer);
+    if (table === undefined) {
+      table = new JavaScriptTable(buffer, stripes, threadId + 1);
+      this.#tables.set(buffer, table);
+    }
+    return table;
+  }
+}

@@ -1,0 +1,80 @@
+import type { AsyncWaiter, Request } from '../engine.js';
+import type { Timed } from './deadlines.js';
+
+/** An acquisition that waits on this thread's event loop. */
+export class Pending implements Timed {
+  readonly waiter: AsyncWaiter;
+  readonly stripes: Int32Array;
+  readonly shared: boolean;
+  /** When it began to wait, on the clock of `performance.now()`. */
+  readonly since: number;
+  readonly deadline: number;
+  place = -1;
+  /** It holds `stripes[0 … taken)`. */
+  taken: number;
+  /** - `waiting`: in a queue. - `ready`: has all its stripes. - `aside`: while its thread is blocked. - `settled` */
+  state: 'waiting' | 'ready' | 'aside' | 'settled' = 'waiting';
+  /** Where it waits, and its neighbours there. */
+  queue: LocalQueue | undefined = undefined;
+  previous: Pending | undefined = undefined;
+  next: Pending | undefined = undefined;
+
+  constructor(waiter: AsyncWaiter, request: Request, taken: number, since: number) {
+    this.waiter = waiter;
+    this.stripes = request.stripes;
+    this.shared = request.shared;
+    this.since = since;
+    this.deadline = since + request.timeout;
+    this.taken = taken;
+  }
+
+  /** The stripe that it is to take next. */
+  get wanted(): number {
+    return this.stripes[this.taken] ?? -1;
+  }
+}
+
+/** This thread's waiters for one stripe, in order of arrival, and how it waits on their behalf. */
+export class LocalQueue {
+  readonly stripe: number;
+  first: Pending | undefined = undefined;
+  #last: Pending | undefined = undefined;
+  /** Sleeps in the stripe's async lane: a waitAsync is under way. There is never more than one. */
+  asleep = false;
+  /** This thread's claim to be the lane's head, or 0. */
+  claim = 0;
+  /** A waitAsync on the claim is under way; it may be an earlier one's. */
+  watchesClaim = false;
+  /** Since when the stripe has gone from one waiter of this thread to the next, or 0. */
+  keptSince = 0;
+  /** See `Stripes.pendingCall`. */
+  seenCall = -1;
+
+  constructor(stripe: number) {
+    this.stripe = stripe;
+  }
+
+  push(entry: Pending): void {
+    entry.queue = this;
+    entry.previous = this.#last;
+    if (this.#last === undefined) this.first = entry;
+    else this.#last.next = entry;
+    this.#last = entry;
+  }
+
+  unshift(entry: Pending): void {
+    entry.queue = this;
+    entry.next = this.first;
+    if (this.first === undefined) this.#last = entry;
+    else this.first.previous = entry;
+    this.first = entry;
+  }
+
+  remove(entry: Pending): void {
+    if (entry.previous === undefined) this.first = entry.next;
+    else entry.previous.next = entry.next;
+    if (entry.next === undefined) this.#last = entry.previous;
+    else entry.next.previous = entry.previous;
+    entry.queue = entry.previous = entry.next = undefined;
+  }
+}
