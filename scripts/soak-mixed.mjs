@@ -125,7 +125,11 @@ async function main() {
   Atomics.store(new Int32Array(cells), STOP, 1);
   const results = await finished;
 
-  const { violations, shares, total, timeouts } = violationsIn(results, new Int32Array(cells)[COUNTER], lock.stats());
+  const { violations, shares, total, timeouts } = violationsIn(
+    results,
+    new Int32Array(cells)[COUNTER],
+    lock.stats(),
+  );
   console.log('thread      sync     async   share   worst wait, ms: sync   async');
   for (const [i, result] of results.entries()) {
     const columns = [String(i).padEnd(6), String(result.sync).padStart(9), String(result.async).padStart(9)];

@@ -39,7 +39,15 @@ const NOT_KEYS: [unknown, Expected][] = [
 const NOT_OPTIONS: unknown[] = [null, 5, 'shared', true, Symbol('options'), []];
 const NOT_STRINGS: unknown[] = [null, 5, true, {}, Symbol('name'), 5n];
 const NOT_MODES: unknown[] = [null, 5, '', 'Shared', 'read', true, {}, Symbol('mode'), ['shared']];
-const NOT_SIGNALS: unknown[] = [null, 5, 'signal', {}, { aborted: true }, new AbortController(), new EventTarget()];
+const NOT_SIGNALS: unknown[] = [
+  null,
+  5,
+  'signal',
+  {},
+  { aborted: true },
+  new AbortController(),
+  new EventTarget(),
+];
 const NOT_FUNCTIONS: unknown[] = [undefined, null, 5, 'fn', {}, Promise.resolve()];
 
 const NOT_TIMEOUTS: [unknown, Expected][] = [
@@ -64,7 +72,12 @@ type Acquiring = (typeof ACQUIRING)[number];
 const isAsync = (method: string): boolean => method === 'acquire' || method === 'withLock';
 
 /** What a call of one of the acquiring methods fails with. Those that give a promise must not throw instead. */
-async function failureOf(lock: StripedLock, method: Acquiring, keys: unknown, options?: unknown): Promise<unknown> {
+async function failureOf(
+  lock: StripedLock,
+  method: Acquiring,
+  keys: unknown,
+  options?: unknown,
+): Promise<unknown> {
   const args = method.startsWith('withLock') ? [keys, options, () => 'ran'] : [keys, options];
   const call = (): unknown => untyped(lock)[method]!(...args);
   return isAsync(method) ? rejectionOf(call() as Promise<unknown>) : thrownBy(call);
@@ -124,7 +137,10 @@ export const badInputSuite: Suite = (makeLock, engine) => {
       it(`to ${method}(): what is no function is refused before anything is taken`, async () => {
         const lock = makeLock();
         for (const fn of NOT_FUNCTIONS) {
-          for (const args of [['key', fn], ['key', {}, fn]]) {
+          for (const args of [
+            ['key', fn],
+            ['key', {}, fn],
+          ]) {
             const call = (): unknown => untyped(lock)[method]!(...args);
             const error = isAsync(method) ? await rejectionOf(call() as Promise<unknown>) : thrownBy(call);
             expect(error).toMatchObject(WRONG_TYPE);
@@ -183,7 +199,9 @@ export const badInputSuite: Suite = (makeLock, engine) => {
       expect(messageOf(() => untyped(lock)['acquireSync']!({}))).toMatch(/key.*Object/);
       expect(messageOf(() => lock.acquireSync(1.5))).toMatch(/key.*safe integer.*1\.5/);
       expect(messageOf(() => lock.acquireSync('a', { timeout: -3 }))).toMatch(/options\.timeout.*-3/);
-      expect(messageOf(() => untyped(lock)['acquireSync']!('a', { mode: 'both' }))).toMatch(/options\.mode.*both/);
+      expect(messageOf(() => untyped(lock)['acquireSync']!('a', { mode: 'both' }))).toMatch(
+        /options\.mode.*both/,
+      );
       expect(messageOf(() => makeLock({ stripes: 0 }))).toMatch(/options\.stripes.*1048576.*0/);
     });
 
@@ -207,7 +225,14 @@ export const badInputSuite: Suite = (makeLock, engine) => {
   describe('methods called on something else', () => {
     it('throw instead of crashing', () => {
       const lock = makeLock();
-      for (const method of ['stripeOf', 'acquireSync', 'tryAcquire', 'withLockSync', 'stats', 'inspect'] as const) {
+      for (const method of [
+        'stripeOf',
+        'acquireSync',
+        'tryAcquire',
+        'withLockSync',
+        'stats',
+        'inspect',
+      ] as const) {
         for (const receiver of [undefined, {}, Object.create(lock)]) {
           const call = (): unknown => Reflect.apply(untyped(lock)[method]!, receiver, ['key', () => 1]);
           expect(thrownBy(call)).toBeInstanceOf(TypeError);

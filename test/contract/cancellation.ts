@@ -94,7 +94,9 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       const other = await Agent.start(lock);
       const theirs = await other.acquireSync([first, third]);
       const abort = new AbortController();
-      const waiting = watch(lock.acquire([first, second, third], { signal: abort.signal, timeout: Infinity }));
+      const waiting = watch(
+        lock.acquire([first, second, third], { signal: abort.signal, timeout: Infinity }),
+      );
       await until(() => lock.stats().waiting === 1, 'it waits for the first key');
       await theirs.release();
       const again = await other.tryAcquire(third);

@@ -94,7 +94,17 @@ export const deadlinesSuite: Suite = (makeLock) => {
     it('of more than 2^31 ms and of Infinity do not fire early', async () => {
       const lock = makeLock({ timeout: Infinity });
       const other = await Agent.start(lock);
-      const long = [2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 32 + 10, 2 ** 53, 2 ** 63, 2 ** 64, Number.MAX_VALUE, Infinity];
+      const long = [
+        2 ** 31 - 1,
+        2 ** 31,
+        2 ** 32,
+        2 ** 32 + 10,
+        2 ** 53,
+        2 ** 63,
+        2 ** 64,
+        Number.MAX_VALUE,
+        Infinity,
+      ];
       const [asyncKey, syncKey] = keysApart(lock, 2) as [string, string];
       let theirs = await other.acquireSync(asyncKey);
       const waiters = [...long.map((timeout) => lock.acquire(asyncKey, { timeout })), lock.acquire(asyncKey)];

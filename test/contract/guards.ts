@@ -50,7 +50,10 @@ export const guardsSuite: Suite = (makeLock) => {
 
     it('that are shared count each for itself', () => {
       const lock = makeLock();
-      const [one, two] = [lock.acquireSync('key', { mode: 'shared' }), lock.acquireSync('key', { mode: 'shared' })];
+      const [one, two] = [
+        lock.acquireSync('key', { mode: 'shared' }),
+        lock.acquireSync('key', { mode: 'shared' }),
+      ];
       for (let i = 0; i < 3; i++) one.release();
       expect(lock.tryAcquire('key')).toBeUndefined();
       two.release();

@@ -47,7 +47,13 @@ export const handlesSuite: Suite = (makeLock, engine) => {
     it('that are none are refused', () => {
       const lock = makeLock({ stripes: 4 });
       const none: unknown[] = [undefined, null, 5, 'handle', true, {}, [], () => 1, Symbol('handle'), 5n];
-      none.push(lock, lock.acquireSync('key'), new SharedArrayBuffer(1024), new Map(), JSON.stringify(lock.handle));
+      none.push(
+        lock,
+        lock.acquireSync('key'),
+        new SharedArrayBuffer(1024),
+        new Map(),
+        JSON.stringify(lock.handle),
+      );
       none.push(JSON.parse(JSON.stringify(lock.handle)));
       for (const handle of none) {
         const error = thrownBy(() => StripedLock.from(handle as typeof lock.handle));
@@ -64,8 +70,28 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       new Uint8Array(longer).set(new Uint8Array(buffer));
       const shorter = new SharedArrayBuffer(buffer.byteLength - 64);
       new Uint8Array(shorter).set(new Uint8Array(buffer, 0, shorter.byteLength));
-      const substitutes: unknown[] = [undefined, null, 0, -1, 1.5, NaN, 2 ** 40, 5, '', 'text', true, {}, [], Symbol('x'), 9n];
-      substitutes.push(new ArrayBuffer(buffer.byteLength), new SharedArrayBuffer(0), new SharedArrayBuffer(7));
+      const substitutes: unknown[] = [
+        undefined,
+        null,
+        0,
+        -1,
+        1.5,
+        NaN,
+        2 ** 40,
+        5,
+        '',
+        'text',
+        true,
+        {},
+        [],
+        Symbol('x'),
+        9n,
+      ];
+      substitutes.push(
+        new ArrayBuffer(buffer.byteLength),
+        new SharedArrayBuffer(0),
+        new SharedArrayBuffer(7),
+      );
       substitutes.push(new SharedArrayBuffer(buffer.byteLength), new Int32Array(buffer), longer, shorter);
       substitutes.push(...Object.values(bigger.handle));
       for (const [field, value] of fields) {
@@ -106,7 +132,10 @@ export const handlesSuite: Suite = (makeLock, engine) => {
 
     it('with random bytes in their memory give errors and never end the process', async () => {
       const seed = seedFor('forged handles');
-      const { code, signal, stdout, stderr } = await runProgram('forged-handles.mjs', [engine.name, String(seed)]);
+      const { code, signal, stdout, stderr } = await runProgram('forged-handles.mjs', [
+        engine.name,
+        String(seed),
+      ]);
       expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
       const { opened, refused, used } = JSON.parse(stdout) as Record<string, number>;
       // Otherwise it would have looked at only one side.

@@ -14,7 +14,16 @@ export const keysSuite: Suite = (makeLock) => {
   describe('keys', () => {
     it('that are equal strings share a stripe, however the strings are represented', () => {
       const lock = makeLock({ stripes: STRIPES });
-      for (const text of ['', 'k', 'key', 'müller', '鍵'.repeat(5), '🔑🗝', 'x'.repeat(300), 'ü'.repeat(300)]) {
+      for (const text of [
+        '',
+        'k',
+        'key',
+        'müller',
+        '鍵'.repeat(5),
+        '🔑🗝',
+        'x'.repeat(300),
+        'ü'.repeat(300),
+      ]) {
         const variants = sameTextDifferently(text);
         const stripe = lock.stripeOf(text);
         for (const [how, variant] of Object.entries(variants)) {
@@ -93,7 +102,18 @@ export const keysSuite: Suite = (makeLock) => {
 
     it('may be any safe integer, and -0 is 0', () => {
       const lock = makeLock({ stripes: STRIPES });
-      const numbers = [0, 1, -1, 2 ** 31 - 1, 2 ** 31, -(2 ** 31), -(2 ** 31) - 1, 2 ** 32, 2 ** 32 + 1, 2 ** 52];
+      const numbers = [
+        0,
+        1,
+        -1,
+        2 ** 31 - 1,
+        2 ** 31,
+        -(2 ** 31),
+        -(2 ** 31) - 1,
+        2 ** 32,
+        2 ** 32 + 1,
+        2 ** 52,
+      ];
       numbers.push(Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, -(2 ** 32), 123_456_789_012_345);
       for (const number of numbers) {
         const stripe = lock.stripeOf(number);
@@ -161,7 +181,17 @@ export const keysSuite: Suite = (makeLock) => {
     it('have the same stripe in every thread', async () => {
       const lock = makeLock({ stripes: STRIPES });
       const other = await Agent.start(lock);
-      for (const key of ['', 'key', '鍵', '\ud83d', 'x'.repeat(10_000), 5, -5, 2 ** 50, new Uint8Array([0, 255])]) {
+      for (const key of [
+        '',
+        'key',
+        '鍵',
+        '\ud83d',
+        'x'.repeat(10_000),
+        5,
+        -5,
+        2 ** 50,
+        new Uint8Array([0, 255]),
+      ]) {
         expect(await other.stripeOf(key)).toBe(lock.stripeOf(key));
       }
     });

@@ -59,7 +59,13 @@ export const multiKeySuite: Suite = (makeLock) => {
       const everything = lock.acquireSync(keysApart(lock, 10));
       for (const acquire of inEachWay(lock, [])) {
         const guard = await acquire();
-        expect(guard).toMatchObject({ keys: [], stripes: [], held: true, abandoned: false, mode: 'exclusive' });
+        expect(guard).toMatchObject({
+          keys: [],
+          stripes: [],
+          held: true,
+          abandoned: false,
+          mode: 'exclusive',
+        });
         expect(typeof guard.token).toBe('bigint');
         guard.release();
         expect(guard.held).toBe(false);
@@ -139,7 +145,12 @@ export const multiKeySuite: Suite = (makeLock) => {
       const rounds = 5000;
       await runThreads(
         'key-sets.mjs',
-        [[0, 1], [1, 0], [0, 1], [1, 0]].map((keys) => ({ handle: lock.handle, cells, rounds, keys })),
+        [
+          [0, 1],
+          [1, 0],
+          [0, 1],
+          [1, 0],
+        ].map((keys) => ({ handle: lock.handle, cells, rounds, keys })),
       );
       expect([...new Int32Array(cells)]).toEqual([4 * rounds, 4 * rounds]);
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0 });

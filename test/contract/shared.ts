@@ -103,7 +103,10 @@ export const sharedSuite: Suite = (makeLock) => {
     it('does not starve a writer by readers that overlap', async () => {
       const lock = makeLock({ stripes: 1, timeout: 20_000 });
       const stop = new SharedArrayBuffer(8);
-      const readers = runThreads('hot-loop.mjs', Array(3).fill({ handle: lock.handle, stop, mode: 'shared' }));
+      const readers = runThreads(
+        'hot-loop.mjs',
+        Array(3).fill({ handle: lock.handle, stop, mode: 'shared' }),
+      );
       await until(() => new Int32Array(stop)[1] === 3, 'the readers run');
       for (let i = 0; i < 10; i++) (await lock.acquire('key')).release();
       Atomics.store(new Int32Array(stop), 0, 1);
@@ -114,7 +117,10 @@ export const sharedSuite: Suite = (makeLock) => {
     it('does not starve a reader by writers', async () => {
       const lock = makeLock({ stripes: 1, timeout: 20_000 });
       const stop = new SharedArrayBuffer(8);
-      const writers = runThreads('hot-loop.mjs', Array(3).fill({ handle: lock.handle, stop, mode: 'exclusive' }));
+      const writers = runThreads(
+        'hot-loop.mjs',
+        Array(3).fill({ handle: lock.handle, stop, mode: 'exclusive' }),
+      );
       await until(() => new Int32Array(stop)[1] === 3, 'the writers run');
       for (let i = 0; i < 10; i++) (await lock.acquire('key', SHARED)).release();
       Atomics.store(new Int32Array(stop), 0, 1);

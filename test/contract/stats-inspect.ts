@@ -27,7 +27,10 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       const [a, b, c] = keysApart(lock, 3) as [string, string, string];
       const other = await Agent.start(lock);
       const ours = lock.acquireSync([a, b]);
-      const shared = [lock.acquireSync(c, { mode: 'shared' }), await other.acquireSync(c, { mode: 'shared' })];
+      const shared = [
+        lock.acquireSync(c, { mode: 'shared' }),
+        await other.acquireSync(c, { mode: 'shared' }),
+      ];
       expect(lock.stats()).toMatchObject({ held: 3, waiting: 0, contended: 0 });
 
       const waiting = [watch(lock.acquire(a)), watch(other.acquire([b, c])), watch(lock.acquire(a))];
@@ -94,7 +97,9 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       expect(holders[1]).toEqual([threadId]);
       expect(new Set(holders[2])).toEqual(new Set([threadId]));
       expect(holders[3]).toEqual([other.threadId]);
-      expect(await other.inspect()).toEqual(states);
+      // The JavaScript engine knows the shared holds of its own thread only.
+      const told = engine.name === 'native' ? states : states.filter(({ mode }) => mode === 'exclusive');
+      expect(await other.inspect()).toEqual(expect.arrayContaining(told));
     });
 
     it('shows a thread that opened the lock twice as one', async () => {
@@ -131,7 +136,11 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
 
         const [state, ...others] = lock.inspect();
         expect(others).toEqual([]);
-        expect(state).toMatchObject({ stripe: lock.stripeOf('key'), mode: 'exclusive', holders: [{ threadId }] });
+        expect(state).toMatchObject({
+          stripe: lock.stripeOf('key'),
+          mode: 'exclusive',
+          holders: [{ threadId }],
+        });
         expect(state!.waiters).toMatchObject([
           { threadId: a.threadId, kind: 'sync', mode: 'shared' },
           { threadId: b.threadId, kind: 'async', mode: 'exclusive' },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Guard } from 'stripelock';
+import type { Guard } from 'stripelock';
 import type { Suite } from '../support/engine.js';
 import { rejectionOf, thrownBy, turns, watch } from '../support/waiting.js';
 
@@ -60,7 +60,7 @@ export const withLockSuite: Suite = (makeLock) => {
           () => {
             throw reason;
           },
-          () => Promise.reject(reason as Error),
+          () => Promise.reject(reason),
           async () => {
             await turns(1);
             throw reason;
@@ -147,7 +147,7 @@ export const withLockSuite: Suite = (makeLock) => {
         const failing = (): never => {
           throw reason;
         };
-        expect(() => lock.withLockSync('key', failing)).toThrow(reason as undefined);
+        expect(thrownBy(() => lock.withLockSync('key', failing))).toBe(reason);
         expect(lock.stats().held).toBe(0);
       }
     });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { Agent } from '../support/agent.js';
+import { Agent, RemoteGuard } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
 import { runThreads, startThread } from '../support/threads.js';
 import { thrownBy } from '../support/waiting.js';
@@ -91,7 +91,7 @@ export const workerThreadsSuite: Suite = (makeLock) => {
           () => b.tryAcquire('key'),
         ]) {
           const guard = (await take())!;
-          const token = await (guard.token instanceof Function ? guard.token() : guard.token);
+          const token = guard instanceof RemoteGuard ? await guard.token() : guard.token;
           expect(token).toBeGreaterThan(last);
           last = token;
           await guard.release();

@@ -27,12 +27,23 @@ function construction(engine) {
     [64, 2000, 'program', engine ?? plain.engine],
   );
   const again = StripedLock.from(structuredClone(lock.handle));
-  assert.deepEqual([again.stripes, again.timeout, again.name, again.engine], [64, 2000, 'program', lock.engine]);
+  assert.deepEqual(
+    [again.stripes, again.timeout, again.name, again.engine],
+    [64, 2000, 'program', lock.engine],
+  );
   return lock;
 }
 
 function keys(lock) {
-  for (const key of ['text', '', 5, -5, Number.MAX_SAFE_INTEGER, new Uint8Array([1, 2]), Buffer.from('text')]) {
+  for (const key of [
+    'text',
+    '',
+    5,
+    -5,
+    Number.MAX_SAFE_INTEGER,
+    new Uint8Array([1, 2]),
+    Buffer.from('text'),
+  ]) {
     const stripe = lock.stripeOf(key);
     assert.ok(Number.isInteger(stripe) && stripe >= 0 && stripe < 64);
   }
@@ -81,9 +92,18 @@ async function guards(lock) {
 
 async function functions(lock) {
   assert.equal(await lock.withLock('a', (guard) => guard.keys[0]), 'a');
-  assert.equal(await lock.withLock(['a', 'b'], { mode: 'shared', timeout: 5 }, async (guard) => guard.mode), 'shared');
-  assert.equal(lock.withLockSync('a', (guard) => guard.held), true);
-  assert.equal(lock.withLockSync('a', { mode: 'shared', timeout: 0 }, (guard) => guard.mode), 'shared');
+  assert.equal(
+    await lock.withLock(['a', 'b'], { mode: 'shared', timeout: 5 }, async (guard) => guard.mode),
+    'shared',
+  );
+  assert.equal(
+    lock.withLockSync('a', (guard) => guard.held),
+    true,
+  );
+  assert.equal(
+    lock.withLockSync('a', { mode: 'shared', timeout: 0 }, (guard) => guard.mode),
+    'shared',
+  );
   await assert.rejects(
     lock.withLock('a', () => Promise.reject(new Error('from inside'))),
     /from inside/,
@@ -94,13 +114,16 @@ async function functions(lock) {
 
 async function failures(lock) {
   const guard = lock.acquireSync('a');
-  assert.throws(() => lock.acquireSync('a'), (error) => {
-    assert.ok(error instanceof DeadlockError && error instanceof LockError && error instanceof Error);
-    assert.equal(error.code, 'ERR_LOCK_DEADLOCK');
-    assert.deepEqual(error.keys, ['a']);
-    assert.deepEqual(error.threads, [threadId]);
-    return true;
-  });
+  assert.throws(
+    () => lock.acquireSync('a'),
+    (error) => {
+      assert.ok(error instanceof DeadlockError && error instanceof LockError && error instanceof Error);
+      assert.equal(error.code, 'ERR_LOCK_DEADLOCK');
+      assert.deepEqual(error.keys, ['a']);
+      assert.deepEqual(error.threads, [threadId]);
+      return true;
+    },
+  );
   await assert.rejects(lock.acquire(['a', 'b'], { timeout: 20 }), (error) => {
     assert.ok(error instanceof LockTimeoutError && error instanceof LockError && error instanceof Error);
     assert.equal(error.code, 'ERR_LOCK_TIMEOUT');
@@ -134,11 +157,15 @@ async function threads(lock) {
     [stats.engine, stats.stripes, stats.held, stats.waiting, stats.abandoned],
     [lock.engine, 64, 1, 1, 0],
   );
-  for (const counter of ['contended', 'timeouts', 'aborts', 'deadlocks']) assert.ok(stats[counter] >= 1, counter);
+  for (const counter of ['contended', 'timeouts', 'aborts', 'deadlocks'])
+    assert.ok(stats[counter] >= 1, counter);
   const [state] = lock.inspect();
   assert.equal(state.stripe, lock.stripeOf('busy'));
   assert.equal(state.mode, 'exclusive');
-  assert.deepEqual(state.holders.map((holder) => holder.threadId), [theirs.threadId]);
+  assert.deepEqual(
+    state.holders.map((holder) => holder.threadId),
+    [theirs.threadId],
+  );
   const [waiter] = state.waiters;
   assert.deepEqual([waiter.threadId, waiter.kind, waiter.mode], [threadId, 'async', 'exclusive']);
   assert.ok(waiter.waitingFor >= 0);

@@ -14,7 +14,19 @@ function bufferOf(handle) {
 
 /** Numbers that are likely to go wrong, and any others. */
 function anyInteger() {
-  const special = [0, 1, -1, 2 ** 31 - 1, -(2 ** 31), 0x2000_0000, 0x2000_0001, 0x4000_0000, 0x3fff_ffff, -2, 77];
+  const special = [
+    0,
+    1,
+    -1,
+    2 ** 31 - 1,
+    -(2 ** 31),
+    0x2000_0000,
+    0x2000_0001,
+    0x4000_0000,
+    0x3fff_ffff,
+    -2,
+    77,
+  ];
   return random() < 0.5 ? special[below(random, special.length)] : (random() * 2 ** 32) | 0;
 }
 

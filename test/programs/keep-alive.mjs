@@ -5,7 +5,9 @@ import { StripedLock } from 'stripelock';
 
 /** A worker that holds the key for a while and does not keep this process alive. */
 async function heldByAWorker(lock, milliseconds) {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { role: 'hold', handle: lock.handle, milliseconds } });
+  const worker = new Worker(new URL(import.meta.url), {
+    workerData: { role: 'hold', handle: lock.handle, milliseconds },
+  });
   await once(worker, 'message');
   worker.unref();
 }
@@ -24,7 +26,9 @@ const scenarios = {
 
   async 'pending-in-a-worker'(lock) {
     const guard = lock.acquireSync('key');
-    const worker = new Worker(new URL(import.meta.url), { workerData: { role: 'wait', handle: lock.handle } });
+    const worker = new Worker(new URL(import.meta.url), {
+      workerData: { role: 'wait', handle: lock.handle },
+    });
     await once(worker, 'online');
     while (lock.stats().waiting === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     // Time in which the worker would end, had it nothing that keeps it.

@@ -1,4 +1,11 @@
-import type { AcquireOptions, LockKey, LockMode, StripedLock, StripedLockStats, StripeState } from 'stripelock';
+import type {
+  AcquireOptions,
+  LockKey,
+  LockMode,
+  StripedLock,
+  StripedLockStats,
+  StripeState,
+} from 'stripelock';
 import type { Worker } from 'node:worker_threads';
 import { startThread } from './threads.js';
 
@@ -41,7 +48,10 @@ export class RemoteGuard {
 /** A thread that does with a lock what it is told, one thing after the other. */
 export class Agent {
   private nextId = 0;
-  private readonly calls = new Map<number, { resolve: (result: unknown) => void; reject: (error: Error) => void }>();
+  private readonly calls = new Map<
+    number,
+    { resolve: (result: unknown) => void; reject: (error: Error) => void }
+  >();
 
   private constructor(
     readonly worker: Worker,
@@ -68,7 +78,10 @@ export class Agent {
     return this.acquireBy('acquire', keys, options) as Promise<RemoteGuard>;
   }
 
-  tryAcquire(keys: LockKey | readonly LockKey[], options?: { mode?: LockMode }): Promise<RemoteGuard | undefined> {
+  tryAcquire(
+    keys: LockKey | readonly LockKey[],
+    options?: { mode?: LockMode },
+  ): Promise<RemoteGuard | undefined> {
     return this.acquireBy('tryAcquire', keys, options);
   }
 
@@ -106,8 +119,7 @@ export class Agent {
     options: AcquireOptions | undefined,
   ): Promise<RemoteGuard | undefined> {
     const got = (await this.call(method, keys, options)) as
-      | { number: number; stripes: number[]; mode: LockMode; abandoned: boolean }
-      | undefined;
+      { number: number; stripes: number[]; mode: LockMode; abandoned: boolean } | undefined;
     return got && new RemoteGuard(this, got.number, got.stripes, got.mode, got.abandoned);
   }
 

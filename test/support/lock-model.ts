@@ -47,7 +47,12 @@ export class Subject {
 
   acquire(keys: readonly number[], mode: LockMode): void {
     const wanted = this.stripesOf(keys);
-    const waiter: Pending = { number: this.nextNumber++, stripes: wanted, mode, abort: new AbortController() };
+    const waiter: Pending = {
+      number: this.nextNumber++,
+      stripes: wanted,
+      mode,
+      abort: new AbortController(),
+    };
     this.pending.push(waiter);
     this.lock.acquire(keys, { mode, signal: waiter.abort.signal }).then(
       (guard) => this.check(() => this.served(waiter, guard)),
@@ -70,13 +75,18 @@ export class Subject {
   /** After each command: whoever can only be granted is granted, and what the lock tells agrees. */
   async settle(): Promise<void> {
     await turns(1);
-    await until(() => this.failures.length > 0 || !this.pending.some((waiter) => this.must(waiter)), 'grants come');
+    await until(
+      () => this.failures.length > 0 || !this.pending.some((waiter) => this.must(waiter)),
+      'grants come',
+    );
     if (this.failures.length > 0) throw this.failures[0];
     expect(this.lock.stats().waiting).toBe(this.pending.length);
     if (this.pending.length > 0) return;
     const all = new Map<number, LockMode>();
     for (const { stripes, mode } of this.held) for (const stripe of stripes) all.set(stripe, mode);
-    const expected = [...all].sort(([a], [b]) => a - b).map(([stripe, mode]) => ({ stripe, mode, waiters: [] }));
+    const expected = [...all]
+      .sort(([a], [b]) => a - b)
+      .map(([stripe, mode]) => ({ stripe, mode, waiters: [] }));
     const states = this.lock.inspect();
     expect(states).toMatchObject(expected);
     expect(states).toHaveLength(expected.length);
@@ -104,7 +114,9 @@ export class Subject {
   private served(waiter: Pending, guard: Guard): void {
     // One that wanted the same came earlier: it must have been served earlier.
     const sameBefore = this.pending.filter(({ number, mode, stripes }) => {
-      return number < waiter.number && mode === waiter.mode && stripes.size === 1 && equal(stripes, waiter.stripes);
+      return (
+        number < waiter.number && mode === waiter.mode && stripes.size === 1 && equal(stripes, waiter.stripes)
+      );
     });
     expect(sameBefore).toEqual([]);
     this.remove(waiter);
@@ -121,7 +133,10 @@ export class Subject {
   private must(waiter: Pending): boolean {
     if (waiter.abort.signal.aborted) return true;
     const others = this.pending.filter((other) => other !== waiter);
-    return !this.conflictsWithHeld(waiter.stripes, waiter.mode) && !others.some((other) => overlap(other.stripes, waiter.stripes));
+    return (
+      !this.conflictsWithHeld(waiter.stripes, waiter.mode) &&
+      !others.some((other) => overlap(other.stripes, waiter.stripes))
+    );
   }
 
   private stripesOf(keys: readonly number[]): Set<number> {

@@ -21,9 +21,14 @@ export function runProgram(name: string, args: readonly string[] = []): Promise<
 export function runNode(args: readonly string[], timeout = HANGS): Promise<ProgramResult> {
   const start = performance.now();
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, args, { timeout, killSignal: 'SIGKILL' }, (_error, stdout, stderr) => {
-      const { exitCode: code, signalCode: signal } = child;
-      resolve({ code, signal, stdout, stderr, elapsed: performance.now() - start });
-    });
+    const child = execFile(
+      process.execPath,
+      args,
+      { timeout, killSignal: 'SIGKILL' },
+      (_error, stdout, stderr) => {
+        const { exitCode: code, signalCode: signal } = child;
+        resolve({ code, signal, stdout, stderr, elapsed: performance.now() - start });
+      },
+    );
   });
 }

@@ -12,7 +12,7 @@ export function sameTextDifferently(text: string): Record<string, string> {
     'slice of two-byte text': `${frame}鍵${text}鍵`.slice(frame.length + 1, frame.length + 1 + text.length),
     'two bytes a character': twoByte(text),
     'slice of a rope': `${rope}${frame}`.slice(0, text.length),
-    joined: [...text].join(''),
+    joined: Array.from(text).join(''),
     'internalized by use as a name': Object.keys({ [text]: 0 })[0]!,
   };
 }

@@ -31,7 +31,9 @@ export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends Acqu
 }
 
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
-export interface StripedLockHandle { readonly [opaque: string]: unknown }
+export interface StripedLockHandle {
+  readonly [opaque: string]: unknown;
+}
 
 export class StripedLock {
   constructor(options?: StripedLockOptions);
@@ -48,18 +50,38 @@ export class StripedLock {
   stripeOf(key: LockKey): number;
 
   /** All keys or none, under one deadline. Rejects with LockTimeoutError, DeadlockError or signal.reason. */
-  acquire<K extends LockKey, M extends LockMode = 'exclusive'>(keys: K | readonly K[], options?: AsyncAcquireOptions<M>): Promise<Guard<K, M>>;
+  acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AsyncAcquireOptions<M>,
+  ): Promise<Guard<K, M>>;
   /** The same, blocking this thread. Throws LockTimeoutError or DeadlockError. */
-  acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(keys: K | readonly K[], options?: AcquireOptions<M>): Guard<K, M>;
+  acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AcquireOptions<M>,
+  ): Guard<K, M>;
   /** One attempt, never waits. */
-  tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(keys: K | readonly K[], options?: { mode?: M }): Guard<K, M> | undefined;
+  tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: { mode?: M },
+  ): Guard<K, M> | undefined;
 
   /** Runs fn while holding the keys; releases however fn ends. */
-  withLock<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T | PromiseLike<T>): Promise<T>;
-  withLock<T, K extends LockKey, M extends LockMode = 'exclusive'>(keys: K | readonly K[], options: AsyncAcquireOptions<M>, fn: (guard: Guard<K, M>) => T | PromiseLike<T>): Promise<T>;
+  withLock<T, K extends LockKey>(
+    keys: K | readonly K[],
+    fn: (guard: Guard<K, 'exclusive'>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  withLock<T, K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M>,
+    fn: (guard: Guard<K, M>) => T | PromiseLike<T>,
+  ): Promise<T>;
   /** Throws a TypeError, after releasing, if fn returns a promise. */
   withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T): T;
-  withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(keys: K | readonly K[], options: AcquireOptions<M>, fn: (guard: Guard<K, M>) => T): T;
+  withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M>,
+    fn: (guard: Guard<K, M>) => T,
+  ): T;
 
   /** Counters of the whole lock, all threads together. */
   stats(): StripedLockStats;
@@ -94,21 +116,41 @@ export interface StripedLockStats {
   engine: 'native' | 'javascript';
   stripes: number;
   /** Stripes held now; acquisitions waiting now. */
-  held: number; waiting: number;
+  held: number;
+  waiting: number;
   /** Since creation: acquisitions that had to wait, timed out, were aborted, were refused as deadlocks; stripes freed for dead threads. */
-  contended: number; timeouts: number; aborts: number; deadlocks: number; abandoned: number;
+  contended: number;
+  timeouts: number;
+  aborts: number;
+  deadlocks: number;
+  abandoned: number;
 }
 export interface StripeState {
   stripe: number;
   mode: LockMode | undefined;
   holders: { threadId: number; keys?: LockKey[]; heldFor?: number; acquiredAt?: string }[];
-  waiters: { threadId: number; kind: 'sync' | 'async'; mode: LockMode; waitingFor: number; keys?: LockKey[] }[];
+  waiters: {
+    threadId: number;
+    kind: 'sync' | 'async';
+    mode: LockMode;
+    waitingFor: number;
+    keys?: LockKey[];
+  }[];
 }
 
 /** Base of all errors below. */
-export class LockError extends Error { readonly code: string }
+export class LockError extends Error {
+  readonly code: string;
+}
 /** code ERR_LOCK_TIMEOUT */
-export class LockTimeoutError extends LockError { readonly timeout: number; readonly keys: readonly LockKey[]; readonly stripe: number }
+export class LockTimeoutError extends LockError {
+  readonly timeout: number;
+  readonly keys: readonly LockKey[];
+  readonly stripe: number;
+}
 /** code ERR_LOCK_DEADLOCK. Thrown at once where waiting could never end. */
-export class DeadlockError extends LockError { readonly keys: readonly LockKey[]; readonly threads: readonly number[] }
+export class DeadlockError extends LockError {
+  readonly keys: readonly LockKey[];
+  readonly threads: readonly number[];
+}
 // Bad arguments: TypeError with code ERR_INVALID_ARG_TYPE, or RangeError with code ERR_OUT_OF_RANGE; nothing is taken.

@@ -1,5 +1,10 @@
 // Nothing here is run: it is checked by tsc, through test/types.test.ts. Lines marked as errors must be errors.
 
+// Values are here for the sake of their types, right and wrong ones alike:
+/* eslint @typescript-eslint/no-unused-vars: off, @typescript-eslint/no-unsafe-class-instance-assignment: off */
+/* eslint @typescript-eslint/no-unnecessary-type-parameters: off, @typescript-eslint/no-unnecessary-type-assertion: off */
+/* eslint @typescript-eslint/no-unsafe-call: off */
+
 import {
   DeadlockError,
   Guard,
@@ -118,17 +123,17 @@ export function underUsing(): boolean {
 
 // ── what is refused ──
 
-// @ts-expect-error: no key
+// @ts-expect-error: this is no key
 lock.acquireSync({});
-// @ts-expect-error: no key
+// @ts-expect-error: this is no key
 lock.acquireSync(5n);
-// @ts-expect-error: no mode
+// @ts-expect-error: this is no mode
 lock.acquireSync('row', { mode: 'both' });
 // @ts-expect-error: only what does not block can be aborted
 lock.acquireSync('row', { signal: new AbortController().signal });
 // @ts-expect-error: one attempt has no timeout
 lock.tryAcquire('row', { timeout: 5 });
-// @ts-expect-error: no engine
+// @ts-expect-error: this is no engine
 new StripedLock({ engine: 'rust' });
 // @ts-expect-error: a handle comes from a lock
 StripedLock.from(5);

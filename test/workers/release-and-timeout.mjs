@@ -32,7 +32,7 @@ function reach(index, round) {
 }
 
 function await_(index, round) {
-  for (let seen; (seen = Atomics.load(step, index)) < round; ) Atomics.wait(step, index, seen);
+  for (let seen; (seen = Atomics.load(step, index)) < round;) Atomics.wait(step, index, seen);
 }
 
 async function wait() {
