@@ -55,7 +55,8 @@ export const withLockSuite: Suite = (makeLock) => {
 
     it('releases when its function throws or rejects, with whatever value', async () => {
       const lock = makeLock();
-      for (const reason of [new Error('no'), 'text', undefined, null, 0]) {
+      const reasons: unknown[] = [new Error('no'), 'text', undefined, null, 0];
+      for (const reason of reasons) {
         const failing: (() => unknown)[] = [
           () => {
             throw reason;
