@@ -23,7 +23,13 @@ export class Acquisition<G extends Guard> {
   /** For {@link channels}.wait; NaN where nobody listens. */
   readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
 
-  constructor(lock: LockContext, guard: G, timeout: number, kind: 'sync' | 'async', note: string | undefined) {
+  constructor(
+    lock: LockContext,
+    guard: G,
+    timeout: number,
+    kind: 'sync' | 'async',
+    note: string | undefined,
+  ) {
     this.#lock = lock;
     this.guard = guard;
     this.#kind = kind;

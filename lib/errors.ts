@@ -74,9 +74,12 @@ export class DeadlockError extends LockError {
   }
 }
 
-function deadlockText(keys: readonly LockKey[], threads: readonly number[], stripes: readonly number[]): string {
-  const advice =
-    'Different keys can share a stripe. Acquire all keys that are needed together in one call';
+function deadlockText(
+  keys: readonly LockKey[],
+  threads: readonly number[],
+  stripes: readonly number[],
+): string {
+  const advice = 'Different keys can share a stripe. Acquire all keys that are needed together in one call';
   if (threads.length === 1) {
     return (
       `waiting for ${keyNames(keys)} would never end: this thread (${threads[0]}) itself holds stripe ` +
@@ -87,7 +90,11 @@ function deadlockText(keys: readonly LockKey[], threads: readonly number[], stri
   return `waiting for ${keyNames(keys)} would never end: ${cycle}, each held by the next. ${advice}`;
 }
 
-export function invalidArgType(name: string, expected: string, actual: unknown): TypeError & { code: string } {
+export function invalidArgType(
+  name: string,
+  expected: string,
+  actual: unknown,
+): TypeError & { code: string } {
   const error = new TypeError(`${name} must be ${expected}; received ${describe(actual)}`);
   return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
 }

@@ -57,7 +57,12 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   #taken = 0;
   #token: bigint | undefined = undefined;
 
-  private constructor(table: LockTable, keys: K | readonly K[], stripes: number | Int32Array, shared: boolean) {
+  private constructor(
+    table: LockTable,
+    keys: K | readonly K[],
+    stripes: number | Int32Array,
+    shared: boolean,
+  ) {
     this.table = table;
     this.#keys = keys;
     this.#stripes = stripes;

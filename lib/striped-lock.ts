@@ -3,13 +3,7 @@ import type { LockTable } from './engine/engine.js';
 import { invalidArgType } from './errors.js';
 import { createGuard, grant, markTraced, requestFor, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
-import {
-  checkFunction,
-  checkMode,
-  checkOptionsObject,
-  checkSignal,
-  checkTimeout,
-} from './options.js';
+import { checkFunction, checkMode, checkOptionsObject, checkSignal, checkTimeout } from './options.js';
 import { traceHeld, traceNote } from './trace.js';
 import { StripeIndex } from './stripe-index.js';
 import type {
@@ -254,7 +248,11 @@ export class StripedLock {
     return guard;
   }
 
-  async #acquireTraced<G extends Guard>(guard: G, timeout: number, signal: AbortSignal | undefined): Promise<G> {
+  async #acquireTraced<G extends Guard>(
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<G> {
     const note = traceNote(guard.keys);
     if (!tryTake(guard)) await this.#acquireSlow(guard, timeout, signal, note);
     this.#recordHeld(guard, note);

@@ -13,7 +13,7 @@ import { atomicsMutex } from './atomics-mutex.mjs';
 
 export const subjects = [
   stripelock('native'),
-  //stripelock('javascript'),
+  stripelock('javascript'),
   atomicsMutex(),
   asyncMutex(),
   asyncLock(),

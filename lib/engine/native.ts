@@ -3,7 +3,14 @@ import { LockError } from '../errors.js';
 import { parseNote } from '../trace.js';
 import type { LockMode, StripedLockStats, StripeState } from '../types.js';
 import { loadAddon, type Addon } from './addon.js';
-import { THREAD_BOUND, type AsyncWaiter, type Engine, type LockTable, type Outcome, type Request } from './engine.js';
+import {
+  THREAD_BOUND,
+  type AsyncWaiter,
+  type Engine,
+  type LockTable,
+  type Outcome,
+  type Request,
+} from './engine.js';
 import { createMemory } from './header.js';
 import { ENGINE_NATIVE, REGISTRY_INDEX } from './layout.js';
 import { HOLDER_MASK, SHARED } from './lock-word.js';
@@ -74,7 +81,8 @@ class NativeEngine implements Engine {
       );
     }
     const table = this.addon.open(words, stripes);
-    if (table < 0) throw new LockError('ERR_LOCK_ENGINE', 'the lock is in use with another number of stripes');
+    if (table < 0)
+      throw new LockError('ERR_LOCK_ENGINE', 'the lock is in use with another number of stripes');
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
       opened = new NativeTable(this, table, buffer, stripes);
@@ -236,7 +244,13 @@ class NativeTable implements LockTable {
   }
 }
 
-function toStripeState({ stripe, word, holders, traced, waiters }: ReturnType<Addon['inspect']>[number]): StripeState {
+function toStripeState({
+  stripe,
+  word,
+  holders,
+  traced,
+  waiters,
+}: ReturnType<Addon['inspect']>[number]): StripeState {
   return {
     stripe,
     mode: modeOf(word),

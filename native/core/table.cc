@@ -89,8 +89,12 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
     }
     STRIPELOCK_SEAM("proceed: before the next shard");
     Mutex& shard = shardOf(stripe);
-    if (&shard != held && &shard != last.mutex()) last = Lock(shard);
+    Lock next;
+    if (&shard != held && &shard != last.mutex()) next = Lock(shard);
+    STRIPELOCK_SEAM("proceed: before the position changes");
+    // While the shard that it leaves is locked still, or a withdrawal could take it for linked there (keeps I5).
     waiter.position.store(position);
+    if (next) last = std::move(next);
     if (!takeOrLink(waiter, stripe)) return false;
   }
   // Still under the shard where a withdrawal would look for it, so that it finds it granted (keeps I5).

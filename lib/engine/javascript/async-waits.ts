@@ -138,7 +138,7 @@ export class AsyncWaits implements GivesWay {
 
   /** Takes what can be had of a stripe for those who wait, and sees to it that the rest is called (I6). */
   #pump(queue: LocalQueue, called: boolean): void {
-    for (let mayTake = called; queue.first !== undefined; ) {
+    for (let mayTake = called; queue.first !== undefined;) {
       const head = queue.first;
       if (!this.#members.obtain(queue, head, mayTake)) return;
       queue.keptSince = 0;
@@ -267,7 +267,8 @@ export class AsyncWaits implements GivesWay {
       this.#lookedAt = now;
       for (const queue of this.#queues.values()) this.#lookAgain(queue);
     }
-    for (let entry; (entry = this.#deadlines.first) !== undefined && entry.deadline <= now; ) this.#expire(entry);
+    for (let entry; (entry = this.#deadlines.first) !== undefined && entry.deadline <= now;)
+      this.#expire(entry);
     if (this.#byWaiter.size > 0) this.#setTimer(this.#deadlines.first?.deadline ?? Infinity, now);
   }
 

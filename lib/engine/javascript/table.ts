@@ -1,16 +1,19 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
-import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
+import { parseNote } from '../../trace.js';
+import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
 import { readStats } from '../stats.js';
 import { AsyncWaits } from './async-waits.js';
 import { BlockedThread } from './blocking.js';
 import { fnv1a } from './hash.js';
+import { LocalNotes } from './local-notes.js';
 import { isExclusive, Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
 export class JavaScriptTable implements LockTable {
   readonly engine = 'javascript';
+  readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
   readonly buffer: SharedArrayBuffer;
   readonly words: Int32Array;
@@ -19,6 +22,7 @@ export class JavaScriptTable implements LockTable {
   readonly #stripes: Stripes;
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
+  readonly #notes = new LocalNotes();
 
   constructor(buffer: SharedArrayBuffer, stripes: number, slot: number) {
     this.stripes = stripes;
@@ -60,7 +64,8 @@ export class JavaScriptTable implements LockTable {
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
-    if (this.#asyncWaits.start(request, request.taken, waiter)) return { status: 'granted', abandoned: false };
+    if (this.#asyncWaits.start(request, request.taken, waiter))
+      return { status: 'granted', abandoned: false };
     this.#count(CONTENDED_CELL, 1n);
     this.#count(WAITING_CELL, 1n);
     return undefined;
@@ -72,6 +77,14 @@ export class JavaScriptTable implements LockTable {
 
   release(stripe: number, shared: boolean): void {
     if (!shared || this.#stripes.dropShare(stripe)) this.#asyncWaits.release(stripe, shared);
+  }
+
+  addNote(stripes: Int32Array, note: string): number {
+    return this.#notes.add(stripes, note);
+  }
+
+  removeNote(id: number): void {
+    this.#notes.remove(id);
   }
 
   stats(): StripedLockStats {
@@ -93,7 +106,9 @@ export class JavaScriptTable implements LockTable {
       states.push({
         stripe,
         mode: (word & HOLDER_MASK) === 0 ? undefined : shared ? 'shared' : 'exclusive',
-        holders: this.#holders(stripe, word).map((threadId) => ({ threadId })),
+        holders: this.#holders(stripe, word).flatMap((threadId) =>
+          threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
+        ),
         waiters: here ?? [],
       });
     }
@@ -107,7 +122,8 @@ export class JavaScriptTable implements LockTable {
       let here = byStripe.get(entry.wanted);
       if (here === undefined) byStripe.set(entry.wanted, (here = []));
       const mode = entry.shared ? 'shared' : 'exclusive';
-      here.push({ threadId: this.slot - 1, kind: 'async', mode, waitingFor: now - entry.since });
+      const waiter = { threadId: this.slot - 1, kind: 'async', mode, waitingFor: now - entry.since } as const;
+      here.push(entry.note === undefined ? waiter : { ...waiter, keys: parseNote(entry.note).keys });
     }
     return byStripe;
   }
@@ -115,7 +131,8 @@ export class JavaScriptTable implements LockTable {
   /** Takes as many more as are free. */
   #takeMore(request: Request, from: number): number {
     let taken = from;
-    while (taken < request.stripes.length && this.#stripes.arrive(stripeAt(request, taken), request.shared)) taken++;
+    while (taken < request.stripes.length && this.#stripes.arrive(stripeAt(request, taken), request.shared))
+      taken++;
     return taken;
   }
 
@@ -124,7 +141,8 @@ export class JavaScriptTable implements LockTable {
     const deadline = performance.now() + request.timeout;
     for (let i = from; i < stripes.length; i++) {
       const stripe = stripeAt(request, i);
-      if (this.#waitsForItself(stripe, shared, thread)) return this.#fail(request, from, this.#deadlock(stripe));
+      if (this.#waitsForItself(stripe, shared, thread))
+        return this.#fail(request, from, this.#deadlock(stripe));
     }
     this.#count(CONTENDED_CELL, 1n);
     this.#count(WAITING_CELL, 1n);
@@ -133,7 +151,8 @@ export class JavaScriptTable implements LockTable {
       while ((taken = this.#takeMore(request, taken)) < stripes.length) {
         const stripe = stripeAt(request, taken);
         // Again, as a writer may have come since: it would wait for this thread's share.
-        if (this.#waitsForItself(stripe, shared, thread)) return this.#fail(request, taken, this.#deadlock(stripe));
+        if (this.#waitsForItself(stripe, shared, thread))
+          return this.#fail(request, taken, this.#deadlock(stripe));
         if (!this.#syncWait.waitFor(stripe, shared, deadline, thread)) {
           return this.#fail(request, taken, this.#timedOut(stripe));
         }
