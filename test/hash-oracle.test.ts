@@ -50,7 +50,9 @@ it('the stripe of an integer is the same on both engines', () => {
   const seed = seedFor('integers on both engines');
   const native = new StripedLock({ engine: 'native', stripes: 1_000_003 });
   const javascript = new StripedLock({ engine: 'javascript', stripes: 1_000_003 });
-  const same = (key: number): void => expect(native.stripeOf(key)).toBe(javascript.stripeOf(key));
+  const same = (key: number): void => {
+    expect(native.stripeOf(key)).toBe(javascript.stripeOf(key));
+  };
   fc.assert(fc.property(fc.maxSafeInteger(), same), { seed, numRuns: 3000 });
   fc.assert(fc.property(fc.integer(), same), { seed, numRuns: 3000 });
 });

@@ -173,7 +173,7 @@ async function threads(lock) {
   worker.postMessage('release');
   const guard = await waiting;
   assert.ok(guard.token > theirs.token);
-  assert.throws(() => worker.postMessage(guard), { name: 'DataCloneError' });
+  assert.throws(() => new MessageChannel().port1.postMessage(guard), { name: 'DataCloneError' });
   guard.release();
   await once(worker, 'exit');
   assert.deepEqual(lock.inspect(), []);
