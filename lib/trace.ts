@@ -1,13 +1,7 @@
 import { dirname } from 'node:path';
 import type { LockTable } from './engine/engine.js';
+import { formatNote, parseNote } from './engine/note.js';
 import type { LockKey } from './types.js';
-
-/** What `inspect()` shows of a traced acquisition. */
-export interface TraceNote {
-  readonly keys: LockKey[];
-  /** Where in the user's code it was asked for, like "at transfer (file:///app/bank.js:12:20)". */
-  readonly acquiredAt: string;
-}
 
 /** A traced guard's hold, without the guard itself, which may be garbage-collected. */
 interface TracedHold {
@@ -29,12 +23,7 @@ const collected = new FinalizationRegistry<TracedHold>(reclaim);
 
 /** What an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
 export function traceNote(keys: readonly LockKey[]): string {
-  return JSON.stringify({ keys: keys.map(encodeKey), acquiredAt: callSite() });
-}
-
-export function parseNote(note: string): TraceNote {
-  const { keys, acquiredAt } = JSON.parse(note) as { keys: unknown[]; acquiredAt: string };
-  return { keys: keys.map(decodeKey), acquiredAt };
+  return formatNote(keys, callSite());
 }
 
 /** From here on `inspect()` shows what the guard holds, and the guard is missed should it be collected. */
@@ -69,15 +58,6 @@ function reclaim({ lock, table, stripes, shared, id, note }: TracedHold): void {
       `It was acquired ${parseNote(note).acquiredAt}`,
     { type: 'StripelockWarning', code: 'STRIPELOCK_GUARD_LOST' },
   );
-}
-
-function encodeKey(key: LockKey): unknown {
-  return key instanceof Uint8Array ? { bytes: Buffer.from(key).toString('base64') } : key;
-}
-
-function decodeKey(key: unknown): LockKey {
-  if (typeof key !== 'object') return key as LockKey;
-  return new Uint8Array(Buffer.from((key as { bytes: string }).bytes, 'base64'));
 }
 
 function callSite(): string {

@@ -1,4 +1,4 @@
-import { parseNote } from '../../trace.js';
+import { parseNote } from '../note.js';
 import type { StripeState } from '../../types.js';
 
 interface LocalNote {

@@ -1,5 +1,5 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
-import { parseNote } from '../../trace.js';
+import { parseNote } from '../note.js';
 import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import bindings from 'bindings';
-import type { Outcome } from './engine.js';
+import type { Outcome } from '../engine.js';
 
 type Failure = Exclude<Outcome, { status: 'granted' }>;
 
@@ -51,7 +51,7 @@ export interface Addon {
 export function loadAddon(): Addon {
   return bindings({
     bindings: 'stripelock.node',
-    module_root: fileURLToPath(new URL('../..', import.meta.url)),
+    module_root: fileURLToPath(new URL('../../..', import.meta.url)),
     try: [
       ['module_root', 'build', 'Release', 'bindings'],
       ['module_root', 'prebuilds', platformName(), 'bindings'],
