@@ -1,5 +1,5 @@
 import type { AsyncWaiter, Outcome, Request } from '../engine.js';
-import { type GivesWay, joinPending, leavePending } from './blocking.js';
+import { type GivesWay, joinGivesWay, leaveGivesWay } from './blocking.js';
 import { Deadlines } from './deadlines.js';
 import { Delivery } from './delivery.js';
 import { LaneMember } from './lane-member.js';
@@ -45,6 +45,7 @@ export class AsyncWaits implements GivesWay {
   #aside: Pending[] = [];
   #unarmed = new Set<LocalQueue>();
   #blocked = false;
+  #joined = false;
   #timer: NodeJS.Timeout | undefined = undefined;
   #timerAt = Infinity;
   #lookedAt = 0;
@@ -52,15 +53,19 @@ export class AsyncWaits implements GivesWay {
   constructor(stripes: Stripes, owner: AsyncWaitsOwner) {
     this.#stripes = stripes;
     this.#owner = owner;
-    this.#members = new LaneMember(stripes, (queue) => this.#pump(queue, true));
+    this.#members = new LaneMember(stripes, (queue) => {
+      this.#pump(queue, true);
+      this.#updateJoined();
+    });
   }
 
   /** Goes on with an acquisition that could not take `request.stripes[taken]`. True: has taken all at once. */
   start(request: Request, taken: number, waiter: AsyncWaiter): boolean {
     const entry = new Pending(waiter, request, taken, performance.now());
-    if (this.#advance(entry, false)) return true;
-    if (this.#byWaiter.size === 0) joinPending(this);
-    this.#byWaiter.set(waiter, entry);
+    const got = this.#advance(entry, false);
+    if (!got) this.#byWaiter.set(waiter, entry);
+    this.#updateJoined();
+    if (got) return true;
     this.#deadlines.add(entry);
     this.#setTimer(entry.deadline, entry.since);
     return false;
@@ -86,6 +91,7 @@ export class AsyncWaits implements GivesWay {
       this.#took(queue, next);
       // Other readers of this queue may come in, too.
       if (next.shared) this.#pump(queue, true);
+      else if (queue.first === undefined) this.#emptied(queue);
     } else {
       queue.keptSince = 0;
       this.#pump(queue, false);
@@ -122,6 +128,12 @@ export class AsyncWaits implements GivesWay {
     }
   }
 
+  relayCalls(): boolean {
+    const { asleep } = this.#members;
+    for (const { stripe } of asleep) this.#stripes.relay(stripe);
+    return asleep.size > 0;
+  }
+
   resume(): void {
     this.#blocked = false;
     const aside = this.#aside.sort((a, b) => a.since - b.since);
@@ -147,10 +159,15 @@ export class AsyncWaits implements GivesWay {
       if (!head.shared) return;
       mayTake = true;
     }
+    this.#emptied(queue);
+  }
+
+  /** Nobody waits here any more: others come first, and QUEUED may be in vain. */
+  #emptied(queue: LocalQueue): void {
     if (queue.asleep) this.#stripes.idle.add(queue.stripe);
     if (queue.claim !== 0) this.#members.withdrawClaim(queue);
     else this.#stripes.relay(queue.stripe);
-    this.#tidy(queue);
+    if (!queue.asleep && !queue.watchesClaim) this.#queues.delete(queue.stripe);
   }
 
   /** The head of a queue has its stripe. */
@@ -208,10 +225,17 @@ export class AsyncWaits implements GivesWay {
     this.#deadlines.remove(entry);
     this.#partial.delete(entry);
     this.#owner.waitEnded();
-    if (this.#byWaiter.size > 0) return;
-    leavePending(this);
+    this.#updateJoined();
     // Lets the thread end; where it goes on, the timer can be used again.
-    this.#timer?.unref();
+    if (this.#byWaiter.size === 0) this.#timer?.unref();
+  }
+
+  #updateJoined(): void {
+    const joins = this.#byWaiter.size > 0 || this.#members.asleep.size > 0;
+    if (joins === this.#joined) return;
+    this.#joined = joins;
+    if (joins) joinGivesWay(this);
+    else leaveGivesWay(this);
   }
 
   /** Takes an acquisition out; it holds nothing then. */
@@ -240,10 +264,6 @@ export class AsyncWaits implements GivesWay {
     const now = performance.now();
     if (queue.keptSince === 0) queue.keptSince = now;
     return now - queue.keptSince < LONGEST_KEPT;
-  }
-
-  #tidy(queue: LocalQueue): void {
-    if (queue.first === undefined && !queue.asleep && !queue.watchesClaim) this.#queues.delete(queue.stripe);
   }
 
   /** One timer for all: the next deadline, the next look at the queues, and what keeps the event loop alive. */

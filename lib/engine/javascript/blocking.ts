@@ -4,10 +4,12 @@
  * wait for one of those: a deadlock that is nobody's fault.
  */
 export interface GivesWay {
-  /** Leaves the place at the head of every queue. */
+  /** Leaves the place at the head of every lane. */
   withdrawClaims(): void;
   /** Gives back all that was taken for acquisitions that are not settled yet. */
   giveBack(): void;
+  /** Answers calls that this thread cannot follow, by calling others. False: none can come. */
+  relayCalls(): boolean;
   readonly holdsAny: boolean;
   /** The thread runs again. */
   resume(): void;
@@ -18,42 +20,52 @@ export interface GivesWay {
  * waits are over by then, and one of many stripes need not start over.
  */
 const GRACE = 1;
+/**
+ * A blocked thread relays calls at intervals that double, from {@link GRACE} up to this many milliseconds. Later
+ * ones are left to those who miss them: each time it wakes up, the thread goes back to the end of its own lane.
+ */
+const LONGEST_INTERVAL = 32;
 
-/** All of this thread that have acquisitions pending. */
-const pending = new Set<GivesWay>();
+/** All of this thread that have acquisitions pending, or may be called. */
+const joined = new Set<GivesWay>();
 
-export function joinPending(waits: GivesWay): void {
-  pending.add(waits);
+export function joinGivesWay(waits: GivesWay): void {
+  joined.add(waits);
 }
 
-export function leavePending(waits: GivesWay): void {
-  pending.delete(waits);
+export function leaveGivesWay(waits: GivesWay): void {
+  joined.delete(waits);
 }
 
 /** One sync wait of this thread. */
 export class BlockedThread {
   #since = 0;
+  #interval = GRACE;
   #gaveBack = false;
 
   /** To be called before each sleep. Returns how long it may last, `nap` at most. */
   beforeSleep(nap: number): number {
-    if (pending.size === 0 || this.#gaveBack) return nap;
+    if (joined.size === 0) return nap;
     const now = performance.now();
     if (this.#since === 0) {
       this.#since = now;
-      for (const waits of pending) waits.withdrawClaims();
+      for (const waits of joined) waits.withdrawClaims();
     }
-    const left = this.#since + GRACE - now;
-    let holdsAny = false;
-    for (const waits of pending) holdsAny ||= waits.holdsAny;
-    if (holdsAny && left > 0) return Math.min(nap, left);
-    this.giveBack();
-    return nap;
+    let cut = false;
+    if (!this.#gaveBack) {
+      for (const waits of joined) cut ||= waits.holdsAny;
+      if (!cut || now - this.#since >= GRACE) this.giveBack();
+    }
+    for (const waits of joined) cut = waits.relayCalls() || cut;
+    const interval = this.#interval;
+    if (!cut || interval > LONGEST_INTERVAL) return nap;
+    this.#interval = 2 * interval;
+    return Math.min(nap, interval);
   }
 
   giveBack(): void {
     this.#gaveBack = true;
-    for (const waits of pending) {
+    for (const waits of joined) {
       waits.withdrawClaims();
       waits.giveBack();
     }
@@ -62,6 +74,6 @@ export class BlockedThread {
   /** To be called when the wait is over. */
   end(): void {
     if (this.#since === 0 && !this.#gaveBack) return;
-    for (const waits of pending) waits.resume();
+    for (const waits of joined) waits.resume();
   }
 }

@@ -6,6 +6,8 @@ import { ASYNC_LANE, CLAIM, EVENTS, isSharedClaim, laneIndex, OFFERED, type Stri
 export class LaneMember {
   /** The queues that are the head of their lane. */
   readonly heads = new Set<LocalQueue>();
+  /** The queues that sleep in their lane. */
+  readonly asleep = new Set<LocalQueue>();
   readonly #stripes: Stripes;
   readonly #onCall: (queue: LocalQueue) => void;
 
@@ -96,8 +98,10 @@ export class LaneMember {
       return 'called';
     }
     queue.asleep = true;
+    this.asleep.add(queue);
     void wait.value.then(() => {
       queue.asleep = false;
+      this.asleep.delete(queue);
       stripes.idle.delete(stripe);
       stripes.countSleeper(stripe, ASYNC_LANE, -1);
       this.#onCall(queue);
