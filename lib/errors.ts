@@ -110,7 +110,8 @@ function describe(value: unknown): string {
   if (typeof value === 'function') return `function ${value.name}`.trimEnd();
   if (typeof value === 'object') return `an instance of ${constructorName(value)}`;
   if (typeof value === 'bigint') return `${value}n`;
-  return String(value);
+  // Objects are dealt with above.
+  return String(value as number | boolean | symbol | undefined);
 }
 
 function constructorName(value: object): string {

@@ -25,6 +25,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   }
   if (cycle.empty()) return {};
   std::vector<Blocked> blocked;
+  blocked.reserve(cycle.size());
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
@@ -59,6 +60,7 @@ std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
     blockers.pop_back();
     if (next == &start) {
       std::vector<Participant*> cycle;
+      cycle.reserve(path.size());
       for (const Step& step : path) cycle.push_back(step.participant);
       return cycle;
     }
