@@ -60,7 +60,8 @@ export class JavaScriptTable implements LockTable {
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
-    if (this.#asyncWaits.start(request, request.taken, waiter)) return { status: 'granted', abandoned: false };
+    if (this.#asyncWaits.start(request, request.taken, waiter))
+      return { status: 'granted', abandoned: false };
     this.#count(CONTENDED_CELL, 1n);
     this.#count(WAITING_CELL, 1n);
     return undefined;
@@ -115,7 +116,8 @@ export class JavaScriptTable implements LockTable {
   /** Takes as many more as are free. */
   #takeMore(request: Request, from: number): number {
     let taken = from;
-    while (taken < request.stripes.length && this.#stripes.arrive(stripeAt(request, taken), request.shared)) taken++;
+    while (taken < request.stripes.length && this.#stripes.arrive(stripeAt(request, taken), request.shared))
+      taken++;
     return taken;
   }
 
@@ -124,7 +126,8 @@ export class JavaScriptTable implements LockTable {
     const deadline = performance.now() + request.timeout;
     for (let i = from; i < stripes.length; i++) {
       const stripe = stripeAt(request, i);
-      if (this.#waitsForItself(stripe, shared, thread)) return this.#fail(request, from, this.#deadlock(stripe));
+      if (this.#waitsForItself(stripe, shared, thread))
+        return this.#fail(request, from, this.#deadlock(stripe));
     }
     this.#count(CONTENDED_CELL, 1n);
     this.#count(WAITING_CELL, 1n);
@@ -133,7 +136,8 @@ export class JavaScriptTable implements LockTable {
       while ((taken = this.#takeMore(request, taken)) < stripes.length) {
         const stripe = stripeAt(request, taken);
         // Again, as a writer may have come since: it would wait for this thread's share.
-        if (this.#waitsForItself(stripe, shared, thread)) return this.#fail(request, taken, this.#deadlock(stripe));
+        if (this.#waitsForItself(stripe, shared, thread))
+          return this.#fail(request, taken, this.#deadlock(stripe));
         if (!this.#syncWait.waitFor(stripe, shared, deadline, thread)) {
           return this.#fail(request, taken, this.#timedOut(stripe));
         }
