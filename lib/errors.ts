@@ -31,8 +31,9 @@ export class LockTimeoutError extends LockError {
     timeout: number,
     stripe: number,
     holders: readonly number[],
+    details?: string,
   ) {
-    const held = holders.length > 0 ? `, held by ${threadNames(holders)}` : '';
+    const held = holders.length > 0 ? `, held by ${details ?? threadNames(holders)}` : '';
     super(
       'ERR_LOCK_TIMEOUT',
       `${lockName(lock)}: could not acquire ${keyNames(keys)} within ${timeout} ms (stripe ${stripe}${held})`,
@@ -73,9 +74,12 @@ export class DeadlockError extends LockError {
   }
 }
 
-function deadlockText(keys: readonly LockKey[], threads: readonly number[], stripes: readonly number[]): string {
-  const advice =
-    'Different keys can share a stripe. Acquire all keys that are needed together in one call';
+function deadlockText(
+  keys: readonly LockKey[],
+  threads: readonly number[],
+  stripes: readonly number[],
+): string {
+  const advice = 'Different keys can share a stripe. Acquire all keys that are needed together in one call';
   if (threads.length === 1) {
     return (
       `waiting for ${keyNames(keys)} would never end: this thread (${threads[0]}) itself holds stripe ` +
@@ -86,7 +90,11 @@ function deadlockText(keys: readonly LockKey[], threads: readonly number[], stri
   return `waiting for ${keyNames(keys)} would never end: ${cycle}, each held by the next. ${advice}`;
 }
 
-export function invalidArgType(name: string, expected: string, actual: unknown): TypeError & { code: string } {
+export function invalidArgType(
+  name: string,
+  expected: string,
+  actual: unknown,
+): TypeError & { code: string } {
   const error = new TypeError(`${name} must be ${expected}; received ${describe(actual)}`);
   return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
 }

@@ -1,11 +1,16 @@
+import { inspect, type InspectOptions } from 'node:util';
 import type { LockTable, Request } from './engine/engine.js';
 import { TOKEN_CELL, wordIndex } from './engine/layout.js';
 import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
 import { LockError } from './errors.js';
+import { traceReleased } from './trace.js';
 import type { LockKey, LockMode } from './types.js';
 
-/** A symbol is what structured clone cannot copy, and its description is what the DataCloneError then shows. */
-const THREAD_BOUND = Symbol('a stripelock Guard belongs to its thread: send the lock.handle and acquire there');
+/** Of {@link Guard}'s state: see there. */
+const SHARED_MODE = 1;
+const HELD = 2;
+const ABANDONED = 4;
+const TRACED = 8;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -22,7 +27,10 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
 export let tryTake: (guard: Guard) => boolean;
 
 /** Hands what the fast path took over to the engine. */
-export let requestFor: (guard: Guard, timeout: number) => Request;
+export let requestFor: (guard: Guard, timeout: number, note: string | undefined) => Request;
+
+/** From now on its release is to be told to the trace. */
+export let markTraced: (guard: Guard) => void;
 
 /** Records that the engine took everything. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
@@ -34,24 +42,31 @@ export let grant: (guard: Guard, abandoned: boolean) => void;
  * Belongs to the thread that acquired it; posting it to another one throws a DataCloneError.
  */
 export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
-  /** Own and enumerable on purpose: structured clone stumbles over it. */
-  protected readonly threadBound = THREAD_BOUND;
-  readonly #table: LockTable;
+  /**
+   * Own, enumerable and with something in it that structured clone refuses (see {@link LockTable.threadBound}):
+   * a copy of a guard in another thread would hold nothing. The rest is private, and few fields: making a guard
+   * is a good part of what an acquisition costs.
+   */
+  protected readonly table: LockTable;
   readonly #keys: K | readonly K[];
   /** The only stripe, or the ascending list of all. */
   readonly #stripes: number | Int32Array;
-  readonly #shared: boolean;
+  /** SHARED_MODE, HELD, ABANDONED, TRACED. */
+  #flags: number;
   /** How many stripes, from the front, are held. */
   #taken = 0;
-  #held = false;
-  #abandoned = false;
   #token: bigint | undefined = undefined;
 
-  private constructor(table: LockTable, keys: K | readonly K[], stripes: number | Int32Array, shared: boolean) {
-    this.#table = table;
+  private constructor(
+    table: LockTable,
+    keys: K | readonly K[],
+    stripes: number | Int32Array,
+    shared: boolean,
+  ) {
+    this.table = table;
     this.#keys = keys;
     this.#stripes = stripes;
-    this.#shared = shared;
+    this.#flags = shared ? SHARED_MODE : 0;
   }
 
   /** The keys as they were passed, duplicates included. */
@@ -67,11 +82,11 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   }
 
   get mode(): M {
-    return (this.#shared ? 'shared' : 'exclusive') as M;
+    return ((this.#flags & SHARED_MODE) !== 0 ? 'shared' : 'exclusive') as M;
   }
 
   get held(): boolean {
-    return this.#held;
+    return (this.#flags & HELD) !== 0;
   }
 
   /**
@@ -79,7 +94,7 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
    * Told to shared holders and to the first exclusive one.
    */
   get abandoned(): boolean {
-    return this.#abandoned;
+    return (this.#flags & ABANDONED) !== 0;
   }
 
   /**
@@ -89,25 +104,27 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
    */
   get token(): bigint {
     if (this.#token === undefined) {
-      if (!this.#held) {
+      if (!this.held) {
         throw new LockError('ERR_LOCK_NOT_HELD', 'a token must be read first while the guard is held');
       }
-      this.#token = Atomics.add(this.#table.cells, TOKEN_CELL, 1n) + 1n;
+      this.#token = Atomics.add(this.table.cells, TOKEN_CELL, 1n) + 1n;
     }
     return this.#token;
   }
 
   /** Idempotent. Does nothing to stripes that somebody else has acquired since. */
   release(): void {
-    this.#held = false;
-    const table = this.#table;
+    this.#flags &= ~HELD;
+    if ((this.#flags & TRACED) !== 0) traceReleased(this);
+    const { table } = this;
+    const shared = (this.#flags & SHARED_MODE) !== 0;
     const stripes = this.#stripes;
     while (this.#taken > 0) {
       const last = this.#taken - 1;
       const stripe = typeof stripes === 'number' ? stripes : stripes[last]!;
       // The count goes down after the stripe, so that an exception on the way (a stack overflow) leaves a
       // guard that can still be released; nothing in between runs code that could release it again.
-      if (this.#shared) giveBackShared(table, stripe);
+      if (shared) giveBackShared(table, stripe);
       else giveBack(table, stripe);
       this.#taken = last;
     }
@@ -117,44 +134,55 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
     this.release();
   }
 
+  /** What `console.log` shows. */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const { keys, stripes, mode, held, abandoned } = this;
+    return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
+  }
+
   static {
     createGuard = (table, keys, stripes, shared) => new Guard(table, keys, stripes, shared);
 
     tryTake = (guard) => {
-      const table = guard.#table;
+      const { table } = guard;
+      const shared = (guard.#flags & SHARED_MODE) !== 0;
       const stripes = guard.#stripes;
       if (typeof stripes === 'number') {
-        if (!(guard.#shared ? takeShared(table, stripes) : take(table, stripes))) return false;
+        if (!(shared ? takeShared(table, stripes) : take(table, stripes))) return false;
         guard.#taken = 1;
       } else {
         for (let i = guard.#taken; i < stripes.length; i++) {
           const stripe = stripes[i]!;
-          if (!(guard.#shared ? takeShared(table, stripe) : take(table, stripe))) return false;
+          if (!(shared ? takeShared(table, stripe) : take(table, stripe))) return false;
           guard.#taken = i + 1;
         }
       }
-      guard.#held = true;
+      guard.#flags |= HELD;
       return true;
     };
 
-    requestFor = (guard, timeout) => {
+    requestFor = (guard, timeout, note) => {
       const stripes = guard.#stripes;
       const request = {
         stripes: typeof stripes === 'number' ? Int32Array.of(stripes) : stripes,
         taken: guard.#taken,
-        shared: guard.#shared,
+        shared: (guard.#flags & SHARED_MODE) !== 0,
         timeout,
+        note,
       };
       // From here on the engine answers for what is held.
       guard.#taken = 0;
       return request;
     };
 
+    markTraced = (guard) => {
+      guard.#flags |= TRACED;
+    };
+
     grant = (guard, abandoned) => {
       const stripes = guard.#stripes;
       guard.#taken = typeof stripes === 'number' ? 1 : stripes.length;
-      guard.#abandoned = abandoned;
-      guard.#held = true;
+      guard.#flags |= abandoned ? HELD | ABANDONED : HELD;
     };
   }
 }

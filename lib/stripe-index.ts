@@ -44,19 +44,18 @@ export class StripeIndex {
   }
 }
 
+/** Keeps the low half apart from a high half of the same value; from the golden ratio, as usual. */
+const LOW_HALF = 0x9e37_79b9;
+
 /**
- * The stripe of an integer key: the finalizer of MurmurHash3 (Austin Appleby, public domain) over its low 32
- * bits, then over those mixed with the high ones.
+ * The stripe of an integer key: the finalizer of MurmurHash3 (Austin Appleby, public domain) over its 32 bits, or,
+ * where it has more, over its low 32 bits and then over those mixed with the high ones.
  */
 function integerStripe(key: number, stripes: number, name: string): number {
-  let hash = key | 0;
-  if (hash === key) {
-    hash = mix(hash);
-  } else {
-    if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
-    hash = mix(mix(hash) ^ Math.floor(key / 0x1_0000_0000));
-  }
-  return (hash >>> 0) % stripes;
+  const low = key | 0;
+  if (low === key) return (mix(low) >>> 0) % stripes;
+  if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
+  return (mix(mix(low ^ LOW_HALF) ^ Math.floor(key / 0x1_0000_0000)) >>> 0) % stripes;
 }
 
 function mix(value: number): number {

@@ -1,15 +1,10 @@
+import { Acquisition, PendingAcquisition, type LockContext } from './acquisition.js';
 import type { LockTable } from './engine/engine.js';
 import { invalidArgType } from './errors.js';
-import { createGuard, grant, requestFor, tryTake, type Guard } from './guard.js';
+import { createGuard, grant, markTraced, requestFor, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
-import {
-  checkFunction,
-  checkMode,
-  checkOptionsObject,
-  checkSignal,
-  checkTimeout,
-} from './options.js';
-import { failure, PendingAcquisition } from './pending-acquisition.js';
+import { checkFunction, checkMode, checkOptionsObject, checkSignal, checkTimeout } from './options.js';
+import { traceHeld, traceNote } from './trace.js';
 import { StripeIndex } from './stripe-index.js';
 import type {
   AcquireOptions,
@@ -43,6 +38,8 @@ export class StripedLock {
   readonly handle: StripedLockHandle;
   readonly #table: LockTable;
   readonly #index: StripeIndex;
+  readonly #trace: boolean;
+  readonly #context: LockContext;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
   constructor(options?: StripedLockOptions) {
@@ -54,6 +51,8 @@ export class StripedLock {
     this.engine = table.engine;
     this.handle = opened.handle;
     this.#table = table;
+    this.#trace = opened.trace;
+    this.#context = { name: opened.name, table };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
   }
 
@@ -81,8 +80,8 @@ export class StripedLock {
       const signal = signalOf(options);
       const guard = this.#prepare<K, M>(keys, shared);
       if (signal?.aborted) return Promise.reject(signal.reason as Error);
-      if (tryTake(guard)) return Promise.resolve(guard);
-      return this.#acquireSlow(guard, timeout, signal);
+      if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
+      return tryTake(guard) ? Promise.resolve(guard) : this.#acquireSlow(guard, timeout, signal, undefined);
     } catch (error) {
       return Promise.reject(error as Error);
     }
@@ -99,7 +98,8 @@ export class StripedLock {
     const shared = isShared(options);
     const timeout = this.#timeoutOf(options);
     const guard = this.#prepare<K, M>(keys, shared);
-    return tryTake(guard) ? guard : this.#acquireSyncSlow(guard, timeout);
+    if (this.#trace) return this.#acquireSyncTraced(guard, timeout);
+    return tryTake(guard) ? guard : this.#acquireSyncSlow(guard, timeout, undefined);
   }
 
   /** One attempt, never waits. */
@@ -108,11 +108,13 @@ export class StripedLock {
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
     const guard = this.#prepare<K, M>(keys, isShared(options));
-    if (tryTake(guard)) return guard;
-    // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-    const outcome = this.#table.acquireSync(requestFor(guard, 0));
-    if (outcome.status !== 'granted') return undefined;
-    grant(guard, outcome.abandoned);
+    if (!tryTake(guard)) {
+      // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
+      const outcome = this.#table.acquireSync(requestFor(guard, 0, undefined));
+      if (outcome.status !== 'granted') return undefined;
+      grant(guard, outcome.abandoned);
+    }
+    if (this.#trace) this.#recordHeld(guard, traceNote(guard.keys));
     return guard;
   }
 
@@ -220,22 +222,46 @@ export class StripedLock {
     return used === count ? stripes : stripes.slice(0, used);
   }
 
-  #acquireSyncSlow<K extends LockKey, M extends LockMode>(guard: Guard<K, M>, timeout: number): Guard<K, M> {
-    const outcome = this.#table.acquireSync(requestFor(guard, timeout));
-    if (outcome.status !== 'granted') throw failure(this.name, this.#table, guard, timeout, outcome);
-    grant(guard, outcome.abandoned);
+  #acquireSyncSlow<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
+    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
+    const error = acquisition.finish(this.#table.acquireSync(acquisition.request));
+    if (error) throw error;
     return guard;
   }
 
-  #acquireSlow<K extends LockKey, M extends LockMode>(
-    guard: Guard<K, M>,
+  #acquireSlow<G extends Guard>(
+    guard: G,
     timeout: number,
     signal: AbortSignal | undefined,
-  ): Promise<Guard<K, M>> {
-    const pending = new PendingAcquisition(this.name, this.#table, guard, timeout, signal);
-    const outcome = this.#table.acquireAsync(requestFor(guard, timeout), pending);
+    note: string | undefined,
+  ): Promise<G> {
+    const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
+    const outcome = this.#table.acquireAsync(pending.request, pending);
     if (outcome !== undefined) pending.settle(outcome);
     return pending.promise;
+  }
+
+  #acquireSyncTraced<G extends Guard>(guard: G, timeout: number): G {
+    const note = traceNote(guard.keys);
+    if (!tryTake(guard)) this.#acquireSyncSlow(guard, timeout, note);
+    this.#recordHeld(guard, note);
+    return guard;
+  }
+
+  async #acquireTraced<G extends Guard>(
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<G> {
+    const note = traceNote(guard.keys);
+    if (!tryTake(guard)) await this.#acquireSlow(guard, timeout, signal, note);
+    this.#recordHeld(guard, note);
+    return guard;
+  }
+
+  #recordHeld(guard: Guard, note: string): void {
+    markTraced(guard);
+    traceHeld(this.name, this.#table, guard, note);
   }
 }
 

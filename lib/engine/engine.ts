@@ -22,7 +22,14 @@ export interface Request {
   readonly shared: boolean;
   /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
   readonly timeout: number;
+  /** Of a traced acquisition: what `inspect()` shows while it waits. */
+  readonly note: string | undefined;
 }
+
+/** A symbol is what structured clone cannot copy, and its description is what its DataCloneError then shows. */
+export const THREAD_BOUND = Symbol(
+  'a stripelock Guard belongs to its thread: send the handle of the lock instead, and acquire there',
+);
 
 /** An acquisition that waits on the event loop. */
 export interface AsyncWaiter {
@@ -40,6 +47,8 @@ export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
   readonly buffer: SharedArrayBuffer;
+  /** {@link THREAD_BOUND}, so that what refers to a table cannot be cloned to another thread. */
+  readonly threadBound: symbol;
   /**
    * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, where every
    * acquisition is to go through the engine, a dummy whose words are never free.
@@ -70,6 +79,10 @@ export interface LockTable {
   cancel(waiter: AsyncWaiter): boolean;
   /** Gives one stripe back where the fast path could not, {@link shares} included. */
   release(stripe: number, shared: boolean): void;
+
+  /** Lets `inspect()` show a note with stripes that are held, until it is removed. Returns its id. */
+  addNote(stripes: Int32Array, note: string): number;
+  removeNote(id: number): void;
 
   stats(): StripedLockStats;
   inspect(): StripeState[];

@@ -10,7 +10,12 @@ import {
 } from './layout.js';
 
 /** The counters that all threads keep in the lock's memory; `held` comes from its words. */
-export function readStats(engine: EngineName, stripes: number, held: number, cells: BigInt64Array): StripedLockStats {
+export function readStats(
+  engine: EngineName,
+  stripes: number,
+  held: number,
+  cells: BigInt64Array,
+): StripedLockStats {
   const read = (cell: number): number => Number(Atomics.load(cells, cell));
   return {
     engine,

@@ -4,6 +4,7 @@
 
 #include "core/membership.h"
 #include "core/participant.h"
+#include "core/spin.h"
 #include "core/table.h"
 
 namespace stripelock {
@@ -33,6 +34,10 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   waiter->shared = request.shared;
   waiter->async = true;
   waiter->since = now();
+  if (request.note) {
+    waiter->ownNote = std::make_unique<const std::string>(*request.note);
+    waiter->note = waiter->ownNote.get();
+  }
   if (request.count == 1) {
     waiter->only = request.stripes[0];
     waiter->stripes = &waiter->only;
@@ -91,11 +96,29 @@ void AsyncWaits::drop(AsyncWaiter& waiter) {
   forget(waiter);
   if (table.withdraw(waiter)) {
     table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
-    delete &waiter;
   } else {
-    // Granted meanwhile, and in the ready list until that is emptied.
     giveBack(waiter);
+  }
+  dispose(waiter);
+}
+
+void AsyncWaits::dispose(AsyncWaiter& waiter) {
+  if (waiter.ready) {
     waiter.dropped = true;
+  } else {
+    delete &waiter;
+  }
+}
+
+AsyncWaits::AsyncWaiter* AsyncWaits::popReady() {
+  for (;;) {
+    if (!ready_) ready_ = owner_.takeReady();
+    if (!ready_) return nullptr;
+    auto& waiter = static_cast<AsyncWaiter&>(*ready_);
+    ready_ = waiter.nextReady;
+    waiter.ready = false;
+    if (!waiter.dropped) return &waiter;
+    delete &waiter;
   }
 }
 
@@ -111,19 +134,31 @@ bool AsyncWaits::hasReady() const { return ready_ || owner_.hasReady(); }
 std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
   std::size_t taken = 0;
   while (taken < room) {
-    if (!ready_) ready_ = owner_.takeReady();
-    if (!ready_) break;
-    auto& waiter = static_cast<AsyncWaiter&>(*ready_);
-    ready_ = waiter.nextReady;
-    if (!waiter.dropped) {
-      forget(waiter);
-      waiter.membership->countShares(waiter.stripes, waiter.count, waiter.shared, +1);
+    AsyncWaiter* const waiter = popReady();
+    if (!waiter) break;
+    if (waiter->is(WaiterState::kGranted)) {
       owner_.delivered();
-      out[taken++] = {.id = waiter.id, .abandoned = waiter.abandoned};
+    } else if (!tryDesignated(*waiter)) {
+      continue;
     }
-    delete &waiter;
+    forget(*waiter);
+    waiter->membership->countShares(waiter->stripes, waiter->count, waiter->shared, +1);
+    out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned};
+    delete waiter;
   }
   return taken;
+}
+
+// True: it has all its stripes. Otherwise it waits on.
+bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
+  const std::uint32_t stripe = waiter.stripe();
+  if (spin([&] { return table.tryTake(stripe, owner_.slot(), waiter.shared, waiter.abandoned); })) {
+    table.serveDesignated(waiter);
+  } else if (!table.retryDesignated(waiter)) {
+    return false;
+  }
+  return table.proceed(waiter, waiter.position.load() + 1, nullptr, nullptr);
 }
 
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
@@ -141,7 +176,7 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
     out[taken++] = {.id = waiter.id, .stripe = waiter.stripes[position]};
     forget(waiter);
     table.rollBack(waiter.stripes, position, owner_, waiter.shared);
-    delete &waiter;
+    dispose(waiter);
   }
   return taken;
 }
@@ -158,18 +193,14 @@ void AsyncWaits::reclaim() {
 }
 
 void AsyncWaits::reclaimReady() {
-  while (hasReady()) {
-    if (!ready_) ready_ = owner_.takeReady();
-    if (!ready_) return;
-    auto& waiter = static_cast<AsyncWaiter&>(*ready_);
-    ready_ = waiter.nextReady;
-    if (waiter.dropped) {
-      delete &waiter;
-      continue;
+  while (AsyncWaiter* const waiter = popReady()) {
+    if (waiter->is(WaiterState::kGranted)) {
+      giveBack(*waiter);
+      requeue(*waiter);
+    } else {
+      // Designated: it passes that on.
+      putOff(*waiter);
     }
-    giveBack(waiter);
-    waiter.membership->table().requeue(waiter);
-    static_cast<void>(owner_.passOver());
   }
 }
 
@@ -177,12 +208,23 @@ void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   {
     const Lock lock = table.lockFor(waiter);
-    if (waiter.is(WaiterState::kGranted) || waiter.position.load() == 0) return;
+    // Others are in the ready list.
+    if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;
   }
   // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
+  putOff(waiter);
+}
+
+void AsyncWaits::putOff(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
   if (!table.withdraw(waiter)) return;
   table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
-  table.requeue(waiter);
+  requeue(waiter);
+}
+
+void AsyncWaits::requeue(AsyncWaiter& waiter) {
+  waiter.membership->table().requeue(waiter);
+  // So that unblock() looks after it.
   static_cast<void>(owner_.passOver());
 }
 

@@ -71,8 +71,9 @@ class AsyncWaits {
     std::uint32_t id = 0;
     std::uint32_t only = 0;
     std::unique_ptr<std::uint32_t[]> many;
+    std::unique_ptr<const std::string> ownNote;
     std::multimap<Nanoseconds, AsyncWaiter*>::iterator deadline;
-    // Cancelled when it was granted already: the ready list still has it.
+    // Nobody waits for it any more, but the ready list still has it.
     bool dropped = false;
   };
 
@@ -81,6 +82,12 @@ class AsyncWaits {
   void forget(AsyncWaiter& waiter);
   void drop(AsyncWaiter& waiter);
   void giveBack(AsyncWaiter& waiter);
+  void dispose(AsyncWaiter& waiter);
+  // The next that is designated or granted, or nullptr.
+  AsyncWaiter* popReady();
+  bool tryDesignated(AsyncWaiter& waiter);
+  void putOff(AsyncWaiter& waiter);
+  void requeue(AsyncWaiter& waiter);
   void reclaimReady();
   void reclaimPartial(AsyncWaiter& waiter);
 

@@ -1,5 +1,6 @@
 #include "core/inspect.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "core/participant.h"
@@ -23,6 +24,19 @@ std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std:
   return holders;
 }
 
+void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& notes, Nanoseconds time) {
+  for (const Note& note : notes) {
+    for (const std::uint32_t stripe : note.stripes) {
+      const auto before = [](const StripeInfo& info, std::uint32_t wanted) { return info.stripe < wanted; };
+      const auto found = std::lower_bound(stripes.begin(), stripes.end(), stripe, before);
+      // Released between the two looks.
+      if (found == stripes.end() || found->stripe != stripe) continue;
+      const double held = static_cast<double>(std::max<Nanoseconds>(0, time - note.since)) / 1e6;
+      found->traced.push_back({.threadId = note.threadId, .milliseconds = held, .note = note.text});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<StripeInfo> inspect(Table& table) {
@@ -35,16 +49,22 @@ std::vector<StripeInfo> inspect(Table& table) {
     const std::uint32_t word = table.word(stripe).load();
     const StripeQueue& queue = table.queueOf(stripe);
     if (isFree(word) && !queue.head) continue;
-    StripeInfo info{
-        .stripe = stripe, .word = word, .holders = holdersOfWord(table, stripe, word), .waiters = {}};
+    StripeInfo info{.stripe = stripe,
+                    .word = word,
+                    .holders = holdersOfWord(table, stripe, word),
+                    .traced = {},
+                    .waiters = {}};
     for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
       info.waiters.push_back({.threadId = waiter->owner->threadId(),
                               .async = waiter->async,
                               .shared = waiter->shared,
-                              .milliseconds = static_cast<double>(time - waiter->since) / 1e6});
+                              .milliseconds = static_cast<double>(time - waiter->since) / 1e6,
+                              .note = waiter->note ? *waiter->note : std::string()});
     }
     stripes.push_back(std::move(info));
   }
+  lock = Lock();
+  attachNotes(stripes, table.notes.all(), time);
   return stripes;
 }
 

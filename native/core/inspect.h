@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/membership.h"
@@ -15,10 +15,21 @@ struct StripeInfo {
     bool async;
     bool shared;
     double milliseconds;
+    // Empty unless traced.
+    std::string note;
+  };
+  // A traced acquisition.
+  struct Traced {
+    std::int32_t threadId;
+    double milliseconds;
+    std::string note;
   };
   std::uint32_t stripe;
   std::uint32_t word;
+  // Each thread once.
   std::vector<std::int32_t> holders;
+  // Those acquisitions of the holders that were traced.
+  std::vector<Traced> traced;
   std::vector<Waiting> waiters;
 };
 

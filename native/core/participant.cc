@@ -34,12 +34,22 @@ void Participant::stop() {
 
 void Participant::pushReady(Waiter& waiter) {
   const Lock lock(readyMutex_);
+  pushReadyLocked(waiter);
+}
+
+void Participant::pushGranted(Waiter& waiter) {
+  const Lock lock(readyMutex_);
   undelivered_.fetch_add(1);
+  waiter.state.store(WaiterState::kGranted);
+  pushReadyLocked(waiter);
+}
+
+void Participant::pushReadyLocked(Waiter& waiter) {
+  waiter.ready = true;
   waiter.nextReady = nullptr;
   (readyTail_ ? readyTail_->nextReady : readyHead_) = &waiter;
   readyTail_ = &waiter;
-  readyCount_.fetch_add(1);
-  waiter.state.store(WaiterState::kGranted);
+  hasReady_.store(true);
 }
 
 Waiter* Participant::takeReady() {
@@ -47,7 +57,7 @@ Waiter* Participant::takeReady() {
   const Lock lock(readyMutex_);
   Waiter* const first = readyHead_;
   readyHead_ = readyTail_ = nullptr;
-  readyCount_.store(0);
+  hasReady_.store(false);
   return first;
 }
 

@@ -42,9 +42,11 @@ class Participant {
     passedOver_.store(true);
     return blocked_.load();
   }
-  // With the shard locked under which the waiter was granted its last stripe.
+  // Puts a waiter that was designated into the ready list, with the shard locked under which it is linked.
   void pushReady(Waiter& waiter);
-  // After a pushReady, with no shard locked.
+  // Grants a waiter its last stripe and puts it there, with the shard locked under which it was linked.
+  void pushGranted(Waiter& waiter);
+  // After either, with no shard locked.
   void wakeReady();
   // Grants that the thread has not taken note of. While there are any, what it holds is not final.
   std::uint32_t undelivered() const { return undelivered_.load(); }
@@ -60,7 +62,7 @@ class Participant {
   void unblock();
   // All that is ready, oldest first, chained through nextReady.
   Waiter* takeReady();
-  bool hasReady() const { return readyCount_.load() != 0; }
+  bool hasReady() const { return hasReady_.load(); }
   void delivered() { undelivered_.fetch_sub(1); }
 
   // Those of this thread's tables it is a member of.
@@ -69,6 +71,8 @@ class Participant {
   Waiter* blockedOn = nullptr;
 
  private:
+  void pushReadyLocked(Waiter& waiter);
+
   const std::uint32_t slot_;
   std::atomic<std::int32_t> threadId_{-1};
   Parker parker_;
@@ -80,7 +84,7 @@ class Participant {
   Mutex readyMutex_;
   Waiter* readyHead_ = nullptr;
   Waiter* readyTail_ = nullptr;
-  std::atomic<std::uint32_t> readyCount_{0};
+  std::atomic<bool> hasReady_{false};
 
   Mutex wakeMutex_;
   WakeLoop wakeLoop_;

@@ -81,6 +81,7 @@ void Registry::close(Membership& membership) {
 }
 
 void Registry::end(Membership& membership) {
+  membership.table().notes.removeAll(membership);
   membership.abandon();
   void* const memory = membership.table().memory();
   std::vector<Membership*>& memberships = membership.participant().memberships;

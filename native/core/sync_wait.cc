@@ -3,21 +3,12 @@
 #include <algorithm>
 
 #include "core/participant.h"
+#include "core/spin.h"
 #include "core/wait_graph.h"
 
 namespace stripelock {
 
 namespace {
-
-// Rounds of spinning before sleeping, each twice as long as the one before up to kSpinLimit pauses: a few
-// microseconds, about what putting a thread to sleep and waking it costs.
-constexpr int kSpinRounds = 8;
-constexpr int kSpinLimit = 32;
-
-int spinRounds() {
-  static const int rounds = processors() > 1 ? kSpinRounds : 0;
-  return rounds;
-}
 
 // Marks the thread as blocked in a sync wait.
 class BlockedScope {
@@ -64,6 +55,7 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
   waiter_.stripes = request.stripes;
   waiter_.count = request.count;
   waiter_.shared = request.shared;
+  waiter_.note = request.note;
 }
 
 SyncOutcome SyncWait::run() {
@@ -75,15 +67,8 @@ SyncOutcome SyncWait::run() {
 }
 
 bool SyncWait::spinTake(std::uint32_t stripe) {
-  if (take(stripe)) return true;
-  if (request_.timeout <= 0) return false;
-  int pauses = 1;
-  for (int round = spinRounds(); round > 0; --round) {
-    for (int i = 0; i < pauses; ++i) relax();
-    pauses = std::min(pauses * 2, kSpinLimit);
-    if (take(stripe)) return true;
-  }
-  return false;
+  if (request_.timeout <= 0) return take(stripe);
+  return spin([&] { return take(stripe); });
 }
 
 bool SyncWait::take(std::uint32_t stripe) {
@@ -122,9 +107,13 @@ SyncOutcome SyncWait::wait() {
         sliceEnd_ = time + kSlice;
         withdrawn = inspectSelf(outcome);
         if (withdrawn) break;
+        if (table_.overtakeDesignated(waiter_)) {
+          if (goOn()) break;
+          continue;
+        }
       }
       if (waiter_.is(WaiterState::kDesignated)) {
-        if (tryDesignated() && table_.proceed(waiter_, waiter_.position.load() + 1, nullptr, nullptr)) break;
+        if (tryDesignated() && goOn()) break;
         continue;
       }
       thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
@@ -147,6 +136,8 @@ bool SyncWait::inspectSelf(SyncOutcome& outcome) {
   outcome.status = Status::kDeadlock;
   return true;
 }
+
+bool SyncWait::goOn() { return table_.proceed(waiter_, waiter_.position.load() + 1, nullptr, nullptr); }
 
 bool SyncWait::tryDesignated() {
   if (!spinTake(waiter_.stripe())) return table_.retryDesignated(waiter_);

@@ -25,6 +25,8 @@ class SyncWait {
   // At the end of a slice. True: it is decided.
   bool inspectSelf(SyncOutcome& outcome);
   bool tryDesignated();
+  // Takes the stripes after the one just taken, or waits for the first that is not to be had. True: has all.
+  bool goOn();
   // Whether its own thread holds, for good, a stripe that is still wanted.
   bool waitsForItself(std::uint32_t position, std::uint32_t& stripe);
   SyncOutcome granted() const {

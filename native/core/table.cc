@@ -89,8 +89,12 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
     }
     STRIPELOCK_SEAM("proceed: before the next shard");
     Mutex& shard = shardOf(stripe);
-    if (&shard != held && &shard != last.mutex()) last = Lock(shard);
+    Lock next;
+    if (&shard != held && &shard != last.mutex()) next = Lock(shard);
+    STRIPELOCK_SEAM("proceed: before the position changes");
+    // While the shard that it leaves is locked still, or a withdrawal could take it for linked there (keeps I5).
     waiter.position.store(position);
+    if (next) last = std::move(next);
     if (!takeOrLink(waiter, stripe)) return false;
   }
   // Still under the shard where a withdrawal would look for it, so that it finds it granted (keeps I5).
@@ -200,7 +204,7 @@ Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_
       chosen = candidate;
       break;
     }
-    if (!chosen->async) return {.next = left, .designate = chosen};
+    if (!chosen->async || chosen->owner != actor) return {.next = left, .designate = chosen};
   }
   Plan plan{.next = left | chosen->owner->slot(), .grant = chosen};
   chosen->nextReady = nullptr;
@@ -212,10 +216,15 @@ Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_
 void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
   if (plan.designate) {
-    queue.designated = plan.designate;
-    Participant& owner = *plan.designate->owner;
-    plan.designate->state.store(WaiterState::kDesignated);
-    wakes.addParked(owner);
+    Waiter& waiter = *plan.designate;
+    queue.designated = &waiter;
+    waiter.state.store(WaiterState::kDesignated);
+    if (waiter.async) {
+      waiter.owner->pushReady(waiter);
+      wakes.addReady(*waiter.owner);
+    } else {
+      wakes.addParked(*waiter.owner);
+    }
     return;
   }
   if (!plan.grant) return;
@@ -236,7 +245,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
 void Table::complete(Waiter& waiter, WakeSet& wakes) {
   Participant& owner = *waiter.owner;
   if (waiter.async) {
-    owner.pushReady(waiter);
+    owner.pushGranted(waiter);
     wakes.addReady(owner);
   } else {
     wakes.addParked(owner);
@@ -279,19 +288,31 @@ bool Table::retryDesignated(Waiter& waiter) {
   const std::uint32_t stripe = waiter.stripe();
   const Lock lock(shardOf(stripe));
   Word& word = this->word(stripe);
-  std::uint32_t seen = word.load();
-  while (!isFree(seen)) {
-    if (word.compare_exchange_weak(seen, seen | kQueued)) {
-      queueOf(stripe).designated = nullptr;
-      waiter.state.store(WaiterState::kWaiting);
-      return false;
+  for (;;) {
+    if (tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) {
+      waiter.membership->countTaken(waiter, stripe);
+      unlinkServed(waiter, stripe, wakes);
+      return true;
     }
-  }
-  if (!tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) {
-    // Taken by a newcomer this instant: it stays designated, and its thread comes again.
+    std::uint32_t seen = word.load();
+    // Free again: somebody took it and gave it back this instant.
+    if (isFree(seen) || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
+    queueOf(stripe).designated = nullptr;
+    waiter.state.store(WaiterState::kWaiting);
     return false;
   }
-  unlinkServed(waiter, stripe, wakes);
+}
+
+bool Table::overtakeDesignated(Waiter& waiter) {
+  WakeSet wakes;
+  const Lock lock = lockFor(waiter);
+  if (!waiter.is(WaiterState::kWaiting)) return false;
+  const std::uint32_t stripe = waiter.stripe();
+  StripeQueue& queue = queueOf(stripe);
+  if (!queue.designated || !queue.designated->async) return false;
+  if (!tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) return false;
+  waiter.membership->countTaken(waiter, stripe);
+  queue.remove(waiter);
   return true;
 }
 

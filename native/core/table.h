@@ -16,12 +16,12 @@
 //   I6  A waiter holds stripes[0 … position) and no other of its stripes until it is granted.
 //
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the
-// first sync waiter, which then competes with whoever else comes by: threads that are running beat one that
-// must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
+// first waiter, whose thread is woken and then competes with whoever else comes by: threads that are running beat
+// one that must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
 // after its head was last served, the next release hands over to the head. After "eventual fairness" in
 // parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
-// Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Participant::ready,
+// Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Notes, Participant::ready,
 // Participant::wake).
 
 #pragma once
@@ -31,6 +31,7 @@
 
 #include "core/layout.h"
 #include "core/lock_word.h"
+#include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
 
@@ -88,8 +89,11 @@ class Table {
   // it had taken: the caller rolls that back.
   bool withdraw(Waiter& waiter);
   // A designated waiter found its stripe held: it takes it now after all (true), or goes back to waiting at its
-  // place. Where neither succeeds it is designated still, and must try again.
+  // place.
   bool retryDesignated(Waiter& waiter);
+  // For a sync waiter that has slept for long: takes its stripe if that is free, but designated to an async waiter
+  // whose event loop is too busy to come. True: taken, and no longer linked.
+  bool overtakeDesignated(Waiter& waiter);
   // A designated waiter has taken its stripe.
   void serveDesignated(Waiter& waiter);
   // Links an unlinked waiter that holds nothing by its time of arrival, at its first stripe.
@@ -97,6 +101,8 @@ class Table {
 
   Mutex& shardOf(std::uint32_t stripe) { return shards_[stripe >> shardShift_].mutex; }
   StripeQueue& queueOf(std::uint32_t stripe) { return queues_[stripe]; }
+
+  Notes notes;
 
   // Those who use this table. `shares` of a member may be read under this mutex while it is listed.
   Mutex membersMutex;

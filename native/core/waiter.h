@@ -6,13 +6,16 @@
 //   field                          guarded by
 //   prev, next, position, state    the shard of stripes[position]; state may be read without it
 //   abandoned                      the same until state is kGranted, then the owner
-//   nextReady                      the same until state is kGranted, then the owner's ready list
+//   nextReady                      the same while state is kWaiting, then the owner's ready list
+//   ready                          set under the shard and the ready list, reset by the owner's thread
 //   everything else                fixed before the waiter is linked, or the owner's thread
 //
 // To find a waiter whose position may be moving, lock the shard of the position read and look again: whoever
 // moves a waiter holds the shard it leaves until it holds the one it enters (Table::proceed).
 
 #pragma once
+
+#include <string>
 
 #include "core/sync.h"
 
@@ -23,7 +26,7 @@ class Participant;
 
 enum class WaiterState : std::uint8_t {
   kWaiting,     // linked, and asleep or about to be
-  kDesignated,  // linked, woken to try for the stripe itself; it alone may be so on its stripe
+  kDesignated,  // linked, and its thread woken to try for the stripe; it alone may be so on its stripe
   kGranted,     // holds every stripe; not linked
   kWithdrawn,   // gave up; not linked
 };
@@ -40,9 +43,13 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   bool shared = false;
   bool async = false;
+  // Async: in the owner's ready list, as designated or granted. Until it is taken from there it must not be freed.
+  bool ready = false;
   // Some stripe's earlier holder died.
   bool abandoned = false;
   Nanoseconds since = 0;
+  // Of a traced acquisition; see notes.h.
+  const std::string* note = nullptr;
 
   std::uint32_t stripe() const { return stripes[position.load()]; }
   bool is(WaiterState expected) const { return state.load() == expected; }
@@ -92,6 +99,8 @@ struct Request {
   bool shared;
   // Milliseconds; 0 makes one attempt, infinity waits for ever.
   double timeout;
+  // If traced, what inspect() shows while it waits.
+  const std::string* note = nullptr;
 };
 
 }  // namespace stripelock

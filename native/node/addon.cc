@@ -147,7 +147,7 @@ napi_value hash(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// acquireSync(table, stripes, taken, shared, timeout): 0 granted, 1 granted and abandoned, an Outcome,
+// acquireSync(table, stripes, taken, shared, timeout, note?): 0 granted, 1 granted and abandoned, an Outcome,
 // or undefined where this thread is being ended
 Napi::Value acquireSync(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
@@ -179,7 +179,7 @@ Napi::Value acquireSync(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
-// acquireAsync(table, stripes, taken, shared, timeout): -1 granted, -2 granted and abandoned, an Outcome, or the
+// acquireAsync(table, stripes, taken, shared, timeout, note?): -1 granted, -2 granted and abandoned, an Outcome, or the
 // waiter's id
 Napi::Value acquireAsync(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
@@ -287,7 +287,21 @@ Napi::Value held(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), countHeld(membership->table()));
 }
 
-// inspect(table): [{ stripe, word, holders: [threadId], waiters: [{ threadId, async, shared, waitingFor }] }]
+Napi::Array tracedArray(Napi::Env env, const StripeInfo& stripe) {
+  Napi::Array result = Napi::Array::New(env, stripe.traced.size());
+  for (std::size_t i = 0; i < stripe.traced.size(); ++i) {
+    const StripeInfo::Traced& traced = stripe.traced[i];
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("threadId", Napi::Number::New(env, traced.threadId));
+    object.Set("heldFor", Napi::Number::New(env, traced.milliseconds));
+    object.Set("note", Napi::String::New(env, traced.note));
+    result.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return result;
+}
+
+// inspect(table): [{ stripe, word, holders: [threadId], traced: [{ threadId, heldFor, note }],
+//                    waiters: [{ threadId, async, shared, waitingFor, note }] }]
 Napi::Value inspectTable(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Membership* const membership = tableArgument(info, 0);
@@ -305,16 +319,44 @@ Napi::Value inspectTable(const Napi::CallbackInfo& info) {
       object.Set("async", Napi::Boolean::New(env, waiting.async));
       object.Set("shared", Napi::Boolean::New(env, waiting.shared));
       object.Set("waitingFor", Napi::Number::New(env, waiting.milliseconds));
+      object.Set("note", Napi::String::New(env, waiting.note));
       waiters.Set(static_cast<std::uint32_t>(j), object);
     }
     Napi::Object object = Napi::Object::New(env);
     object.Set("stripe", Napi::Number::New(env, stripe.stripe));
     object.Set("word", Napi::Number::New(env, static_cast<std::int32_t>(stripe.word)));
     object.Set("holders", toArray(env, stripe.holders));
+    object.Set("traced", tracedArray(env, stripe));
     object.Set("waiters", waiters);
     result.Set(static_cast<std::uint32_t>(i), object);
   }
   return result;
+}
+
+// addNote(table, stripes, text): id
+Napi::Value addNote(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Membership* const membership = tableArgument(info, 0);
+  if (!membership) return env.Undefined();
+  if (!isInt32Array(info[1]) || !info[2].IsString())
+    return invalidArgument(env, "expected stripes and a text");
+  const auto stripes = info[1].As<Napi::Int32Array>();
+  const std::uint32_t id = membership->table().notes.add(
+      {.membership = membership,
+       .threadId = membership->participant().threadId(),
+       .stripes = std::vector<std::uint32_t>(stripes.Data(), stripes.Data() + stripes.ElementLength()),
+       .text = info[2].As<Napi::String>().Utf8Value(),
+       .since = now()});
+  return Napi::Number::New(env, id);
+}
+
+// removeNote(table, id)
+Napi::Value removeNote(const Napi::CallbackInfo& info) {
+  Membership* const membership = tableArgument(info, 0);
+  if (!membership) return info.Env().Undefined();
+  if (!info[1].IsNumber()) return invalidArgument(info.Env(), "expected a note's id");
+  membership->table().notes.remove(info[1].As<Napi::Number>().Uint32Value());
+  return info.Env().Undefined();
 }
 
 template <Napi::Value (*function)(const Napi::CallbackInfo&)>
@@ -341,6 +383,8 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   add<holders>(exports, "holders");
   add<held>(exports, "held");
   add<inspectTable>(exports, "inspect");
+  add<addNote>(exports, "addNote");
+  add<removeNote>(exports, "removeNote");
   napi_value hashFunction = nullptr;
   napi_create_function(env, "hash", NAPI_AUTO_LENGTH, hash, nullptr, &hashFunction);
   exports.Set("hash", hashFunction);

@@ -48,6 +48,10 @@ bool acquireArguments(const Napi::CallbackInfo& info, AcquireArguments& argument
   request.taken = info[2].As<Napi::Number>().Uint32Value();
   request.shared = info[3].As<Napi::Boolean>();
   request.timeout = info[4].As<Napi::Number>().DoubleValue();
+  if (info[5].IsString()) {
+    arguments.note = info[5].As<Napi::String>().Utf8Value();
+    request.note = &arguments.note;
+  }
   // The core relies on the order, and indexes by the values.
   bool valid = request.count > 0 && request.taken <= request.count && request.count <= kMaxStripes &&
                request.stripes[request.count - 1] < arguments.membership->table().stripes() &&

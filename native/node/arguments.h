@@ -4,6 +4,8 @@
 
 #include <napi.h>
 
+#include <string>
+
 #include "node/environment.h"
 
 namespace stripelock {
@@ -19,10 +21,11 @@ bool isIndex(Napi::Value value, std::uint32_t most);
 // The table that an argument names, or nullptr with an exception pending.
 Membership* tableArgument(const Napi::CallbackInfo& info, std::size_t index);
 
-// (table, stripes, taken, shared, timeout) as the acquisitions take them. False: an exception is pending.
+// (table, stripes, taken, shared, timeout, note?) as the acquisitions take them. False: an exception is pending.
 struct AcquireArguments {
   Membership* membership = nullptr;
   Request request{};
+  std::string note;
 };
 bool acquireArguments(const Napi::CallbackInfo& info, AcquireArguments& arguments);
 

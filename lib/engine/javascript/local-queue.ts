@@ -9,6 +9,8 @@ export class Pending implements Timed {
   /** When it began to wait, on the clock of `performance.now()`. */
   readonly since: number;
   readonly deadline: number;
+  /** What a traced acquisition says of itself. */
+  readonly note: string | undefined;
   place = -1;
   /** It holds `stripes[0 … taken)`. */
   taken: number;
@@ -26,6 +28,7 @@ export class Pending implements Timed {
     this.since = since;
     this.deadline = since + request.timeout;
     this.taken = taken;
+    this.note = request.note;
   }
 
   /** The stripe that it is to take next. */

@@ -1,16 +1,19 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
-import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
+import { parseNote } from '../note.js';
+import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
 import { readStats } from '../stats.js';
 import { AsyncWaits } from './async-waits.js';
 import { BlockedThread } from './blocking.js';
 import { fnv1a } from './hash.js';
+import { LocalNotes } from './local-notes.js';
 import { isExclusive, Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
 export class JavaScriptTable implements LockTable {
   readonly engine = 'javascript';
+  readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
   readonly buffer: SharedArrayBuffer;
   readonly words: Int32Array;
@@ -19,6 +22,7 @@ export class JavaScriptTable implements LockTable {
   readonly #stripes: Stripes;
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
+  readonly #notes = new LocalNotes();
 
   constructor(buffer: SharedArrayBuffer, stripes: number, slot: number) {
     this.stripes = stripes;
@@ -75,6 +79,14 @@ export class JavaScriptTable implements LockTable {
     if (!shared || this.#stripes.dropShare(stripe)) this.#asyncWaits.release(stripe, shared);
   }
 
+  addNote(stripes: Int32Array, note: string): number {
+    return this.#notes.add(stripes, note);
+  }
+
+  removeNote(id: number): void {
+    this.#notes.remove(id);
+  }
+
   stats(): StripedLockStats {
     let held = 0;
     for (let stripe = 0; stripe < this.stripes; stripe++) {
@@ -94,7 +106,9 @@ export class JavaScriptTable implements LockTable {
       states.push({
         stripe,
         mode: (word & HOLDER_MASK) === 0 ? undefined : shared ? 'shared' : 'exclusive',
-        holders: this.#holders(stripe, word).map((threadId) => ({ threadId })),
+        holders: this.#holders(stripe, word).flatMap((threadId) =>
+          threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
+        ),
         waiters: here ?? [],
       });
     }
@@ -108,7 +122,8 @@ export class JavaScriptTable implements LockTable {
       let here = byStripe.get(entry.wanted);
       if (here === undefined) byStripe.set(entry.wanted, (here = []));
       const mode = entry.shared ? 'shared' : 'exclusive';
-      here.push({ threadId: this.slot - 1, kind: 'async', mode, waitingFor: now - entry.since });
+      const waiter = { threadId: this.slot - 1, kind: 'async', mode, waitingFor: now - entry.since } as const;
+      here.push(entry.note === undefined ? waiter : { ...waiter, keys: parseNote(entry.note).keys });
     }
     return byStripe;
   }

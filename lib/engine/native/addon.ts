@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import bindings from 'bindings';
-import type { Outcome } from './engine.js';
+import type { Outcome } from '../engine.js';
 
 type Failure = Exclude<Outcome, { status: 'granted' }>;
 
@@ -18,8 +18,16 @@ export interface Addon {
     taken: number,
     shared: boolean,
     timeout: number,
+    note?: string,
   ): number | Failure | undefined;
-  acquireAsync(table: number, stripes: Int32Array, taken: number, shared: boolean, timeout: number): number | Failure;
+  acquireAsync(
+    table: number,
+    stripes: Int32Array,
+    taken: number,
+    shared: boolean,
+    timeout: number,
+    note?: string,
+  ): number | Failure;
   cancel(id: number): boolean;
   release(table: number, stripe: number, shared: boolean): number;
   take(out: Int32Array): number;
@@ -32,15 +40,18 @@ export interface Addon {
     stripe: number;
     word: number;
     holders: number[];
-    waiters: { threadId: number; async: boolean; shared: boolean; waitingFor: number }[];
+    traced: { threadId: number; heldFor: number; note: string }[];
+    waiters: { threadId: number; async: boolean; shared: boolean; waitingFor: number; note: string }[];
   }[];
+  addNote(table: number, stripes: Int32Array, note: string): number;
+  removeNote(table: number, id: number): void;
 }
 
 /** The built binary, else a prebuilt one for this platform. Throws where neither loads. */
 export function loadAddon(): Addon {
   return bindings({
     bindings: 'stripelock.node',
-    module_root: fileURLToPath(new URL('../..', import.meta.url)),
+    module_root: fileURLToPath(new URL('../../..', import.meta.url)),
     try: [
       ['module_root', 'build', 'Release', 'bindings'],
       ['module_root', 'prebuilds', platformName(), 'bindings'],

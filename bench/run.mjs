@@ -1,0 +1,72 @@
+// npm run bench [-- --only <part of a workload's name>] [--smoke]
+
+import Benchmark from 'benchmark';
+import { Command } from 'commander';
+import { uncontended } from './workloads/uncontended.mjs';
+
+/** Awaits in one timed call of an async row, so that Benchmark.js's own cost of a deferred call does not show. */
+const AWAITS = 1000;
+
+const options = new Command('bench')
+  .description('Compares stripelock with what people use today. Ratios within one workload are what counts.')
+  .option('--only <text>', 'only workloads whose name contains this text')
+  .option('--smoke', 'run everything for a moment, to see that it works')
+  .parse()
+  .opts();
+
+const workloads = uncontended.filter(({ name }) => name.includes(options.only ?? ''));
+if (workloads.length === 0) {
+  console.error(`no workload's name contains "${options.only}"`);
+  process.exit(1);
+}
+
+let measured = 0;
+console.log(`Node ${process.version}, ${process.platform} ${process.arch}`);
+for (const workload of workloads) {
+  const results = await measure(workload);
+  const floor = results[0];
+  console.log(`\n${workload.name}`);
+  console.table(
+    Object.fromEntries(
+      results.map(({ name, nanoseconds, spread }) => [
+        name,
+        {
+          'ns/op': Number(nanoseconds.toFixed(1)),
+          '± %': Number(spread.toFixed(1)),
+          ratio: Number((nanoseconds / floor.nanoseconds).toFixed(2)),
+        },
+      ]),
+    ),
+  );
+  measured += results.length;
+}
+if (options.smoke) console.log(`${measured} passed, 0 failed`);
+
+/** Resolves to one result per row, in order. Rejects with the first error of a row. */
+function measure(workload) {
+  const settings = options.smoke ? { maxTime: 0.01, minSamples: 1, initCount: 1 } : { maxTime: 1 };
+  const suite = new Benchmark.Suite();
+  for (const { name, run } of workload.rows()) {
+    if (workload.async) suite.add(name, { ...settings, defer: true, fn: (deferred) => awaitMany(run, deferred) });
+    else suite.add(name, { ...settings, fn: run });
+  }
+  return new Promise((resolve, reject) => {
+    suite
+      .on('error', (event) => reject(event.target.error))
+      .on('complete', () => {
+        resolve(
+          Array.from(suite, (row) => ({
+            name: row.name,
+            nanoseconds: (row.stats.mean * 1e9) / (workload.async ? AWAITS : 1),
+            spread: row.stats.rme,
+          })),
+        );
+      })
+      .run({ async: true });
+  });
+}
+
+async function awaitMany(run, deferred) {
+  for (let i = 0; i < AWAITS; i++) await run();
+  deferred.resolve();
+}

@@ -1,0 +1,150 @@
+import { threadId } from 'node:worker_threads';
+import { channels, type LockMessage } from './diagnostics.js';
+import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
+import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
+import { DeadlockError, LockError, LockTimeoutError } from './errors.js';
+import { grant, requestFor, type Guard } from './guard.js';
+
+/** What an acquisition needs to know of its lock. */
+export interface LockContext {
+  readonly name: string;
+  readonly table: LockTable;
+}
+
+/**
+ * An acquisition that the fast path could not finish. How it comes out is counted, published to
+ * `node:diagnostics_channel`, and turned into a guard or an error.
+ */
+export class Acquisition<G extends Guard> {
+  readonly guard: G;
+  readonly request: Request;
+  readonly #lock: LockContext;
+  readonly #kind: 'sync' | 'async';
+  /** For {@link channels}.wait; NaN where nobody listens. */
+  readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
+
+  constructor(
+    lock: LockContext,
+    guard: G,
+    timeout: number,
+    kind: 'sync' | 'async',
+    note: string | undefined,
+  ) {
+    this.#lock = lock;
+    this.guard = guard;
+    this.#kind = kind;
+    this.request = requestFor(guard, timeout, note);
+  }
+
+  get table(): LockTable {
+    return this.#lock.table;
+  }
+
+  /** The error to fail with, or nothing where the guard holds its stripes now. */
+  finish(outcome: Outcome): LockError | undefined {
+    const { table, name } = this.#lock;
+    const { keys } = this.guard;
+    switch (outcome.status) {
+      case 'granted':
+        grant(this.guard, outcome.abandoned);
+        this.#publishWait('granted');
+        if (outcome.abandoned && channels.abandoned.hasSubscribers) {
+          channels.abandoned.publish({ ...this.#message(), stripes: this.guard.stripes });
+        }
+        return undefined;
+      case 'timeout': {
+        const { timeout } = this.request;
+        const { stripe, holders } = outcome;
+        Atomics.add(table.cells, TIMEOUTS_CELL, 1n);
+        this.#publishWait('timeout');
+        if (channels.timeout.hasSubscribers) {
+          channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
+        }
+        const details = this.request.note === undefined ? undefined : tracedHolders(table, stripe);
+        return new LockTimeoutError(name, keys, timeout, stripe, holders, details);
+      }
+      case 'deadlock': {
+        const { threads, stripes } = outcome;
+        Atomics.add(table.cells, DEADLOCKS_CELL, 1n);
+        this.#publishWait('deadlock');
+        if (channels.deadlock.hasSubscribers) {
+          channels.deadlock.publish({ ...this.#message(), threads, stripes });
+        }
+        return new DeadlockError(name, keys, threads, stripes);
+      }
+      case 'interrupted':
+        return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
+    }
+  }
+
+  protected aborted(): void {
+    Atomics.add(this.#lock.table.cells, ABORTS_CELL, 1n);
+    this.#publishWait('aborted');
+  }
+
+  #publishWait(outcome: string): void {
+    // One attempt is no wait.
+    if (this.request.timeout === 0 || !channels.wait.hasSubscribers) return;
+    const waited = Number.isNaN(this.#since) ? 0 : performance.now() - this.#since;
+    channels.wait.publish({ ...this.#message(), waited, outcome });
+  }
+
+  #message(): LockMessage {
+    const { keys, mode } = this.guard;
+    return { lock: this.#lock.name, keys, mode, kind: this.#kind, threadId };
+  }
+}
+
+/** One that waits on the event loop: settles its promise exactly once, by grant, failure or abort. */
+export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter {
+  readonly promise: Promise<G>;
+  ticket = -1;
+  readonly #signal: AbortSignal | undefined;
+  #resolve!: (guard: G) => void;
+  #reject!: (reason: unknown) => void;
+
+  constructor(
+    lock: LockContext,
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    note: string | undefined,
+  ) {
+    super(lock, guard, timeout, 'async', note);
+    this.#signal = signal;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    // The pending acquisition is its own listener (see handleEvent): no closure for each.
+    signal?.addEventListener('abort', this);
+  }
+
+  settle(outcome: Outcome): void {
+    this.#signal?.removeEventListener('abort', this);
+    const error = this.finish(outcome);
+    if (error) this.#reject(error);
+    else this.#resolve(this.guard);
+  }
+
+  /** The signal was aborted. */
+  handleEvent(): void {
+    const signal = this.#signal!;
+    signal.removeEventListener('abort', this);
+    if (!this.table.cancel(this)) return;
+    this.aborted();
+    this.#reject(signal.reason);
+  }
+}
+
+/** What traced holders of a stripe did and where, for an error's message. */
+function tracedHolders(table: LockTable, stripe: number): string | undefined {
+  const state = table.inspect().find((candidate) => candidate.stripe === stripe);
+  const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];
+  if (traced.length === 0) return undefined;
+  return traced
+    .map(({ threadId: holder, heldFor, acquiredAt }) => {
+      return `thread ${holder} for ${(heldFor ?? 0).toFixed(1)} ms, acquired ${acquiredAt}`;
+    })
+    .join('; ');
+}

@@ -1,0 +1,35 @@
+import type { LockMode, StripeState } from '../../types.js';
+import { HOLDER_MASK, SHARED } from '../lock-word.js';
+import { parseNote } from '../note.js';
+import type { Addon } from './addon.js';
+
+/** From what the addon tells of a stripe to what `inspect()` shows. */
+export function toStripeState({
+  stripe,
+  word,
+  holders,
+  traced,
+  waiters,
+}: ReturnType<Addon['inspect']>[number]): StripeState {
+  return {
+    stripe,
+    mode: modeOf(word),
+    holders: holders.flatMap((threadId): StripeState['holders'] => {
+      const notes = traced.filter((note) => note.threadId === threadId);
+      if (notes.length === 0) return [{ threadId }];
+      return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
+    }),
+    waiters: waiters.map(({ threadId, async, shared, waitingFor, note }) => ({
+      threadId,
+      kind: async ? 'async' : 'sync',
+      mode: shared ? 'shared' : 'exclusive',
+      waitingFor,
+      ...(note === '' ? undefined : { keys: parseNote(note).keys }),
+    })),
+  };
+}
+
+function modeOf(word: number): LockMode | undefined {
+  if ((word & SHARED) !== 0) return 'shared';
+  return (word & HOLDER_MASK) !== 0 ? 'exclusive' : undefined;
+}

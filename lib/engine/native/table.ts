@@ -1,0 +1,97 @@
+import type { StripedLockStats, StripeState } from '../../types.js';
+import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
+import { QUEUED } from '../lock-word.js';
+import { readStats } from '../stats.js';
+import type { Addon } from './addon.js';
+import type { NativeEngine } from './engine.js';
+import { toStripeState } from './stripe-state.js';
+
+/**
+ * Sends every acquisition and release through C++, so that tests and benchmarks can tell what the fast path
+ * adds. Read once, when this thread first uses the native engine.
+ */
+const CORE_ONLY = process.env['STRIPELOCK_CORE_ONLY'] === '1';
+
+/** Words on which the fast path never succeeds, whether it takes or gives back. */
+function neverFree(byteLength: number): Int32Array {
+  return new Int32Array(byteLength / Int32Array.BYTES_PER_ELEMENT).fill(QUEUED);
+}
+
+/** One thread's view of a lock whose queues are in C++. */
+export class NativeTable implements LockTable {
+  readonly engine = 'native';
+  readonly threadBound = THREAD_BOUND;
+  readonly stripes: number;
+  readonly buffer: SharedArrayBuffer;
+  readonly words: Int32Array;
+  readonly cells: BigInt64Array;
+  readonly slot: number;
+  shares: Int32Array | undefined;
+  readonly #engine: NativeEngine;
+  readonly #addon: Addon;
+  readonly #table: number;
+
+  constructor(engine: NativeEngine, table: number, buffer: SharedArrayBuffer, stripes: number) {
+    this.stripes = stripes;
+    this.buffer = buffer;
+    this.words = CORE_ONLY ? neverFree(buffer.byteLength) : new Int32Array(buffer);
+    this.cells = new BigInt64Array(buffer);
+    this.slot = engine.slot;
+    this.#engine = engine;
+    this.#addon = engine.addon;
+    this.#table = table;
+  }
+
+  openShares(): Int32Array {
+    this.shares = this.#addon.openShares(this.#table, new Int32Array(this.stripes));
+    return this.shares;
+  }
+
+  hash(key: string | Uint8Array): number {
+    return this.#addon.hash(key, this.stripes);
+  }
+
+  acquireSync(request: Request): Outcome {
+    const { stripes, taken, shared, timeout, note } = request;
+    const result = this.#addon.acquireSync(this.#table, stripes, taken, shared, timeout, note);
+    if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
+    return result ?? { status: 'interrupted' };
+  }
+
+  acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
+    const { stripes, taken, shared, timeout, note } = request;
+    const result = this.#addon.acquireAsync(this.#table, stripes, taken, shared, timeout, note);
+    if (typeof result !== 'number') return result;
+    if (result < 0) return { status: 'granted', abandoned: result === -2 };
+    this.#engine.add(result, waiter, this, timeout);
+    return undefined;
+  }
+
+  cancel(waiter: AsyncWaiter): boolean {
+    return this.#engine.cancel(waiter);
+  }
+
+  release(stripe: number, shared: boolean): void {
+    if (this.#addon.release(this.#table, stripe, shared) === 2) this.#engine.settleSoon();
+  }
+
+  holders(stripe: number): number[] {
+    return this.#addon.holders(this.#table, stripe);
+  }
+
+  stats(): StripedLockStats {
+    return readStats('native', this.stripes, this.#addon.held(this.#table), this.cells);
+  }
+
+  addNote(stripes: Int32Array, note: string): number {
+    return this.#addon.addNote(this.#table, stripes, note);
+  }
+
+  removeNote(id: number): void {
+    this.#addon.removeNote(this.#table, id);
+  }
+
+  inspect(): StripeState[] {
+    return this.#addon.inspect(this.#table).map(toStripeState);
+  }
+}

@@ -1,0 +1,71 @@
+import { dirname } from 'node:path';
+import type { LockTable } from './engine/engine.js';
+import { formatNote, parseNote } from './engine/note.js';
+import type { LockKey } from './types.js';
+
+/** A traced guard's hold, without the guard itself, which may be garbage-collected. */
+interface TracedHold {
+  readonly lock: string;
+  readonly table: LockTable;
+  readonly stripes: readonly number[];
+  readonly shared: boolean;
+  /** The note's id in the table. */
+  readonly id: number;
+  readonly note: string;
+}
+
+/** Frames to look through for the first one outside of this package. */
+const FRAMES = 16;
+const OWN_FILES = dirname(import.meta.url);
+
+const holds = new WeakMap<object, TracedHold>();
+const collected = new FinalizationRegistry<TracedHold>(reclaim);
+
+/** What an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
+export function traceNote(keys: readonly LockKey[]): string {
+  return formatNote(keys, callSite());
+}
+
+/** From here on `inspect()` shows what the guard holds, and the guard is missed should it be collected. */
+export function traceHeld(
+  lock: string,
+  table: LockTable,
+  guard: { readonly stripes: readonly number[]; readonly mode: 'exclusive' | 'shared' },
+  note: string,
+): void {
+  const { stripes, mode } = guard;
+  const id = table.addNote(Int32Array.from(stripes), note);
+  const hold = { lock, table, stripes, shared: mode === 'shared', id, note };
+  holds.set(guard, hold);
+  collected.register(guard, hold, guard);
+}
+
+export function traceReleased(guard: object): void {
+  const hold = holds.get(guard);
+  if (!hold) return;
+  holds.delete(guard);
+  collected.unregister(guard);
+  hold.table.removeNote(hold.id);
+}
+
+/** Nobody can release a collected guard any more, so its stripes would be stuck. */
+function reclaim({ lock, table, stripes, shared, id, note }: TracedHold): void {
+  table.removeNote(id);
+  for (const stripe of stripes.toReversed()) table.release(stripe, shared);
+  const name = lock === '' ? '' : ` of ${JSON.stringify(lock)}`;
+  process.emitWarning(
+    `a guard${name} was garbage-collected while held, and its stripes have been released. ` +
+      `It was acquired ${parseNote(note).acquiredAt}`,
+    { type: 'StripelockWarning', code: 'STRIPELOCK_GUARD_LOST' },
+  );
+}
+
+function callSite(): string {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = FRAMES;
+  const { stack } = new Error();
+  Error.stackTraceLimit = stackTraceLimit;
+  const frames = (stack ?? '').split('\n').slice(1);
+  const outside = frames.find((frame) => !frame.includes(OWN_FILES));
+  return outside?.trim() ?? 'at an unknown place';
+}

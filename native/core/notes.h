@@ -1,0 +1,40 @@
+// What traced acquisitions say about themselves, for people to look at from any thread. Opaque text here.
+
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/sync.h"
+
+namespace stripelock {
+
+class Membership;
+
+struct Note {
+  const Membership* membership;
+  std::int32_t threadId;
+  std::vector<std::uint32_t> stripes;
+  std::string text;
+  // When the stripes were acquired.
+  Nanoseconds since;
+};
+
+// The notes of one table. From any thread.
+class Notes {
+ public:
+  // What names it until it is removed.
+  std::uint32_t add(Note note);
+  void remove(std::uint32_t id);
+  // Those of a thread that ended.
+  void removeAll(const Membership& membership);
+  std::vector<Note> all() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<std::uint32_t, Note> notes_;
+  std::uint32_t nextId_ = 0;
+};
+
+}  // namespace stripelock

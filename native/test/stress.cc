@@ -1,0 +1,467 @@
+// Everything at once, at random, with the race windows widened. Each run prints its seed:
+//
+//   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='Stress.*'
+//
+// repeats the threads' decisions, though not the machine's interleaving.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "test/stress_world.h"
+
+namespace stripelock::test {
+
+namespace {
+
+// No operation may take longer: sync waits that cannot end are refused, and async ones have deadlines. Far beyond
+// the longest that a loaded machine under ThreadSanitizer has needed.
+constexpr double kWatchdog = 60'000;
+
+std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+enum class Manners {
+  // Waits only while holding nothing: no deadlock is possible, so none may be reported.
+  kOrderly,
+  // Waits while holding anything, in any order.
+  kUnruly,
+};
+
+struct Plan {
+  std::uint64_t seed;
+  double seconds;
+  Manners manners;
+  std::uint32_t threads;
+  // Of each lock. Few stripes: much contention.
+  std::vector<std::uint32_t> stripes;
+};
+
+// What a thread is doing, for the watchdog.
+struct Activity {
+  std::atomic<const char*> what{"starting"};
+  std::atomic<Nanoseconds> since{now()};
+
+  void begin(const char* action) {
+    what.store(action);
+    since.store(now());
+  }
+};
+
+// A thread's life between joining and dying: its environment, its locks, what it holds and waits for.
+class Life {
+ public:
+  Life(std::vector<std::unique_ptr<World>>& worlds, Manners manners, Random& random, Activity& activity);
+
+  // One random action. False: it is to die.
+  bool step();
+  void die();
+  void retire();
+
+ private:
+  struct Use {
+    Use(Environment& environment, World& world) : world(world), client(environment, world.memory) {}
+    World& world;
+    Client client;
+    std::vector<Held> held;
+  };
+  struct Pending {
+    std::uint32_t id;
+    Use* use;
+    Stripes stripes;
+    bool shared;
+  };
+
+  Use& anyUse() { return *uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))]; }
+  Stripes anyStripes(const World& world);
+  Ask anyAsk(double longest);
+  void hold(Use& use, Stripes stripes, bool shared, bool abandoned);
+  void takeFast();
+  bool takeSync();
+  void start();
+  void cancelAny();
+  void releaseAny(Use& use);
+  void releaseAll();
+  void settle();
+  void awaitWakeFor(double milliseconds);
+  void awaitOne();
+  void linger();
+  void reopen();
+  void noteDeaths(Use& use);
+
+  const Manners manners_;
+  Random& random_;
+  Activity& activity_;
+  Environment environment_;
+  std::vector<std::unique_ptr<Use>> uses_;
+  std::vector<Pending> pending_;
+};
+
+Life::Life(std::vector<std::unique_ptr<World>>& worlds, Manners manners, Random& random, Activity& activity)
+    : manners_(manners), random_(random), activity_(activity) {
+  for (const auto& world : worlds) uses_.push_back(std::make_unique<Use>(environment_, *world));
+}
+
+Stripes Life::anyStripes(const World& world) {
+  Stripes stripes{below(random_, world.memory.stripes())};
+  while (stripes.size() < 8 && oneIn(random_, 2)) stripes.push_back(below(random_, world.memory.stripes()));
+  std::sort(stripes.begin(), stripes.end());
+  stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
+  return stripes;
+}
+
+Ask Life::anyAsk(double longest) {
+  Ask ask{.shared = oneIn(random_, 3), .timeout = longest, .fast = oneIn(random_, 2)};
+  switch (below(random_, 8)) {
+    case 0:
+      ask.timeout = 0;
+      break;
+    case 1:
+    case 2:
+      ask.timeout = 0.001 * below(random_, 1000);
+      break;
+    case 3:
+      ask.timeout = below(random_, 20);
+      break;
+    default:
+      break;
+  }
+  return ask;
+}
+
+void Life::hold(Use& use, Stripes stripes, bool shared, bool abandoned) {
+  use.held.emplace_back(use.world, std::move(stripes), shared, abandoned, environment_.threadId());
+}
+
+void Life::takeFast() {
+  Use& use = anyUse();
+  const std::uint32_t stripe = below(random_, use.world.memory.stripes());
+  const bool shared = oneIn(random_, 3);
+  if (use.client.take(stripe, shared)) hold(use, {stripe}, shared, false);
+}
+
+// False: interrupted, as by terminate().
+bool Life::takeSync() {
+  if (manners_ == Manners::kOrderly) releaseAll();
+  Use& use = anyUse();
+  const Stripes stripes = anyStripes(use.world);
+  const Ask ask = anyAsk(kForever);
+  const auto requested = [](void* random) { return oneIn(*static_cast<Random*>(random), 20); };
+  const SyncOutcome outcome =
+      use.client.acquireSync(stripes, ask, {.requested = requested, .data = &random_});
+  switch (outcome.status) {
+    case Status::kGranted:
+      hold(use, stripes, ask.shared, outcome.abandoned);
+      break;
+    case Status::kTimedOut:
+      use.world.timeouts.fetch_add(1);
+      break;
+    case Status::kDeadlock:
+      use.world.deadlocks.fetch_add(1);
+      EXPECT_EQ(manners_, Manners::kUnruly) << "a false alarm";
+      EXPECT_EQ(outcome.cycle.front().threadId, environment_.threadId());
+      break;
+    case Status::kInterrupted:
+      return false;
+  }
+  return true;
+}
+
+void Life::start() {
+  Use& use = anyUse();
+  Stripes stripes = anyStripes(use.world);
+  // Never for ever: this thread may go on to hold what stands in the way, and no one would know.
+  const Ask ask = anyAsk(50);
+  const AsyncWaits::Started started = use.client.acquire(stripes, ask);
+  if (started.status == AsyncStart::kGranted) {
+    hold(use, stripes, ask.shared, started.abandoned);
+  } else if (started.status == AsyncStart::kPending) {
+    pending_.push_back({started.id, &use, std::move(stripes), ask.shared});
+  } else {
+    use.world.timeouts.fetch_add(1);
+  }
+}
+
+void Life::cancelAny() {
+  if (pending_.empty()) return;
+  const std::size_t index = below(random_, static_cast<std::uint32_t>(pending_.size()));
+  EXPECT_TRUE(environment_.async().cancel(pending_[index].id));
+  pending_[index].use->world.aborts.fetch_add(1);
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Life::releaseAny(Use& use) {
+  if (use.held.empty()) return;
+  const std::size_t index = below(random_, static_cast<std::uint32_t>(use.held.size()));
+  Held& held = use.held[index];
+  held.beforeRelease();
+  EXPECT_TRUE(use.client.release(held.stripes(), held.shared()));
+  use.held.erase(use.held.begin() + static_cast<std::ptrdiff_t>(index));
+  // Grants to this very thread wake no event loop.
+  if (environment_.async().hasReady()) settle();
+}
+
+// A release may bring in what this thread waited for, of either lock.
+void Life::releaseAll() {
+  const auto holding = [](const std::unique_ptr<Use>& use) { return !use->held.empty(); };
+  for (;;) {
+    const auto use = std::find_if(uses_.begin(), uses_.end(), holding);
+    if (use == uses_.end()) return;
+    releaseAny(**use);
+  }
+}
+
+// What the event loop does when it is woken or a deadline passes.
+void Life::settle() {
+  const auto byId = [this](std::uint32_t id) {
+    return std::find_if(pending_.begin(), pending_.end(), [id](const Pending& one) { return one.id == id; });
+  };
+  for (const AsyncWaits::Granted& grant : takeGrants(environment_)) {
+    const auto one = byId(grant.id);
+    ASSERT_NE(one, pending_.end()) << "granted what was settled before";
+    hold(*one->use, one->stripes, one->shared, grant.abandoned);
+    pending_.erase(one);
+  }
+  for (const AsyncWaits::Expired& expired : takeExpired(environment_)) {
+    const auto one = byId(expired.id);
+    ASSERT_NE(one, pending_.end()) << "expired what was settled before";
+    one->use->world.timeouts.fetch_add(1);
+    pending_.erase(one);
+  }
+}
+
+// Sleeps like an idle event loop, which nothing but a wake or a deadline ends.
+void Life::awaitOne() {
+  if (manners_ == Manners::kOrderly) releaseAll();
+  const std::size_t before = pending_.size();
+  while (before != 0 && pending_.size() == before) {
+    const Nanoseconds left = environment_.async().nextDeadline().point() - now();
+    awaitWakeFor(std::max(0.0, milliseconds(left)));
+    settle();
+  }
+}
+
+// A grant that another thread made must wake the event loop, be it late.
+void Life::awaitWakeFor(double milliseconds) {
+  if (environment_.awaitWake(milliseconds) || !environment_.async().hasReady()) return;
+  EXPECT_TRUE(environment_.awaitWake(kStuck)) << "granted without a wake";
+}
+
+void Life::linger() {
+  if (oneIn(random_, 4)) {
+    std::this_thread::sleep_for(std::chrono::microseconds(below(random_, 300)));
+  } else {
+    std::this_thread::yield();
+  }
+}
+
+void Life::noteDeaths(Use& use) {
+  std::vector<std::uint32_t> stripes;
+  for (Held& held : use.held) {
+    held.beforeDeath();
+    stripes.insert(stripes.end(), held.stripes().begin(), held.stripes().end());
+  }
+  std::sort(stripes.begin(), stripes.end());
+  const auto distinct = std::unique(stripes.begin(), stripes.end()) - stripes.begin();
+  use.world.abandoned.fetch_add(distinct);
+  use.held.clear();
+}
+
+// Ends one lock's use while the thread lives on: what it held there is abandoned all the same.
+void Life::reopen() {
+  std::unique_ptr<Use>& use = uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))];
+  noteDeaths(*use);
+  std::erase_if(pending_, [&](const Pending& one) { return one.use == use.get(); });
+  use->client.close();
+  World& world = use->world;
+  use.reset();
+  use = std::make_unique<Use>(environment_, world);
+}
+
+bool Life::step() {
+  const std::uint32_t draw = below(random_, 1000);
+  if (draw < 250) {
+    activity_.begin("fast path");
+    takeFast();
+  } else if (draw < 450) {
+    activity_.begin("acquireSync");
+    if (!takeSync()) return false;
+  } else if (draw < 600) {
+    activity_.begin("acquire");
+    start();
+  } else if (draw < 650) {
+    activity_.begin("cancel");
+    cancelAny();
+  } else if (draw < 700) {
+    activity_.begin("await");
+    awaitOne();
+  } else if (draw < 760) {
+    activity_.begin("linger");
+    linger();
+  } else if (draw < 762) {
+    activity_.begin("reopen");
+    reopen();
+  } else if (draw < 764) {
+    return false;
+  } else {
+    activity_.begin("release");
+    releaseAny(anyUse());
+  }
+  // An event loop that turns, now and then: later than it could, so that grants lie undelivered for a while.
+  if (oneIn(random_, 4)) {
+    activity_.begin("settle");
+    awaitWakeFor(0);
+    settle();
+  }
+  // A bounded number of holds, or soon everything is held for long.
+  for (const auto& use : uses_) {
+    while (use->held.size() > 2) releaseAny(*use);
+  }
+  return true;
+}
+
+void Life::die() {
+  activity_.begin("die");
+  for (const auto& use : uses_) noteDeaths(*use);
+  environment_.end();
+}
+
+void Life::retire() {
+  activity_.begin("retire");
+  while (!pending_.empty()) cancelAny();
+  releaseAll();
+  EXPECT_FALSE(environment_.async().cancel(0)) << "something is pending that nobody waits for";
+}
+
+class StressRun {
+ public:
+  explicit StressRun(Plan plan) : plan_(std::move(plan)) {
+    for (const std::uint32_t stripes : plan_.stripes) worlds_.push_back(std::make_unique<World>(stripes));
+  }
+
+  void run() {
+    std::printf("[   seed   ] STRIPELOCK_SEED=%llu\n", static_cast<unsigned long long>(plan_.seed));
+    const WidenedWindows windows(plan_.seed);
+    // Keeps the tables while the others come and go.
+    Environment keeper;
+    std::vector<std::unique_ptr<Client>> clients;
+    for (const auto& world : worlds_) clients.push_back(std::make_unique<Client>(keeper, world->memory));
+    std::vector<Activity> activities(plan_.threads);
+    std::vector<std::thread> threads;
+    for (std::uint32_t i = 0; i < plan_.threads; ++i) {
+      threads.emplace_back([this, i, &activities] { live(i, activities[i]); });
+    }
+    watch(activities, clients);
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t i = 0; i < worlds_.size(); ++i) checkQuiet(*worlds_[i], *clients[i]);
+  }
+
+ private:
+  void live(std::uint32_t index, Activity& activity) {
+    Random random(plan_.seed * 1000 + index);
+    const Deadline end = Deadline::after(plan_.seconds * 1000);
+    while (!end.passedAt(now())) {
+      Life life(worlds_, plan_.manners, random, activity);
+      bool dying = false;
+      while (!dying && !end.passedAt(now()) && !::testing::Test::HasFailure()) dying = !life.step();
+      if (dying) {
+        life.die();
+      } else {
+        life.retire();
+      }
+      if (::testing::Test::HasFailure()) break;
+    }
+    activity.begin(nullptr);
+  }
+
+  // Until all have ended.
+  void watch(std::vector<Activity>& activities, std::vector<std::unique_ptr<Client>>& clients) {
+    const auto active = [&] {
+      return std::any_of(activities.begin(), activities.end(),
+                         [](const Activity& one) { return one.what.load() != nullptr; });
+    };
+    while (active()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (std::size_t i = 0; i < activities.size(); ++i) {
+        const char* const what = activities[i].what.load();
+        if (!what || milliseconds(now() - activities[i].since.load()) < kWatchdog) continue;
+        std::fprintf(stderr, "thread %zu is stuck in: %s\n", i, what);
+        for (const auto& client : clients) describe(*client);
+        std::abort();
+      }
+    }
+  }
+
+  static void describe(Client& client) {
+    std::fprintf(stderr, "lock of %u stripes\n", client.table().stripes());
+    for (const StripeInfo& info : inspect(client.table())) {
+      std::fprintf(stderr, "  stripe %u, word %08x, held by", info.stripe, info.word);
+      for (const std::int32_t holder : info.holders) std::fprintf(stderr, " %d", holder);
+      for (const StripeInfo::Waiting& waiter : info.waiters) {
+        std::fprintf(stderr, "\n    %s %s waiter of thread %d, for %.0f ms", waiter.async ? "async" : "sync",
+                     waiter.shared ? "shared" : "exclusive", waiter.threadId, waiter.milliseconds);
+      }
+      std::fprintf(stderr, "\n");
+    }
+  }
+
+  // Nothing is left behind, and the header has counted right.
+  static void checkQuiet(World& world, Client& client) {
+    std::int64_t updates = 0;
+    for (std::uint32_t stripe = 0; stripe < world.memory.stripes(); ++stripe) {
+      const GuardedData& data = world.data[stripe];
+      const std::uint32_t flag = data.dirty || data.readerDied.load() ? kAbandoned : 0;
+      EXPECT_EQ(world.memory.word(stripe).load(), flag) << "stripe " << stripe;
+      EXPECT_EQ(client.table().queueOf(stripe).head, nullptr);
+      EXPECT_EQ(client.table().queueOf(stripe).designated, nullptr);
+      EXPECT_EQ(data.copy, data.updates);
+      updates += static_cast<std::int64_t>(data.updates);
+    }
+    EXPECT_EQ(updates, world.updates.load());
+    EXPECT_GT(updates, 0);
+    EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
+    EXPECT_EQ(world.memory.cell(kTimeoutsCell), world.timeouts.load());
+    EXPECT_EQ(world.memory.cell(kAbortsCell), world.aborts.load());
+    EXPECT_EQ(world.memory.cell(kDeadlocksCell), world.deadlocks.load());
+    EXPECT_EQ(world.memory.cell(kAbandonedCell), world.abandoned.load());
+    std::printf(
+        "[  result  ] %u stripes: %lld updates, %lld waits, %lld timeouts, %lld deadlocks, %lld abandoned\n",
+        world.memory.stripes(), static_cast<long long>(updates),
+        static_cast<long long>(world.memory.cell(kContendedCell)),
+        static_cast<long long>(world.timeouts.load()), static_cast<long long>(world.deadlocks.load()),
+        static_cast<long long>(world.abandoned.load()));
+  }
+
+  Plan plan_;
+  std::vector<std::unique_ptr<World>> worlds_;
+};
+
+void stress(Manners manners, std::uint32_t threads, std::vector<std::uint32_t> stripes) {
+  StressRun({.seed = numberFrom("STRIPELOCK_SEED", std::random_device{}()),
+             .seconds = static_cast<double>(numberFrom("STRIPELOCK_SECONDS", 2)),
+             .manners = manners,
+             .threads = threads,
+             .stripes = std::move(stripes)})
+      .run();
+}
+
+}  // namespace
+
+TEST(Stress, OrderlyThreadsOnOneStripe) { stress(Manners::kOrderly, 3, {1}); }
+
+TEST(Stress, OrderlyThreadsOnTwoLocks) { stress(Manners::kOrderly, 4, {3, 300}); }
+
+TEST(Stress, OrderlyThreadsOnSetsOfStripes) { stress(Manners::kOrderly, 6, {6, 8}); }
+
+TEST(Stress, UnrulyThreadsOnOneStripe) { stress(Manners::kUnruly, 2, {1}); }
+
+TEST(Stress, UnrulyThreadsOnTwoLocks) { stress(Manners::kUnruly, 4, {2, 7}); }
+
+TEST(Stress, ManyUnrulyThreadsOnManyStripes) { stress(Manners::kUnruly, 8, {16, 300}); }
+
+}  // namespace stripelock::test

@@ -1,0 +1,187 @@
+#include "test/support.h"
+
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include <gtest/gtest.h>
+
+namespace stripelock::test {
+
+double milliseconds(Nanoseconds time) { return static_cast<double>(time) / 1e6; }
+
+bool eventually(const std::function<bool()>& condition) {
+  const Deadline deadline = Deadline::after(kStuck);
+  while (!condition()) {
+    if (deadline.passedAt(now())) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+SharedMemory::SharedMemory(std::uint32_t stripes)
+    : stripes_(stripes), lines_(std::make_unique<Line[]>(byteLengthFor(stripes) / sizeof(Line))) {}
+
+Word& SharedMemory::word(std::uint32_t stripe) {
+  return static_cast<Word*>(data())[kHeaderInts + (stripe << kStripeShift)];
+}
+
+std::int64_t SharedMemory::cell(std::uint32_t index) { return static_cast<Cell*>(data())[index].load(); }
+
+namespace {
+
+std::atomic<std::int32_t> nextThreadId{1};
+
+}  // namespace
+
+Environment::Environment() {
+  const auto wake = [](void* data) {
+    auto& environment = *static_cast<Environment*>(data);
+    const Lock lock(environment.mutex_);
+    environment.awake_ = true;
+    ++environment.wakes_;
+    environment.woken_.notify_one();
+  };
+  participant_ = Registry::instance().join(nextThreadId.fetch_add(1), {.wake = wake, .data = this});
+}
+
+void Environment::end() {
+  if (participant_) Registry::instance().leave(*participant_);
+  participant_ = nullptr;
+}
+
+bool Environment::awaitWake(double milliseconds) {
+  Lock lock(mutex_);
+  const auto limit = std::chrono::duration<double, std::milli>(milliseconds);
+  const bool woken = woken_.wait_for(lock, limit, [this] { return awake_; });
+  awake_ = false;
+  return woken;
+}
+
+int Environment::wakes() {
+  const Lock lock(mutex_);
+  return wakes_;
+}
+
+Client::Client(Environment& environment, SharedMemory& memory)
+    : environment_(environment),
+      shares_(std::make_unique<Word[]>(memory.stripes())),
+      membership_(Registry::instance().open(environment.participant(), memory.data(), memory.stripes())) {
+  if (membership_ && !membership_->hasShares()) membership_->openShares(shares_.get());
+}
+
+// The shares must outlast the membership.
+Client::~Client() {
+  if (environment_.hasEnded()) return;
+  close();
+}
+
+void Client::close() {
+  if (membership_) Registry::instance().close(*membership_);
+  membership_ = nullptr;
+}
+
+bool Client::take(std::uint32_t stripe, bool shared) {
+  Word& word = table().word(stripe);
+  std::uint32_t seen = 0;
+  if (!shared) return word.compare_exchange_strong(seen, environment_.slot());
+  if (!word.compare_exchange_strong(seen, kShared + 1)) {
+    const bool plain = isShared(seen) && (seen & (kQueued | kAbandoned)) == 0;
+    if (!plain || !word.compare_exchange_strong(seen, seen + 1)) return false;
+  }
+  shares_[stripe].fetch_add(1);
+  return true;
+}
+
+bool Client::giveBack(std::uint32_t stripe, bool shared) {
+  Word& word = table().word(stripe);
+  if (!shared) {
+    std::uint32_t seen = environment_.slot();
+    return word.compare_exchange_strong(seen, 0);
+  }
+  if (shares_[stripe].load() == 0) return false;
+  std::uint32_t seen = word.load();
+  std::uint32_t next = 0;
+  if (isShared(seen) && holderOf(seen) > 1) {
+    next = seen - 1;
+  } else if (seen != kShared + 1) {
+    return false;
+  }
+  if (!word.compare_exchange_strong(seen, next)) return false;
+  shares_[stripe].fetch_sub(1);
+  return true;
+}
+
+// The core counts the shares of the whole request once it is granted, those taken here too.
+std::uint32_t Client::takeFirst(const Stripes& stripes, Ask ask) {
+  std::uint32_t taken = 0;
+  while (ask.fast && taken < stripes.size() && take(stripes[taken], ask.shared)) {
+    if (ask.shared) shares_[stripes[taken]].fetch_sub(1);
+    ++taken;
+  }
+  return taken;
+}
+
+SyncOutcome Client::acquireSync(const Stripes& stripes, Ask ask, Interrupt interrupt) {
+  const Request request{.stripes = stripes.data(),
+                        .count = static_cast<std::uint32_t>(stripes.size()),
+                        .taken = takeFirst(stripes, ask),
+                        .shared = ask.shared,
+                        .timeout = ask.timeout};
+  return membership_->acquireSync(request, interrupt);
+}
+
+AsyncWaits::Started Client::acquire(const Stripes& stripes, Ask ask) {
+  const Request request{.stripes = stripes.data(),
+                        .count = static_cast<std::uint32_t>(stripes.size()),
+                        .taken = takeFirst(stripes, ask),
+                        .shared = ask.shared,
+                        .timeout = ask.timeout};
+  return environment_.async().start(*membership_, request);
+}
+
+std::uint32_t Client::pend(const Stripes& stripes, Ask ask) {
+  const AsyncWaits::Started started = acquire(stripes, ask);
+  EXPECT_EQ(started.status, AsyncStart::kPending);
+  return started.id;
+}
+
+bool Client::release(const Stripes& stripes, bool shared) {
+  bool held = true;
+  for (std::size_t i = stripes.size(); i-- > 0;) {
+    if (!giveBack(stripes[i], shared) && !releaseSlow(stripes[i], shared)) held = false;
+  }
+  return held;
+}
+
+std::vector<AsyncWaits::Granted> takeGrants(Environment& environment) {
+  std::vector<AsyncWaits::Granted> grants;
+  AsyncWaits::Granted next{};
+  while (environment.async().take(&next, 1) == 1) grants.push_back(next);
+  return grants;
+}
+
+std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment) {
+  if (!environment.awaitWake(kStuck)) return {};
+  return takeGrants(environment);
+}
+
+std::vector<AsyncWaits::Expired> takeExpired(Environment& environment) {
+  std::vector<AsyncWaits::Expired> expired;
+  AsyncWaits::Expired next{};
+  while (environment.async().expire(&next, 1) == 1) expired.push_back(next);
+  return expired;
+}
+
+std::size_t waitersOf(Client& client, std::uint32_t stripe) {
+  const Lock lock(client.table().shardOf(stripe));
+  std::size_t count = 0;
+  for (const Waiter* waiter = client.table().queueOf(stripe).head; waiter; waiter = waiter->next) ++count;
+  return count;
+}
+
+bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count) {
+  return eventually([&] { return waitersOf(client, stripe) == count; });
+}
+
+}  // namespace stripelock::test

@@ -1,0 +1,141 @@
+// What the tests have instead of Node: shared memory, threads with an event loop, and the fast path as JavaScript
+// walks it.
+
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/inspect.h"
+#include "core/membership.h"
+#include "core/registry.h"
+
+namespace stripelock::test {
+
+using Stripes = std::vector<std::uint32_t>;
+using Status = SyncOutcome::Status;
+
+inline constexpr double kForever = std::numeric_limits<double>::infinity();
+// Long enough for a loaded machine under a sanitizer; what takes longer is stuck.
+inline constexpr double kStuck = 30'000;
+
+double milliseconds(Nanoseconds time);
+
+// Waits for what other threads bring about. False after kStuck.
+bool eventually(const std::function<bool()>& condition);
+
+// What a SharedArrayBuffer is to JavaScript: a header and a line per stripe, all zero.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::uint32_t stripes);
+
+  std::uint32_t stripes() const { return stripes_; }
+  void* data() { return lines_.get(); }
+  Word& word(std::uint32_t stripe);
+  std::int64_t cell(std::uint32_t index);
+
+ private:
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
+  std::uint32_t stripes_;
+  std::unique_ptr<Line[]> lines_;
+};
+
+// A thread that uses locks, with as much of an event loop as grants need. Belongs to the thread that made it.
+class Environment {
+ public:
+  Environment();
+  ~Environment() { end(); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  Participant& participant() { return *participant_; }
+  AsyncWaits& async() { return participant_->asyncWaits(); }
+  std::uint32_t slot() const { return participant_->slot(); }
+  std::int32_t threadId() const { return participant_->threadId(); }
+
+  // As when the thread ends, however it does.
+  void end();
+  bool hasEnded() const { return participant_ == nullptr; }
+  // Sleeps until the event loop is woken. False if it is not by then.
+  bool awaitWake(double milliseconds);
+  // How often it was woken.
+  int wakes();
+
+ private:
+  Participant* participant_;
+  Mutex mutex_;
+  std::condition_variable woken_;
+  bool awake_ = false;
+  int wakes_ = 0;
+};
+
+struct Ask {
+  bool shared = false;
+  double timeout = kForever;
+  // Take what is free as JavaScript does, and call the core for the rest only.
+  bool fast = true;
+};
+
+// One environment's use of one lock, by the steps of the JavaScript layer.
+class Client {
+ public:
+  Client(Environment& environment, SharedMemory& memory);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  Environment& environment() { return environment_; }
+  Membership& membership() { return *membership_; }
+  Table& table() { return membership_->table(); }
+
+  // The compare-and-swaps of lock_word.h. False where JavaScript calls the core.
+  bool take(std::uint32_t stripe, bool shared = false);
+  bool giveBack(std::uint32_t stripe, bool shared = false);
+
+  SyncOutcome acquireSync(const Stripes& stripes, Ask ask = {}, Interrupt interrupt = {});
+  Status sync(const Stripes& stripes, Ask ask = {}) { return acquireSync(stripes, ask).status; }
+  AsyncWaits::Started acquire(const Stripes& stripes, Ask ask = {});
+  // The id of one that has to wait.
+  std::uint32_t pend(const Stripes& stripes, Ask ask = {});
+  // False if the word of any says that it is not held so.
+  bool release(const Stripes& stripes, bool shared = false);
+  bool releaseSlow(std::uint32_t stripe, bool shared = false) { return membership_->release(stripe, shared); }
+  void close();
+
+ private:
+  std::uint32_t takeFirst(const Stripes& stripes, Ask ask);
+
+  Environment& environment_;
+  std::unique_ptr<Word[]> shares_;
+  Membership* membership_;
+};
+
+// An environment that uses one lock.
+struct Peer {
+  explicit Peer(SharedMemory& memory) : client(environment, memory) {}
+  Environment environment;
+  Client client;
+
+  std::uint32_t slot() const { return environment.slot(); }
+  AsyncWaits& async() { return environment.async(); }
+};
+
+// What take() hands out when the event loop is woken; nothing when it is not within kStuck.
+std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment);
+std::vector<AsyncWaits::Granted> takeGrants(Environment& environment);
+std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
+
+// How many wait in the stripe's queue.
+std::size_t waitersOf(Client& client, std::uint32_t stripe);
+bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);
+
+}  // namespace stripelock::test

@@ -1,0 +1,194 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { LockError, LockTimeoutError } from 'stripelock';
+import { Agent } from '../support/agent.js';
+import type { Suite } from '../support/engine.js';
+import { keysApart } from '../support/keys.js';
+import { rejectionOf, thrownBy, turns, until, watch } from '../support/waiting.js';
+
+/** Clocks differ in what they round to; by no more than this, in milliseconds. */
+const ROUNDING = 2;
+
+export const deadlinesSuite: Suite = (makeLock) => {
+  describe('deadlines', () => {
+    it('fail an acquisition after its timeout, not before, and leave nothing behind', async () => {
+      const lock = makeLock({ timeout: 60 });
+      const other = await Agent.start(lock);
+      const theirs = await other.acquireSync('key');
+      for (const [timeout, options] of [
+        [60, undefined],
+        [120, { timeout: 120 }],
+        [20.5, { timeout: 20.5 }],
+      ] as const) {
+        const start = performance.now();
+        const error = await rejectionOf(lock.acquire('key', options));
+        expect(performance.now() - start).toBeGreaterThanOrEqual(timeout - ROUNDING);
+        expect(error).toBeInstanceOf(LockTimeoutError);
+        expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', timeout });
+
+        const startSync = performance.now();
+        const errorSync = thrownBy(() => lock.acquireSync('key', options));
+        expect(performance.now() - startSync).toBeGreaterThanOrEqual(timeout - ROUNDING);
+        expect(errorSync).toBeInstanceOf(LockTimeoutError);
+        expect(errorSync).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', timeout });
+      }
+      expect(lock.stats()).toMatchObject({ held: 1, waiting: 0, timeouts: 6, contended: 6 });
+      await theirs.release();
+      expect(lock.tryAcquire('key')).toBeDefined();
+    });
+
+    it('tell in the error the lock, the keys, the stripe, the time and the thread that holds it', async () => {
+      const lock = makeLock({ name: 'ledger' });
+      const other = await Agent.start(lock);
+      const keys = keysApart(lock, 3);
+      await other.acquireSync(keys[1]!);
+      const stripe = lock.stripeOf(keys[1]!);
+      for (const error of [
+        thrownBy(() => lock.acquireSync(keys, { timeout: 15 })),
+        await rejectionOf(lock.acquire(keys, { timeout: 15 })),
+      ]) {
+        expect(error).toBeInstanceOf(LockTimeoutError);
+        expect(error).toBeInstanceOf(LockError);
+        expect(error).toMatchObject({ name: 'LockTimeoutError', keys, stripe, timeout: 15 });
+        const { message, stack } = error as Error;
+        for (const part of ['"ledger"', ...keys, '15 ms', `stripe ${stripe}`, `thread ${other.threadId}`]) {
+          expect(message).toContain(part);
+        }
+        expect(stack).toContain('LockTimeoutError');
+      }
+    });
+
+    it('keep error messages short for long keys, and show bytes and integers', () => {
+      const lock = makeLock({ stripes: 1 });
+      lock.acquireSync('key');
+      const keys = ['x'.repeat(100_000), -5, new Uint8Array([0xca, 0xfe]), 'line\nbreak', 'fifth', 'sixth'];
+      const { message } = thrownBy(() => lock.acquireSync(keys, { timeout: 0 })) as Error;
+      expect(message.length).toBeLessThan(500);
+      expect(message).not.toContain('\n');
+      for (const part of ['"xxxx', '-5', 'cafe', '2 more']) expect(message).toContain(part);
+    });
+
+    it('of 0 make one attempt: success on a free key, failure at once on a held one', async () => {
+      const lock = makeLock();
+      lock.acquireSync('key', { timeout: 0 }).release();
+      (await lock.acquire('key', { timeout: 0 })).release();
+      const guard = lock.acquireSync('key');
+      const { timeouts } = lock.stats();
+      expect(thrownBy(() => lock.acquireSync('key', { timeout: 0 }))).toBeInstanceOf(LockTimeoutError);
+      const attempt = watch(lock.acquire('key', { timeout: 0 }));
+      // Had it been waiting in a queue, this would be granted to it.
+      guard.release();
+      await turns();
+      expect(attempt.reason).toBeInstanceOf(LockTimeoutError);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: timeouts + 2 });
+    });
+
+    it('may be 0 for the whole lock', async () => {
+      const lock = makeLock({ timeout: 0 });
+      const guard = lock.acquireSync('key');
+      expect(thrownBy(() => lock.acquireSync('key'))).toBeInstanceOf(LockTimeoutError);
+      expect(await rejectionOf(lock.acquire('key'))).toBeInstanceOf(LockTimeoutError);
+      guard.release();
+    });
+
+    it('of more than 2^31 ms and of Infinity do not fire early', async () => {
+      const lock = makeLock({ timeout: Infinity });
+      const other = await Agent.start(lock);
+      const long = [
+        2 ** 31 - 1,
+        2 ** 31,
+        2 ** 32,
+        2 ** 32 + 10,
+        2 ** 53,
+        2 ** 63,
+        2 ** 64,
+        Number.MAX_VALUE,
+        Infinity,
+      ];
+      const [asyncKey, syncKey] = keysApart(lock, 2) as [string, string];
+      let theirs = await other.acquireSync(asyncKey);
+      const waiters = [...long.map((timeout) => lock.acquire(asyncKey, { timeout })), lock.acquire(asyncKey)];
+      const watched = waiters.map(watch);
+      // A timeout that had overflowed would have fired at once.
+      await delay(60);
+      expect(watched.map(({ state }) => state)).toEqual(watched.map(() => 'pending'));
+      await theirs.release();
+      for (const waiter of waiters) (await waiter).release();
+
+      for (const timeout of long) {
+        const ours = lock.acquireSync(syncKey);
+        const blocked = watch(other.acquireSync(syncKey, { timeout }));
+        await until(() => lock.stats().waiting === 1, 'the other thread is blocked');
+        await delay(20);
+        expect(blocked.state).toBe('pending');
+        ours.release();
+        theirs = await blocked.promise;
+        await theirs.release();
+      }
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
+    });
+
+    it('are one for all keys of an acquisition, however many it has to wait for', async () => {
+      const timeout = 800;
+      const lock = makeLock({ timeout });
+      const keys = keysApart(lock, 3);
+      const [holder, a, b] = await Promise.all([Agent.start(lock), Agent.start(lock), Agent.start(lock)]);
+      const held = await Promise.all(keys.map((key) => holder.acquireSync(key)));
+      const start = performance.now();
+      const waiting = [watch(a.acquireSync(keys)), watch(b.acquire(keys))];
+      await until(() => lock.stats().waiting === 2, 'both wait');
+      // The first key becomes free late, and is taken by one of them; that must not start the time anew.
+      await holder.releaseAfter(held[0]!, 600);
+      const errors = await Promise.all(waiting.map(({ promise }) => rejectionOf(promise)));
+      const elapsed = performance.now() - start;
+      for (const error of errors) expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', timeout });
+      // Starting anew would take 600 + 800 ms.
+      expect(elapsed).toBeLessThan(1350);
+      expect(lock.stats()).toMatchObject({ held: 2, waiting: 0 });
+      expect(lock.tryAcquire(keys[0]!)).toBeDefined();
+    });
+
+    it('that pass give back what was taken so far to those who wait for it', async () => {
+      const lock = makeLock();
+      const [first, second] = keysApart(lock, 2) as [string, string];
+      const other = await Agent.start(lock);
+      await other.acquireSync(second);
+      const both = watch(lock.acquire([first, second], { timeout: 150 }));
+      const behind = lock.acquire(first, { timeout: 10_000 });
+      (await behind).release();
+      // Either the one behind had to wait for the timeout, or the engine holds nothing while it waits.
+      expect(['pending', 'rejected']).toContain(both.state);
+      expect(await rejectionOf(both.promise)).toBeInstanceOf(LockTimeoutError);
+      lock.acquireSync(first).release();
+    });
+
+    it('fire in their own order, not in that of arrival, and spare those that have time left', async () => {
+      const lock = makeLock();
+      const guard = lock.acquireSync('key');
+      const order: number[] = [];
+      const timeouts = [250, 50, 150, 200, 100];
+      const failing = timeouts.map((timeout) =>
+        lock.acquire('key', { timeout }).catch(() => order.push(timeout)),
+      );
+      const patient = watch(lock.acquire('key', { timeout: 60_000 }));
+      await Promise.all(failing);
+      expect(order).toEqual([50, 100, 150, 200, 250]);
+      expect(patient.state).toBe('pending');
+      expect(lock.stats()).toMatchObject({ waiting: 1, timeouts: 5 });
+      guard.release();
+      expect((await patient.promise).held).toBe(true);
+    });
+
+    it('do not fire after the grant', async () => {
+      const lock = makeLock();
+      const first = lock.acquireSync('key');
+      const waiting = lock.acquire('key', { timeout: 40 });
+      first.release();
+      const guard = await waiting;
+      await delay(60);
+      expect(guard.held).toBe(true);
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      expect(lock.stats().timeouts).toBe(0);
+    });
+  });
+};

@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { StripedLock, type StripedLockHandle } from 'stripelock';
+import { ENGINE_INDEX, MAGIC_INDEX, STRIPES_INDEX, VERSION_INDEX } from '../../lib/engine/layout.js';
+import { Agent } from '../support/agent.js';
+import { runProgram } from '../support/programs.js';
+import type { Suite } from '../support/engine.js';
+import { seedFor } from '../support/seed.js';
+import { thrownBy } from '../support/waiting.js';
+
+export const handlesSuite: Suite = (makeLock, engine) => {
+  describe('handles', () => {
+    it('open the same lock again in the same thread', async () => {
+      const lock = makeLock({ stripes: 33, name: 'again', timeout: 1234 });
+      const again = StripedLock.from(lock.handle);
+      expect(again).toBeInstanceOf(StripedLock);
+      expect(again).toMatchObject({ stripes: 33, name: 'again', timeout: 1234, engine: engine.name });
+      const guard = lock.acquireSync('key');
+      expect(again.tryAcquire('key')).toBeUndefined();
+      expect(again.stats()).toEqual(lock.stats());
+      const waiting = again.acquire('key');
+      expect(lock.stats().waiting).toBe(1);
+      guard.release();
+      const theirs = await waiting;
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      theirs.release();
+    });
+
+    it('pass through structured clone, and through workers, with all settings', async () => {
+      const lock = makeLock({ stripes: 7, name: 'cloned', timeout: Infinity });
+      const clone = StripedLock.from(structuredClone(structuredClone(lock.handle)));
+      expect(clone).toMatchObject({ stripes: 7, name: 'cloned', timeout: Infinity, engine: engine.name });
+      expect(StripedLock.from(clone.handle).handle).toEqual(lock.handle);
+      const other = await Agent.start(clone);
+      const theirs = await other.acquireSync('key');
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      await theirs.release();
+      expect(lock.tryAcquire('key')).toBeDefined();
+    });
+
+    it('cannot be changed by those who have them', () => {
+      const lock = makeLock();
+      const { handle } = lock as { handle: Record<string, unknown> };
+      expect(Object.isFrozen(handle)).toBe(true);
+      expect(() => (handle['stripes'] = 5)).toThrow(TypeError);
+    });
+
+    it('that are none are refused', () => {
+      const lock = makeLock({ stripes: 4 });
+      const none: unknown[] = [undefined, null, 5, 'handle', true, {}, [], () => 1, Symbol('handle'), 5n];
+      none.push(
+        lock,
+        lock.acquireSync('key'),
+        new SharedArrayBuffer(1024),
+        new Map(),
+        JSON.stringify(lock.handle),
+      );
+      none.push(JSON.parse(JSON.stringify(lock.handle)));
+      for (const handle of none) {
+        const error = thrownBy(() => StripedLock.from(handle as typeof lock.handle));
+        expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+      }
+    });
+
+    it('with any field exchanged are refused, or open a lock that works', () => {
+      const lock = makeLock({ stripes: 4 });
+      const bigger = makeLock({ stripes: 5 });
+      const fields = Object.entries(lock.handle);
+      const buffer = bufferOf(lock.handle);
+      const longer = new SharedArrayBuffer(buffer.byteLength + 64);
+      new Uint8Array(longer).set(new Uint8Array(buffer));
+      const shorter = new SharedArrayBuffer(buffer.byteLength - 64);
+      new Uint8Array(shorter).set(new Uint8Array(buffer, 0, shorter.byteLength));
+      const substitutes: unknown[] = [
+        undefined,
+        null,
+        0,
+        -1,
+        1.5,
+        NaN,
+        2 ** 40,
+        5,
+        '',
+        'text',
+        true,
+        {},
+        [],
+        Symbol('x'),
+        9n,
+      ];
+      substitutes.push(
+        new ArrayBuffer(buffer.byteLength),
+        new SharedArrayBuffer(0),
+        new SharedArrayBuffer(7),
+      );
+      substitutes.push(new SharedArrayBuffer(buffer.byteLength), new Int32Array(buffer), longer, shorter);
+      substitutes.push(...Object.values(bigger.handle));
+      for (const [field, value] of fields) {
+        for (const substitute of substitutes) {
+          if (substitute === value) continue;
+          const forged = { ...lock.handle, [field]: substitute };
+          let opened: StripedLock;
+          try {
+            opened = StripedLock.from(forged);
+          } catch (error) {
+            expect(error).toMatchObject({ code: expect.stringMatching(/^ERR_/) as string });
+            continue;
+          }
+          opened.tryAcquire('key')!.release();
+        }
+      }
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    });
+
+    it('of a lock on another version, or another engine, are refused with an error that says so', () => {
+      const forged = (index: number, value: number): unknown => {
+        const copy = structuredClone(makeLock({ stripes: 4 }).handle);
+        new Int32Array(bufferOf(copy))[index] = value;
+        return thrownBy(() => StripedLock.from(copy));
+      };
+      const messages = [
+        [MAGIC_INDEX, 0, /memory/],
+        [VERSION_INDEX, 77, /version/],
+        [ENGINE_INDEX, 77, /engine/],
+        [STRIPES_INDEX, 5, /stripe/],
+      ] as const;
+      for (const [index, value, message] of messages) {
+        const error = forged(index, value) as Error;
+        expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+        expect(error.message).toMatch(message);
+      }
+    });
+
+    it('with random bytes in their memory give errors and never end the process', async () => {
+      const seed = seedFor('forged handles');
+      const { code, signal, stdout, stderr } = await runProgram('forged-handles.mjs', [
+        engine.name,
+        String(seed),
+      ]);
+      expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
+      const { opened, refused, used } = JSON.parse(stdout) as Record<string, number>;
+      // Otherwise it would have looked at only one side.
+      expect(opened).toBeGreaterThan(0);
+      expect(refused).toBeGreaterThan(0);
+      expect(used).toBeGreaterThan(0);
+    });
+  });
+};
+
+function bufferOf(handle: StripedLockHandle): SharedArrayBuffer {
+  return Object.values(handle).find((value) => value instanceof SharedArrayBuffer)!;
+}

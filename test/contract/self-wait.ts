@@ -1,0 +1,79 @@
+import { threadId } from 'node:worker_threads';
+import { describe, expect, it } from 'vitest';
+import { DeadlockError, LockError } from 'stripelock';
+import { Agent } from '../support/agent.js';
+import type { Suite } from '../support/engine.js';
+import { keysApart, keysTogether } from '../support/keys.js';
+import { thrownBy, turns, watch } from '../support/waiting.js';
+
+const EXCLUSIVE = { mode: 'exclusive' } as const;
+const SHARED = { mode: 'shared' } as const;
+
+export const selfWaitSuite: Suite = (makeLock) => {
+  describe('a thread that would block for what it holds itself', () => {
+    it('is refused at once, for equal keys, keys on one stripe, and upgrades', () => {
+      const lock = makeLock({ stripes: 16, timeout: Infinity, name: 'self' });
+      const [key, twin] = keysTogether(lock, 2) as [string, string];
+      for (const [first, wanted, second] of [
+        [EXCLUSIVE, key, EXCLUSIVE],
+        [EXCLUSIVE, twin, EXCLUSIVE],
+        [EXCLUSIVE, key, SHARED],
+        [SHARED, key, EXCLUSIVE],
+      ] as const) {
+        const guard = lock.acquireSync(key, first);
+        // An infinite timeout: where it was not refused, this would hang.
+        const error = thrownBy(() => lock.acquireSync(wanted, second));
+        expect(error).toBeInstanceOf(DeadlockError);
+        expect(error).toBeInstanceOf(LockError);
+        expect(error).toMatchObject({ code: 'ERR_LOCK_DEADLOCK', keys: [wanted], threads: [threadId] });
+        const { message } = error as Error;
+        expect(message).toContain('"self"');
+        expect(message).toContain(JSON.stringify(wanted));
+        expect(message).toContain(`stripe ${lock.stripeOf(key)}`);
+        expect(guard.held).toBe(true);
+        guard.release();
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+      }
+      expect(lock.stats().deadlocks).toBe(4);
+    });
+
+    it('is left with nothing of what it asked for', () => {
+      const lock = makeLock({ timeout: Infinity });
+      const keys = keysApart(lock, 3);
+      const guard = lock.acquireSync(keys[1]!);
+      expect(thrownBy(() => lock.acquireSync(keys))).toBeInstanceOf(DeadlockError);
+      expect(lock.stats()).toMatchObject({ held: 1, waiting: 0 });
+      guard.release();
+      lock.tryAcquire(keys)!.release();
+    });
+
+    it('may ask without blocking, and wait on the event loop', async () => {
+      const lock = makeLock();
+      const guard = lock.acquireSync('key');
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      const waiting = watch(lock.acquire('key'));
+      await turns();
+      expect(waiting.state).toBe('pending');
+      guard.release();
+      (await waiting.promise).release();
+      expect(lock.stats().deadlocks).toBe(0);
+    });
+
+    it('may take shared again what it holds shared', () => {
+      const lock = makeLock();
+      const guards = Array.from({ length: 100 }, () => lock.acquireSync('key', SHARED));
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      for (const guard of guards) guard.release();
+      lock.tryAcquire('key')!.release();
+    });
+
+    it('is not confused with another thread that holds the same', async () => {
+      const lock = makeLock();
+      const other = await Agent.start(lock);
+      const guard = lock.acquireSync('key');
+      const error = await other.acquireSync('key', { timeout: 30 }).catch((reason: unknown) => reason);
+      expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+      guard.release();
+    });
+  });
+};

@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest';
+import { Agent } from '../support/agent.js';
+import type { Suite } from '../support/engine.js';
+import { keysApart } from '../support/keys.js';
+import { runThreads } from '../support/threads.js';
+import { turns, until, watch } from '../support/waiting.js';
+
+const SHARED = { mode: 'shared' } as const;
+
+export const sharedSuite: Suite = (makeLock) => {
+  describe('shared acquisition', () => {
+    it('admits shared holders together, in one thread and in several, and no exclusive one', async () => {
+      const lock = makeLock();
+      const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
+      const guards = [
+        lock.acquireSync('key', SHARED),
+        await lock.acquire('key', SHARED),
+        lock.tryAcquire('key', SHARED)!,
+        await a.acquireSync('key', SHARED),
+        await b.acquire('key', SHARED),
+      ];
+      expect(guards.map((guard) => guard.mode)).toEqual(Array(5).fill('shared'));
+      for (const guard of guards) {
+        expect(lock.tryAcquire('key')).toBeUndefined();
+        expect(await a.tryAcquire('key')).toBeUndefined();
+        await guard.release();
+      }
+      expect(lock.stats().held).toBe(0);
+      expect(lock.tryAcquire('key')).toBeDefined();
+    });
+
+    it('waits while an exclusive holder is there; then all shared waiters go in together', async () => {
+      const lock = makeLock();
+      const writer = lock.acquireSync('key');
+      expect(lock.tryAcquire('key', SHARED)).toBeUndefined();
+      const readers = Array.from({ length: 10 }, () => watch(lock.acquire('key', SHARED)));
+      await turns();
+      expect(readers.map((reader) => reader.state)).toEqual(Array(10).fill('pending'));
+      writer.release();
+      const guards = await Promise.all(readers.map((reader) => reader.promise));
+      expect(guards.every((guard) => guard.held)).toBe(true);
+    });
+
+    it('grants a writer when the last of the shared holders is gone, and not before', async () => {
+      const lock = makeLock();
+      const other = await Agent.start(lock);
+      const ours = [lock.acquireSync('key', SHARED), lock.acquireSync('key', SHARED)];
+      const theirs = await other.acquireSync('key', SHARED);
+      const writer = watch(lock.acquire('key'));
+      for (const guard of [ours[0]!, theirs]) {
+        await guard.release();
+        await turns();
+        expect(writer.state).toBe('pending');
+      }
+      ours[1]!.release();
+      expect((await writer.promise).mode).toBe('exclusive');
+    });
+
+    it('lets in the shared waiters behind a writer that gave up', async () => {
+      const lock = makeLock();
+      const reader = lock.acquireSync('key', SHARED);
+      const abort = new AbortController();
+      const writer = watch(lock.acquire('key', { signal: abort.signal }));
+      const behind = lock.acquire('key', SHARED);
+      abort.abort();
+      // The first reader is still there: only the writer stood in the way.
+      expect((await behind).held).toBe(true);
+      expect(writer.state).toBe('rejected');
+      expect(reader.held).toBe(true);
+    });
+
+    it('takes several keys shared', async () => {
+      const lock = makeLock();
+      const [a, b, c] = keysApart(lock, 3) as [string, string, string];
+      const one = lock.acquireSync([a, b], SHARED);
+      const two = await lock.acquire([b, c], SHARED);
+      expect(lock.tryAcquire([c, a, b], SHARED)).toBeDefined();
+      expect(lock.tryAcquire(b)).toBeUndefined();
+      one.release();
+      expect(lock.tryAcquire(c)).toBeUndefined();
+      two.release();
+    });
+
+    it('shows readers only what writers finished', async () => {
+      const lock = makeLock({ stripes: 1, timeout: 30_000 });
+      const cells = new SharedArrayBuffer(8);
+      const threads = await runThreads<{ torn: number; rounds: number }>(
+        'readers-and-writers.mjs',
+        ['writer', 'reader', 'reader', 'writer'].map((role) => ({
+          handle: lock.handle,
+          cells,
+          role,
+          rounds: 3000,
+        })),
+      );
+      expect(threads.map((thread) => thread.torn)).toEqual([0, 0, 0, 0]);
+      expect([...new Int32Array(cells)]).toEqual([6000, 6000]);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
+    });
+
+    // The bounds of the two tests below say only "not for ever": a starved waiter waits as long as the others
+    // keep coming, which here is until it is served.
+    it('does not starve a writer by readers that overlap', async () => {
+      const lock = makeLock({ stripes: 1, timeout: 20_000 });
+      const stop = new SharedArrayBuffer(8);
+      const readers = runThreads(
+        'hot-loop.mjs',
+        Array(3).fill({ handle: lock.handle, stop, mode: 'shared' }),
+      );
+      await until(() => new Int32Array(stop)[1] === 3, 'the readers run');
+      for (let i = 0; i < 10; i++) (await lock.acquire('key')).release();
+      Atomics.store(new Int32Array(stop), 0, 1);
+      await readers;
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
+    });
+
+    it('does not starve a reader by writers', async () => {
+      const lock = makeLock({ stripes: 1, timeout: 20_000 });
+      const stop = new SharedArrayBuffer(8);
+      const writers = runThreads(
+        'hot-loop.mjs',
+        Array(3).fill({ handle: lock.handle, stop, mode: 'exclusive' }),
+      );
+      await until(() => new Int32Array(stop)[1] === 3, 'the writers run');
+      for (let i = 0; i < 10; i++) (await lock.acquire('key', SHARED)).release();
+      Atomics.store(new Int32Array(stop), 0, 1);
+      await writers;
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
+    });
+  });
+};

@@ -1,0 +1,184 @@
+import { describe, expect, it } from 'vitest';
+import type { Guard } from 'stripelock';
+import type { Suite } from '../support/engine.js';
+import { rejectionOf, thrownBy, turns, watch } from '../support/waiting.js';
+
+type Settle = (value: unknown) => void;
+
+/** A thenable that is no promise. */
+function thenable(then: (resolve: Settle, reject: Settle) => void): PromiseLike<unknown> {
+  return { then } as PromiseLike<unknown>;
+}
+
+/** An object that throws when it is asked whether it is a thenable. */
+function throwingGetter(error: Error): PromiseLike<unknown> {
+  const get = (): never => {
+    throw error;
+  };
+  return Object.defineProperty({}, 'then', { get }) as PromiseLike<unknown>;
+}
+
+export const withLockSuite: Suite = (makeLock) => {
+  describe('withLock', () => {
+    it('holds the keys while its function runs, also where that is async, and passes on what it gives', async () => {
+      const lock = makeLock();
+      const seen: Guard[] = [];
+      const sync = await lock.withLock('key', (guard) => {
+        seen.push(guard);
+        expect(guard).toMatchObject({ held: true, keys: ['key'], mode: 'exclusive' });
+        expect(lock.tryAcquire('key')).toBeUndefined();
+        return 'sync';
+      });
+      const later = await lock.withLock(['key', 5], { mode: 'shared', timeout: 10 }, async (guard) => {
+        seen.push(guard);
+        expect(guard).toMatchObject({ held: true, keys: ['key', 5], mode: 'shared' });
+        await turns();
+        expect(lock.tryAcquire('key')).toBeUndefined();
+        return 'later';
+      });
+      expect([sync, later]).toEqual(['sync', 'later']);
+      expect(seen.map((guard) => guard.held)).toEqual([false, false]);
+      expect(lock.stats().held).toBe(0);
+    });
+
+    it('runs one function after the other, in order', async () => {
+      const lock = makeLock();
+      const order: string[] = [];
+      const section = (name: string) => async (): Promise<void> => {
+        order.push(`${name} in`);
+        await turns(2);
+        order.push(`${name} out`);
+      };
+      await Promise.all(['a', 'b', 'c'].map((name) => lock.withLock('key', section(name))));
+      expect(order).toEqual(['a in', 'a out', 'b in', 'b out', 'c in', 'c out']);
+    });
+
+    it('releases when its function throws or rejects, with whatever value', async () => {
+      const lock = makeLock();
+      const reasons: unknown[] = [new Error('no'), 'text', undefined, null, 0];
+      for (const reason of reasons) {
+        const failing: (() => unknown)[] = [
+          () => {
+            throw reason;
+          },
+          () => Promise.reject(reason),
+          async () => {
+            await turns(1);
+            throw reason;
+          },
+        ];
+        for (const fn of failing) {
+          expect(await rejectionOf(lock.withLock('key', fn))).toBe(reason);
+          expect(lock.stats().held).toBe(0);
+        }
+      }
+    });
+
+    it('releases after thenables that throw, reject or fulfil, now or later', async () => {
+      const lock = makeLock();
+      const error = new Error('from then');
+      const failing = [
+        thenable(() => {
+          throw error;
+        }),
+        throwingGetter(error),
+        thenable((_resolve, reject) => reject(error)),
+        thenable((_resolve, reject) => setImmediate(reject, error)),
+      ];
+      for (const result of failing) {
+        expect(await rejectionOf(lock.withLock('key', () => result))).toBe(error);
+        expect(lock.stats().held).toBe(0);
+      }
+      const fulfilled = thenable((resolve) => setImmediate(resolve, 7));
+      expect(await lock.withLock('key', () => fulfilled)).toBe(7);
+      expect(lock.stats().held).toBe(0);
+    });
+
+    it('does not mind that its function releases the guard itself', async () => {
+      const lock = makeLock();
+      let taken: Guard | undefined;
+      await lock.withLock('key', (guard) => {
+        guard.release();
+        taken = lock.tryAcquire('key');
+      });
+      expect(taken!.held).toBe(true);
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      taken!.release();
+    });
+
+    it('rejects without calling its function when the keys cannot be had', async () => {
+      const lock = makeLock();
+      const holder = lock.acquireSync('key');
+      let calls = 0;
+      for (const timeout of [0, 5]) {
+        const error = await rejectionOf(lock.withLock('key', { timeout }, () => calls++));
+        expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', timeout });
+      }
+      holder.release();
+      await turns();
+      expect(calls).toBe(0);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    });
+
+    it('shows in inspect() a function that never settles', async () => {
+      const lock = makeLock();
+      const running = watch(lock.withLock('key', () => new Promise(() => undefined)));
+      await turns();
+      expect(running.state).toBe('pending');
+      expect(lock.inspect()).toMatchObject([{ stripe: lock.stripeOf('key'), mode: 'exclusive' }]);
+    });
+  });
+
+  describe('withLockSync', () => {
+    it('holds the keys while its function runs, and passes on what that returns', () => {
+      const lock = makeLock();
+      const result = lock.withLockSync(['key', 'other'], { mode: 'shared', timeout: 0 }, (guard) => {
+        expect(guard).toMatchObject({ held: true, mode: 'shared', keys: ['key', 'other'] });
+        expect(lock.tryAcquire('key')).toBeUndefined();
+        return { a: 1 };
+      });
+      expect(result).toEqual({ a: 1 });
+      expect(lock.withLockSync('key', (guard) => guard.mode)).toBe('exclusive');
+      expect(lock.stats().held).toBe(0);
+    });
+
+    it('releases when its function throws', () => {
+      const lock = makeLock();
+      for (const reason of [new Error('no'), undefined]) {
+        const failing = (): never => {
+          throw reason;
+        };
+        expect(thrownBy(() => lock.withLockSync('key', failing))).toBe(reason);
+        expect(lock.stats().held).toBe(0);
+      }
+    });
+
+    it('refuses, after releasing, a function that returns a promise or another thenable', () => {
+      const lock = makeLock();
+      const guards: Guard[] = [];
+      for (const result of [Promise.resolve(1), thenable(() => undefined)]) {
+        const error = thrownBy(() =>
+          lock.withLockSync('key', (guard) => {
+            guards.push(guard);
+            return result;
+          }),
+        );
+        expect(error).toBeInstanceOf(TypeError);
+        expect((error as Error).message).toMatch(/withLock\b/);
+        expect(lock.stats().held).toBe(0);
+      }
+      const asyncFunction = async (guard: Guard): Promise<void> => void guards.push(guard);
+      expect(thrownBy(() => lock.withLockSync('key', asyncFunction))).toBeInstanceOf(TypeError);
+      expect(guards.map((guard) => guard.held)).toEqual([false, false, false]);
+      expect(lock.stats().held).toBe(0);
+    });
+
+    it('releases also where looking for then throws', () => {
+      const lock = makeLock();
+      const error = new Error('from the getter');
+      const result = throwingGetter(error);
+      expect(thrownBy(() => lock.withLockSync('key', () => result))).toBe(error);
+      expect(lock.stats().held).toBe(0);
+    });
+  });
+};

@@ -1,0 +1,116 @@
+// Opens handles whose memory was tampered with, and uses what can be opened: everything must end in a result or in
+// an error. Prints how many were opened and refused. Arguments: engine, seed.
+import { StripedLock } from 'stripelock';
+import { below, randomFrom } from '../workers/random.mjs';
+
+const engine = process.argv[2];
+const random = randomFrom(Number(process.argv[3]));
+const counts = { opened: 0, refused: 0, used: 0, failed: 0 };
+const HEADER_INTS = 64;
+
+function bufferOf(handle) {
+  return Object.values(handle).find((value) => value instanceof SharedArrayBuffer);
+}
+
+/** Numbers that are likely to go wrong, and any others. */
+function anyInteger() {
+  const special = [
+    0,
+    1,
+    -1,
+    2 ** 31 - 1,
+    -(2 ** 31),
+    0x2000_0000,
+    0x2000_0001,
+    0x4000_0000,
+    0x3fff_ffff,
+    -2,
+    77,
+  ];
+  return random() < 0.5 ? special[below(random, special.length)] : (random() * 2 ** 32) | 0;
+}
+
+function tamper(words, from, to, count) {
+  for (let i = 0; i < count; i++) words[from + below(random, to - from)] = anyInteger();
+}
+
+function attempt(fn) {
+  try {
+    const result = fn();
+    counts.used++;
+    return result;
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    counts.failed++;
+  }
+}
+
+async function use(lock, words) {
+  const signal = AbortSignal.timeout(20);
+  const guards = [];
+  const pending = [];
+  for (let i = 0; i < 12; i++) {
+    const keys = Array.from({ length: below(random, 4) }, () => below(random, 100));
+    const options = { timeout: below(random, 2), mode: random() < 0.5 ? 'shared' : 'exclusive' };
+    attempt(() => guards.push(lock.tryAcquire(keys, options)));
+    attempt(() => guards.push(lock.acquireSync(keys, options)));
+    attempt(() => {
+      pending.push(
+        lock.acquire(keys, { ...options, signal }).then(
+          (guard) => attempt(() => guard.release()),
+          () => counts.failed++,
+        ),
+      );
+    });
+    attempt(() => lock.stats());
+    attempt(() => lock.inspect());
+    attempt(() => guards.at(-1)?.token);
+    if (words && random() < 0.5) tamper(words, HEADER_INTS, words.length, 3);
+    if (words && random() < 0.05) tamper(words, 0, HEADER_INTS, 3);
+    if (random() < 0.5) attempt(() => guards.pop()?.release());
+  }
+  for (const guard of guards) attempt(() => guard?.release());
+  await Promise.all(pending);
+}
+
+async function openAndUse(handle) {
+  let lock;
+  try {
+    lock = StripedLock.from(handle);
+  } catch (error) {
+    if (!(error instanceof Error) || !/^ERR_/.test(error.code)) throw error;
+    counts.refused++;
+    return;
+  }
+  counts.opened++;
+  await use(lock);
+}
+
+for (let round = 0; round < 60; round++) {
+  const stripes = 1 + below(random, 8);
+  const handle = new StripedLock({ engine, stripes, timeout: 1 }).handle;
+
+  // A copy of the memory, with some integers of the header, or of the stripes, changed.
+  const forged = structuredClone(handle);
+  const copy = new SharedArrayBuffer(bufferOf(handle).byteLength);
+  const words = new Int32Array(copy);
+  words.set(new Int32Array(bufferOf(handle)));
+  if (round % 3 === 0) tamper(words, 0, HEADER_INTS, 1 + below(random, 4));
+  else tamper(words, HEADER_INTS, words.length, 10);
+  const name = Object.keys(handle).find((field) => handle[field] instanceof SharedArrayBuffer);
+  await openAndUse({ ...forged, [name]: copy });
+
+  // Nothing but random bytes.
+  const noise = new SharedArrayBuffer(copy.byteLength);
+  const bytes = new Uint8Array(noise);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = below(random, 256);
+  await openAndUse({ ...forged, [name]: noise });
+
+  // The live memory of a lock, changed before it is opened again, and then while it is in use.
+  const live = new Int32Array(bufferOf(handle));
+  tamper(live, HEADER_INTS, live.length, 5);
+  const lock = StripedLock.from(handle);
+  counts.opened++;
+  await use(lock, live);
+}
+console.log(JSON.stringify(counts));

@@ -1,0 +1,137 @@
+import type {
+  AcquireOptions,
+  LockKey,
+  LockMode,
+  StripedLock,
+  StripedLockStats,
+  StripeState,
+} from 'stripelock';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from './threads.js';
+
+/** An error as it came from another thread. */
+export interface RemoteError extends Error {
+  readonly code?: string;
+  readonly threads?: readonly number[];
+  readonly stripe?: number;
+}
+
+interface Reply {
+  readonly id: number;
+  readonly result?: unknown;
+  readonly error?: Record<string, unknown>;
+}
+
+/** A guard that an {@link Agent} holds. */
+export class RemoteGuard {
+  constructor(
+    private readonly agent: Agent,
+    readonly number: number,
+    readonly stripes: readonly number[],
+    readonly mode: LockMode,
+    readonly abandoned: boolean,
+  ) {}
+
+  async release(): Promise<void> {
+    await this.agent.call('release', this.number);
+  }
+
+  async token(): Promise<bigint> {
+    return (await this.agent.call('token', this.number)) as bigint;
+  }
+
+  async held(): Promise<boolean> {
+    return (await this.agent.call('held', this.number)) as boolean;
+  }
+}
+
+/** A thread that does with a lock what it is told, one thing after the other. */
+export class Agent {
+  private nextId = 0;
+  private readonly calls = new Map<
+    number,
+    { resolve: (result: unknown) => void; reject: (error: Error) => void }
+  >();
+
+  private constructor(
+    readonly worker: Worker,
+    readonly threadId: number,
+  ) {
+    worker.on('message', (reply: Reply) => this.settle(reply));
+    worker.on('error', (error) => this.fail(error));
+    worker.on('exit', () => this.fail(new Error('the agent ended')));
+  }
+
+  /** Its thread has opened the lock when this resolves. */
+  static async start(lock: StripedLock): Promise<Agent> {
+    const worker = startThread('agent.mjs', { handle: lock.handle });
+    const agent = new Agent(worker, worker.threadId);
+    await agent.call('ready');
+    return agent;
+  }
+
+  acquireSync(keys: LockKey | readonly LockKey[], options?: AcquireOptions): Promise<RemoteGuard> {
+    return this.acquireBy('acquireSync', keys, options) as Promise<RemoteGuard>;
+  }
+
+  acquire(keys: LockKey | readonly LockKey[], options?: AcquireOptions): Promise<RemoteGuard> {
+    return this.acquireBy('acquire', keys, options) as Promise<RemoteGuard>;
+  }
+
+  tryAcquire(
+    keys: LockKey | readonly LockKey[],
+    options?: { mode?: LockMode },
+  ): Promise<RemoteGuard | undefined> {
+    return this.acquireBy('tryAcquire', keys, options);
+  }
+
+  async stats(): Promise<StripedLockStats> {
+    return (await this.call('stats')) as StripedLockStats;
+  }
+
+  async inspect(): Promise<StripeState[]> {
+    return (await this.call('inspect')) as StripeState[];
+  }
+
+  async stripeOf(key: LockKey): Promise<number> {
+    return (await this.call('stripeOf', key)) as number;
+  }
+
+  /**
+   * Asks, without waiting for the answer, to release a guard after that many milliseconds, in which the agent's
+   * thread is blocked: nothing but its release can be what wakes a waiter.
+   */
+  releaseAfter(guard: RemoteGuard, milliseconds: number): Promise<unknown> {
+    return this.call('releaseAfter', guard.number, milliseconds);
+  }
+
+  call(method: string, ...args: unknown[]): Promise<unknown> {
+    const id = this.nextId++;
+    return new Promise((resolve, reject) => {
+      this.calls.set(id, { resolve, reject });
+      this.worker.postMessage({ id, method, args });
+    });
+  }
+
+  private async acquireBy(
+    method: string,
+    keys: LockKey | readonly LockKey[],
+    options: AcquireOptions | undefined,
+  ): Promise<RemoteGuard | undefined> {
+    const got = (await this.call(method, keys, options)) as
+      { number: number; stripes: number[]; mode: LockMode; abandoned: boolean } | undefined;
+    return got && new RemoteGuard(this, got.number, got.stripes, got.mode, got.abandoned);
+  }
+
+  private settle(reply: Reply): void {
+    const call = this.calls.get(reply.id);
+    this.calls.delete(reply.id);
+    if (reply.error) call?.reject(Object.assign(new Error(String(reply.error['message'])), reply.error));
+    else call?.resolve(reply.result);
+  }
+
+  private fail(error: Error): void {
+    for (const call of this.calls.values()) call.reject(error);
+    this.calls.clear();
+  }
+}

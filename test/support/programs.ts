@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+export interface ProgramResult {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Milliseconds. */
+  readonly elapsed: number;
+}
+
+/** A program that has not ended by itself after this time, in milliseconds, hangs. */
+const HANGS = 30_000;
+
+/** Runs a script of `test/programs` in a process of its own, up to its end. */
+export function runProgram(name: string, args: readonly string[] = []): Promise<ProgramResult> {
+  return runNode([fileURLToPath(new URL(`../programs/${name}`, import.meta.url)), ...args]);
+}
+
+export function runNode(args: readonly string[], timeout = HANGS): Promise<ProgramResult> {
+  const start = performance.now();
+  return new Promise((resolve) => {
+    const child = execFile(
+      process.execPath,
+      args,
+      { timeout, killSignal: 'SIGKILL' },
+      (_error, stdout, stderr) => {
+        const { exitCode: code, signalCode: signal } = child;
+        resolve({ code, signal, stdout, stderr, elapsed: performance.now() - start });
+      },
+    );
+  });
+}

@@ -1,0 +1,44 @@
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { onTestFinished } from 'vitest';
+
+/** The path of a script in `test/workers`. */
+export function workerScript(name: string): string {
+  return fileURLToPath(new URL(`../workers/${name}`, import.meta.url));
+}
+
+/** Starts a thread that ends with the test at the latest. */
+export function startThread(script: string, workerData: unknown): Worker {
+  // What the test process was told about engines holds for its threads, too.
+  const worker = new Worker(workerScript(script), { workerData, env: { ...process.env } });
+  onTestFinished(async () => {
+    await worker.terminate();
+  });
+  return worker;
+}
+
+/** Runs a script in a thread up to the thread's own end. Resolves to the one message that it posts. */
+export function runThread<T>(script: string, workerData: unknown): Promise<T> {
+  const result = messageAtEnd<T>(script, startThread(script, workerData));
+  // A test that fails before it waits for its threads should show its own failure only.
+  result.catch(() => undefined);
+  return result;
+}
+
+async function messageAtEnd<T>(script: string, worker: Worker): Promise<T> {
+  const messages: T[] = [];
+  worker.on('message', (message: T) => messages.push(message));
+  const [code] = (await once(worker, 'exit')) as [number];
+  if (code !== 0 || messages.length !== 1) {
+    throw new Error(`${script} ended with code ${code} after ${messages.length} messages`);
+  }
+  return messages[0]!;
+}
+
+/** Runs a script in several threads at once. */
+export function runThreads<T>(script: string, workerData: readonly unknown[]): Promise<T[]> {
+  const results = Promise.all(workerData.map((data) => runThread<T>(script, data)));
+  results.catch(() => undefined);
+  return results;
+}

@@ -1,0 +1,67 @@
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+
+/** How long a test waits for what must happen, before it says so: far longer than it ever takes, as the machine may be busy. */
+const PATIENCE = 20_000;
+
+/** Waits until something that no event tells of has come about, such as another thread being blocked. */
+export async function until(condition: () => boolean, what: string): Promise<void> {
+  const end = performance.now() + PATIENCE;
+  while (!condition()) {
+    if (performance.now() > end) throw new Error(`waited ${PATIENCE} ms in vain until ${what}`);
+    await delay(1);
+  }
+}
+
+/** Lets the event loop turn a few times, in which anything wrongly granted would have been delivered. */
+export async function turns(count = 5): Promise<void> {
+  for (let i = 0; i < count; i++) await nextTurn();
+}
+
+/** A promise whose state can be asked for. */
+export interface Watched<T> {
+  readonly promise: Promise<T>;
+  state: 'pending' | 'fulfilled' | 'rejected';
+  value?: T;
+  reason?: unknown;
+  /** Milliseconds from watching to settling. */
+  after?: number;
+}
+
+/** Watches a promise; a rejection then counts as handled. */
+export function watch<T>(promise: Promise<T>): Watched<T> {
+  const start = performance.now();
+  const watched: Watched<T> = { promise, state: 'pending' };
+  promise.then(
+    (value) => {
+      watched.state = 'fulfilled';
+      watched.value = value;
+      watched.after = performance.now() - start;
+    },
+    (reason: unknown) => {
+      watched.state = 'rejected';
+      watched.reason = reason;
+      watched.after = performance.now() - start;
+    },
+  );
+  return watched;
+}
+
+/** What a function throws; fails if it does not. */
+export function thrownBy(fn: () => unknown): unknown {
+  try {
+    fn();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+/** What a promise is rejected with; fails if it is not. */
+export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new Error('the promise was fulfilled');
+}

@@ -1,0 +1,145 @@
+// Nothing here is run: it is checked by tsc, through test/types.test.ts. Lines marked as errors must be errors.
+
+// Values are here for the sake of their types, right and wrong ones alike:
+/* eslint @typescript-eslint/no-unused-vars: off, @typescript-eslint/no-unsafe-class-instance-assignment: off */
+/* eslint @typescript-eslint/no-unnecessary-type-parameters: off, @typescript-eslint/no-unnecessary-type-assertion: off */
+/* eslint @typescript-eslint/no-unsafe-call: off */
+
+import {
+  DeadlockError,
+  Guard,
+  LockError,
+  LockTimeoutError,
+  StripedLock,
+  type AcquireOptions,
+  type AsyncAcquireOptions,
+  type LockKey,
+  type LockMode,
+  type StripedLockHandle,
+  type StripedLockOptions,
+  type StripedLockStats,
+  type StripeState,
+} from 'stripelock';
+import type * as contract from './contract.js';
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+declare function same<A, B>(...wrong: Equal<A, B> extends true ? [] : [never]): void;
+declare function is<T>(value: T): void;
+
+declare const lock: StripedLock;
+
+// ── the package has what the contract says ──
+
+is<typeof contract.StripedLock>(StripedLock);
+is<contract.StripedLock>(lock);
+is<contract.Guard<string, 'shared'>>({} as Guard<string, 'shared'>);
+is<abstract new (...args: never[]) => contract.LockError>(LockError);
+is<abstract new (...args: never[]) => contract.LockTimeoutError>(LockTimeoutError);
+is<abstract new (...args: never[]) => contract.DeadlockError>(DeadlockError);
+same<LockKey, contract.LockKey>();
+same<LockMode, contract.LockMode>();
+same<StripedLockStats, contract.StripedLockStats>();
+same<StripeState, contract.StripeState>();
+same<StripedLockHandle, contract.StripedLockHandle>();
+same<StripedLockOptions, contract.StripedLockOptions>();
+same<AcquireOptions, contract.AcquireOptions>();
+same<AsyncAcquireOptions, contract.AsyncAcquireOptions>();
+same<AsyncAcquireOptions<'shared'>, contract.AsyncAcquireOptions<'shared'>>();
+
+// ── guards as proof ──
+
+declare function write(row: string, guard: Guard<string, 'exclusive'>): void;
+declare function read(row: string, guard: Guard<string>): void;
+declare function readNumbered(row: number, guard: Guard<number>): void;
+
+const exclusive = lock.acquireSync('row');
+const shared = lock.acquireSync('row', { mode: 'shared' });
+write('row', exclusive);
+// @ts-expect-error: a shared guard is no proof for writing
+write('row', shared);
+// @ts-expect-error: nor is one that may be shared
+write('row', lock.acquireSync('row', {} as AcquireOptions));
+// @ts-expect-error: nor an attempt that may have failed
+write('row', lock.tryAcquire('row'));
+// @ts-expect-error: nor a promise of one
+write('row', lock.acquire('row'));
+// @ts-expect-error: nor a guard of other keys
+write('row', lock.acquireSync(5));
+// @ts-expect-error: nor something that looks like one
+write('row', { keys: ['row'], stripes: [1], mode: 'exclusive', held: true, abandoned: false, token: 1n });
+read('row', exclusive);
+read('row', shared);
+readNumbered(5, lock.acquireSync([5, 6], { mode: 'shared' }));
+// @ts-expect-error: a guard is only ever made by a lock
+new Guard();
+
+// ── what is inferred ──
+
+same<typeof exclusive, Guard<'row', 'exclusive'>>();
+same<typeof shared, Guard<'row', 'shared'>>();
+declare const text: string;
+declare const keys: readonly (string | number)[];
+const some = lock.acquireSync(text);
+same<typeof some, Guard<string, 'exclusive'>>();
+const several = lock.acquireSync(keys, { timeout: 5 });
+same<typeof several.keys, readonly (string | number)[]>();
+same<typeof several.mode, 'exclusive'>();
+const attempt = lock.tryAcquire(text, { mode: 'shared' });
+same<typeof attempt, Guard<string, 'shared'> | undefined>();
+const promised = lock.acquire(text, { mode: 'shared', timeout: 5, signal: new AbortController().signal });
+same<typeof promised, Promise<Guard<string, 'shared'>>>();
+same<typeof some.token, bigint>();
+same<typeof some.stripes, readonly number[]>();
+
+const number = lock.withLock(text, (guard) => {
+  same<typeof guard, Guard<string, 'exclusive'>>();
+  return 5;
+});
+same<typeof number, Promise<number>>();
+const later = lock.withLock(text, { mode: 'shared' }, async (guard) => {
+  same<typeof guard, Guard<string, 'shared'>>();
+  return Promise.resolve('later');
+});
+same<typeof later, Promise<string>>();
+const now = lock.withLockSync(text, (guard) => {
+  same<typeof guard, Guard<string, 'exclusive'>>();
+  return guard.held;
+});
+same<typeof now, boolean>();
+const withOptions = lock.withLockSync(text, { timeout: 0, mode: 'shared' }, (guard) => {
+  same<typeof guard, Guard<string, 'shared'>>();
+  return null;
+});
+same<typeof withOptions, null>();
+
+// ── using ──
+
+export function underUsing(): boolean {
+  using guard = lock.acquireSync('row');
+  using _maybe = lock.tryAcquire('other');
+  is<Disposable>(guard);
+  return guard.held;
+}
+
+// ── what is refused ──
+
+// @ts-expect-error: this is no key
+lock.acquireSync({});
+// @ts-expect-error: this is no key
+lock.acquireSync(5n);
+// @ts-expect-error: this is no mode
+lock.acquireSync('row', { mode: 'both' });
+// @ts-expect-error: only what does not block can be aborted
+lock.acquireSync('row', { signal: new AbortController().signal });
+// @ts-expect-error: one attempt has no timeout
+lock.tryAcquire('row', { timeout: 5 });
+// @ts-expect-error: this is no engine
+new StripedLock({ engine: 'rust' });
+// @ts-expect-error: a handle comes from a lock
+StripedLock.from(5);
+// @ts-expect-error: what is held cannot be changed from outside
+exclusive.held = false;
+// @ts-expect-error: nor the lock
+lock.timeout = 5;
+// @ts-expect-error: nor the list of keys
+exclusive.keys.push('other');

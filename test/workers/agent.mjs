@@ -1,0 +1,41 @@
+// Does with a lock what the messages say, and answers each. See test/support/agent.ts.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+
+const lock = StripedLock.from(workerData.handle);
+const guards = new Map();
+let nextGuard = 0;
+const clock = new Int32Array(new SharedArrayBuffer(4));
+
+function keep(guard) {
+  if (guard === undefined) return undefined;
+  const number = nextGuard++;
+  guards.set(number, guard);
+  return { number, stripes: guard.stripes, mode: guard.mode, abandoned: guard.abandoned };
+}
+
+const methods = {
+  ready: () => undefined,
+  acquireSync: (keys, options) => keep(lock.acquireSync(keys, options)),
+  acquire: async (keys, options) => keep(await lock.acquire(keys, options)),
+  tryAcquire: (keys, options) => keep(lock.tryAcquire(keys, options)),
+  release: (number) => guards.get(number).release(),
+  releaseAfter: (number, milliseconds) => {
+    Atomics.wait(clock, 0, 0, milliseconds);
+    guards.get(number).release();
+  },
+  token: (number) => guards.get(number).token,
+  held: (number) => guards.get(number).held,
+  stats: () => lock.stats(),
+  inspect: () => lock.inspect(),
+  stripeOf: (key) => lock.stripeOf(key),
+};
+
+parentPort.on('message', async ({ id, method, args }) => {
+  try {
+    parentPort.postMessage({ id, result: await methods[method](...args) });
+  } catch (error) {
+    const { name, message, code, keys, threads, stripe, timeout } = error;
+    parentPort.postMessage({ id, error: { name, message, code, keys, threads, stripe, timeout } });
+  }
+});

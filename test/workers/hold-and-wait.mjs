@@ -1,0 +1,14 @@
+// Holds one key, and when told blocks for another; gives both back when it has them.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+
+const { handle, gate, wanted, pendingKey } = workerData;
+const lock = StripedLock.from(handle);
+const step = new Int32Array(gate);
+const first = lock.acquireSync(wanted);
+Atomics.store(step, 0, 1);
+Atomics.wait(step, 0, 1);
+const second = lock.acquireSync(pendingKey, { timeout: 10_000 });
+second.release();
+first.release();
+parentPort.postMessage('done');

@@ -1,0 +1,18 @@
+// Takes and gives back one key without a pause until told to stop.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { dawdle } from './dawdle.mjs';
+
+const { handle, stop, mode } = workerData;
+const lock = StripedLock.from(handle);
+const [STOP, RUNNING] = [0, 1];
+const flags = new Int32Array(stop);
+Atomics.add(flags, RUNNING, 1);
+let rounds = 0;
+while (Atomics.load(flags, STOP) === 0) {
+  const guard = lock.acquireSync('key', { mode, timeout: Infinity });
+  dawdle(500);
+  guard.release();
+  rounds++;
+}
+parentPort.postMessage(rounds);

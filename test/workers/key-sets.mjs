@@ -1,0 +1,40 @@
+// Adds one to the plain counters of a set of keys, again and again, while holding these keys: a fixed set, or a
+// new random one each time. Each round uses one of the ways to acquire, and ends before the next begins.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { dawdle } from './dawdle.mjs';
+import { below, randomFrom } from './random.mjs';
+
+const { handle, cells, rounds, keys: fixed, seed = 0 } = workerData;
+const lock = StripedLock.from(handle);
+const counters = new Int32Array(cells);
+const random = randomFrom(seed);
+const own = new Array(counters.length).fill(0);
+
+function chooseKeys() {
+  return fixed ?? Array.from({ length: 1 + below(random, 8) }, () => below(random, counters.length));
+}
+
+async function acquireSomehow(keys, round) {
+  switch (round % 3) {
+    case 0:
+      return lock.acquireSync(keys);
+    case 1:
+      return lock.acquire(keys);
+    default:
+      return lock.tryAcquire(keys) ?? lock.acquireSync(keys);
+  }
+}
+
+for (let round = 0; round < rounds; round++) {
+  const keys = chooseKeys();
+  const guard = await acquireSomehow(keys, round);
+  for (const key of new Set(keys)) {
+    const value = counters[key];
+    dawdle(10);
+    counters[key] = value + 1;
+    own[key]++;
+  }
+  guard.release();
+}
+parentPort.postMessage(own);
