@@ -89,10 +89,12 @@ bool AsyncWaits::cancel(std::uint32_t id) {
 void AsyncWaits::drop(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   forget(waiter);
+  STRIPELOCK_SEAM("drop: before withdrawing");
   if (table.withdraw(waiter)) {
     table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
     delete &waiter;
   } else {
+    STRIPELOCK_SEAM("drop: before giving back");
     // Granted meanwhile, and in the ready list until that is emptied.
     giveBack(waiter);
     waiter.dropped = true;
@@ -135,6 +137,7 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
     ++next;
     // One that was granted in time is settled by take(), however late that comes.
     if (waiter.is(WaiterState::kGranted)) continue;
+    STRIPELOCK_SEAM("expire: before withdrawing");
     Table& table = waiter.membership->table();
     if (!table.withdraw(waiter)) continue;
     const std::uint32_t position = waiter.position.load();
@@ -169,6 +172,7 @@ void AsyncWaits::reclaimReady() {
       continue;
     }
     giveBack(waiter);
+    STRIPELOCK_SEAM("reclaim: before queueing again");
     waiter.membership->table().requeue(waiter);
     static_cast<void>(owner_.passOver());
   }
@@ -180,6 +184,7 @@ void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
     const Lock lock = table.lockFor(waiter);
     if (waiter.is(WaiterState::kGranted) || waiter.position.load() == 0) return;
   }
+  STRIPELOCK_SEAM("reclaim: before withdrawing");
   // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
   if (!table.withdraw(waiter)) return;
   table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);

@@ -70,6 +70,7 @@ bool Table::tryTake(std::uint32_t stripe, std::uint32_t slot, bool shared, bool&
     } else {
       return false;
     }
+    STRIPELOCK_SEAM("take: before the word changes");
     if (word.compare_exchange_weak(seen, next)) break;
   }
   if (seen & kAbandoned) abandoned = true;
@@ -123,6 +124,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     } else {
       next += 1;
     }
+    STRIPELOCK_SEAM("link: before the word changes");
     if (next != seen && !word.compare_exchange_weak(seen, next)) continue;
     if (taking) {
       if (seen & kAbandoned) waiter.abandoned = true;
@@ -233,6 +235,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
 
 void Table::complete(Waiter& waiter, WakeSet& wakes) {
   Participant& owner = *waiter.owner;
+  STRIPELOCK_SEAM("grant: before it is told");
   if (waiter.async) {
     owner.pushReady(waiter);
     wakes.addReady(owner);
@@ -279,6 +282,7 @@ bool Table::retryDesignated(Waiter& waiter) {
   Word& word = this->word(stripe);
   std::uint32_t seen = word.load();
   while (!isFree(seen)) {
+    STRIPELOCK_SEAM("designated: before it sleeps again");
     if (word.compare_exchange_weak(seen, seen | kQueued)) {
       queueOf(stripe).designated = nullptr;
       waiter.state.store(WaiterState::kWaiting);
