@@ -1,6 +1,8 @@
 #include "core/async_waits.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -330,6 +332,56 @@ TEST(AsyncWaits, GiveBackAGrantThatComesInTheMiddleOfACancellation) {
   cancelling.join();
   EXPECT_EQ(countHeld(world.holder.client.table()), 0u);
   EXPECT_TRUE(takeGrants(world.waiter.environment).empty());
+}
+
+namespace {
+
+// Lets one granting thread find stripe 1 held and then free, and stops it on its way from there to stripe 2.
+struct OnTheWay {
+  static inline Client* holder = nullptr;
+  static inline std::atomic<int> positions{0};
+  static inline std::atomic<bool> open{false};
+
+  static void pass(const char* point) {
+    if (std::strcmp(point, "proceed: before the next shard") == 0) {
+      holder->giveBack(1);
+    } else if (std::strcmp(point, "proceed: before the position changes") == 0 &&
+               positions.fetch_add(1) == 1) {
+      while (!open.load()) std::this_thread::yield();
+    }
+  }
+};
+
+}  // namespace
+
+TEST(AsyncWaits, AreFoundWhenCancelledOnTheWayFromOneQueueToAnother) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(holder.client.take(stripe));
+  const std::uint32_t id = waiter.client.pend({0, 1, 2});
+  OnTheWay::holder = &holder.client;
+  OnTheWay::positions.store(0);
+  OnTheWay::open.store(false);
+  onSeam(OnTheWay::pass);
+  std::thread releasing([&] { EXPECT_TRUE(holder.client.releaseSlow(0)); });
+  ASSERT_TRUE(eventually([] { return OnTheWay::positions.load() == 2; }));
+  std::atomic<bool> cancelled{false};
+  std::thread cancelling([&] {
+    EXPECT_TRUE(waiter.async().cancel(id));
+    cancelled.store(true);
+  });
+  // Long enough to find it in the wrong queue, if it could.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(cancelled.load());
+  OnTheWay::open.store(true);
+  releasing.join();
+  cancelling.join();
+  onSeam(nullptr);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(memory.word(1).load(), 0u);
+  EXPECT_EQ(memory.word(2).load(), holder.slot());
+  EXPECT_EQ(waitersOf(holder.client, 2), 0u);
 }
 
 TEST(AsyncWaits, KeepApartTenThousandThatWait) {

@@ -1,11 +1,13 @@
 // A thread that blocks in a sync wait while acquisitions of its own are pending: it cannot use what they are
 // granted, so they hold nothing until it goes on.
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "core/sync_wait.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -46,23 +48,40 @@ TEST(Reclaim, TakesBackAGrantThatWasNotHandedOutYet) {
   EXPECT_EQ(memory.word(0).load(), 0u);
 }
 
-TEST(Reclaim, TakesBackAGrantMadeWhileTheThreadGoesToSleep) {
-  SharedMemory memory(1);
+TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
+  SharedMemory memory(2);
   Peer holder(memory);
   Peer peer(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  peer.client.pend({0});
-  // The grant is decided, but not told, when the thread looks for grants for the last time.
-  Barrier barrier("grant: before it is told");
-  std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
-  ASSERT_TRUE(barrier.awaitArrival());
-  Blocking blocking(peer.client, {0}, {.timeout = kStuck});
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  barrier.open();
-  releasing.join();
-  EXPECT_EQ(blocking.status(), Status::kGranted);
-  EXPECT_TRUE(peer.client.release({0}));
-  EXPECT_EQ(takeGrants(peer.environment).size(), 1u);
+  Peer other(memory);
+  double quickest = kForever;
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(holder.client.take(0));
+    ASSERT_TRUE(holder.client.take(1));
+    peer.client.pend({0});
+    // Wants what the thread is granted, and cannot use.
+    Blocking behind(other.client, {0});
+    ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+    Barrier barrier("grant: before it is told");
+    std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+    ASSERT_TRUE(barrier.awaitArrival());
+    Blocking blocking(peer.client, {1});
+    ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+    // Into the second slice.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice * 3 / 2));
+    const Nanoseconds told = now();
+    barrier.open();
+    releasing.join();
+    EXPECT_EQ(behind.status(), Status::kGranted);
+    quickest = std::min(quickest, milliseconds(now() - told));
+    EXPECT_TRUE(holder.client.release({1}));
+    EXPECT_EQ(blocking.status(), Status::kGranted);
+    EXPECT_TRUE(peer.client.release({1}));
+    EXPECT_TRUE(other.client.release({0}));
+    EXPECT_EQ(awaitGrants(peer.environment).size(), 1u);
+    EXPECT_TRUE(peer.client.release({0}));
+  }
+  // Without the wake it would find out at the end of the slice, about 15 ms later, in every round.
+  EXPECT_LT(quickest, 10);
 }
 
 TEST(Reclaim, GivesBackPartOfASetThatItsThreadBlocksOn) {

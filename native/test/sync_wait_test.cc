@@ -49,7 +49,8 @@ TEST(SyncWait, GoesOnWhenTheHolderReleases) {
   ASSERT_TRUE(holder.client.take(0));
   Blocking blocking(waiter.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  EXPECT_EQ(memory.cell(kWaitingCell), 1);
+  // Counted a moment after it is queued.
+  EXPECT_TRUE(eventually([&] { return memory.cell(kWaitingCell) == 1; }));
   EXPECT_FALSE(blocking.decided());
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(blocking.status(), Status::kGranted);
@@ -111,19 +112,21 @@ TEST(SyncWait, SpendsOneTimeoutOverAllStripes) {
   Peer holder(memory);
   Peer waiter(memory);
   for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(holder.client.take(stripe));
-  constexpr double kTimeout = 90;
+  constexpr double kTimeout = 1000;
   Blocking blocking(waiter.client, {0, 1, 2}, {.timeout = kTimeout});
   // Each stripe comes well before the timeout, but the last never does.
   for (const std::uint32_t stripe : {0u, 1u}) {
     ASSERT_TRUE(awaitWaiters(holder.client, stripe, 1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
     EXPECT_TRUE(holder.client.release({stripe}));
   }
+  const Nanoseconds lastGrant = now();
   const SyncOutcome& outcome = blocking.join();
   EXPECT_EQ(outcome.status, Status::kTimedOut);
   EXPECT_EQ(outcome.stripe, 2u);
   EXPECT_GE(blocking.milliseconds(), kTimeout);
-  EXPECT_LT(blocking.milliseconds(), kTimeout + kLate);
+  // Half of it was spent by then; the other half is for a busy machine.
+  EXPECT_LT(milliseconds(now() - lastGrant), kTimeout);
   EXPECT_EQ(memory.word(0).load(), 0u);
   EXPECT_EQ(memory.word(1).load(), 0u);
 }
