@@ -111,7 +111,7 @@ function describe(value: unknown): string {
   if (typeof value === 'object') return `an instance of ${constructorName(value)}`;
   if (typeof value === 'bigint') return `${value}n`;
   // Objects are dealt with above.
-  return String(value as number | boolean | symbol | undefined);
+  return String(value);
 }
 
 function constructorName(value: object): string {
