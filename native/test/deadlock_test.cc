@@ -331,6 +331,32 @@ TEST(Deadlock, IsNotSeenInACircleThatAnAsyncWaiterCloses) {
   EXPECT_EQ(awaitGrants(other.environment).size(), 1u);
 }
 
+TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
+  SharedMemory memory(2);
+  Peer writer(memory);
+  Peer granted(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(writer.client.take(0));
+  ASSERT_TRUE(granted.client.take(1));
+  Blocking reader(granted.client, {0}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
+  peer.client.pend({0}, {.shared = true});
+  // In the wait graph by now, and stopped there while both are granted the stripe.
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
+  Barrier barrier("wait: before parking");
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(writer.client.release({0}));
+  ASSERT_EQ(awaitGrants(peer.environment).size(), 1u);
+  // Waits for a thread that waits for nothing any more, though it has not noticed.
+  Blocking blocking(peer.client, {1});
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  barrier.open();
+  EXPECT_EQ(reader.status(), Status::kGranted);
+  EXPECT_TRUE(granted.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+}
+
 TEST(Deadlock, IsNeverSeenWhereStripesAreTakenInOrder) {
   SharedMemory memory(5);
   std::vector<std::thread> threads;
