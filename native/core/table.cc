@@ -206,7 +206,9 @@ Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_
       chosen = candidate;
       break;
     }
-    if (!chosen->async || chosen->owner != actor) return {.next = left, .designate = chosen};
+    // One of several stripes is handed over: its waiter holds others meanwhile, and wakes but once, with all.
+    const bool local = chosen->async && chosen->owner == actor;
+    if (chosen->count == 1 && !local) return {.next = left, .designate = chosen};
   }
   Plan plan{.next = left | chosen->owner->slot(), .grant = chosen};
   chosen->nextReady = nullptr;

@@ -160,6 +160,7 @@ TEST(AsyncWaits, DoNotExpireOnceTheyAreGranted) {
   Three world;
   ASSERT_TRUE(world.holder.client.take(0));
   const std::uint32_t id = world.waiter.client.pend({0}, {.timeout = 1});
+  makeHandOverDue(world.holder.client, 0);
   EXPECT_TRUE(world.holder.client.release({0}));
   const Deadline deadline = world.waiter.async().nextDeadline();
   while (!deadline.passedAt(now())) std::this_thread::yield();
@@ -191,6 +192,7 @@ TEST(AsyncWaits, PassTheirStripesOnWhenCancelledAfterTheGrant) {
   ASSERT_TRUE(world.holder.client.take(0));
   const std::uint32_t id = world.waiter.client.pend({0});
   const std::uint32_t next = world.other.client.pend({0});
+  makeHandOverDue(world.holder.client, 0);
   EXPECT_TRUE(world.holder.client.release({0}));
   ASSERT_EQ(holderOf(world.memory.word(0).load()), world.waiter.slot());
   EXPECT_TRUE(world.waiter.async().cancel(id));

@@ -58,6 +58,7 @@ TEST(Fairness, GivesAsyncWaitersTheirTurnInOrderOfArrival) {
   }
   Peer* current = &holder;
   for (const auto& next : waiters) {
+    makeHandOverDue(holder.client, 0);
     EXPECT_TRUE(current->client.release({0}));
     EXPECT_EQ(holderOf(memory.word(0).load()), next->slot());
     EXPECT_EQ(takeGrants(next->environment).size(), 1u);

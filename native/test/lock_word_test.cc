@@ -79,6 +79,7 @@ TEST(LockWord, SendsTheHolderToTheCoreWhileSomebodyWaits) {
   waiter.client.pend({0});
   EXPECT_EQ(memory.word(0).load(), holder.slot() | kQueued);
   EXPECT_FALSE(holder.client.giveBack(0));
+  makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.releaseSlow(0));
   EXPECT_EQ(memory.word(0).load(), waiter.slot());
 }

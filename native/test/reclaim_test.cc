@@ -35,6 +35,7 @@ TEST(Reclaim, TakesBackAGrantThatWasNotHandedOutYet) {
   Peer peer(memory);
   ASSERT_TRUE(holder.client.take(0));
   const std::uint32_t pending = peer.client.pend({0});
+  makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   ASSERT_EQ(memory.word(0).load(), peer.slot());
   // The word names this very thread, and yet this is no deadlock.
@@ -62,6 +63,7 @@ TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
     Blocking behind(other.client, {0});
     ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
     Barrier barrier("grant: before it is told");
+    makeHandOverDue(holder.client, 0);
     std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
     ASSERT_TRUE(barrier.awaitArrival());
     Blocking blocking(peer.client, {1});

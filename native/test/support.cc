@@ -229,6 +229,11 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment) {
   return expired;
 }
 
+void makeHandOverDue(Client& client, std::uint32_t stripe) {
+  const Lock lock(client.table().shardOf(stripe));
+  client.table().queueOf(stripe).fairAt = 0;
+}
+
 std::size_t waitersOf(Client& client, std::uint32_t stripe) {
   const Lock lock(client.table().shardOf(stripe));
   std::size_t count = 0;

@@ -172,6 +172,8 @@ std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment);
 std::vector<AsyncWaits::Granted> takeGrants(Environment& environment);
 std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 
+// Makes the next release hand the stripe over, as it would once kFairness has passed.
+void makeHandOverDue(Client& client, std::uint32_t stripe);
 // How many wait in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
 bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);
