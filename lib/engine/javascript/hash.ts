@@ -1,5 +1,5 @@
 /**
- * FNV-1a, 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain; RFC 9923), of bytes, or of the UTF-8 bytes of
+ * FNV-1a, 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain), of bytes, or of the UTF-8 bytes of
  * a string, without an array for them in between.
  */
 const OFFSET_BASIS = 0x811c_9dc5 | 0;

@@ -231,7 +231,9 @@ export class Stripes {
    */
   pendingCall(stripe: number): number {
     const index = wordIndex(stripe);
-    const offered = LANES.some((lane) => (Atomics.load(this.words, index + lane + CLAIM) & OFFERED) !== 0);
+    const sync = Atomics.load(this.words, index + SYNC_LANE + CLAIM);
+    const async = Atomics.load(this.words, index + ASYNC_LANE + CLAIM);
+    const offered = ((sync | async) & OFFERED) !== 0;
     const reserved = Atomics.load(this.words, index) === QUEUED;
     return offered || reserved ? Atomics.load(this.words, index + OFFERS) & HOLDER_MASK : -1;
   }
@@ -343,10 +345,10 @@ export class Stripes {
   }
 
   #writerIsNext(stripe: number): boolean {
-    return LANES.some((lane) => {
-      const claim = Atomics.load(this.words, laneIndex(stripe, lane) + CLAIM);
-      return claim !== 0 && !isSharedClaim(claim);
-    });
+    const index = wordIndex(stripe);
+    const sync = Atomics.load(this.words, index + SYNC_LANE + CLAIM);
+    const async = Atomics.load(this.words, index + ASYNC_LANE + CLAIM);
+    return (sync !== 0 && !isSharedClaim(sync)) || (async !== 0 && !isSharedClaim(async));
   }
 
   /** Shared, and more may come in: calls the next, up to the first writer. With nobody left, opens the fast path. */

@@ -1,0 +1,104 @@
+// Acquisitions of the JavaScript engine in one of several manners, under plain counters. With `calledOnly`, nobody
+// looks again for lost calls in the time that the test takes: whoever is not called waits for ever.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { patience } from '../../dist/engine/javascript/patience.js';
+import { dawdle } from './dawdle.mjs';
+import { meet } from './meet.mjs';
+import { below, randomFrom } from './random.mjs';
+
+const { handle, cells, gate, threads, manner, sharedPercent, mostKeys, rounds, calledOnly, seed } =
+  workerData;
+if (calledOnly) {
+  for (const name of Object.keys(patience)) patience[name] = 3_600_000;
+}
+const lock = StripedLock.from(handle);
+// Two for each stripe: whoever sees them differ looked while somebody wrote.
+const counters = new Int32Array(cells);
+const random = randomFrom(seed);
+const added = new Array(lock.stripes).fill(0);
+let torn = 0;
+let done = 0;
+let longest = 0;
+
+function use(guard) {
+  for (const stripe of guard.stripes) {
+    const value = counters[2 * stripe];
+    if (guard.mode === 'shared') {
+      dawdle(20);
+    } else {
+      counters[2 * stripe] = value + 1;
+      dawdle(20);
+      counters[2 * stripe + 1]++;
+      added[stripe]++;
+    }
+    if (counters[2 * stripe] !== counters[2 * stripe + 1]) torn++;
+  }
+  done++;
+}
+
+function request() {
+  const keys = Array.from({ length: 1 + below(random, mostKeys) }, () => below(random, 1e6));
+  return [keys, { mode: below(random, 100) < sharedPercent ? 'shared' : 'exclusive' }];
+}
+
+function block() {
+  const start = performance.now();
+  const guard = lock.acquireSync(...request());
+  longest = Math.max(longest, performance.now() - start);
+  use(guard);
+  guard.release();
+}
+
+async function wait(turnsHeld) {
+  const start = performance.now();
+  const guard = await lock.acquire(...request());
+  longest = Math.max(longest, performance.now() - start);
+  for (let i = 0; i < turnsHeld; i++) await nextTurn();
+  use(guard);
+  guard.release();
+}
+
+async function waitAgainAndAgain(turnsHeld) {
+  while (done < rounds) {
+    await wait(turnsHeld);
+    if (done % 16 === 0) await nextTurn();
+  }
+}
+
+const manners = {
+  sync() {
+    while (done < rounds) block();
+  },
+  async: () => Promise.all(Array.from({ length: 8 }, () => waitAgainAndAgain(0))),
+  /** Keeps what it gets for some turns of the event loop. */
+  keeping: () => Promise.all(Array.from({ length: 4 }, () => waitAgainAndAgain(2))),
+  /** Blocks while its async acquisitions are pending. */
+  async mixed() {
+    let pending = [];
+    while (done < rounds) {
+      const way = below(random, 3);
+      if (way === 0) {
+        block();
+      } else if (way === 1) {
+        const guard = lock.tryAcquire(...request());
+        if (guard) use(guard);
+        guard?.release();
+      } else {
+        pending.push(wait(0));
+        // What was free is used and released here; to block while holding it would be a deadlock.
+        await nextTurn();
+      }
+      if (pending.length === 8) {
+        await Promise.all(pending);
+        pending = [];
+      }
+    }
+    await Promise.all(pending);
+  },
+};
+
+meet(gate, threads);
+await manners[manner]();
+parentPort.postMessage({ manner, added, torn, done, longest });

@@ -1,0 +1,11 @@
+// Waits for a key, in one way or another, until it is ended.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+
+const { handle, way } = workerData;
+const lock = StripedLock.from(handle);
+parentPort.postMessage('waits');
+for (;;) {
+  if (way === 'sync') lock.acquireSync('key', { timeout: Infinity }).release();
+  else (await lock.acquire('key', { timeout: Infinity })).release();
+}
