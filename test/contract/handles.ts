@@ -37,6 +37,24 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       expect(lock.tryAcquire('key')).toBeDefined();
     });
 
+    it('open a copy of the memory, as of a lock of its own, also where that can grow', () => {
+      const lock = makeLock({ stripes: 3 });
+      const original = bufferOf(lock.handle);
+      for (const options of [undefined, { maxByteLength: original.byteLength + 4096 }]) {
+        const copy = new (SharedArrayBuffer as new (length: number, options?: object) => SharedArrayBuffer)(
+          original.byteLength,
+          options,
+        );
+        new Uint8Array(copy).set(new Uint8Array(original));
+        const [field] = Object.entries(lock.handle).find(([, value]) => value === original)!;
+        const other = StripedLock.from({ ...lock.handle, [field]: copy });
+        const guard = other.acquireSync('key');
+        lock.tryAcquire('key')!.release();
+        expect(other.tryAcquire('key')).toBeUndefined();
+        guard.release();
+      }
+    });
+
     it('cannot be changed by those who have them', () => {
       const lock = makeLock();
       const { handle } = lock as { handle: Record<string, unknown> };
