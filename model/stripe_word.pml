@@ -1,0 +1,306 @@
+/* The protocol of a lock's stripes, by threads that acquire and release for ever; see README.md. */
+
+#ifndef THREADS
+#define THREADS 2
+#endif
+#ifndef STRIPES
+#define STRIPES 1
+#endif
+/* How many of the threads, from the first, wait also asynchronously. */
+#ifndef ASYNC
+#define ASYNC 0
+#endif
+
+/* Which modes a thread asks for. */
+#ifdef EXCLUSIVE_ONLY
+#define mayExclude true
+#define mayShare   false
+#elif defined(ONE_WRITER)
+#define mayExclude (t == 0)
+#define mayShare   (t != 0)
+#else
+#define mayExclude true
+#define mayShare   true
+#endif
+
+/* Threads differ only by number, so it is enough that one of them can be ended. */
+#ifdef MORTAL
+#define mortal (t == 0)
+#else
+#define mortal false
+#endif
+
+/* How long a sync acquisition is ready to wait. */
+#define FOREVER 0
+#define TIMED   1
+#define AT_ONCE 2
+
+#define t _pid
+
+#if !ASYNC
+#define pending    false
+#define holdsAsync false
+#endif
+
+#include "state.pml"
+#include "table.pml"
+#include "sync_wait.pml"
+#include "async_waits.pml"
+
+inline chooseRequest(who) {
+  if
+  :: mayExclude -> skip
+  :: mayShare -> shared[who] = true
+  fi;
+#if STRIPES == 2
+  if
+  :: lows[who] = 0; highs[who] = 0
+  :: lows[who] = 1; highs[who] = 1
+  :: lows[who] = 0; highs[who] = 1
+  fi;
+  positions[who] = lows[who];
+#endif
+#ifdef ROUNDS
+  rounds++
+#else
+  skip
+#endif
+}
+
+inline choosePatience() {
+#ifdef TIMEOUTS
+  if
+  :: patience = FOREVER
+  :: patience = TIMED
+  :: patience = AT_ONCE
+  fi
+#else
+  skip
+#endif
+}
+
+#ifdef ROUNDS
+#define mayBegin (rounds < ROUNDS)
+#elif defined(STARVING)
+#define mayBegin (t != 0 || !served)
+#else
+#define mayBegin true
+#endif
+
+/* ── What a thread does with its guards ── */
+
+/* The acquisition has returned: the thread uses what the lock protects. */
+inline enter(who) {
+  d_step {
+    assert(told[who] == expected[who]);
+    i = low(who);
+    n = 0;
+    do
+    :: i > high(who) -> break
+    :: else ->
+       assert(users[i] < 8 && (shared[who] || users[i] == 0));                    /* mutual exclusion */
+       users[i] = users[i] + (shared[who] -> 1 : 8);
+       n = n + dirty[i];
+       i++
+    od;
+    /* An exclusive holder is told exactly if somebody died since an earlier one was told. */
+    assert(shared[who] || told[who] == (n > 0));
+    i = 0;
+    n = 0
+  }
+}
+
+/* It does so no more, as it is about to release, or dead. */
+inline leaveUsers(who) {
+  d_step {
+    i = low(who);
+    do
+    :: i > high(who) -> break
+    :: else ->
+       assert(shared[who] -> isShared(word[i]) : heldBy(word[i], t));             /* I1 */
+       users[i] = users[i] - (shared[who] -> 1 : 8);
+       dirty[i] = dirty[i] && shared[who];
+       i++
+    od;
+    i = 0
+  }
+}
+
+inline forgetRequest(who) {
+  d_step {
+    shared[who] = false;
+    told[who] = false;
+    expected[who] = false;
+    state[who] = WAITING;
+#if STRIPES == 2
+    lows[who] = 0;
+    highs[who] = 0;
+    positions[who] = 0;
+#endif
+  }
+}
+
+inline acquireSync() {
+  takeAll(t);
+  if
+  :: got || ending -> p = 0
+  :: else -> acquireSyncSlow()
+  fi;
+  if
+  :: ending -> skip
+  :: !ending && got -> enter(t); holdsSync = true
+  :: !ending && !got -> forgetRequest(t)
+  fi;
+  got = false;
+  patience = FOREVER
+}
+
+#if ASYNC
+inline acquireAsync() {
+  takeAll(own);
+  if
+  :: got || ending -> p = 0
+  :: else -> startSlow()
+  fi;
+  if
+  :: got && !ending -> enter(own); holdsAsync = true
+  :: else -> skip
+  fi;
+  got = false
+}
+#endif
+
+/* ── The end of a thread ── */
+
+/* Membership::abandon */
+inline abandon() {
+  do
+  :: r == STRIPES -> break
+  :: r < STRIPES && (sharesOf(t, r) > 0 || heldBy(word[r], t)) ->
+     leave(r, DIE, sharesOf(t, r) > 0, sharesOf(t, r));
+     sharesOf(t, r) = 0;
+     r++
+  :: r < STRIPES && sharesOf(t, r) == 0 && !heldBy(word[r], t) -> r++
+  od;
+  r = 0;
+  forgetRequest(t);
+#if ASYNC
+  if
+  :: t < ASYNC -> forgetRequest(own)
+  :: else -> skip
+  fi
+#endif
+}
+
+/* No word and no queue knows the thread any more. */
+inline assertGone() {
+  d_step {
+    do
+    :: r == STRIPES -> break
+    :: else ->
+       assert(!heldBy(word[r], t));
+       do
+       :: Q(r, i) == 0 -> break
+       :: else -> assert(ownerOf(waiterAt(r, i)) != t); i++
+       od;
+       i = 0;
+       r++
+    od;
+    r = 0
+  }
+}
+
+/* All threads have stopped, and held nothing. */
+inline assertFree() {
+  do
+  :: r == STRIPES -> break
+  :: else ->
+     assert((word[r] & ~ABANDONED) == 0 && Q(r, 0) == 0 && designated[r] == 0 && users[r] == 0);
+     r++
+  od
+}
+
+active [THREADS] proctype Thread() {
+  byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience;
+  bool ok, done, goOn, got, giveUp, holdsSync, ending;
+#if ASYNC
+  byte readies, from;
+  bool pending, holdsAsync, settling, aborting;
+#endif
+#ifdef ROUNDS
+  byte rounds;
+#endif
+
+born:
+#if ASYNC
+  /* Participant::start */
+  d_step {
+    if
+    :: t < ASYNC -> looping[t] = true; waking[t] = false
+    :: else -> skip
+    fi
+  };
+#endif
+  do
+  :: !ending && !holdsSync && !holdsAsync && !pending -> break
+  :: !ending && !holdsSync && !holdsAsync && mayBegin ->
+     atomic { chooseRequest(t); choosePatience() };
+     acquireSync()
+  :: !ending && holdsSync -> releaseAll(t); holdsSync = false
+#if ASYNC
+  :: !ending && t < ASYNC && !holdsAsync && !pending && mayBegin ->
+     atomic { chooseRequest(own) };
+     acquireAsync()
+  :: !ending && holdsAsync -> releaseAll(own); holdsAsync = false
+  :: !ending && settling -> settling = false; settleReady()
+  /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
+  :: !ending && pending && !settling && !holdsSync ->
+     atomic { loopWake[t] -> loopWake[t] = false };
+     settleReady()
+  /* An abort, a timer. */
+  :: !ending && pending -> aborting = true; dropOwn()
+  :: !ending && pending ->
+     settleReady();
+     if
+     :: pending && state[own] != GRANTED -> dropOwn()
+     :: else -> skip
+     fi
+#endif
+  :: !ending && mortal -> ending = true
+  /* The environment's clean-up: Registry::leave. */
+  :: ending && holdsSync -> leaveUsers(t); holdsSync = false
+#if ASYNC
+  :: ending && holdsAsync -> leaveUsers(own); holdsAsync = false
+  :: ending && pending && !holdsSync && !holdsAsync -> looping[t] = false; aborting = true; dropOwn()
+#endif
+  :: ending && !holdsSync && !holdsAsync && !pending -> break
+  od;
+
+  if
+  :: ending ->
+#if ASYNC
+     if
+     :: t < ASYNC ->
+        looping[t] = false;
+        popReady();
+        assert(!done);
+        settling = false
+     :: else -> skip
+     fi;
+#endif
+     abandon();
+     assertGone();
+     ending = false;
+     /* The next thread gets the same slot. */
+     goto born
+  :: else -> skip
+  fi;
+
+  atomic {
+    ended++;
+    if
+    :: ended == THREADS -> assertFree()
+    :: else -> skip
+    fi
+  }
+}
