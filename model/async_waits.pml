@@ -1,7 +1,5 @@
 /* Acquisitions that wait without blocking their thread (async_waits.cc, participant.cc, lib/engine/native). */
 
-#define own (THREADS + t)
-
 #if ASYNC
 
 /* ── AsyncWaits ── */
@@ -10,13 +8,16 @@
 inline startSlow() {
   countOwn(p, -1);
   proceedOwn(own);
-  if
-  :: ok ->
-     ok = false;
-     countOwn(high(own) + 1, +1);
-     got = true
-  :: else -> pending = true
-  fi
+  atomic {
+    if
+    :: ok ->
+       ok = false;
+       countOwn(high(own) + 1, +1);
+       enter(own);
+       holdsAsync = true
+    :: else -> pending = true
+    fi
+  }
 }
 
 /* Membership::countShares for the stripes up to, but without, `end`. */
@@ -48,9 +49,9 @@ inline settleReady() {
      if
      :: !done -> break
      :: done && state[own] == GRANTED ->
-        d_step { undelivered[t]--; done = false };
-        deliver();
-        break
+        undelivered[t]--;
+        done = false;
+        deliver()
      :: done && state[own] != GRANTED ->
         tryDesignated(own);
         if
@@ -60,12 +61,11 @@ inline settleReady() {
            p = position(own) + 1;
            proceedOwn(own);
            if
-           :: ok -> ok = false; deliver(); break
+           :: ok -> ok = false; deliver()
            :: else -> skip
            fi
 #else
-           deliver();
-           break
+           deliver()
 #endif
         :: else -> skip
         fi
@@ -74,10 +74,13 @@ inline settleReady() {
 }
 
 inline deliver() {
-  countOwn(high(own) + 1, +1);
-  pending = false;
-  holdsAsync = true;
-  enter(own)
+  atomic {
+    countOwn(high(own) + 1, +1);
+    pending = false;
+    holdsAsync = true;
+    enter(own);
+    break
+  }
 }
 
 /* cancel(), expire() and close(): `aborting` tells whether a grant is given up, too. */
@@ -110,6 +113,7 @@ inline reclaim() {
      /* reclaimPartial() */
      lockFor(own);
      atomic {
+       join(p);
        done = state[own] == WAITING && position(own) != low(own);
        unlockShard(p);
        p = 0
@@ -154,6 +158,7 @@ inline putOff(evenGranted) {
 inline resettle() {
   lockFor(own);
   atomic {
+    join(p);
     goOn = (state[own] == WAITING);
     if
     :: goOn -> seen = word[p]

@@ -35,7 +35,9 @@
 #define TIMED   1
 #define AT_ONCE 2
 
-#define t _pid
+/* The running thread, and its async waiter. */
+#define t   _pid
+#define own (THREADS + t)
 
 #if !ASYNC
 #define pending    false
@@ -48,23 +50,25 @@
 #include "async_waits.pml"
 
 inline chooseRequest(who) {
-  if
-  :: mayExclude -> skip
-  :: mayShare -> shared[who] = true
-  fi;
+  atomic {
+    if
+    :: mayExclude -> skip
+    :: mayShare -> shared[who] = true
+    fi;
 #if STRIPES == 2
-  if
-  :: lows[who] = 0; highs[who] = 0
-  :: lows[who] = 1; highs[who] = 1
-  :: lows[who] = 0; highs[who] = 1
-  fi;
-  positions[who] = lows[who];
+    if
+    :: lows[who] = 0; highs[who] = 0
+    :: lows[who] = 1; highs[who] = 1
+    :: lows[who] = 0; highs[who] = 1
+    fi;
+    positions[who] = lows[who];
 #endif
 #ifdef ROUNDS
-  rounds++
+    rounds++
 #else
-  skip
+    skip
 #endif
+  }
 }
 
 inline choosePatience() {
@@ -140,36 +144,6 @@ inline forgetRequest(who) {
   }
 }
 
-inline acquireSync() {
-  takeAll(t);
-  if
-  :: got || ending -> p = 0
-  :: else -> acquireSyncSlow()
-  fi;
-  if
-  :: ending -> skip
-  :: !ending && got -> enter(t); holdsSync = true
-  :: !ending && !got -> forgetRequest(t)
-  fi;
-  got = false;
-  patience = FOREVER
-}
-
-#if ASYNC
-inline acquireAsync() {
-  takeAll(own);
-  if
-  :: got || ending -> p = 0
-  :: else -> startSlow()
-  fi;
-  if
-  :: got && !ending -> enter(own); holdsAsync = true
-  :: else -> skip
-  fi;
-  got = false
-}
-#endif
-
 /* ── The end of a thread ── */
 
 /* Membership::abandon */
@@ -241,17 +215,26 @@ born:
     fi
   };
 #endif
+turn:
   do
   :: !ending && !holdsSync && !holdsAsync && !pending -> break
   :: !ending && !holdsSync && !holdsAsync && mayBegin ->
      atomic { chooseRequest(t); choosePatience() };
-     acquireSync()
-  :: !ending && holdsSync -> releaseAll(t); holdsSync = false
+     takeAll(t, holdsSync);
+     if
+     :: ending -> p = 0
+     :: else -> acquireSyncSlow()
+     fi
+  :: !ending && holdsSync -> releaseAll(t, holdsSync)
 #if ASYNC
   :: !ending && t < ASYNC && !holdsAsync && !pending && mayBegin ->
-     atomic { chooseRequest(own) };
-     acquireAsync()
-  :: !ending && holdsAsync -> releaseAll(own); holdsAsync = false
+     chooseRequest(own);
+     takeAll(own, holdsAsync);
+     if
+     :: ending -> p = 0
+     :: else -> startSlow()
+     fi
+  :: !ending && holdsAsync -> releaseAll(own, holdsAsync)
   :: !ending && settling -> settling = false; settleReady()
   /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
   :: !ending && pending && !settling && !holdsSync ->

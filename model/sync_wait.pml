@@ -2,104 +2,109 @@
 
 /* ── Guard ── */
 
-/* take, takeShared. Says in `ok` whether it was taken. Where a thread can be ended there is a step between two
- * calls of this; between an exchange and the count of shares there is none, as nothing is called there. */
+/* take, takeShared: says in `ok` whether it was taken. The latter loads, decides and exchanges, and gives up where
+ * it loses a race between: one step that may fail for no reason. No thread can be ended before the share counts. */
 inline fastTake(s, who) {
+  ok = (shared[who] -> (word[s] == 0 || (word[s] & ~HOLDER) == SHARED) : word[s] == 0);
   if
-  :: !shared[who] ->
-     d_step {
-       ok = (word[s] == 0);
-       if
-       :: ok ->
-          expected[who] = expected[who] || dirty[s];
-          word[s] = slotOf(t);
-          checkUnlocked(s)
-       :: else -> skip
-       fi
-     }
-  :: else ->
-     seen = word[s];
-     d_step {
-       ok = word[s] == seen && (seen == 0 || (seen & ~HOLDER) == SHARED);
-       if
-       :: ok ->
-          expected[who] = expected[who] || dirty[s];
-          word[s] = (seen == 0 -> SHARED + 1 : seen + 1);
-          sharesOf(t, s) = sharesOf(t, s) + 1;
-          checkUnlocked(s)
-       :: else -> skip
-       fi;
-       seen = 0
-     }
+  :: ok ->
+     expected[who] = expected[who] || dirty[s];
+     word[s] = (shared[who] -> (word[s] == 0 -> SHARED + 1 : word[s] + 1) : slotOf(t));
+     sharesOf(t, s) = sharesOf(t, s) + shared[who];
+     checkUnlocked(s)
+  :: ok && shared[who] -> ok = false
+  :: else -> skip
   fi
 }
 
-/* giveBack, giveBackShared: without the core, if nobody waits or others go on sharing. Says in `ok` whether so. */
+/* giveBack, giveBackShared: the same for leaving, where nobody waits or others go on sharing. */
 inline fastGiveBack(s, who) {
+  ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));
   if
-  :: !shared[who] ->
-     d_step {
-       ok = (word[s] == slotOf(t));
-       word[s] = (ok -> 0 : word[s]);
-       checkUnlocked(s)
-     }
-  :: else ->
-     seen = word[s];
-     d_step {
-       ok = word[s] == seen && (seen == (SHARED | 1) || holderOf(seen) > 1);
-       if
-       :: ok ->
-          word[s] = (seen == (SHARED | 1) -> 0 : seen - 1);
-          sharesOf(t, s) = sharesOf(t, s) - 1;
-          checkUnlocked(s)
-       :: else -> skip
-       fi;
-       seen = 0
-     }
+  :: ok ->
+     word[s] = (shared[who] -> (word[s] == (SHARED | 1) -> 0 : word[s] - 1) : 0);
+     sharesOf(t, s) = sharesOf(t, s) - shared[who];
+     checkUnlocked(s)
+  :: ok && shared[who] -> ok = false
+  :: else -> skip
   fi
 }
 
-/* tryTake: leaves in `p` how far it came, and says in `got` whether that is all. */
-inline takeAll(who) {
-  p = low(who);
-  do
-  :: p > high(who) -> got = true; break
-  :: p <= high(who) ->
-     fastTake(p, who);
-     if
-     :: ok -> p++
-     :: else -> break
-     fi
-  :: p > low(who) && p <= high(who) && mortal -> ending = true; break
-  od;
+/* tryTake(guard): goes on with the next turn if it takes all. Else leaves in `p` how far it came. */
+inline takeAll(who, holds) {
+  atomic {
+    p = low(who);
+    fastTake(p, who);
+    turnIfTaken(who, holds)
+  }
+#if STRIPES == 2
+  ;
+  if
+  :: ok && mortal -> ending = true
+  :: ok ->
+     atomic {
+       p++;
+       fastTake(p, who);
+       turnIfTaken(who, holds)
+     }
+  :: else -> skip
+  fi;
   ok = false
+#endif
 }
 
-/* release. The thread stops using what the lock protects before it starts. */
-inline releaseAll(who) {
-  leaveUsers(who);
-  r = high(who) + 1;
+inline turnIfTaken(who, holds) {
+  if
+  :: ok && p == high(who) ->
+     ok = false;
+     p = 0;
+     enter(who);
+     holds = true;
+     goto turn
+  :: else -> skip
+  fi
+}
+
+/* release(): last stripe first. The thread stops using what the lock protects before it starts. */
+inline releaseAll(who, holds) {
+  atomic {
+    leaveUsers(who);
+    holds = false;
+    r = high(who);
+    fastGiveBack(r, who);
+    turnIfReleased(who)
+  };
   do
-  :: r > low(who) ->
-     r--;
-     fastGiveBack(r, who);
-     if
-     :: ok -> ok = false
-     :: else -> release(r, who)
-     fi
-  :: r > low(who) && r <= high(who) && mortal -> ending = true; break
-  :: r == low(who) -> break
-  od;
-  r = 0;
-  forgetRequest(who)
+  :: !ok ->
+     leave(r, RELEASE, shared[who], 1);
+     atomic {
+       assert(!shared[who] || sharesOf(t, r) > 0);
+       sharesOf(t, r) = sharesOf(t, r) - shared[who];
+       settleSoon();
+       ok = true;
+       turnIfReleased(who)
+     }
+#if STRIPES == 2
+  :: ok && mortal -> ok = false; r = 0; ending = true; break
+  :: ok ->
+     atomic {
+       r--;
+       fastGiveBack(r, who);
+       turnIfReleased(who)
+     }
+#endif
+  od
 }
 
-/* Membership::release; NativeTable: release. */
-inline release(s, who) {
-  assert(!shared[who] || sharesOf(t, s) > 0);
-  leave(s, RELEASE, shared[who], 1);
-  sharesOf(t, s) = sharesOf(t, s) - shared[who];
-  settleSoon()
+inline turnIfReleased(who) {
+  if
+  :: ok && r == low(who) ->
+     ok = false;
+     r = 0;
+     forgetRequest(who);
+     goto turn
+  :: else -> skip
+  fi
 }
 
 /* ── SyncWait ── */
@@ -125,46 +130,51 @@ inline acquireSyncSlow() {
      :: else -> waitForGrant()
      fi;
      unblock()
-  fi
+  fi;
+  atomic {
+    patience = FOREVER;
+    if
+    :: got && !ending -> enter(t); holdsSync = true
+    :: !got && !ending -> forgetRequest(t)
+    :: else -> skip
+    fi;
+    got = false
+  }
 }
 
 /* Table::proceed for the thread's own waiter, from stripe `p` on. Says in `ok` whether all are taken. */
 inline proceedOwn(who) {
   do
-  :: atomic {
-       p > high(who) ->
-       ok = true;
-       unlockLast();
-       break
-     }
+  :: p > high(who) -> ok = true; break
   :: else ->
-     tryTake(p, who);
+     atomic {
+       tryTake(p, who);
+       if
+       :: ok && p == high(who) && last != 0 -> unlockLast()
+       :: else -> skip
+       fi
+     };
      if
      :: ok -> p++
      :: else ->
         atomic {
           lockShard(p);
           setPosition(who, p);
-          unlockLast();
+          if
+          :: last != 0 -> unlockLast()
+          :: else -> skip
+          fi;
           last = p + 1;
           seen = word[p]
         };
         takeOrLink(p, who);
-        seen = 0;
         if
         :: ok -> p++
-        :: else -> atomic { unlockLast(); break }
+        :: else -> break
         fi
      fi
   od;
   p = 0
-}
-
-inline unlockLast() {
-  if
-  :: last != 0 -> unlockShard(last - 1); last = 0
-  :: else -> skip
-  fi
 }
 
 /* wait(). A thread parks without slices here: nothing may depend on them but the end of a thread, and what is said
@@ -175,16 +185,7 @@ inline waitForGrant() {
   :: state[t] == GRANTED && !giveUp -> got = true; break
   :: state[t] == DESIGNATED && !giveUp ->
      tryDesignated(t);
-     if
-     :: done ->
-        done = false;
-        goOnFrom();
-        if
-        :: got -> break
-        :: else -> skip
-        fi
-     :: else -> skip
-     fi
+     goOnIfDone()
   :: state[t] == WAITING && !giveUp ->
      if
      :: atomic { permit[t] -> permit[t] = false };
@@ -193,16 +194,7 @@ inline waitForGrant() {
      :: mortal -> giveUp = true; ending = true
 #if ASYNC
      :: overtakeDesignated(t);
-        if
-        :: done ->
-           done = false;
-           goOnFrom();
-           if
-           :: got -> break
-           :: else -> skip
-           fi
-        :: else -> skip
-        fi
+        goOnIfDone()
 #endif
      fi
   :: state[t] == DESIGNATED && !giveUp && patience == TIMED -> giveUp = true
@@ -217,14 +209,22 @@ inline waitForGrant() {
   od
 }
 
-/* goOn(): says in `got` whether it has all stripes. */
-inline goOnFrom() {
+/* goOn(), where `done` says that the stripe waited for was taken. */
+inline goOnIfDone() {
+  if
+  :: done ->
+     done = false;
 #if STRIPES == 1
-  got = true
+     got = true;
+     break
 #else
-  p = position(t) + 1;
-  proceedOwn(t);
-  got = ok;
-  ok = false
+     p = position(t) + 1;
+     proceedOwn(t);
+     if
+     :: ok -> ok = false; got = true; break
+     :: else -> skip
+     fi
 #endif
+  :: else -> skip
+  fi
 }

@@ -138,12 +138,27 @@ inline takeOrLink(s, w) {
             :: else -> word[s] = (next == seen -> word[s] : next); pushBack(s, w)
             fi;
             win();
+            next = 0;
+            seen = 0;
+            unlockOwn(s, w);
             break
          fi
        }
      }
-  od;
-  next = 0
+  od
+}
+
+/* Where a thread proceeds for itself: with its last stripe, or where it is linked, it gives the shard back. */
+inline unlockOwn(s, w) {
+  if
+  :: last != 0 && (!ok || s == high(w)) -> unlockLast()
+  :: else -> skip
+  fi
+}
+
+inline unlockLast() {
+  unlockShard(last - 1);
+  last = 0
 }
 
 /* ── Leaving ── */
@@ -383,7 +398,6 @@ inline proceedLocked(s) {
   };
   takeOrLink(1, k);
   atomic {
-    seen = 0;
     if
     :: ok -> complete(k)
     :: else -> skip
@@ -483,11 +497,13 @@ inline rollBack(who, end) {
   p = 0
 }
 
-/* Table::lockFor: leaves in `p` the stripe whose shard it locked. */
-inline lockFor(who) {
+/* Table::lockFor: leaves in `p` the stripe whose shard it locked. With one stripe there is nothing to find out, and
+ * taking the mutex joins the next step. */
 #if STRIPES == 1
-  lockShard(0)
+inline lockFor(who) { skip }
+inline join(s) { lockShard(s) }
 #else
+inline lockFor(who) {
   do
   :: p = position(who);
      atomic {
@@ -498,13 +514,15 @@ inline lockFor(who) {
        fi
      }
   od
-#endif
 }
+inline join(s) { skip }
+#endif
 
 /* Says in `done` whether it had not been granted. */
 inline withdraw(who) {
   lockFor(who);
   atomic {
+    join(p);
     done = (state[who] != GRANTED);
     if
     :: done ->
@@ -526,49 +544,51 @@ inline withdraw(who) {
 /* A designated waiter tries, sets QUEUED and sleeps again, or is unlinked. Says in `done` whether it was served.
  * Table::serveDesignated, retryDesignated and unlinkServed, with the attempts to spin made one at any moment. */
 inline tryDesignated(who) {
-  p = position(who);
-  atomic { tryTake(p, who) };
-  atomic { lockShard(p); done = ok; seen = word[p] };
-  do
-  :: done -> break
-  :: !done ->
-     atomic {
-       tryTake(p, who);
-       done = ok
-     };
-     if
-     :: done -> seen = word[p]
-     :: else ->
-        seen = word[p];
-        atomic {
-          if
-          :: !isFree(seen) && word[p] == seen ->
-             word[p] = seen | QUEUED;
-             designated[p] = 0;
-             state[who] = WAITING;
-             seen = 0;
-             win();
-             unlockShard(p);
-             break
-          :: else -> seen = 0; lose()
-          fi
-        }
-     fi
-  od;
+  atomic { p = position(who); tryTake(p, who) };
   if
-  :: done ->
-     d_step {
-       win();
-       removeFrom(p, who);
-       designated[p] = 0;
-       restartClock;
-       state[who] = WAITING
-     };
-     leaveLocked(p, STAY, false, 0)
+  :: ok -> atomic { lockShard(p); unlinkServed(p, who) }
+  :: else -> retryDesignated(p, who)
+  fi;
+  if
+  :: ok ->
+     leaveLocked(p, STAY, false, 0);
+     done = true
   :: else -> skip
   fi;
-  ok = false;
   p = 0
+}
+
+/* Says in `ok` whether it took the stripe: then it has the shard still. */
+inline retryDesignated(s, who) {
+  atomic { lockShard(s); tryTake(s, who) };
+  do
+  :: ok -> atomic { unlinkServed(s, who); break }
+  :: else ->
+     seen = word[s];
+     atomic {
+       if
+       :: !isFree(seen) && word[s] == seen ->
+          word[s] = seen | QUEUED;
+          designated[s] = 0;
+          state[who] = WAITING;
+          seen = 0;
+          win();
+          unlockShard(s);
+          break
+       :: else -> seen = 0; lose()
+       fi
+     };
+     tryTake(s, who)
+  od
+}
+
+inline unlinkServed(s, who) {
+  removeFrom(s, who);
+  designated[s] = 0;
+  restartClock;
+  win();
+  state[who] = WAITING;
+  seen = word[s]
 }
 
 #if ASYNC
@@ -576,6 +596,7 @@ inline tryDesignated(who) {
 inline overtakeDesignated(who) {
   lockFor(who);
   atomic {
+    join(p);
     done = state[who] == WAITING && designated[p] != 0 && isAsync(designated[p] - 1);
     if
     :: done -> tryTake(p, who); done = ok; ok = false
