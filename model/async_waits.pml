@@ -12,7 +12,7 @@ inline startSlow() {
     if
     :: ok ->
        ok = false;
-       countOwn(high(own) + 1, +1);
+       countOwn(high(own) + 1, 1);
        enter(own);
        holdsAsync = true
     :: else -> pending = true
@@ -42,7 +42,7 @@ inline popReady() {
   }
 }
 
-/* take() */
+/* take(), with what #settleReady makes of it. */
 inline settleReady() {
   do
   :: popReady();
@@ -75,7 +75,7 @@ inline settleReady() {
 
 inline deliver() {
   atomic {
-    countOwn(high(own) + 1, +1);
+    countOwn(high(own) + 1, 1);
     pending = false;
     holdsAsync = true;
     enter(own);
@@ -83,75 +83,79 @@ inline deliver() {
   }
 }
 
-/* cancel(), expire() and close(): `aborting` tells whether a grant is given up, too. */
-inline dropOwn() {
+/* What cancel(), expire(), close(), putOff() and giveBack() have in common: takes the waiter out of its queue, and
+ * gives back what it had taken; or, where it was granted and `evenGranted`, all. Says in `done` whether it did. */
+inline undo() {
   withdraw(own);
+  undelivered[t] = undelivered[t] - (!done && evenGranted);
   r = (done -> position(own) : high(own) + 1);
+  done = done || evenGranted;
   if
-  :: done || aborting ->
-     rollBack(own, r);
-     d_step {
-       undelivered[t] = undelivered[t] - !done;
-       dropped[t] = dropped[t] || ready[t];
-       ready[t] = false;
-       pending = false
-     };
-     forgetRequest(own)
+  :: done -> rollBack(own, r)
   :: else -> skip
   fi;
   r = 0;
-  done = false;
-  aborting = false
+  evenGranted = false
 }
 
+/* drop(), expire() */
+inline giveUpOwn() {
+  undo();
+  atomic {
+    if
+    :: done ->
+       dropped[t] = dropped[t] || ready[t];
+       ready[t] = false;
+       pending = false;
+       forgetRequest(own)
+    :: else -> skip
+    fi;
+    done = false
+  }
+}
+
+/* reclaim(): what is ready, then what holds a part, then again what is ready. */
 inline reclaim() {
-  reclaimReady()
-#if STRIPES == 2
-  ;
-  if
-  :: pending && low(own) < high(own) ->
-     /* reclaimPartial() */
-     lockFor(own);
-     atomic {
-       join(p);
-       done = state[own] == WAITING && position(own) != low(own);
-       unlockShard(p);
-       p = 0
-     };
-     if
-     :: done -> putOff(false)
-     :: else -> skip
-     fi
-  :: else -> skip
-  fi;
-  reclaimReady()
-#endif
-}
-
-inline reclaimReady() {
   do
   :: popReady();
+     evenGranted = done;
+#if STRIPES == 2
      if
-     :: done -> putOff(true)
+     :: !done && !looked && pending && low(own) < high(own) ->
+        lockFor(own);
+        atomic {
+          done = state[own] == WAITING && position(own) != low(own);
+          unlockShard(p);
+          p = 0;
+          looked = true
+        };
+     :: done -> skip
      :: else -> break
+     fi;
+#else
+     if
+     :: done -> skip
+     :: else -> break
+     fi;
+#endif
+     if
+     :: done -> putOff()
+     :: else -> skip
      fi
-  od
+  od;
+  looked = false
 }
 
-/* putOff(); for a granted waiter that was taken from the ready list, giveBack(). Then requeue(). */
-inline putOff(evenGranted) {
-  withdraw(own);
-  r = (done -> position(own) : high(own) + 1);
+/* putOff(), giveBack(), requeue() */
+inline putOff() {
+  undo();
   if
-  :: done || evenGranted ->
-     rollBack(own, r);
-     undelivered[t] = undelivered[t] - !done;
+  :: done ->
      requeue(own);
      passedOver[t] = true
   :: else -> skip
   fi;
-  done = false;
-  r = 0
+  done = false
 }
 
 /* resettle() */
@@ -175,45 +179,40 @@ inline resettle() {
 
 /* ── Participant ── */
 
-/* block(), and what SyncWait::waitsForItself has to find out: that the thread holds nothing for good. */
+/* block(); waitForGrant reclaims. */
 inline block() {
   if
   :: t < ASYNC ->
-     atomic { blocked[t] = true; inSyncWait[t] = true };
-     from = p;
-     do
-     :: reclaim();
-        holdsForGood();
-        if
-        :: ok -> break
-        :: else -> skip
-        fi
-     od;
-     p = from;
-     from = 0;
-     ok = false
+     atomic {
+       blocked[t] = true;
+       inSyncWait[t] = true;
+       reclaiming = true
+     }
   :: else -> skip
   fi
 }
 
-/* SyncWait::holdsForGood: `ok` says that it is certain not to. Otherwise it is to be asked again. */
+/* SyncWait::waitsForItself, for the stripes from `p` on: `reclaiming` says that it is to be asked again. */
 inline holdsForGood() {
-  ok = true;
-  i = from;
+  i = p;
   do
-  :: i > high(t) -> break
-  :: i <= high(t) && heldBy(word[i], t) ->
-     atomic {
-       lockShard(i);
-       ok = (undelivered[t] == 0);
-       assert(!ok || !heldBy(word[i], t));                                        /* no false DeadlockError */
-       shard[i] = false
-     };
+  :: i > high(t) || t >= ASYNC -> break
+  :: i <= high(t) && t < ASYNC ->
      if
-     :: ok -> i++
-     :: else -> break
-     fi
-  :: i <= high(t) && !heldBy(word[i], t) -> i++
+     :: heldBy(word[i], t) ->
+        atomic {
+          lockShard(i);
+          reclaiming = (undelivered[t] != 0);
+          assert(reclaiming || !heldBy(word[i], t));                              /* no false DeadlockError */
+          shard[i] = false
+        };
+        if
+        :: reclaiming -> break
+        :: else -> skip
+        fi
+     :: else -> skip
+     fi;
+     i++
   od;
   i = 0
 }
@@ -236,13 +235,6 @@ inline unblock() {
   fi
 }
 
-inline reclaimWhileParked() {
-  if
-  :: t < ASYNC && hasReady(t) -> reclaim()
-  :: else -> skip
-  fi
-}
-
 /* NativeEngine: a microtask follows, which settles what its own release granted. */
 inline settleSoon() {
   settling = settling || (t < ASYNC && hasReady(t))
@@ -252,7 +244,8 @@ inline settleSoon() {
 
 inline block() { skip }
 inline unblock() { skip }
-inline reclaimWhileParked() { skip }
+inline reclaim() { skip }
+inline holdsForGood() { skip }
 inline settleSoon() { skip }
 
 #endif

@@ -30,7 +30,10 @@
 #define mortal false
 #endif
 
-/* How long a sync acquisition is ready to wait. */
+/* How long a sync acquisition is ready to wait, and how many of the threads choose that freely. */
+#ifndef TIMEOUTS
+#define TIMEOUTS 0
+#endif
 #define FOREVER 0
 #define TIMED   1
 #define AT_ONCE 2
@@ -41,6 +44,7 @@
 
 #if !ASYNC
 #define pending    false
+#define reclaiming false
 #define holdsAsync false
 #endif
 
@@ -72,15 +76,11 @@ inline chooseRequest(who) {
 }
 
 inline choosePatience() {
-#ifdef TIMEOUTS
   if
   :: patience = FOREVER
-  :: patience = TIMED
-  :: patience = AT_ONCE
+  :: t < TIMEOUTS -> patience = TIMED
+  :: t < TIMEOUTS -> patience = AT_ONCE
   fi
-#else
-  skip
-#endif
 }
 
 #ifdef ROUNDS
@@ -196,10 +196,10 @@ inline assertFree() {
 
 active [THREADS] proctype Thread() {
   byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience;
-  bool ok, done, goOn, got, giveUp, holdsSync, ending;
+  bool ok, done, goOn, got, waiting, giveUp, holdsSync, ending;
 #if ASYNC
   byte readies, from;
-  bool pending, holdsAsync, settling, aborting;
+  bool pending, holdsAsync, settling, reclaiming, evenGranted, looked;
 #endif
 #ifdef ROUNDS
   byte rounds;
@@ -208,7 +208,7 @@ active [THREADS] proctype Thread() {
 born:
 #if ASYNC
   /* Participant::start */
-  d_step {
+  atomic {
     if
     :: t < ASYNC -> looping[t] = true; waking[t] = false
     :: else -> skip
@@ -235,26 +235,23 @@ turn:
      :: else -> startSlow()
      fi
   :: !ending && holdsAsync -> releaseAll(own, holdsAsync)
-  :: !ending && settling -> settling = false; settleReady()
   /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
   :: !ending && pending && !settling && !holdsSync ->
-     atomic { loopWake[t] -> loopWake[t] = false };
-     settleReady()
-  /* An abort, a timer. */
-  :: !ending && pending -> aborting = true; dropOwn()
-  :: !ending && pending ->
-     settleReady();
+     atomic { loopWake[t] -> loopWake[t] = false; settling = true }
+  :: !ending && settling -> settling = false; settleReady()
+  /* An abort, a timer, or the environment's clean-up: AsyncWaits::cancel, expire, close. */
+  :: pending && !(ending && (holdsSync || holdsAsync)) ->
      if
-     :: pending && state[own] != GRANTED -> dropOwn()
-     :: else -> skip
-     fi
+     :: evenGranted = true; looping[t] = !ending
+     :: !ending && state[own] != GRANTED -> skip
+     fi;
+     giveUpOwn()
 #endif
   :: !ending && mortal -> ending = true
   /* The environment's clean-up: Registry::leave. */
   :: ending && holdsSync -> leaveUsers(t); holdsSync = false
 #if ASYNC
   :: ending && holdsAsync -> leaveUsers(own); holdsAsync = false
-  :: ending && pending && !holdsSync && !holdsAsync -> looping[t] = false; aborting = true; dropOwn()
 #endif
   :: ending && !holdsSync && !holdsAsync && !pending -> break
   od;

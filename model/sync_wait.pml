@@ -124,11 +124,7 @@ inline acquireSyncSlow() {
      od
   :: else ->
      block();
-     proceedOwn(t);
-     if
-     :: ok -> got = true; ok = false
-     :: else -> waitForGrant()
-     fi;
+     waitForGrant();
      unblock()
   fi;
   atomic {
@@ -177,36 +173,63 @@ inline proceedOwn(who) {
   p = 0
 }
 
-/* wait(). A thread parks without slices here: nothing may depend on them but the end of a thread, and what is said
- * at overtakeDesignated. One look at the state serves for the two of the code: whatever happens between those, a
- * permit is on its way, so that the park does not last. */
+/* block(), wait(). A thread parks without slices here: nothing may depend on them but the end of a thread, and what
+ * is said at overtakeDesignated. One look at the state serves for the two of the code: whatever happens between
+ * those, a permit is on its way, so that the park does not last. */
 inline waitForGrant() {
   do
-  :: state[t] == GRANTED && !giveUp -> got = true; break
-  :: state[t] == DESIGNATED && !giveUp ->
-     tryDesignated(t);
-     goOnIfDone()
-  :: state[t] == WAITING && !giveUp ->
-     if
-     :: atomic { permit[t] -> permit[t] = false };
-        reclaimWhileParked()
-     :: patience == TIMED -> giveUp = true
-     :: mortal -> giveUp = true; ending = true
 #if ASYNC
-     :: overtakeDesignated(t);
-        goOnIfDone()
+  :: reclaiming ->
+     reclaiming = false;
+     from = p;
+     reclaim();
+     p = from;
+     from = 0
 #endif
+  :: !reclaiming && !waiting ->
+     holdsForGood();
+     if
+     :: !reclaiming ->
+        waiting = true;
+        proceedOwn(t);
+        if
+        :: ok -> ok = false; got = true; break
+        :: else -> skip
+        fi
+     :: else -> skip
      fi
-  :: state[t] == DESIGNATED && !giveUp && patience == TIMED -> giveUp = true
-  :: state[t] == DESIGNATED && !giveUp && mortal -> giveUp = true; ending = true
-  :: giveUp ->
+  :: !reclaiming && waiting && giveUp ->
      giveUp = false;
      withdraw(t);
      if
      :: done -> done = false; rollBack(t, position(t)); break
      :: else -> skip
      fi
-  od
+  :: !reclaiming && waiting && !giveUp ->
+     if
+     :: state[t] == GRANTED -> got = true; break
+     :: state[t] == DESIGNATED ->
+        tryDesignated(t);
+        goOnIfDone()
+     :: state[t] == WAITING ->
+        if
+        :: atomic { permit[t] -> permit[t] = false }
+#if ASYNC
+           ;
+           reclaiming = t < ASYNC && hasReady(t)
+#endif
+        :: patience == TIMED -> giveUp = true
+        :: mortal -> giveUp = true; ending = true
+#if ASYNC
+        :: overtakeDesignated(t);
+           goOnIfDone()
+#endif
+        fi
+     :: state[t] == DESIGNATED && patience == TIMED -> giveUp = true
+     :: state[t] == DESIGNATED && mortal -> giveUp = true; ending = true
+     fi
+  od;
+  waiting = false
 }
 
 /* goOn(), where `done` says that the stripe waited for was taken. */

@@ -544,7 +544,7 @@ inline withdraw(who) {
 /* A designated waiter tries, sets QUEUED and sleeps again, or is unlinked. Says in `done` whether it was served.
  * Table::serveDesignated, retryDesignated and unlinkServed, with the attempts to spin made one at any moment. */
 inline tryDesignated(who) {
-  atomic { p = position(who); tryTake(p, who) };
+  atomic { p = position(who); done = false; tryTake(p, who) };
   if
   :: ok -> atomic { lockShard(p); unlinkServed(p, who) }
   :: else -> retryDesignated(p, who)
