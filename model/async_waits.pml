@@ -87,9 +87,11 @@ inline deliver() {
  * gives back what it had taken; or, where it was granted and `evenGranted`, all. Says in `done` whether it did. */
 inline undo() {
   withdraw(own);
-  undelivered[t] = undelivered[t] - (!done && evenGranted);
-  r = (done -> position(own) : high(own) + 1);
-  done = done || evenGranted;
+  atomic {
+    undelivered[t] = undelivered[t] - (!done && evenGranted);
+    r = (done -> position(own) : high(own) + 1);
+    done = done || evenGranted
+  };
   if
   :: done -> rollBack(own, r)
   :: else -> skip
@@ -152,10 +154,9 @@ inline putOff() {
   if
   :: done ->
      requeue(own);
-     passedOver[t] = true
+     done = false
   :: else -> skip
-  fi;
-  done = false
+  fi
 }
 
 /* resettle() */

@@ -11,16 +11,18 @@
 #define ASYNC 0
 #endif
 
-/* Which modes a thread asks for. */
-#ifdef EXCLUSIVE_ONLY
-#define mayExclude true
-#define mayShare   false
-#elif defined(ONE_WRITER)
-#define mayExclude (t == 0)
-#define mayShare   (t != 0)
-#else
-#define mayExclude true
-#define mayShare   true
+/* What a waiter may ask for: expressions of `who`, the waiter, and `t`, its thread. */
+#ifndef MAY_EXCLUDE
+#define MAY_EXCLUDE true
+#endif
+#ifndef MAY_SHARE
+#define MAY_SHARE   true
+#endif
+#ifndef MAY_TAKE_ONE
+#define MAY_TAKE_ONE  true
+#endif
+#ifndef MAY_TAKE_BOTH
+#define MAY_TAKE_BOTH true
 #endif
 
 /* Threads differ only by number, so it is enough that one of them can be ended. */
@@ -56,16 +58,15 @@
 inline chooseRequest(who) {
   atomic {
     if
-    :: mayExclude -> skip
-    :: mayShare -> shared[who] = true
+    :: MAY_EXCLUDE -> skip
+    :: MAY_SHARE -> shared[who] = true
     fi;
 #if STRIPES == 2
     if
-    :: lows[who] = 0; highs[who] = 0
-    :: lows[who] = 1; highs[who] = 1
-    :: lows[who] = 0; highs[who] = 1
+    :: MAY_TAKE_ONE -> skip
+    :: MAY_TAKE_ONE -> lows[who] = 1; highs[who] = 1; positions[who] = 1
+    :: MAY_TAKE_BOTH -> highs[who] = 1
     fi;
-    positions[who] = lows[who];
 #endif
 #ifdef ROUNDS
     rounds++
@@ -86,9 +87,20 @@ inline choosePatience() {
 #ifdef ROUNDS
 #define mayBegin (rounds < ROUNDS)
 #elif defined(STARVING)
-#define mayBegin (t != 0 || !served)
+#define mayBegin (t != 0 || !wasServed)
+#define mayStop  (t != 0 || wasServed)
 #else
 #define mayBegin true
+#endif
+#ifndef mayStop
+#define mayStop true
+#endif
+
+#ifdef STARVING
+bool wasServed;
+#define served() wasServed = (wasServed || t == 0)
+#else
+#define served() skip
 #endif
 
 /* ── What a thread does with its guards ── */
@@ -104,6 +116,7 @@ inline enter(who) {
     :: else ->
        assert(users[i] < 8 && (shared[who] || users[i] == 0));                    /* mutual exclusion */
        users[i] = users[i] + (shared[who] -> 1 : 8);
+       served();
        n = n + dirty[i];
        i++
     od;
@@ -217,7 +230,7 @@ born:
 #endif
 turn:
   do
-  :: !ending && !holdsSync && !holdsAsync && !pending -> break
+  :: !ending && !holdsSync && !holdsAsync && !pending && mayStop -> break
   :: !ending && !holdsSync && !holdsAsync && mayBegin ->
      atomic { chooseRequest(t); choosePatience() };
      takeAll(t, holdsSync);
@@ -242,7 +255,7 @@ turn:
   /* An abort, a timer, or the environment's clean-up: AsyncWaits::cancel, expire, close. */
   :: pending && !(ending && (holdsSync || holdsAsync)) ->
      if
-     :: evenGranted = true; looping[t] = !ending
+     :: atomic { evenGranted = true; looping[t] = !ending }
      :: !ending && state[own] != GRANTED -> skip
      fi;
      giveUpOwn()
@@ -284,3 +297,23 @@ turn:
     fi
   }
 }
+
+/* ── What must come about, if every thread that can go on does ── */
+
+#ifdef ROUNDS
+/* All acquisitions end. */
+ltl everyWaitEnds { <> (ended == THREADS) }
+#endif
+
+#ifdef STARVING
+/* The only acquisition of thread 0 succeeds, however often others come by; unless, without end, it is about to
+ * exchange the word in the very moment in which somebody else does. */
+active proctype Clock() {
+end:
+  do
+  :: !fairnessDue -> fairnessDue = true
+  od
+}
+
+ltl nobodyStarves { (<> [] !lostRace) -> <> wasServed }
+#endif

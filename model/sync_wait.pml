@@ -4,6 +4,12 @@
 
 /* take, takeShared: says in `ok` whether it was taken. The latter loads, decides and exchanges, and gives up where
  * it loses a race between: one step that may fail for no reason. No thread can be ended before the share counts. */
+#ifdef STARVING
+#define mayLoseForNothing false
+#else
+#define mayLoseForNothing true
+#endif
+
 inline fastTake(s, who) {
   ok = (shared[who] -> (word[s] == 0 || (word[s] & ~HOLDER) == SHARED) : word[s] == 0);
   if
@@ -12,7 +18,7 @@ inline fastTake(s, who) {
      word[s] = (shared[who] -> (word[s] == 0 -> SHARED + 1 : word[s] + 1) : slotOf(t));
      sharesOf(t, s) = sharesOf(t, s) + shared[who];
      checkUnlocked(s)
-  :: ok && shared[who] -> ok = false
+  :: ok && shared[who] && mayLoseForNothing -> ok = false
   :: else -> skip
   fi
 }
@@ -25,7 +31,7 @@ inline fastGiveBack(s, who) {
      word[s] = (shared[who] -> (word[s] == (SHARED | 1) -> 0 : word[s] - 1) : 0);
      sharesOf(t, s) = sharesOf(t, s) - shared[who];
      checkUnlocked(s)
-  :: ok && shared[who] -> ok = false
+  :: ok && shared[who] && mayLoseForNothing -> ok = false
   :: else -> skip
   fi
 }
@@ -220,7 +226,7 @@ inline waitForGrant() {
 #endif
         :: patience == TIMED -> giveUp = true
         :: mortal -> giveUp = true; ending = true
-#if ASYNC
+#if ASYNC && !defined(ROUNDS)
         :: overtakeDesignated(t);
            goOnIfDone()
 #endif

@@ -5,11 +5,31 @@
 #define ROLL_BACK 2
 #define DIE       3
 
-/* Where async waiters exist, deciding who may enter takes steps of its own (Participant::passOver). */
-#if ASYNC
-#define DECIDING
+/* Where async waiters exist, deciding who may enter is a step of its own, before the word changes: a thread may
+ * block or go on in between. With FINE_PASS_OVER, each load and store of Participant::passOver is one. Without
+ * async waiters the decision depends on nothing but what is locked, and the word. */
+#if !ASYNC
+#define DECIDE_AND_EXCHANGE atomic
+#define DECIDE              atomic
 #else
-#define DECIDING atomic
+#define DECIDE_AND_EXCHANGE
+#ifdef FINE_PASS_OVER
+#define DECIDE
+#else
+#define DECIDE atomic
+#endif
+#endif
+
+/* What the clock says of the queue's time for fairness is chosen freely, unless a configuration is about that. */
+#ifdef STARVING
+bool fairnessDue;
+#define mayBeFair    fairnessDue
+#define mayBeUnfair  !fairnessDue
+#define restartClock fairnessDue = false
+#else
+#define mayBeFair    true
+#define mayBeUnfair  true
+#define restartClock skip
 #endif
 
 /* ── StripeQueue ── */
@@ -126,8 +146,8 @@ inline mayTake(s, w) {
 /* With the shard locked and the word in `seen`. Says in `ok` whether it was taken. */
 inline takeOrLink(s, w) {
   do
-  :: DECIDING {
-       mayTake(s, w);
+  :: DECIDE_AND_EXCHANGE {
+       DECIDE { mayTake(s, w) };
        atomic {
          next = (ok -> taking(seen, w) : (designated[s] -> seen : seen | QUEUED));
          if
@@ -135,7 +155,13 @@ inline takeOrLink(s, w) {
          :: next == seen || word[s] == seen ->
             if
             :: ok -> noteTaken(s, w); word[s] = next
-            :: else -> word[s] = (next == seen -> word[s] : next); pushBack(s, w)
+            :: else ->
+               word[s] = (next == seen -> word[s] : next);
+               if
+               :: Q(s, 0) == 0 -> restartClock
+               :: else -> skip
+               fi;
+               pushBack(s, w)
             fi;
             win();
             next = 0;
@@ -213,18 +239,6 @@ inline planShared(s) {
   n = 0
 }
 
-/* What the clock says is chosen freely, unless a configuration is about fairness. */
-#ifdef STARVING
-bool fairnessDue;
-#define mayBeFair    fairnessDue
-#define mayBeUnfair  !fairnessDue
-#define restartClock fairnessDue = false
-#else
-#define mayBeFair    true
-#define mayBeUnfair  true
-#define restartClock skip
-#endif
-
 inline planExclusive(s) {
   n = waiterAt(s, at);
   if
@@ -265,9 +279,11 @@ inline preferOwn(s) {
 /* Leaves with the shard locked and the word in `seen`, gives the shard back, and sends the wakes. Clears `ok`. */
 inline leaveLocked(s, how, isSharedHold, holds) {
   do
-  :: DECIDING {
-       afterLeaving(how, isSharedHold, holds);
-       plan(s);
+  :: DECIDE_AND_EXCHANGE {
+       DECIDE {
+         afterLeaving(how, isSharedHold, holds);
+         plan(s)
+       };
        atomic {
          if
          :: word[s] == seen ->
@@ -612,7 +628,9 @@ inline overtakeDesignated(who) {
 }
 #endif
 
-/* Where time of arrival puts it depends on the clock: here, at either end. Only queues are touched: one step. */
+#if ASYNC
+/* AsyncWaits::requeue. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
+ * touched, and what else only blocked threads read and write of their own: one step. */
 inline requeue(who) {
   atomic {
     lockShard(low(who));
@@ -624,6 +642,8 @@ inline requeue(who) {
     :: pushFront(low(who), who)
     :: pushBack(low(who), who)
     fi;
+    passedOver[t] = true;
     unlockShard(low(who))
   }
 }
+#endif
