@@ -300,7 +300,7 @@ turn:
 
 /* ── What must come about, if every thread that can go on does ── */
 
-#ifdef ROUNDS
+#ifdef PROGRESS
 /* All acquisitions end. */
 ltl everyWaitEnds { <> (ended == THREADS) }
 #endif

@@ -226,7 +226,7 @@ inline waitForGrant() {
 #endif
         :: patience == TIMED -> giveUp = true
         :: mortal -> giveUp = true; ending = true
-#if ASYNC && !defined(ROUNDS)
+#if ASYNC && !defined(PROGRESS)
         :: overtakeDesignated(t);
            goOnIfDone()
 #endif
