@@ -203,6 +203,11 @@ inline assertFree() {
   :: r == STRIPES -> break
   :: else ->
      assert((word[r] & ~ABANDONED) == 0 && Q(r, 0) == 0 && designated[r] == 0 && users[r] == 0);
+     i = 0;
+     do
+     :: i == THREADS -> break
+     :: else -> assert(sharesOf(i, r) == 0); i++
+     od;
      r++
   od
 }
@@ -212,7 +217,7 @@ active [THREADS] proctype Thread() {
   bool ok, done, goOn, got, waiting, giveUp, holdsSync, ending;
 #if ASYNC
   byte readies, from;
-  bool pending, holdsAsync, settling, reclaiming, evenGranted, looked;
+  bool pending, holdsAsync, settling, reclaiming, evenGranted, looked, steppedAside;
 #endif
 #ifdef ROUNDS
   byte rounds;

@@ -226,15 +226,23 @@ inline waitForGrant() {
 #endif
         :: patience == TIMED -> giveUp = true
         :: mortal -> giveUp = true; ending = true
-#if ASYNC && !defined(PROGRESS)
+#if ASYNC
+#ifndef PROGRESS
         :: overtakeDesignated(t);
            goOnIfDone()
+#endif
+        :: t < ASYNC && pending && !steppedAside ->
+           steppedAside = true;
+           resettle()
 #endif
         fi
      :: state[t] == DESIGNATED && patience == TIMED -> giveUp = true
      :: state[t] == DESIGNATED && mortal -> giveUp = true; ending = true
      fi
   od;
+#if ASYNC
+  steppedAside = false;
+#endif
   waiting = false
 }
 
