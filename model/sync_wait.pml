@@ -1,0 +1,267 @@
+/* The fast path (lib/guard.ts), and acquisitions that block their thread (sync_wait.cc, membership.cc). */
+
+/* ── Guard ── */
+
+/* take, takeShared: says in `ok` whether it was taken. The latter loads, decides and exchanges, and gives up where
+ * it loses a race between: one step that may fail for no reason. No thread can be ended before the share counts. */
+#ifdef STARVING
+#define mayLoseForNothing false
+#else
+#define mayLoseForNothing true
+#endif
+
+inline fastTake(s, who) {
+  ok = (shared[who] -> (word[s] == 0 || (word[s] & ~HOLDER) == SHARED) : word[s] == 0);
+  if
+  :: ok ->
+     expected[who] = expected[who] || dirty[s];
+     word[s] = (shared[who] -> (word[s] == 0 -> SHARED + 1 : word[s] + 1) : slotOf(t));
+     sharesOf(t, s) = sharesOf(t, s) + shared[who];
+     checkUnlocked(s)
+  :: ok && shared[who] && mayLoseForNothing -> ok = false
+  :: else -> skip
+  fi
+}
+
+/* giveBack, giveBackShared: the same for leaving, where nobody waits or others go on sharing. */
+inline fastGiveBack(s, who) {
+  ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));
+  if
+  :: ok ->
+     word[s] = (shared[who] -> (word[s] == (SHARED | 1) -> 0 : word[s] - 1) : 0);
+     sharesOf(t, s) = sharesOf(t, s) - shared[who];
+     checkUnlocked(s)
+  :: ok && shared[who] && mayLoseForNothing -> ok = false
+  :: else -> skip
+  fi
+}
+
+/* tryTake(guard): goes on with the next turn if it takes all. Else leaves in `p` how far it came. */
+inline takeAll(who, holds) {
+  atomic {
+    p = low(who);
+    fastTake(p, who);
+    turnIfTaken(who, holds)
+  }
+#if STRIPES == 2
+  ;
+  if
+  :: ok && mortal -> ending = true
+  :: ok ->
+     atomic {
+       p++;
+       fastTake(p, who);
+       turnIfTaken(who, holds)
+     }
+  :: else -> skip
+  fi;
+  ok = false
+#endif
+}
+
+inline turnIfTaken(who, holds) {
+  if
+  :: ok && p == high(who) ->
+     ok = false;
+     p = 0;
+     enter(who);
+     holds = true;
+     goto turn
+  :: else -> skip
+  fi
+}
+
+/* release(): last stripe first. The thread stops using what the lock protects before it starts. */
+inline releaseAll(who, holds) {
+  atomic {
+    leaveUsers(who);
+    holds = false;
+    r = high(who);
+    fastGiveBack(r, who);
+    turnIfReleased(who)
+  };
+  do
+  :: !ok ->
+     leave(r, RELEASE, shared[who], 1);
+     atomic {
+       assert(!shared[who] || sharesOf(t, r) > 0);
+       sharesOf(t, r) = sharesOf(t, r) - shared[who];
+       settleSoon();
+       ok = true;
+       turnIfReleased(who)
+     }
+#if STRIPES == 2
+  :: ok && mortal -> ok = false; r = 0; ending = true; break
+  :: ok ->
+     atomic {
+       r--;
+       fastGiveBack(r, who);
+       turnIfReleased(who)
+     }
+#endif
+  od
+}
+
+inline turnIfReleased(who) {
+  if
+  :: ok && r == low(who) ->
+     ok = false;
+     r = 0;
+     forgetRequest(who);
+     goto turn
+  :: else -> skip
+  fi
+}
+
+/* ── SyncWait ── */
+
+/* run(), after the fast path came as far as `p`. The attempts of spinTake are those of proceed() here. */
+inline acquireSyncSlow() {
+  if
+  :: patience == AT_ONCE ->
+     do
+     :: p > high(t) -> got = true; p = 0; break
+     :: else ->
+        tryTake(p, t);
+        if
+        :: ok -> p++; ok = false
+        :: else -> rollBack(t, p); break
+        fi
+     od
+  :: else ->
+     block();
+     waitForGrant();
+     unblock()
+  fi;
+  atomic {
+    patience = FOREVER;
+    if
+    :: got && !ending -> enter(t); holdsSync = true
+    :: !got && !ending -> forgetRequest(t)
+    :: else -> skip
+    fi;
+    got = false
+  }
+}
+
+/* Table::proceed for the thread's own waiter, from stripe `p` on. Says in `ok` whether all are taken. */
+inline proceedOwn(who) {
+  do
+  :: p > high(who) -> ok = true; break
+  :: else ->
+     atomic {
+       tryTake(p, who);
+       if
+       :: ok && p == high(who) && last != 0 -> unlockLast()
+       :: else -> skip
+       fi
+     };
+     if
+     :: ok -> p++
+     :: else ->
+        atomic {
+          lockShard(p);
+          setPosition(who, p);
+          if
+          :: last != 0 -> unlockLast()
+          :: else -> skip
+          fi;
+          last = p + 1;
+          seen = word[p]
+        };
+        takeOrLink(p, who);
+        if
+        :: ok -> p++
+        :: else -> break
+        fi
+     fi
+  od;
+  p = 0
+}
+
+/* block(), wait(). A thread parks without slices here: nothing may depend on them but the end of a thread, and what
+ * is said at overtakeDesignated. One look at the state serves for the two of the code: whatever happens between
+ * those, a permit is on its way, so that the park does not last. */
+inline waitForGrant() {
+  do
+#if ASYNC
+  :: reclaiming ->
+     reclaiming = false;
+     from = p;
+     reclaim();
+     p = from;
+     from = 0
+#endif
+  :: !reclaiming && !waiting ->
+     holdsForGood();
+     if
+     :: !reclaiming ->
+        waiting = true;
+        proceedOwn(t);
+        if
+        :: ok -> ok = false; got = true; break
+        :: else -> skip
+        fi
+     :: else -> skip
+     fi
+  :: !reclaiming && waiting && giveUp ->
+     giveUp = false;
+     withdraw(t);
+     if
+     :: done -> done = false; rollBack(t, position(t)); break
+     :: else -> skip
+     fi
+  :: !reclaiming && waiting && !giveUp ->
+     if
+     :: state[t] == GRANTED -> got = true; break
+     :: state[t] == DESIGNATED ->
+        tryDesignated(t);
+        goOnIfDone()
+     :: state[t] == WAITING ->
+        if
+        :: atomic { permit[t] -> permit[t] = false }
+#if ASYNC
+           ;
+           reclaiming = t < ASYNC && hasReady(t)
+#endif
+        :: patience == TIMED -> giveUp = true
+        :: mortal -> giveUp = true; ending = true
+#if ASYNC
+#ifndef PROGRESS
+        :: overtakeDesignated(t);
+           goOnIfDone()
+#endif
+        :: t < ASYNC && pending && !steppedAside ->
+           steppedAside = true;
+           resettle()
+#endif
+        fi
+     :: state[t] == DESIGNATED && patience == TIMED -> giveUp = true
+     :: state[t] == DESIGNATED && mortal -> giveUp = true; ending = true
+     fi
+  od;
+#if ASYNC
+  steppedAside = false;
+#endif
+  waiting = false
+}
+
+/* goOn(), where `done` says that the stripe waited for was taken. */
+inline goOnIfDone() {
+  if
+  :: done ->
+     done = false;
+#if STRIPES == 1
+     got = true;
+     break
+#else
+     p = position(t) + 1;
+     proceedOwn(t);
+     if
+     :: ok -> ok = false; got = true; break
+     :: else -> skip
+     fi
+#endif
+  :: else -> skip
+  fi
+}

@@ -1,0 +1,649 @@
+/* Table (table.cc). `t` is the running thread; its variables are declared in stripe_word.pml. */
+
+#define STAY      0
+#define RELEASE   1
+#define ROLL_BACK 2
+#define DIE       3
+
+/* Where async waiters exist, deciding who may enter is a step of its own, before the word changes: a thread may
+ * block or go on in between. With FINE_PASS_OVER, each load and store of Participant::passOver is one. Without
+ * async waiters the decision depends on nothing but what is locked, and the word. */
+#if !ASYNC
+#define DECIDE_AND_EXCHANGE atomic
+#define DECIDE              atomic
+#else
+#define DECIDE_AND_EXCHANGE
+#ifdef FINE_PASS_OVER
+#define DECIDE
+#else
+#define DECIDE atomic
+#endif
+#endif
+
+/* What the clock says of the queue's time for fairness is chosen freely, unless a configuration is about that. */
+#ifdef STARVING
+bool fairnessDue;
+#define mayBeFair    fairnessDue
+#define mayBeUnfair  !fairnessDue
+#define restartClock fairnessDue = false
+#else
+#define mayBeFair    true
+#define mayBeUnfair  true
+#define restartClock skip
+#endif
+
+/* ── StripeQueue ── */
+
+inline pushBack(s, w) {
+  d_step {
+    i = 0;
+    do
+    :: Q(s, i) != 0 -> i++
+    :: else -> break
+    od;
+    Q(s, i) = w + 1;
+    i = 0
+  }
+}
+
+inline pushFront(s, w) {
+  d_step {
+    i = WAITERS - 1;
+    do
+    :: i > 0 -> Q(s, i) = Q(s, i - 1); i--
+    :: else -> break
+    od;
+    Q(s, 0) = w + 1
+  }
+}
+
+inline removeFrom(s, w) {
+  d_step {
+    i = 0;
+    do
+    :: Q(s, i) != 0 && Q(s, i) != w + 1 -> i++
+    :: else -> break
+    od;
+    assert(Q(s, i) == w + 1);
+    do
+    :: Q(s, i) != 0 -> Q(s, i) = Q(s, i + 1); i++
+    :: else -> break
+    od;
+    i = 0
+  }
+}
+
+/* ── A shard's mutex; both are parts of a step ── */
+
+inline lockShard(s) {
+  !shard[s] -> shard[s] = true
+}
+
+inline unlockShard(s) {
+  checkInvariants(s);
+  shard[s] = false
+}
+
+/* ── Taking ── */
+
+/* Moves `at` to the first eligible waiter from there on. */
+inline firstEligible(s) {
+#if ASYNC
+  do
+  :: Q(s, at) != 0 && isAsync(waiterAt(s, at)) && blocked[ownerOf(waiterAt(s, at))] ->
+     passedOver[ownerOf(waiterAt(s, at))] = true;
+     if
+     :: blocked[ownerOf(waiterAt(s, at))] -> at++
+     :: else -> break
+     fi
+  :: else -> break
+  od
+#else
+  skip
+#endif
+}
+
+/* What a waiter learns from the word it takes; before that changes. With Membership::countTaken. */
+inline noteTaken(s, w) {
+  told[w] = told[w] || (word[s] & ABANDONED);
+  expected[w] = expected[w] || dirty[s];
+  sharesOf(ownerOf(w), s) = sharesOf(ownerOf(w), s) + (shared[w] && !isAsync(w))
+}
+
+#define taking(x, w) (isFree(x) -> (x) | (shared[w] -> SHARED + 1 : slotOf(ownerOf(w))) : (x) + 1)
+
+/* Its loop of load and exchange reads nothing but the word. So it takes effect at its last exchange, or, where it
+ * gives up, at its last load: one step. Says in `ok` which. */
+inline tryTake(s, w) {
+  d_step {
+    ok = isFree(word[s]) || (shared[w] && isShared(word[s]) && !(word[s] & QUEUED));
+    if
+    :: ok ->
+       noteTaken(s, w);
+       word[s] = taking(word[s], w);
+       checkUnlocked(s)
+    :: else -> skip
+    fi
+  }
+}
+
+/* Says in `ok` whether `w` may take the word that was `seen`. */
+inline mayTake(s, w) {
+  ok = isFree(seen);
+  if
+  :: !isFree(seen) && shared[w] && isShared(seen) ->
+     firstEligible(s);
+     do
+     :: Q(s, at) != 0 && shared[waiterAt(s, at)] -> at++; firstEligible(s)
+     :: else -> break
+     od;
+     ok = (Q(s, at) == 0);
+     at = 0
+  :: else -> skip
+  fi
+}
+
+/* With the shard locked and the word in `seen`. Says in `ok` whether it was taken. */
+inline takeOrLink(s, w) {
+  do
+  :: DECIDE_AND_EXCHANGE {
+       DECIDE { mayTake(s, w) };
+       atomic {
+         next = (ok -> taking(seen, w) : (designated[s] -> seen : seen | QUEUED));
+         if
+         :: next != seen && word[s] != seen -> seen = word[s]; lose()
+         :: next == seen || word[s] == seen ->
+            if
+            :: ok -> noteTaken(s, w); word[s] = next
+            :: else ->
+               word[s] = (next == seen -> word[s] : next);
+               if
+               :: Q(s, 0) == 0 -> restartClock
+               :: else -> skip
+               fi;
+               pushBack(s, w)
+            fi;
+            win();
+            next = 0;
+            seen = 0;
+            unlockOwn(s, w);
+            break
+         fi
+       }
+     }
+  od
+}
+
+/* Where a thread proceeds for itself: with its last stripe, or where it is linked, it gives the shard back. */
+inline unlockOwn(s, w) {
+  if
+  :: last != 0 && (!ok || s == high(w)) -> unlockLast()
+  :: else -> skip
+  fi
+}
+
+inline unlockLast() {
+  unlockShard(last - 1);
+  last = 0
+}
+
+/* ── Leaving ── */
+
+/* afterLeaving: from `seen` to `left`. Nobody here leaves what it does not hold. */
+inline afterLeaving(how, isSharedHold, holds) {
+  d_step {
+    if
+    :: how == STAY -> left = seen
+    :: how != STAY && isSharedHold ->
+       assert(isShared(seen) && holderOf(seen) >= holds);
+       left = (holderOf(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds)
+    :: how != STAY && !isSharedHold ->
+       assert(heldBy(seen, t));
+       left = seen & ~HOLDER;
+       left = (how == RELEASE -> left & ~ABANDONED : left)
+    fi;
+    left = (how == DIE -> left | ABANDONED : left)
+  }
+}
+
+/* Sets `next`, and `toDesignate` (a waiter + 1) or `grants` (a set of waiters). */
+inline plan(s) {
+  next = left & ~QUEUED;
+  if
+  :: designated[s] != 0 -> skip
+  :: else ->
+     firstEligible(s);
+     if
+     :: Q(s, at) != 0 && shared[waiterAt(s, at)] && !isExclusive(left) -> planShared(s)
+     :: Q(s, at) != 0 && !shared[waiterAt(s, at)] && isFree(left) -> planExclusive(s)
+     :: Q(s, at) != 0 && (isExclusive(left) || (!shared[waiterAt(s, at)] && !isFree(left))) ->
+        next = next | QUEUED
+     :: Q(s, at) == 0 -> skip
+     fi
+  fi;
+  at = 0
+}
+
+inline planShared(s) {
+  do
+  :: Q(s, at) != 0 && shared[waiterAt(s, at)] ->
+     atomic {
+       grants = grants | bit(waiterAt(s, at));
+       n++;
+       at++
+     };
+     firstEligible(s)
+  :: else -> break
+  od;
+  next = ((next | SHARED) + n) | (Q(s, at) != 0 -> QUEUED : 0);
+  n = 0
+}
+
+inline planExclusive(s) {
+  n = waiterAt(s, at);
+  if
+  :: mayBeFair -> skip
+  :: mayBeUnfair ->
+     preferOwn(s);
+     toDesignate = (isAsync(n) && ownerOf(n) == t -> 0 : n + 1)
+  fi;
+  if
+  :: toDesignate == 0 ->
+     grants = bit(n);
+     next = next | slotOf(ownerOf(n)) | (Q(s, 1) != 0 -> QUEUED : 0)
+  :: else -> skip
+  fi;
+  n = 0
+}
+
+/* Makes `n` the exclusive async waiter of the releasing thread, if that is in the queue and eligible. */
+inline preferOwn(s) {
+#if ASYNC
+  if
+  :: ownerOf(n) == t -> skip
+  :: else ->
+     do
+     :: Q(s, at) == 0 -> break
+     :: Q(s, at) == own + 1 && !shared[own] ->
+        firstEligible(s);
+        n = (Q(s, at) == own + 1 -> own : n);
+        break
+     :: else -> at++
+     od
+  fi
+#else
+  skip
+#endif
+}
+
+/* Leaves with the shard locked and the word in `seen`, gives the shard back, and sends the wakes. Clears `ok`. */
+inline leaveLocked(s, how, isSharedHold, holds) {
+  do
+  :: DECIDE_AND_EXCHANGE {
+       DECIDE {
+         afterLeaving(how, isSharedHold, holds);
+         plan(s)
+       };
+       atomic {
+         if
+         :: word[s] == seen ->
+            word[s] = next;
+            dirty[s] = dirty[s] || how == DIE;
+            carryOutQueue(s);
+            win();
+            break
+         :: else ->
+            seen = word[s];
+            left = 0;
+            next = 0;
+            grants = 0;
+            toDesignate = 0;
+            lose()
+         fi
+       }
+     }
+  od;
+  carryOutStates(s);
+  sendWakes(how)
+}
+
+/* The part of carryOut that only the holder of the shard can see. */
+inline carryOutQueue(s) {
+  designated[s] = (toDesignate -> toDesignate : designated[s]);
+  k = 0;
+  do
+  :: k == WAITERS -> break
+  :: k < WAITERS && (grants & bit(k)) ->
+     restartClock;
+     removeFrom(s, k);
+     told[k] = told[k] || (next & ABANDONED);
+     expected[k] = expected[k] || dirty[s];
+     sharesOf(ownerOf(k), s) = sharesOf(ownerOf(k), s) + (shared[k] && !isAsync(k));
+     k++
+  :: k < WAITERS && !(grants & bit(k)) -> k++
+  od;
+  k = 0;
+  seen = 0;
+  left = 0;
+  next = 0;
+  ok = false;
+  if
+  :: grants == 0 && toDesignate == 0 -> unlockShard(s)
+  :: else -> skip
+  fi
+}
+
+/* The part that others see. */
+inline carryOutStates(s) {
+  do
+  :: atomic {
+       toDesignate != 0 ->
+       n = toDesignate - 1;
+       toDesignate = 0;
+       state[n] = DESIGNATED;
+#if ASYNC
+       if
+       :: isAsync(n) -> pushReady(n)
+       :: else -> wakes = wakes | bit(n)
+       fi;
+#else
+       wakes = wakes | bit(n);
+#endif
+       n = 0;
+       unlockShard(s)
+     }
+  :: grants != 0 -> grantNext(s)
+  :: else -> break
+  od
+}
+
+/* The first of `grants` goes on to its next stripe, or is complete. */
+inline grantNext(s) {
+#if STRIPES == 1
+  atomic {
+    firstOf(grants);
+    complete(k);
+    unlockIfDone(s)
+  }
+#else
+  atomic {
+    firstOf(grants);
+    ok = true;
+    if
+    :: position(k) < high(k) -> tryTake(1, k)
+    :: else -> skip
+    fi
+  };
+  if
+  :: !ok -> proceedLocked(s)
+  :: else ->
+     atomic {
+       complete(k);
+       unlockIfDone(s)
+     }
+  fi
+#endif
+}
+
+/* Takes the lowest bit out of a set, into `k`. */
+inline firstOf(set) {
+  d_step {
+    do
+    :: !(set & bit(k)) -> k++
+    :: else -> break
+    od;
+    set = set & ~bit(k)
+  }
+}
+
+inline unlockIfDone(s) {
+  k = 0;
+  ok = false;
+  if
+  :: grants == 0 -> unlockShard(s)
+  :: else -> skip
+  fi
+}
+
+/* Table::proceed for a waiter that is granted stripe 0 by another one: both shards are held while it moves. */
+inline proceedLocked(s) {
+  atomic {
+    lockShard(1);
+    setPosition(k, 1);
+    seen = word[1]
+  };
+  takeOrLink(1, k);
+  atomic {
+    if
+    :: ok -> complete(k)
+    :: else -> skip
+    fi;
+    unlockShard(1);
+    unlockIfDone(s)
+  }
+}
+
+inline complete(w) {
+  assert(isLinked(w));                                                            /* I5 */
+  state[w] = GRANTED;
+#if ASYNC
+  if
+  :: isAsync(w) ->
+     undelivered[ownerOf(w)]++;
+     pushReady(w)
+  :: else -> wakes = wakes | bit(w)
+  fi
+#else
+  wakes = wakes | bit(w)
+#endif
+}
+
+/* ── Waking ── */
+
+#if ASYNC
+/* Participant::pushReady and pushGranted. The list has a mutex of its own, so it is a part of a step. */
+inline pushReady(w) {
+  assert(!ready[ownerOf(w)]);
+  ready[ownerOf(w)] = true;
+  readies = readies | bit(ownerOf(w))
+}
+
+/* Participant::wakeReady */
+inline wakeReady(how) {
+  atomic {
+    firstOf(readies);
+    /* Membership::release leaves out grants to its own thread: its caller looks for them. */
+    goOn = !(how == RELEASE && k == t)
+  };
+  if
+  :: goOn ->
+     if
+     :: blocked[k] -> permit[k] = true
+     :: else -> skip
+     fi;
+     atomic {
+       goOn = !waking[k];
+       waking[k] = true
+     };
+     if
+     :: goOn -> loopWake[k] = loopWake[k] || looping[k]
+     :: else -> skip
+     fi
+  :: else -> skip
+  fi;
+  goOn = false;
+  k = 0
+}
+#endif
+
+/* WakeSet::send */
+inline sendWakes(how) {
+  do
+  :: wakes != 0 ->
+     atomic {
+       firstOf(wakes);
+       permit[k] = true;
+       k = 0
+     }
+#if ASYNC
+  :: wakes == 0 && readies != 0 -> wakeReady(how)
+#endif
+  :: else -> break
+  od
+}
+
+/* ── What is made of these ── */
+
+/* Table::leave */
+inline leave(s, how, isSharedHold, holds) {
+  atomic { lockShard(s); seen = word[s] };
+  leaveLocked(s, how, isSharedHold, holds)
+}
+
+/* Gives back the stripes of a request up to, but without, `end`; last first. */
+inline rollBack(who, end) {
+  p = end;
+  do
+  :: p > low(who) ->
+     p--;
+     leave(p, ROLL_BACK, shared[who], 1);
+     sharesOf(t, p) = sharesOf(t, p) - (shared[who] && !isAsync(who))
+  :: else -> break
+  od;
+  p = 0
+}
+
+/* Table::lockFor: leaves in `p` the stripe whose shard it locked. With one stripe there is nothing to find out, and
+ * taking the mutex joins the next step. */
+#if STRIPES == 1
+inline lockFor(who) { skip }
+inline join(s) { lockShard(s) }
+#else
+inline lockFor(who) {
+  do
+  :: p = position(who);
+     atomic {
+       lockShard(p);
+       if
+       :: position(who) == p -> break
+       :: else -> unlockShard(p)
+       fi
+     }
+  od
+}
+inline join(s) { skip }
+#endif
+
+/* Says in `done` whether it had not been granted. */
+inline withdraw(who) {
+  lockFor(who);
+  atomic {
+    join(p);
+    done = (state[who] != GRANTED);
+    if
+    :: done ->
+       assert(isLinked(who));                                                     /* I5 */
+       removeFrom(p, who);
+       designated[p] = (designated[p] == who + 1 -> 0 : designated[p]);
+       state[who] = WITHDRAWN;
+       seen = word[p]
+    :: else -> unlockShard(p)
+    fi
+  };
+  if
+  :: done -> leaveLocked(p, STAY, false, 0)
+  :: else -> skip
+  fi;
+  p = 0
+}
+
+/* A designated waiter tries, sets QUEUED and sleeps again, or is unlinked. Says in `done` whether it was served.
+ * Table::serveDesignated, retryDesignated and unlinkServed, with the attempts to spin made one at any moment. */
+inline tryDesignated(who) {
+  atomic { p = position(who); done = false; tryTake(p, who) };
+  if
+  :: ok -> atomic { lockShard(p); unlinkServed(p, who) }
+  :: else -> retryDesignated(p, who)
+  fi;
+  if
+  :: ok ->
+     leaveLocked(p, STAY, false, 0);
+     done = true
+  :: else -> skip
+  fi;
+  p = 0
+}
+
+/* Says in `ok` whether it took the stripe: then it has the shard still. */
+inline retryDesignated(s, who) {
+  atomic { lockShard(s); tryTake(s, who) };
+  do
+  :: ok -> atomic { unlinkServed(s, who); break }
+  :: else ->
+     seen = word[s];
+     atomic {
+       if
+       :: !isFree(seen) && word[s] == seen ->
+          word[s] = seen | QUEUED;
+          designated[s] = 0;
+          state[who] = WAITING;
+          seen = 0;
+          win();
+          unlockShard(s);
+          break
+       :: else -> seen = 0; lose()
+       fi
+     };
+     tryTake(s, who)
+  od
+}
+
+inline unlinkServed(s, who) {
+  removeFrom(s, who);
+  designated[s] = 0;
+  restartClock;
+  win();
+  state[who] = WAITING;
+  seen = word[s]
+}
+
+#if ASYNC
+/* Says in `done` whether it took its stripe in front of a designated async waiter. */
+inline overtakeDesignated(who) {
+  lockFor(who);
+  atomic {
+    join(p);
+    done = state[who] == WAITING && designated[p] != 0 && isAsync(designated[p] - 1);
+    if
+    :: done -> tryTake(p, who); done = ok; ok = false
+    :: else -> skip
+    fi;
+    if
+    :: done -> removeFrom(p, who)
+    :: else -> skip
+    fi;
+    unlockShard(p);
+    p = 0
+  }
+}
+#endif
+
+#if ASYNC
+/* AsyncWaits::requeue. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
+ * touched, and what else only blocked threads read and write of their own: one step. */
+inline requeue(who) {
+  atomic {
+    lockShard(low(who));
+    setPosition(who, low(who));
+    told[who] = false;
+    expected[who] = false;
+    state[who] = WAITING;
+    if
+    :: pushFront(low(who), who)
+    :: pushBack(low(who), who)
+    fi;
+    passedOver[t] = true;
+    unlockShard(low(who))
+  }
+}
+#endif
