@@ -35,7 +35,10 @@ parentPort.on('message', async ({ id, method, args }) => {
   try {
     parentPort.postMessage({ id, result: await methods[method](...args) });
   } catch (error) {
-    const { name, message, code, keys, threads, stripe, timeout } = error;
-    parentPort.postMessage({ id, error: { name, message, code, keys, threads, stripe, timeout } });
+    const { name, message, code, keys, threads, stripe, stripes, timeout, holders } = error;
+    parentPort.postMessage({
+      id,
+      error: { name, message, code, keys, threads, stripe, stripes, timeout, holders },
+    });
   }
 });
