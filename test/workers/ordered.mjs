@@ -46,6 +46,8 @@ function use(numbers, mode) {
 
 async function descend(lowest, depth) {
   const blocking = random() < 0.5;
+  // In this turn a task may have been granted something that it has yet to come to know, and to put down in `held`.
+  if (blocking) await nextTurn();
   const bottom = blocking ? Math.max(lowest, ...[...held.values()].map((highest) => highest + 1)) : lowest;
   const numbers = chooseAbove(bottom, 3);
   if (numbers.length === 0) return;
