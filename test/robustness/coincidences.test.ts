@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock, type Guard } from 'stripelock';
-import { Agent } from '../support/agent.js';
+import { Agent, type RemoteGuard } from '../support/agent.js';
 import { keysApart } from '../support/keys.js';
 import { expectPrompt } from '../support/prompt.js';
 import { seedFor } from '../support/seed.js';
@@ -195,13 +195,20 @@ describe('death and timeout at the same moment', () => {
     for (let round = 0; round < 12; round++) {
       const victim = await Victim.start(lock, { holds: [{ keys: 'key' }] });
       const timeout = 2 + ((seed + 7 * round) % 25);
-      const impatient = [agent.acquireSync('key', { timeout }), lock.acquire('key', { timeout })].map(watch);
-      await until(() => lock.stats().waiting > 0 || impatient.some(({ state }) => state !== 'pending'), 'they wait');
+      const begun: Promise<Guard | RemoteGuard>[] = [
+        agent.acquireSync('key', { timeout }),
+        lock.acquire('key', { timeout }),
+      ];
+      const impatient = begun.map((promise) => watch(promise));
+      await until(
+        () => lock.stats().waiting > 0 || impatient.some(({ state }) => state !== 'pending'),
+        'they wait',
+      );
       await victim.end(round % 2 === 0 ? 'terminate' : 'exit');
       const patient = lock.acquire('key', FOR_EVER);
       let told = 0;
       for (const { promise } of impatient) {
-        const guard = (await promise.catch(() => undefined)) as Guard | undefined;
+        const guard = await promise.catch(() => undefined);
         outcomes[guard ? 'granted' : 'timeout']++;
         if (guard?.abandoned === true) told++;
         await guard?.release();

@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { DeadlockError, LockError, StripedLock, type LockMode } from 'stripelock';
 import { Agent } from '../support/agent.js';
-import { runCircles, type Circle } from '../support/circles.js';
+import { runCircles, type Circle } from '../support/circles.mjs';
 import { keysApart, keysTogether } from '../support/keys.js';
 import { expectPrompt } from '../support/prompt.js';
 import { seedFor } from '../support/seed.js';
-import { runThreads } from '../support/threads.js';
+import { runThread, runThreads } from '../support/threads.js';
 import { thrownBy, turns, until, watch } from '../support/waiting.js';
 
 /** Milliseconds in which a circle must be found. */
@@ -156,7 +156,7 @@ describe('threads that block for each other in a circle', () => {
     it(`of ${size}: exactly one is refused, soon, and the others go on`, async () => {
       const lock = newLock();
       const keys = keysApart(lock, size);
-      const circles = await runCircles([lock], keys, rounds);
+      const circles = await runCircles(runThread, [lock], keys, rounds);
       for (const circle of circles) expectCircle(circle, [lock], keys);
       expectPrompt(
         `circle of ${size}: refusal`,
@@ -171,7 +171,7 @@ describe('threads that block for each other in a circle', () => {
     for (const modes of [{ mode: 'shared' }, { wantedMode: 'shared' }, {}] as const) {
       const locks = [newLock(), newLock()];
       const keys = keysApart(locks[0]!, 4);
-      const circles = await runCircles(locks, keys, 5, modes);
+      const circles = await runCircles(runThread, locks, keys, 5, modes);
       for (const circle of circles) expectCircle(circle, locks, keys);
       expectPrompt(
         'circle through two locks: refusal',

@@ -40,7 +40,10 @@ for (const engine of ['native', 'javascript'] as const) {
       const keys = keysApart(lock, 3);
       const agent = await Agent.start(lock);
       for (const mode of ['exclusive', 'shared'] as const) {
-        const old = [lock.acquireSync(keys, { mode }), await lock.acquire(keys[0]!, { mode, timeout: 1 }).catch(() => undefined)];
+        const old = [
+          lock.acquireSync(keys, { mode }),
+          await lock.acquire(keys[0]!, { mode, timeout: 1 }).catch(() => undefined),
+        ];
         const theirs = watch(agent.acquireSync(keys, { mode: 'exclusive' }));
         await until(() => lock.stats().waiting > 0, 'the other thread waits');
         for (const guard of old) guard?.release();

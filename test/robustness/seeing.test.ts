@@ -165,9 +165,7 @@ describe('inspect()', () => {
     const waitedFor = [lock.stripeOf('key'), lock.stripeOf('fourth')].sort((a, b) => a - b);
     const waiters = lock.inspect().flatMap((state) => state.waiters.map((waiter) => ({ ...state, waiter })));
     expect(waiters.map(({ waiter }) => waiter.keys).toSorted()).toEqual([['key', 'fourth'], ['third']]);
-    expect(waitedFor).toContain(
-      waiters.find(({ waiter }) => waiter.threadId === agent.threadId)!.stripe,
-    );
+    expect(waitedFor).toContain(waiters.find(({ waiter }) => waiter.threadId === agent.threadId)!.stripe);
     one.release();
     expect(at('key').holders.map(({ keys }) => keys)).toEqual([['key', 'another']]);
     two.release();
@@ -217,7 +215,9 @@ describe('an error of a timeout', () => {
       thrownBy(() => lock.acquireSync('key', { timeout: 10 })),
       await rejectionOf(lock.acquire('key', { timeout: 10 })),
     ]) {
-      const told = new RegExp(`held by thread ${agent.threadId} for [\\d.]+ ms, acquired at .*agent\\.mjs:\\d+`);
+      const told = new RegExp(
+        `held by thread ${agent.threadId} for [\\d.]+ ms, acquired at .*agent\\.mjs:\\d+`,
+      );
       expect((error as Error).message).toMatch(told);
     }
   });

@@ -3,7 +3,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { CELLS, FAILURES, FALSE_GRANTS, FIRST, OWNER, SECOND, SECTIONS, STARTED, UNTOLD } from './churn-cells.mjs';
+import {
+  CELLS,
+  FAILURES,
+  FALSE_GRANTS,
+  FIRST,
+  OWNER,
+  SECOND,
+  SECTIONS,
+  STARTED,
+  UNTOLD,
+} from './churn-cells.mjs';
 import { dawdle } from './dawdle.mjs';
 import { below, randomFrom } from './random.mjs';
 
@@ -91,7 +101,13 @@ count(STARTED);
 parentPort.postMessage('going');
 // A lock that only this thread uses: its memory is to go when the thread does.
 const own = StripedLock.from(extra);
-globalThis.kept = [own, own.acquireSync(Array.from({ length: own.stripes }, (_, i) => i), { mode: 'shared' })];
+globalThis.kept = [
+  own,
+  own.acquireSync(
+    Array.from({ length: own.stripes }, (_, i) => i),
+    { mode: 'shared' },
+  ),
+];
 try {
   await Promise.all([task(), task()]);
 } catch (error) {

@@ -61,10 +61,15 @@ for (let round = 0; stopped ? Atomics.load(stopped, 0) === 0 : round < rounds; r
     const timeout = MOMENT * random();
     const signal = random() < 0.5 ? abort.signal : undefined;
     pending.push(
-      lock.acquire(chosen.map((c) => keys[c]), { mode, timeout, ...(signal && { signal }) }).then(
-        (guard) => use(guard, chosen, mode),
-        (error) => fail(error, signal),
-      ),
+      lock
+        .acquire(
+          chosen.map((c) => keys[c]),
+          { mode, timeout, ...(signal && { signal }) },
+        )
+        .then(
+          (guard) => use(guard, chosen, mode),
+          (error) => fail(error, signal),
+        ),
     );
   }
   spun(random() * MOMENT);
@@ -74,7 +79,14 @@ for (let round = 0; stopped ? Atomics.load(stopped, 0) === 0 : round < rounds; r
   await nextTurn();
   const chosen = choose();
   try {
-    use(lock.acquireSync(chosen.map((c) => keys[c]), { timeout: MOMENT * random() }), chosen, 'exclusive');
+    use(
+      lock.acquireSync(
+        chosen.map((c) => keys[c]),
+        { timeout: MOMENT * random() },
+      ),
+      chosen,
+      'exclusive',
+    );
   } catch (error) {
     fail(error);
   }

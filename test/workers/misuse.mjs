@@ -30,7 +30,11 @@ for (let round = 0; round < rounds; round++) {
   const blocking = round % 3 !== 0;
   for (const i of chosen) {
     const mode = random() < 0.2 ? 'shared' : 'exclusive';
-    guards.push({ i, mode, guard: blocking ? lock.acquireSync(keys[i], { mode }) : await lock.acquire(keys[i], { mode }) });
+    guards.push({
+      i,
+      mode,
+      guard: blocking ? lock.acquireSync(keys[i], { mode }) : await lock.acquire(keys[i], { mode }),
+    });
   }
   misuse();
   for (const { i, mode } of guards) {

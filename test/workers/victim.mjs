@@ -18,7 +18,9 @@ const ends = {
 };
 
 for (const { keys, mode, how } of holds) {
-  globalThis.kept.push(how === 'async' ? await lock.acquire(keys, { mode }) : lock.acquireSync(keys, { mode }));
+  globalThis.kept.push(
+    how === 'async' ? await lock.acquire(keys, { mode }) : lock.acquireSync(keys, { mode }),
+  );
 }
 for (const { keys, mode } of pending) {
   globalThis.kept.push(lock.acquire(keys, { mode, timeout: Infinity }));
