@@ -11,8 +11,8 @@ import { thrownBy, turns, until, watch } from '../support/waiting.js';
 
 /** Milliseconds in which a circle must be found. */
 const FOUND = 100;
-/** A wait for the own thread must not even begin. Far less than any time for which a thread would sleep. */
-const AT_ONCE = 20;
+/** The same, where a thread waits for itself: it must not even go to sleep, which it does for 5 ms at the least. */
+const AT_ONCE = 4;
 
 function newLock(stripes = 64): StripedLock {
   return new StripedLock({ engine: 'native', stripes, name: 'knots', timeout: Infinity });
@@ -45,6 +45,7 @@ describe('a blocking wait for what the own thread holds', () => {
   ];
   for (const { what, held, mode, wanted, wantedModes } of cases) {
     it(`is refused at once, and one attempt just fails: ${what}`, async () => {
+      const times: number[] = [];
       for (const how of ['acquireSync', 'acquire', 'tryAcquire', 'of another opening'] as const) {
         const lock = newLock();
         const opened = how === 'of another opening' ? StripedLock.from(lock.handle) : lock;
@@ -54,7 +55,7 @@ describe('a blocking wait for what the own thread holds', () => {
         for (const [i, wantedMode] of wantedModes.entries()) {
           const start = performance.now();
           const error = thrownBy(() => lock.acquireSync(wanted, { mode: wantedMode }));
-          expect(performance.now() - start).toBeLessThan(AT_ONCE);
+          times.push(performance.now() - start);
           expect(error).toBeInstanceOf(DeadlockError);
           expect(thrownBy(() => lock.withLockSync(wanted, { mode: wantedMode }, () => 'ran'))).toBeInstanceOf(
             DeadlockError,
@@ -67,11 +68,13 @@ describe('a blocking wait for what the own thread holds', () => {
         holder.release();
         lock.acquireSync(wanted).release();
       }
+      expectPrompt(`refusal of ${what}`, times, AT_ONCE);
     });
   }
 
   it('is refused where a queued writer would block a second shared hold for ever', async () => {
     const lock = newLock();
+    const times: number[] = [];
     for (const writerOn of ['another thread, blocked', 'another thread', 'this thread']) {
       const agent = await Agent.start(lock);
       const first = lock.acquireSync('key', { mode: 'shared' });
@@ -88,7 +91,7 @@ describe('a blocking wait for what the own thread holds', () => {
       } else {
         const start = performance.now();
         expect(thrownBy(() => lock.acquireSync('key', { mode: 'shared' }))).toBeInstanceOf(DeadlockError);
-        expect(performance.now() - start).toBeLessThan(AT_ONCE);
+        times.push(performance.now() - start);
         expect(lock.tryAcquire('key', { mode: 'shared' })).toBeUndefined();
         expect(lock.stats().deadlocks).toBe(deadlocks + 1);
       }
@@ -97,6 +100,7 @@ describe('a blocking wait for what the own thread holds', () => {
       await (await writer.promise).release();
       expect(lock.inspect()).toEqual([]);
     }
+    expectPrompt('refusal of a second shared hold', times, AT_ONCE);
   });
 
   it('is told with the thread, the keys, the stripe and what to do', () => {
