@@ -1,10 +1,10 @@
-// Arguments: seed, number of threads. Run with --expose-gc. Prints what came of it, and how much memory it took.
+// Arguments: seed, number of threads, milliseconds after which no more are started. Run with --expose-gc. Prints what came of it, and how much memory it took.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { churn } from '../support/churn.mjs';
 
-const [seed, total] = process.argv.slice(2).map(Number);
-/** Until here memory is not in its steady state. */
-const WARM = Math.floor(total / 3);
+const [seed, total, longest] = process.argv.slice(2).map(Number);
+/** Threads until memory has found its level. */
+const WARM = 30;
 const memory = async () => {
   globalThis.gc();
   // What is closed when its JavaScript side has been collected goes now.
@@ -16,7 +16,7 @@ const memory = async () => {
 let warm;
 const result = await churn({
   seed,
-  goesOn: (started) => started < total,
+  goesOn: (started) => started < total && performance.now() < longest,
   onThread: (started) => {
     if (started === WARM) warm = memory();
   },

@@ -18,9 +18,10 @@ export function runProgram(
   name: string,
   args: readonly string[] = [],
   nodeOptions: readonly string[] = [],
+  timeout = HANGS,
 ): Promise<ProgramResult> {
   const path = fileURLToPath(new URL(`../programs/${name}`, import.meta.url));
-  return runNode([...nodeOptions, path, ...args]);
+  return runNode([...nodeOptions, path, ...args], timeout);
 }
 
 export function runNode(args: readonly string[], timeout = HANGS): Promise<ProgramResult> {
