@@ -47,7 +47,8 @@ function measure(workload) {
   const settings = options.smoke ? { maxTime: 0.01, minSamples: 1, initCount: 1 } : { maxTime: 1 };
   const suite = new Benchmark.Suite();
   for (const { name, run } of workload.rows()) {
-    if (workload.async) suite.add(name, { ...settings, defer: true, fn: (deferred) => awaitMany(run, deferred) });
+    if (workload.async)
+      suite.add(name, { ...settings, defer: true, fn: (deferred) => awaitMany(run, deferred) });
     else suite.add(name, { ...settings, fn: run });
   }
   return new Promise((resolve, reject) => {

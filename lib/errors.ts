@@ -110,6 +110,7 @@ function describe(value: unknown): string {
   if (typeof value === 'function') return `function ${value.name}`.trimEnd();
   if (typeof value === 'object') return `an instance of ${constructorName(value)}`;
   if (typeof value === 'bigint') return `${value}n`;
+  // Objects are dealt with above.
   return String(value);
 }
 

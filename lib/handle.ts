@@ -45,7 +45,7 @@ export class OpenedLock {
 
   /** Throws a TypeError for what is no handle, or has been tampered with. */
   static from(handle: unknown): OpenedLock {
-    if (typeof handle !== 'object' || handle === null || (handle as HandleFields).kind !== KIND) {
+    if (typeof handle !== 'object' || handle === null || (handle as { kind?: unknown }).kind !== KIND) {
       throw invalidArgType('handle', 'the handle of a StripedLock', handle);
     }
     const { buffer, stripes, name, timeout, trace } = handle as HandleFields;

@@ -58,7 +58,7 @@ export class StripedLock {
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError for what is no handle. */
   static from(handle: StripedLockHandle): StripedLock {
-    return new StripedLock(OpenedLock.from(handle) as StripedLockOptions);
+    return new StripedLock(OpenedLock.from(handle));
   }
 
   /** The stripe a key maps to, 0 … stripes-1. Native engine, string or bytes: XXH3-64(bytes) mod stripes. */
@@ -83,7 +83,7 @@ export class StripedLock {
       if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
       return tryTake(guard) ? Promise.resolve(guard) : this.#acquireSlow(guard, timeout, signal, undefined);
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
   }
 

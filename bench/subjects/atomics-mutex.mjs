@@ -21,7 +21,7 @@ export function atomicsMutex() {
       for (let i = 0; i < indexes.length; i++) {
         if (i === 0 || indexes[i] !== indexes[i - 1]) take(words, indexes[i]);
       }
-      for (let i = indexes.length; i-- > 0; ) {
+      for (let i = indexes.length; i-- > 0;) {
         if (i === 0 || indexes[i] !== indexes[i - 1]) release(words, indexes[i]);
       }
     },

@@ -18,7 +18,10 @@ const barePair = { name: 'floor: bare compare-exchange pair', run: () => pair(0)
 function callWithString() {
   let addon;
   try {
-    addon = bindings({ bindings: 'stripelock.node', module_root: new URL('../..', import.meta.url).pathname });
+    addon = bindings({
+      bindings: 'stripelock.node',
+      module_root: new URL('../..', import.meta.url).pathname,
+    });
   } catch {
     return [];
   }

@@ -94,9 +94,11 @@ bool AsyncWaits::cancel(std::uint32_t id) {
 void AsyncWaits::drop(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   forget(waiter);
+  STRIPELOCK_SEAM("drop: before withdrawing");
   if (table.withdraw(waiter)) {
     table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
   } else {
+    STRIPELOCK_SEAM("drop: before giving back");
     giveBack(waiter);
   }
   dispose(waiter);
@@ -153,6 +155,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
 bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   const std::uint32_t stripe = waiter.stripe();
+  STRIPELOCK_SEAM("designated: before it tries");
   if (spin([&] { return table.tryTake(stripe, owner_.slot(), waiter.shared, waiter.abandoned); })) {
     table.serveDesignated(waiter);
   } else if (!table.retryDesignated(waiter)) {
@@ -170,6 +173,7 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
     ++next;
     // One that was granted in time is settled by take(), however late that comes.
     if (waiter.is(WaiterState::kGranted)) continue;
+    STRIPELOCK_SEAM("expire: before withdrawing");
     Table& table = waiter.membership->table();
     if (!table.withdraw(waiter)) continue;
     const std::uint32_t position = waiter.position.load();
@@ -196,6 +200,7 @@ void AsyncWaits::reclaimReady() {
   while (AsyncWaiter* const waiter = popReady()) {
     if (waiter->is(WaiterState::kGranted)) {
       giveBack(*waiter);
+      STRIPELOCK_SEAM("reclaim: before queueing again");
       requeue(*waiter);
     } else {
       // Designated: it passes that on.
@@ -211,6 +216,7 @@ void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
     // Others are in the ready list.
     if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;
   }
+  STRIPELOCK_SEAM("reclaim: before withdrawing");
   // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
   putOff(waiter);
 }

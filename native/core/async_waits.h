@@ -59,7 +59,8 @@ class AsyncWaits {
   // At the start of, and during, a sync wait: gives back all that was taken for pending acquisitions, and puts
   // them back in their queues by their time of arrival.
   void reclaim();
-  // After a sync wait: lets those that were passed over be granted.
+  // In a sync wait that lasts: lets those pass that wait behind the pending acquisitions. After it: lets those of
+  // the latter be granted that were passed over.
   void resettle();
   // Cancels all.
   void close();

@@ -54,6 +54,7 @@ void Participant::pushReadyLocked(Waiter& waiter) {
 
 Waiter* Participant::takeReady() {
   waking_.store(false);
+  STRIPELOCK_SEAM("take: before the ready list");
   const Lock lock(readyMutex_);
   Waiter* const first = readyHead_;
   readyHead_ = readyTail_ = nullptr;
@@ -66,6 +67,7 @@ void Participant::wakeReady() {
   // the other, so that a blocked thread does not sleep on a grant.
   if (blocked_.load()) parker_.unpark();
   if (waking_.exchange(true)) return;
+  STRIPELOCK_SEAM("wake: before the event loop");
   const Lock lock(wakeMutex_);
   if (wakeLoop_.wake) wakeLoop_.wake(wakeLoop_.data);
 }

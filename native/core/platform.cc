@@ -1,6 +1,7 @@
 #include "core/platform.h"
 
 #include <algorithm>
+#include <ctime>
 #include <thread>
 
 #if defined(_WIN32)
@@ -13,7 +14,6 @@
 #if defined(__linux__) && !defined(STRIPELOCK_PORTABLE_PARK)
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #endif
 

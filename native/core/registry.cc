@@ -39,6 +39,7 @@ Participant* Registry::join(std::int32_t threadId, Participant::WakeLoop wakeLoo
 void Registry::leave(Participant& participant) {
   // No more wakes first: the event loop goes away, and nobody will look at grants.
   participant.stop();
+  STRIPELOCK_SEAM("leave: before the waits are cancelled");
   participant.asyncWaits().close();
   const std::vector<Membership*> memberships = participant.memberships;
   for (Membership* membership : memberships) end(*membership);
@@ -81,6 +82,7 @@ void Registry::close(Membership& membership) {
 }
 
 void Registry::end(Membership& membership) {
+  STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
   membership.abandon();
   void* const memory = membership.table().memory();

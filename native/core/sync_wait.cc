@@ -98,9 +98,11 @@ SyncOutcome SyncWait::wait() {
     sliceEnd_ = waiter_.since + kFirstSlice;
     while (!waiter_.is(WaiterState::kGranted)) {
       const Nanoseconds time = now();
-      if (deadline_.passedAt(time) && table_.withdraw(waiter_)) {
+      if (deadline_.passedAt(time)) {
+        STRIPELOCK_SEAM("wait: before it times out");
+        withdrawn = table_.withdraw(waiter_);
+        if (!withdrawn) continue;
         outcome.status = Status::kTimedOut;
-        withdrawn = true;
         break;
       }
       if (time >= sliceEnd_) {
@@ -116,6 +118,7 @@ SyncOutcome SyncWait::wait() {
         if (tryDesignated() && goOn()) break;
         continue;
       }
+      STRIPELOCK_SEAM("wait: before parking");
       thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
       if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
     }
@@ -131,6 +134,12 @@ bool SyncWait::inspectSelf(SyncOutcome& outcome) {
     outcome.status = Status::kInterrupted;
     return true;
   }
+  if (!steppedAside_) {
+    // Shared ones that wait behind an exclusive async waiter of this thread need not, while that is passed over.
+    // Not before: most waits end sooner, and this looks at all that is pending.
+    steppedAside_ = true;
+    thread_.asyncWaits().resettle();
+  }
   outcome.cycle = WaitGraph::instance().refuse(thread_, waiter_);
   if (outcome.cycle.empty()) return false;
   outcome.status = Status::kDeadlock;
@@ -140,7 +149,9 @@ bool SyncWait::inspectSelf(SyncOutcome& outcome) {
 bool SyncWait::goOn() { return table_.proceed(waiter_, waiter_.position.load() + 1, nullptr, nullptr); }
 
 bool SyncWait::tryDesignated() {
+  STRIPELOCK_SEAM("designated: before it tries");
   if (!spinTake(waiter_.stripe())) return table_.retryDesignated(waiter_);
+  STRIPELOCK_SEAM("designated: before it leaves the queue");
   table_.serveDesignated(waiter_);
   return true;
 }

@@ -44,6 +44,7 @@ class SyncWait {
   const Deadline deadline_;
   Waiter waiter_;
   Nanoseconds sliceEnd_ = 0;
+  bool steppedAside_ = false;
 };
 
 }  // namespace stripelock

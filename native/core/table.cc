@@ -71,6 +71,7 @@ bool Table::tryTake(std::uint32_t stripe, std::uint32_t slot, bool shared, bool&
     } else {
       return false;
     }
+    STRIPELOCK_SEAM("take: before the word changes");
     if (word.compare_exchange_weak(seen, next)) break;
   }
   if (seen & kAbandoned) abandoned = true;
@@ -127,6 +128,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     } else {
       next += 1;
     }
+    STRIPELOCK_SEAM("link: before the word changes");
     if (next != seen && !word.compare_exchange_weak(seen, next)) continue;
     if (taking) {
       if (seen & kAbandoned) waiter.abandoned = true;
@@ -244,6 +246,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
 
 void Table::complete(Waiter& waiter, WakeSet& wakes) {
   Participant& owner = *waiter.owner;
+  STRIPELOCK_SEAM("grant: before it is told");
   if (waiter.async) {
     owner.pushGranted(waiter);
     wakes.addReady(owner);
@@ -296,6 +299,7 @@ bool Table::retryDesignated(Waiter& waiter) {
     }
     std::uint32_t seen = word.load();
     // Free again: somebody took it and gave it back this instant.
+    STRIPELOCK_SEAM("designated: before it sleeps again");
     if (isFree(seen) || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
     queueOf(stripe).designated = nullptr;
     waiter.state.store(WaiterState::kWaiting);

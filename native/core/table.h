@@ -7,7 +7,7 @@
 //   I1  A word names its holders: no holder enters or leaves but by changing the word.
 //   I2  kQueued is set only while the stripe is held.
 //   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not
-//       an async waiter whose thread blocks in a sync wait; that one comes back through Participant::resettle.)
+//       an async waiter whose thread blocks in a sync wait; that one comes back through AsyncWaits::resettle.)
 //       So a release that matters to somebody calls release() here, or a designated waiter is about to look.
 //   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
 //       and passes the designation on.

@@ -8,6 +8,18 @@
 
 namespace stripelock {
 
+namespace {
+
+// Whether a blocked thread has taken the stripe, shared, for the acquisition it blocks in. Such holds are counted
+// with its shares only once it is granted. Its position may rise meanwhile, but it gives nothing back.
+bool hasTakenShared(const Membership& member, std::uint32_t stripe) {
+  const Waiter* const waiter = member.participant().blockedOn;
+  if (!waiter || waiter->membership != &member || !waiter->shared) return false;
+  return std::binary_search(waiter->stripes, waiter->stripes + waiter->position.load(), stripe);
+}
+
+}  // namespace
+
 WaitGraph& WaitGraph::instance() {
   // Never destroyed: threads may outlive static destruction.
   static WaitGraph& graph = *new WaitGraph();
@@ -18,6 +30,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   const Lock lock(mutex_);
   thread.blockedOn = &waiter;
   const std::vector<Participant*> cycle = findCycle(thread);
+  STRIPELOCK_SEAM("refuse: before the second look");
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const std::vector<Participant*> blockers = blockersOf(*cycle[i]);
     Participant* const next = cycle[(i + 1) % cycle.size()];
@@ -25,6 +38,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   }
   if (cycle.empty()) return {};
   std::vector<Blocked> blocked;
+  blocked.reserve(cycle.size());
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
@@ -59,6 +73,7 @@ std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
     blockers.pop_back();
     if (next == &start) {
       std::vector<Participant*> cycle;
+      cycle.reserve(path.size());
       for (const Step& step : path) cycle.push_back(step.participant);
       return cycle;
     }
@@ -87,7 +102,7 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   } else if (isShared(word)) {
     const Lock members(table.membersMutex);
     for (Membership* member : table.members) {
-      if (member->sharesOf(stripe) != 0) add(&member->participant());
+      if (member->sharesOf(stripe) != 0 || hasTakenShared(*member, stripe)) add(&member->participant());
     }
   }
   return blockers;

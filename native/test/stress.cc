@@ -425,9 +425,6 @@ class StressRun {
     EXPECT_EQ(updates, world.updates.load());
     EXPECT_GT(updates, 0);
     EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
-    EXPECT_EQ(world.memory.cell(kTimeoutsCell), world.timeouts.load());
-    EXPECT_EQ(world.memory.cell(kAbortsCell), world.aborts.load());
-    EXPECT_EQ(world.memory.cell(kDeadlocksCell), world.deadlocks.load());
     EXPECT_EQ(world.memory.cell(kAbandonedCell), world.abandoned.load());
     std::printf(
         "[  result  ] %u stripes: %lld updates, %lld waits, %lld timeouts, %lld deadlocks, %lld abandoned\n",

@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/seam.h"
-
 namespace stripelock::test {
 
 Held::Held(World& world, Stripes stripes, bool shared, bool toldAbandoned, std::int32_t threadId)
@@ -84,9 +82,9 @@ void widen(const char*) {
 
 WidenedWindows::WidenedWindows(std::uint64_t seed) {
   windowSeed.store(seed);
-  seamHook = widen;
+  onSeam(widen);
 }
 
-WidenedWindows::~WidenedWindows() { seamHook = nullptr; }
+WidenedWindows::~WidenedWindows() { onSeam(nullptr); }
 
 }  // namespace stripelock::test

@@ -112,13 +112,9 @@ bool Client::giveBack(std::uint32_t stripe, bool shared) {
   return true;
 }
 
-// The core counts the shares of the whole request once it is granted, those taken here too.
 std::uint32_t Client::takeFirst(const Stripes& stripes, Ask ask) {
   std::uint32_t taken = 0;
-  while (ask.fast && taken < stripes.size() && take(stripes[taken], ask.shared)) {
-    if (ask.shared) shares_[stripes[taken]].fetch_sub(1);
-    ++taken;
-  }
+  while (ask.fast && taken < stripes.size() && take(stripes[taken], ask.shared)) ++taken;
   return taken;
 }
 
@@ -153,6 +149,66 @@ bool Client::release(const Stripes& stripes, bool shared) {
   }
   return held;
 }
+
+Blocking::Blocking(Client& client, Stripes stripes, Ask ask, Interrupt interrupt)
+    : thread_([this, &client, stripes = std::move(stripes), ask, interrupt] {
+        const Nanoseconds start = now();
+        outcome_ = client.acquireSync(stripes, ask, interrupt);
+        took_ = now() - start;
+        decided_.store(true);
+      }) {}
+
+const SyncOutcome& Blocking::join() {
+  if (thread_.joinable()) thread_.join();
+  return outcome_;
+}
+
+double Blocking::milliseconds() {
+  join();
+  return test::milliseconds(took_);
+}
+
+namespace {
+
+std::atomic<void (*)(const char*)> seamHandler{nullptr};
+
+// Installed before any thread is started, as the seam asks; what it does may change later.
+[[maybe_unused]] const bool seamInstalled = [] {
+  seamHook = [](const char* point) {
+    if (const auto handler = seamHandler.load()) handler(point);
+  };
+  return true;
+}();
+
+// Of the one barrier. Never destroyed, so that a thread may look at it late.
+std::atomic<const char*> barrierPoint{nullptr};
+std::atomic<int> barrierArrivals{0};
+
+}  // namespace
+
+void onSeam(void (*handler)(const char* point)) { seamHandler.store(handler); }
+
+Barrier::Barrier(const char* point) {
+  barrierArrivals.store(0);
+  barrierPoint.store(point);
+  onSeam([](const char* passed) {
+    const char* const point = barrierPoint.load();
+    if (!point || std::strcmp(passed, point) != 0) return;
+    if (barrierArrivals.fetch_add(1) != 0) return;
+    while (barrierPoint.load() == point) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+}
+
+Barrier::~Barrier() {
+  open();
+  onSeam(nullptr);
+}
+
+bool Barrier::awaitArrival() const {
+  return eventually([] { return barrierArrivals.load() != 0; });
+}
+
+void Barrier::open() { barrierPoint.store(nullptr); }
 
 std::vector<AsyncWaits::Granted> takeGrants(Environment& environment) {
   std::vector<AsyncWaits::Granted> grants;

@@ -129,6 +129,44 @@ struct Peer {
   AsyncWaits& async() { return environment.async(); }
 };
 
+// A sync acquisition on a thread of its own. The client is that thread's until it is joined.
+class Blocking {
+ public:
+  Blocking(Client& client, Stripes stripes, Ask ask = {}, Interrupt interrupt = {});
+  ~Blocking() { join(); }
+  Blocking(const Blocking&) = delete;
+  Blocking& operator=(const Blocking&) = delete;
+
+  bool decided() const { return decided_.load(); }
+  const SyncOutcome& join();
+  Status status() { return join().status; }
+  // From the call to its end.
+  double milliseconds();
+
+ private:
+  SyncOutcome outcome_{};
+  Nanoseconds took_ = 0;
+  std::atomic<bool> decided_{false};
+  std::thread thread_;
+};
+
+// What the core's seam (core/seam.h) does from here on, in all threads; nullptr for nothing.
+void onSeam(void (*handler)(const char* point));
+
+// Stops the first thread that passes one point of the core, for as long as it lives or until it is opened. One at a
+// time.
+class Barrier {
+ public:
+  explicit Barrier(const char* point);
+  ~Barrier();
+  Barrier(const Barrier&) = delete;
+  Barrier& operator=(const Barrier&) = delete;
+
+  // Waits for that thread. False if none comes within kStuck.
+  bool awaitArrival() const;
+  void open();
+};
+
 // What take() hands out when the event loop is woken; nothing when it is not within kStuck.
 std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment);
 std::vector<AsyncWaits::Granted> takeGrants(Environment& environment);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { LockError, LockTimeoutError } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
@@ -106,11 +106,17 @@ export const deadlinesSuite: Suite = (makeLock) => {
         Infinity,
       ];
       const [asyncKey, syncKey] = keysApart(lock, 2) as [string, string];
+      const warnings: Error[] = [];
+      const collect = (warning: Error): void => void warnings.push(warning);
+      process.on('warning', collect);
+      onTestFinished(() => void process.off('warning', collect));
       let theirs = await other.acquireSync(asyncKey);
       const waiters = [...long.map((timeout) => lock.acquire(asyncKey, { timeout })), lock.acquire(asyncKey)];
       const watched = waiters.map(watch);
-      // A timeout that had overflowed would have fired at once.
+      // A timeout that had overflowed would have fired at once; a timer that had, would go off again and again, and
+      // node would warn.
       await delay(60);
+      expect(warnings).toEqual([]);
       expect(watched.map(({ state }) => state)).toEqual(watched.map(() => 'pending'));
       await theirs.release();
       for (const waiter of waiters) (await waiter).release();

@@ -4,10 +4,9 @@ import { Deadlines } from './deadlines.js';
 import { Delivery } from './delivery.js';
 import { LaneMember } from './lane-member.js';
 import { LocalQueue, Pending } from './local-queue.js';
+import { patience } from './patience.js';
 import type { Stripes } from './stripes.js';
 
-/** How often the queues look whether a call got lost, in milliseconds. */
-const LOOK_AGAIN = 50;
 /**
  * For so long, in milliseconds, a stripe that others wait for may go from one waiter of this thread to the next
  * without the detour through the event loop.
@@ -268,7 +267,7 @@ export class AsyncWaits implements GivesWay {
 
   /** One timer for all: the next deadline, the next look at the queues, and what keeps the event loop alive. */
   #setTimer(deadline: number, now: number): void {
-    const at = Math.min(deadline, now + LOOK_AGAIN);
+    const at = Math.min(deadline, now + patience.eventLoop);
     if (this.#timer !== undefined && this.#timerAt <= at) {
       this.#timer.ref();
       return;
@@ -283,7 +282,7 @@ export class AsyncWaits implements GivesWay {
     this.#timerAt = Infinity;
     if (this.#byWaiter.size === 0) return;
     const now = performance.now();
-    if (now - this.#lookedAt >= LOOK_AGAIN) {
+    if (now - this.#lookedAt >= patience.eventLoop) {
       this.#lookedAt = now;
       for (const queue of this.#queues.values()) this.#lookAgain(queue);
     }

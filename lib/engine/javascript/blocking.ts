@@ -1,3 +1,5 @@
+import { patience } from './patience.js';
+
 /**
  * What a thread's async acquisitions do while the thread is blocked in `acquireSync`, of whatever lock. Nothing can
  * be delivered to them then, so whatever they had been given others would wait for in vain, and the thread might
@@ -20,12 +22,6 @@ export interface GivesWay {
  * waits are over by then, and one of many stripes need not start over.
  */
 const GRACE = 1;
-/**
- * A blocked thread relays calls at intervals that double, from {@link GRACE} up to this many milliseconds. Later
- * ones are left to those who miss them: each time it wakes up, the thread goes back to the end of its own lane.
- */
-const LONGEST_INTERVAL = 32;
-
 /** All of this thread that have acquisitions pending, or may be called. */
 const joined = new Set<GivesWay>();
 
@@ -58,7 +54,7 @@ export class BlockedThread {
     }
     for (const waits of joined) cut = waits.relayCalls() || cut;
     const interval = this.#interval;
-    if (!cut || interval > LONGEST_INTERVAL) return nap;
+    if (!cut || interval > patience.relay) return nap;
     this.#interval = 2 * interval;
     return Math.min(nap, interval);
   }

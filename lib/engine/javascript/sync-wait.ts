@@ -1,18 +1,13 @@
 import { availableParallelism } from 'node:os';
 import type { BlockedThread } from './blocking.js';
+import { patience } from './patience.js';
 import { CLAIM, EVENTS, laneIndex, OFFERED, type Stripes, SYNC_LANE } from './stripes.js';
 
-/** Looks at a word before its thread sleeps: a few microseconds, about what it takes to wake a thread. */
-const MOST_SPINS = availableParallelism() > 1 ? 2000 : 0;
-const LEAST_SPINS = MOST_SPINS / 32;
-/** How long the head of a lane sleeps before it looks again whether a call got lost, in milliseconds. */
-const HEAD_NAP = 20;
-/**
- * The same for the others. Whoever looks again goes back to the end of the lane; so each nap is twice as long as
- * the one before, up to this.
- */
-const LONGEST_NAP = 1000;
+/** Looks at a word before its thread sleeps: 10 to 30 microseconds, about what it takes to wake a thread. */
+const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
+const LEAST_SPINS = MOST_SPINS >> 4;
 
+/** From Node 24 on. */
 const pause = (Atomics as { pause?: () => void }).pause ?? ((): void => undefined);
 
 /** Waits for one stripe after the other, blocking the thread. */
@@ -55,7 +50,7 @@ class Attempt {
   readonly #shared: boolean;
   readonly #deadline: number;
   readonly #thread: BlockedThread;
-  #nap = HEAD_NAP;
+  #nap = patience.head;
   #called = false;
   /** The last look; see `Stripes.pendingCall`. */
   #seenCall = -1;
@@ -95,7 +90,7 @@ class Attempt {
       return false;
     }
     if (woken === 'timed-out') {
-      this.#nap = Math.min(2 * this.#nap, LONGEST_NAP);
+      this.#nap = Math.min(2 * this.#nap, patience.sleeper);
       this.#lookAgain();
     }
     this.#called = true;
@@ -116,7 +111,7 @@ class Attempt {
           stripes.withdraw(stripe, SYNC_LANE, claim);
           return false;
         }
-        const nap = this.#thread.beforeSleep(Math.min(left, HEAD_NAP));
+        const nap = this.#thread.beforeSleep(Math.min(left, patience.head));
         if (Atomics.wait(stripes.words, index, claim, nap) === 'timed-out') this.#lookAgain();
         now = Atomics.load(stripes.words, index);
       }
@@ -144,7 +139,7 @@ class Attempt {
   #lookAgain(): void {
     const now = performance.now();
     // A nap may be cut short by the thread's other waits.
-    if (now - this.#lookedAt < HEAD_NAP / 2) return;
+    if (now - this.#lookedAt < patience.head / 2) return;
     this.#lookedAt = now;
     const call = this.#stripes.pendingCall(this.#stripe);
     if (call !== -1 && call === this.#seenCall) this.#stripes.refresh(this.#stripe);

@@ -1,0 +1,408 @@
+#include "core/async_waits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+constexpr std::int64_t kNone = 0;
+
+struct Three {
+  SharedMemory memory{4};
+  Peer holder{memory};
+  Peer waiter{memory};
+  Peer other{memory};
+};
+
+}  // namespace
+
+TEST(AsyncWaits, AreGrantedAtOnceWhatIsFree) {
+  Three world;
+  const auto started = world.waiter.client.acquire({0, 3}, {.fast = false});
+  EXPECT_EQ(started.status, AsyncStart::kGranted);
+  EXPECT_FALSE(started.abandoned);
+  EXPECT_EQ(world.memory.word(3).load(), world.waiter.slot());
+  EXPECT_FALSE(world.waiter.async().hasReady());
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_EQ(world.memory.cell(kWaitingCell), kNone);
+  EXPECT_EQ(world.memory.cell(kContendedCell), kNone);
+}
+
+TEST(AsyncWaits, TellTheStripeThatOneAttemptCouldNotHave) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(2));
+  const auto started = world.waiter.client.acquire({0, 2, 3}, {.timeout = 0});
+  EXPECT_EQ(started.status, AsyncStart::kTimedOut);
+  EXPECT_EQ(started.stripe, 2u);
+  EXPECT_EQ(countHeld(world.holder.client.table()), 1u);
+}
+
+TEST(AsyncWaits, WakeTheirEventLoopWhenAnotherThreadReleases) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0});
+  EXPECT_EQ(world.memory.cell(kWaitingCell), 1);
+  EXPECT_TRUE(takeGrants(world.waiter.environment).empty());
+  std::thread releasing([&] { EXPECT_TRUE(world.holder.client.release({0})); });
+  const auto grants = awaitGrants(world.waiter.environment);
+  releasing.join();
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, id);
+  EXPECT_FALSE(grants[0].abandoned);
+  EXPECT_EQ(world.memory.cell(kWaitingCell), kNone);
+  EXPECT_EQ(world.memory.cell(kContendedCell), 1);
+  EXPECT_TRUE(world.waiter.client.release({0}));
+}
+
+TEST(AsyncWaits, CostOneWakeForManyGrants) {
+  SharedMemory memory(64);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (std::uint32_t stripe = 0; stripe < 64; ++stripe) {
+    ASSERT_TRUE(holder.client.take(stripe));
+    waiter.client.pend({stripe});
+  }
+  for (std::uint32_t stripe = 0; stripe < 64; ++stripe) EXPECT_TRUE(holder.client.release({stripe}));
+  EXPECT_EQ(waiter.environment.wakes(), 1);
+  AsyncWaits::Granted grants[40];
+  EXPECT_EQ(waiter.async().take(grants, 40), 40u);
+  EXPECT_TRUE(waiter.async().hasReady());
+  EXPECT_EQ(waiter.async().take(grants, 40), 24u);
+  EXPECT_FALSE(waiter.async().hasReady());
+  // And one for the next burst.
+  waiter.client.release({7});
+  ASSERT_TRUE(holder.client.take(7));
+  waiter.client.pend({7});
+  EXPECT_TRUE(holder.client.release({7}));
+  EXPECT_EQ(waiter.environment.wakes(), 2);
+}
+
+TEST(AsyncWaits, LoseNoWakeWhenGrantsAndTheEventLoopCoincide) {
+  SharedMemory memory(2);
+  Peer waiter(memory);
+  std::thread thread([&] {
+    Peer peer(memory);
+    for (int round = 0; round < 2000; ++round) {
+      const std::uint32_t stripe = static_cast<std::uint32_t>(round) % 2;
+      ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);
+      ASSERT_TRUE(peer.client.release({stripe}));
+    }
+  });
+  // Sleeps until it is woken, so a lost wake would stop it.
+  for (int round = 0; round < 2000; ++round) {
+    const std::uint32_t stripe = static_cast<std::uint32_t>(round) % 2;
+    if (waiter.client.acquire({stripe}).status == AsyncStart::kPending) {
+      std::vector<AsyncWaits::Granted> grants;
+      while (grants.empty()) {
+        ASSERT_TRUE(waiter.environment.awaitWake(kStuck));
+        grants = takeGrants(waiter.environment);
+      }
+    }
+    ASSERT_TRUE(waiter.client.release({stripe}));
+  }
+  thread.join();
+}
+
+TEST(AsyncWaits, TakeRemainingStripesWithoutWakingTheirThread) {
+  SharedMemory memory(100);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (const std::uint32_t stripe : {10u, 50u, 90u}) ASSERT_TRUE(holder.client.take(stripe));
+  waiter.client.pend({5, 10, 50, 60, 90, 99});
+  EXPECT_TRUE(holder.client.release({10}));
+  EXPECT_EQ(memory.word(10).load(), waiter.slot());
+  EXPECT_EQ(waitersOf(holder.client, 50), 1u);
+  EXPECT_EQ(memory.word(60).load(), 0u);
+  EXPECT_TRUE(holder.client.release({90}));
+  EXPECT_EQ(memory.word(90).load(), 0u);
+  EXPECT_EQ(waiter.environment.wakes(), 0);
+  EXPECT_TRUE(holder.client.release({50}));
+  EXPECT_EQ(memory.word(99).load(), waiter.slot());
+  EXPECT_EQ(waiter.environment.wakes(), 1);
+  EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
+  EXPECT_TRUE(waiter.client.release({5, 10, 50, 60, 90, 99}));
+}
+
+TEST(AsyncWaits, ExpireAtTheirDeadlineInItsOrder) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(1));
+  const std::uint32_t late = world.waiter.client.pend({1}, {.timeout = 40});
+  const std::uint32_t never = world.waiter.client.pend({1});
+  const std::uint32_t soon = world.waiter.client.pend({0, 1}, {.timeout = 5});
+  for (const std::uint32_t id : {soon, late}) {
+    const Deadline next = world.waiter.async().nextDeadline();
+    ASSERT_FALSE(next.isNever());
+    while (!next.passedAt(now())) EXPECT_FALSE(world.waiter.environment.awaitWake(1));
+    const auto expired = takeExpired(world.waiter.environment);
+    ASSERT_EQ(expired.size(), 1u);
+    EXPECT_EQ(expired[0].id, id);
+    EXPECT_EQ(expired[0].stripe, 1u);
+  }
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_EQ(world.memory.word(0).load(), 0u);
+  EXPECT_EQ(world.memory.cell(kWaitingCell), 1);
+  EXPECT_TRUE(world.holder.client.release({1}));
+  const auto grants = awaitGrants(world.waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, never);
+}
+
+TEST(AsyncWaits, DoNotExpireOnceTheyAreGranted) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0}, {.timeout = 1});
+  EXPECT_TRUE(world.holder.client.release({0}));
+  const Deadline deadline = world.waiter.async().nextDeadline();
+  while (!deadline.passedAt(now())) std::this_thread::yield();
+  EXPECT_TRUE(takeExpired(world.waiter.environment).empty());
+  const auto grants = takeGrants(world.waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, id);
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+}
+
+TEST(AsyncWaits, AreForgottenWhenCancelledWhileTheyWait) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(2));
+  const std::uint32_t id = world.waiter.client.pend({1, 2, 3}, {.timeout = 1000});
+  EXPECT_EQ(world.memory.word(1).load(), world.waiter.slot());
+  EXPECT_TRUE(world.waiter.async().cancel(id));
+  EXPECT_EQ(world.memory.word(1).load(), 0u);
+  EXPECT_EQ(world.memory.word(2).load(), world.holder.slot());
+  EXPECT_EQ(waitersOf(world.holder.client, 2), 0u);
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_FALSE(world.waiter.async().cancel(id));
+  EXPECT_TRUE(world.holder.client.release({2}));
+  EXPECT_FALSE(world.waiter.environment.awaitWake(0));
+  EXPECT_EQ(world.memory.cell(kWaitingCell), kNone);
+}
+
+TEST(AsyncWaits, PassTheirStripesOnWhenCancelledAfterTheGrant) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0});
+  const std::uint32_t next = world.other.client.pend({0});
+  EXPECT_TRUE(world.holder.client.release({0}));
+  ASSERT_EQ(holderOf(world.memory.word(0).load()), world.waiter.slot());
+  EXPECT_TRUE(world.waiter.async().cancel(id));
+  EXPECT_FALSE(world.waiter.async().cancel(id));
+  EXPECT_TRUE(takeGrants(world.waiter.environment).empty());
+  const auto grants = awaitGrants(world.other.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, next);
+  EXPECT_EQ(world.memory.word(0).load(), world.other.slot());
+}
+
+TEST(AsyncWaits, CannotBeCancelledOnceTheyWereHandedOut) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0});
+  EXPECT_TRUE(world.holder.client.release({0}));
+  ASSERT_EQ(takeGrants(world.waiter.environment).size(), 1u);
+  EXPECT_FALSE(world.waiter.async().cancel(id));
+  EXPECT_EQ(world.memory.word(0).load(), world.waiter.slot());
+}
+
+TEST(AsyncWaits, KnowNoIdThatTheyNeverGave) {
+  Three world;
+  EXPECT_FALSE(world.waiter.async().cancel(0));
+  EXPECT_FALSE(world.waiter.async().cancel(0xffffffffu));
+}
+
+TEST(AsyncWaits, LetReadersPassWhenAWriterIsCancelled) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0, true));
+  const std::uint32_t writer = world.waiter.client.pend({0});
+  Blocking reader(world.other.client, {0}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
+  EXPECT_TRUE(world.waiter.async().cancel(writer));
+  EXPECT_EQ(reader.status(), Status::kGranted);
+}
+
+TEST(AsyncWaits, OfOneThreadAreGrantedByItsOwnRelease) {
+  Three world;
+  ASSERT_TRUE(world.waiter.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0});
+  EXPECT_TRUE(world.waiter.client.release({0}));
+  EXPECT_TRUE(world.waiter.async().hasReady());
+  EXPECT_EQ(world.waiter.environment.wakes(), 0);
+  const auto grants = takeGrants(world.waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, id);
+}
+
+TEST(AsyncWaits, EndWithTheLockTheyBelongTo) {
+  SharedMemory memory(2);
+  SharedMemory otherMemory(2);
+  Peer holder(memory);
+  Client holderOther(holder.environment, otherMemory);
+  Environment environment;
+  Client staying(environment, otherMemory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holder.client.take(1));
+  ASSERT_TRUE(holderOther.take(0));
+  const std::uint32_t kept = staying.pend({0});
+  {
+    Client closing(environment, memory);
+    closing.pend({0});
+    closing.pend({1});
+    // One is granted already when the lock is closed.
+    EXPECT_TRUE(holder.client.release({0}));
+  }
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(memory.word(1).load(), holder.slot());
+  EXPECT_EQ(memory.cell(kWaitingCell), kNone);
+  EXPECT_TRUE(holderOther.release({0}));
+  const auto grants = awaitGrants(environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, kept);
+}
+
+namespace {
+
+// Withdraws an acquisition while another thread is granting it. Exactly one outcome, and nothing is left over.
+template <typename Withdraw>
+void coincide(double timeout, Withdraw withdraw) {
+  Three world;
+  std::mt19937 random(20240229);
+  for (int round = 0; round < 500; ++round) {
+    const Stripes stripes = round % 2 == 0 ? Stripes{1} : Stripes{0, 1, 3};
+    ASSERT_TRUE(world.holder.client.take(1));
+    const std::uint32_t id = world.waiter.client.pend(stripes, {.timeout = timeout});
+    const auto delay = std::chrono::microseconds(random() % 60);
+    std::thread releasing([&] {
+      std::this_thread::sleep_for(delay);
+      EXPECT_TRUE(world.holder.client.release({1}));
+    });
+    const bool withdrawn = withdraw(world.waiter, id);
+    releasing.join();
+    if (!withdrawn) {
+      const auto grants = takeGrants(world.waiter.environment);
+      ASSERT_EQ(grants.size(), 1u);
+      ASSERT_EQ(grants[0].id, id);
+      ASSERT_TRUE(world.waiter.client.release(stripes));
+    }
+    ASSERT_TRUE(takeGrants(world.waiter.environment).empty());
+    ASSERT_EQ(countHeld(world.holder.client.table()), 0u);
+    ASSERT_EQ(waitersOf(world.holder.client, 1), 0u);
+    ASSERT_EQ(world.memory.cell(kWaitingCell), kNone);
+  }
+}
+
+}  // namespace
+
+TEST(AsyncWaits, HaveOneOutcomeWhenGrantAndCancellationCoincide) {
+  std::mt19937 random(20240301);
+  coincide(kForever, [&](Peer& waiter, std::uint32_t id) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60));
+    return waiter.async().cancel(id);
+  });
+}
+
+TEST(AsyncWaits, HaveOneOutcomeWhenGrantAndDeadlineCoincide) {
+  coincide(0.1, [](Peer& waiter, std::uint32_t) {
+    const Deadline deadline = waiter.async().nextDeadline();
+    while (!deadline.passedAt(now())) std::this_thread::yield();
+    return !takeExpired(waiter.environment).empty();
+  });
+}
+
+TEST(AsyncWaits, GiveBackAGrantThatComesInTheMiddleOfACancellation) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0, 1});
+  Barrier barrier("drop: before withdrawing");
+  std::thread cancelling([&] { EXPECT_TRUE(world.waiter.async().cancel(id)); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(world.holder.client.release({0}));
+  EXPECT_EQ(world.memory.word(1).load(), world.waiter.slot());
+  barrier.open();
+  cancelling.join();
+  EXPECT_EQ(countHeld(world.holder.client.table()), 0u);
+  EXPECT_TRUE(takeGrants(world.waiter.environment).empty());
+}
+
+namespace {
+
+// Lets one granting thread find stripe 1 held and then free, and stops it on its way from there to stripe 2.
+struct OnTheWay {
+  static inline Client* holder = nullptr;
+  static inline std::atomic<int> positions{0};
+  static inline std::atomic<bool> open{false};
+
+  static void pass(const char* point) {
+    if (std::strcmp(point, "proceed: before the next shard") == 0) {
+      holder->giveBack(1);
+    } else if (std::strcmp(point, "proceed: before the position changes") == 0 &&
+               positions.fetch_add(1) == 1) {
+      while (!open.load()) std::this_thread::yield();
+    }
+  }
+};
+
+}  // namespace
+
+TEST(AsyncWaits, AreFoundWhenCancelledOnTheWayFromOneQueueToAnother) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(holder.client.take(stripe));
+  const std::uint32_t id = waiter.client.pend({0, 1, 2});
+  OnTheWay::holder = &holder.client;
+  OnTheWay::positions.store(0);
+  OnTheWay::open.store(false);
+  onSeam(OnTheWay::pass);
+  std::thread releasing([&] { EXPECT_TRUE(holder.client.releaseSlow(0)); });
+  ASSERT_TRUE(eventually([] { return OnTheWay::positions.load() == 2; }));
+  std::atomic<bool> cancelled{false};
+  std::thread cancelling([&] {
+    EXPECT_TRUE(waiter.async().cancel(id));
+    cancelled.store(true);
+  });
+  // Long enough to find it in the wrong queue, if it could.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(cancelled.load());
+  OnTheWay::open.store(true);
+  releasing.join();
+  cancelling.join();
+  onSeam(nullptr);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(memory.word(1).load(), 0u);
+  EXPECT_EQ(memory.word(2).load(), holder.slot());
+  EXPECT_EQ(waitersOf(holder.client, 2), 0u);
+}
+
+TEST(AsyncWaits, KeepApartTenThousandThatWait) {
+  SharedMemory memory(16);
+  Peer holder(memory);
+  Peer waiter(memory);
+  constexpr std::uint32_t kCount = 10'000;
+  for (std::uint32_t stripe = 0; stripe < 16; ++stripe) ASSERT_TRUE(holder.client.take(stripe));
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    ids.push_back(waiter.client.pend({i % 16}, {.shared = true, .timeout = 1e6 + i}));
+  }
+  for (std::uint32_t i = 0; i < kCount; i += 2) ASSERT_TRUE(waiter.async().cancel(ids[i]));
+  EXPECT_EQ(memory.cell(kWaitingCell), kCount / 2);
+  for (std::uint32_t stripe = 0; stripe < 16; ++stripe) EXPECT_TRUE(holder.client.release({stripe}));
+  std::vector<std::uint32_t> granted;
+  for (const AsyncWaits::Granted& grant : awaitGrants(waiter.environment)) granted.push_back(grant.id);
+  std::sort(granted.begin(), granted.end());
+  std::vector<std::uint32_t> expected;
+  for (std::uint32_t i = 1; i < kCount; i += 2) expected.push_back(ids[i]);
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(granted, expected);
+  EXPECT_EQ(memory.word(1).load(), kShared + kCount / 16);
+  EXPECT_TRUE(waiter.async().nextDeadline().isNever());
+}
+
+}  // namespace stripelock::test

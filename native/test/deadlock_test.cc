@@ -1,0 +1,385 @@
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/sync_wait.h"
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+// From the last thread's call to the refusal: a slice of 5 ms until the thread enters the wait graph.
+constexpr double kPromptly = 100;
+// The same where the machine is so busy that the threads hardly run. All that is asked of every round.
+constexpr double kLate = 5'000;
+// Rounds of which one at least must be prompt.
+constexpr int kRounds = 5;
+
+// `count` threads, each of which holds one stripe and blocks on the next one's, in as many locks as given.
+class Circle {
+ public:
+  Circle(std::vector<SharedMemory*> memories, std::size_t count, bool shared) : shared_(shared) {
+    for (std::size_t i = 0; i < count; ++i) {
+      auto thread = std::make_unique<Thread>();
+      thread->stripe = static_cast<std::uint32_t>(i);
+      for (SharedMemory* memory : memories) {
+        thread->clients.push_back(std::make_unique<Client>(thread->environment, *memory));
+      }
+      EXPECT_TRUE(thread->holding().take(thread->stripe, shared));
+      threads_.push_back(std::move(thread));
+    }
+  }
+
+  void close() {
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      Thread& wanted = *threads_[(i + 1) % threads_.size()];
+      Thread& thread = *threads_[i];
+      // The same lock that the next one holds its stripe of.
+      Client& client = *thread.clients[wanted.stripe % thread.clients.size()];
+      thread.wait = std::make_unique<Blocking>(client, Stripes{wanted.stripe});
+    }
+  }
+
+  // The one that was refused; checks what it was told, and that the others go on once it has released.
+  double resolve() {
+    std::size_t refused = threads_.size();
+    EXPECT_TRUE(eventually([&] {
+      for (std::size_t i = 0; i < threads_.size(); ++i) {
+        if (threads_[i]->wait->decided()) refused = i;
+      }
+      return refused < threads_.size();
+    }));
+    Thread& first = *threads_[refused];
+    const SyncOutcome& outcome = first.wait->join();
+    EXPECT_EQ(outcome.status, Status::kDeadlock);
+    checkCycle(outcome.cycle, refused);
+    // The circle is broken: each of the others gets its stripe when the one after it is through.
+    EXPECT_TRUE(first.holding().release({first.stripe}, shared_));
+    for (std::size_t i = 1; i < threads_.size(); ++i) {
+      const std::size_t index = (refused + threads_.size() - i) % threads_.size();
+      Thread& thread = *threads_[index];
+      Thread& next = *threads_[(index + 1) % threads_.size()];
+      EXPECT_EQ(thread.wait->status(), Status::kGranted);
+      EXPECT_TRUE(thread.clients[next.stripe % thread.clients.size()]->release({next.stripe}));
+      EXPECT_TRUE(thread.holding().release({thread.stripe}, shared_));
+    }
+    return first.wait->milliseconds();
+  }
+
+ private:
+  struct Thread {
+    Environment environment;
+    std::vector<std::unique_ptr<Client>> clients;
+    std::uint32_t stripe = 0;
+    std::unique_ptr<Blocking> wait;
+
+    Client& holding() { return *clients[stripe % clients.size()]; }
+  };
+
+  void checkCycle(const std::vector<Blocked>& cycle, std::size_t refused) const {
+    ASSERT_EQ(cycle.size(), threads_.size());
+    for (std::size_t i = 0; i < cycle.size(); ++i) {
+      const Thread& thread = *threads_[(refused + i) % threads_.size()];
+      EXPECT_EQ(cycle[i].threadId, thread.environment.threadId());
+      EXPECT_EQ(cycle[i].stripe, threads_[(refused + i + 1) % threads_.size()]->stripe);
+    }
+  }
+
+  const bool shared_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+void expectRefusal(const std::vector<SharedMemory*>& memories, std::size_t count, bool shared) {
+  double quickest = kForever;
+  for (int round = 0; round < kRounds; ++round) {
+    Circle circle(memories, count, shared);
+    circle.close();
+    const double took = circle.resolve();
+    quickest = std::min(quickest, took);
+    EXPECT_LT(took, kLate);
+  }
+  EXPECT_LT(quickest, kPromptly);
+}
+
+void expectRefusedAtOnce(Client& client, const Stripes& stripes, Ask ask, std::uint32_t stripe) {
+  const SyncOutcome outcome = client.acquireSync(stripes, ask);
+  ASSERT_EQ(outcome.status, Status::kDeadlock);
+  ASSERT_EQ(outcome.cycle.size(), 1u);
+  EXPECT_EQ(outcome.cycle[0].threadId, client.environment().threadId());
+  EXPECT_EQ(outcome.cycle[0].stripe, stripe);
+}
+
+}  // namespace
+
+TEST(Deadlock, IsRefusedToAThreadThatWaitsForItself) {
+  SharedMemory memory(4);
+  Peer peer(memory);
+  ASSERT_TRUE(peer.client.take(2));
+  for (const bool shared : {false, true}) {
+    expectRefusedAtOnce(peer.client, {2}, {.shared = shared}, 2);
+    expectRefusedAtOnce(peer.client, {0, 1, 2, 3}, {.shared = shared, .timeout = 1e6}, 2);
+  }
+  EXPECT_EQ(countHeld(peer.client.table()), 1u);
+  EXPECT_EQ(memory.cell(kContendedCell), 0);
+  EXPECT_TRUE(peer.client.release({2}));
+}
+
+TEST(Deadlock, IsRefusedBeforeWaitingForAnEarlierStripe) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(peer.client.take(2));
+  expectRefusedAtOnce(peer.client, {0, 1, 2}, {}, 2);
+}
+
+TEST(Deadlock, IsRefusedToAnUpgradeFromSharedToExclusive) {
+  SharedMemory memory(2);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(peer.client.take(1, true));
+  expectRefusedAtOnce(peer.client, {1}, {}, 1);
+  ASSERT_TRUE(other.client.take(1, true));
+  expectRefusedAtOnce(peer.client, {0, 1}, {}, 1);
+  EXPECT_EQ(memory.word(1).load(), kShared + 2);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Deadlock, IsRefusedToASharedReEntryBehindAQueuedWriter) {
+  SharedMemory memory(1);
+  Peer peer(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(peer.client.take(0, true));
+  EXPECT_EQ(peer.client.sync({0}, {.shared = true}), Status::kGranted);
+  EXPECT_TRUE(peer.client.release({0}, true));
+  const std::uint32_t waiting = writer.client.pend({0});
+  expectRefusedAtOnce(peer.client, {0}, {.shared = true}, 0);
+  EXPECT_TRUE(writer.async().cancel(waiting));
+  EXPECT_EQ(peer.client.sync({0}, {.shared = true}), Status::kGranted);
+}
+
+TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
+  SharedMemory memory(1);
+  Peer peer(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(peer.client.take(0, true));
+  // Flagged, so that the re-entry does not succeed before it looks for writers.
+  memory.word(0).fetch_or(kQueued);
+  Barrier barrier("proceed: before the next shard");
+  Blocking blocking(peer.client, {0}, {.shared = true});
+  ASSERT_TRUE(barrier.awaitArrival());
+  writer.client.pend({0});
+  barrier.open();
+  EXPECT_EQ(blocking.status(), Status::kDeadlock);
+  EXPECT_EQ(memory.word(0).load(), (kShared + 1) | kQueued);
+}
+
+TEST(Deadlock, IsNotSeenInAnAttemptThatDoesNotWait) {
+  SharedMemory memory(1);
+  Peer peer(memory);
+  ASSERT_TRUE(peer.client.take(0));
+  EXPECT_EQ(peer.client.sync({0}, {.timeout = 0}), Status::kTimedOut);
+  EXPECT_EQ(peer.client.acquire({0}, {.timeout = 0}).status, AsyncStart::kTimedOut);
+}
+
+TEST(Deadlock, IsNotSeenInAnAsyncWaitForItsOwnThread) {
+  SharedMemory memory(1);
+  Peer peer(memory);
+  ASSERT_TRUE(peer.client.take(0));
+  peer.client.pend({0});
+  EXPECT_TRUE(peer.client.release({0}));
+  EXPECT_EQ(takeGrants(peer.environment).size(), 1u);
+}
+
+TEST(Deadlock, OfTwoThreadsIsRefusedToOne) {
+  SharedMemory memory(2);
+  expectRefusal({&memory}, 2, false);
+}
+
+TEST(Deadlock, OfThreeThreadsIsRefusedToOne) {
+  SharedMemory memory(3);
+  expectRefusal({&memory}, 3, false);
+}
+
+TEST(Deadlock, OfEightThreadsIsRefusedToOne) {
+  SharedMemory memory(8);
+  expectRefusal({&memory}, 8, false);
+}
+
+TEST(Deadlock, ThroughSharedHoldsIsRefusedToOne) {
+  SharedMemory memory(3);
+  expectRefusal({&memory}, 3, true);
+}
+
+TEST(Deadlock, AcrossTwoLocksIsRefusedToOne) {
+  SharedMemory one(4);
+  SharedMemory other(4);
+  expectRefusal({&one, &other}, 4, false);
+}
+
+TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
+  SharedMemory memory(2);
+  Peer reader(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(writer.client.take(1));
+  // Has taken 0, which is not among its holds yet, and waits for 1.
+  Blocking both(reader.client, {0, 1}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(writer.client, 1, 1));
+  Blocking first(writer.client, {0});
+  ASSERT_TRUE(eventually([&] { return both.decided() || first.decided(); }));
+  if (both.decided()) {
+    EXPECT_EQ(both.status(), Status::kDeadlock);
+    EXPECT_EQ(first.status(), Status::kGranted);
+  } else {
+    EXPECT_EQ(first.status(), Status::kDeadlock);
+    EXPECT_TRUE(writer.client.release({1}));
+    EXPECT_EQ(both.status(), Status::kGranted);
+  }
+}
+
+TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer writer(memory);
+  Peer reader(memory);
+  ASSERT_TRUE(holder.client.take(0, true));
+  ASSERT_TRUE(reader.client.take(1));
+  Blocking exclusive(writer.client, {0});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  Blocking shared(reader.client, {0}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+  // Waits for the reader, which waits for the writer, which waits for this one's shared hold.
+  Blocking second(holder.client, {1});
+  ASSERT_TRUE(eventually([&] { return shared.decided() || second.decided(); }));
+  if (second.decided()) {
+    EXPECT_EQ(second.status(), Status::kDeadlock);
+    EXPECT_TRUE(holder.client.release({0}, true));
+    EXPECT_EQ(exclusive.status(), Status::kGranted);
+    EXPECT_TRUE(writer.client.release({0}));
+    EXPECT_EQ(shared.status(), Status::kGranted);
+  } else {
+    EXPECT_EQ(shared.status(), Status::kDeadlock);
+    EXPECT_TRUE(reader.client.release({1}));
+    EXPECT_EQ(second.status(), Status::kGranted);
+    EXPECT_TRUE(holder.client.release({0}, true));
+    EXPECT_EQ(exclusive.status(), Status::kGranted);
+  }
+}
+
+TEST(Deadlock, GivesBackWhatTheRefusedOneHadTaken) {
+  SharedMemory memory(4);
+  Peer one(memory);
+  Peer other(memory);
+  ASSERT_TRUE(one.client.take(3));
+  ASSERT_TRUE(other.client.take(2));
+  Blocking waiting(other.client, {3});
+  ASSERT_TRUE(awaitWaiters(one.client, 3, 1));
+  Blocking set(one.client, {0, 1, 2});
+  ASSERT_TRUE(eventually([&] { return set.decided() || waiting.decided(); }));
+  if (set.decided()) {
+    EXPECT_EQ(set.status(), Status::kDeadlock);
+    EXPECT_EQ(memory.word(0).load(), 0u);
+    EXPECT_EQ(memory.word(1).load(), 0u);
+    EXPECT_TRUE(one.client.release({3}));
+    EXPECT_EQ(waiting.status(), Status::kGranted);
+  } else {
+    EXPECT_EQ(waiting.status(), Status::kDeadlock);
+    EXPECT_TRUE(other.client.release({2}));
+    EXPECT_EQ(set.status(), Status::kGranted);
+  }
+}
+
+TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
+  SharedMemory memory(3);
+  Peer running(memory);
+  Peer middle(memory);
+  Peer end(memory);
+  ASSERT_TRUE(running.client.take(0));
+  ASSERT_TRUE(middle.client.take(1));
+  Blocking first(middle.client, {0});
+  Blocking second(end.client, {1});
+  // Longer than it takes to see one.
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
+  EXPECT_FALSE(first.decided());
+  EXPECT_FALSE(second.decided());
+  EXPECT_TRUE(running.client.release({0}));
+  EXPECT_EQ(first.status(), Status::kGranted);
+  EXPECT_TRUE(middle.client.release({1}));
+  EXPECT_EQ(second.status(), Status::kGranted);
+}
+
+TEST(Deadlock, IsNotSeenInACircleThatAnAsyncWaiterCloses) {
+  SharedMemory memory(2);
+  Peer one(memory);
+  Peer other(memory);
+  ASSERT_TRUE(one.client.take(0));
+  ASSERT_TRUE(other.client.take(1));
+  Blocking blocking(one.client, {1});
+  ASSERT_TRUE(awaitWaiters(other.client, 1, 1));
+  // This thread does not block, and can release what it holds.
+  other.client.pend({0});
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  EXPECT_TRUE(other.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(one.client.release({0}));
+  EXPECT_EQ(awaitGrants(other.environment).size(), 1u);
+}
+
+TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
+  SharedMemory memory(2);
+  Peer writer(memory);
+  Peer granted(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(writer.client.take(0));
+  ASSERT_TRUE(granted.client.take(1));
+  Blocking reader(granted.client, {0}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
+  peer.client.pend({0}, {.shared = true});
+  // In the wait graph by now, and stopped there while both are granted the stripe.
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
+  Barrier barrier("wait: before parking");
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(writer.client.release({0}));
+  ASSERT_EQ(awaitGrants(peer.environment).size(), 1u);
+  // Waits for a thread that waits for nothing any more, though it has not noticed.
+  Blocking blocking(peer.client, {1});
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  barrier.open();
+  EXPECT_EQ(reader.status(), Status::kGranted);
+  EXPECT_TRUE(granted.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+}
+
+TEST(Deadlock, IsNeverSeenWhereStripesAreTakenInOrder) {
+  SharedMemory memory(5);
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    threads.emplace_back([&, i] {
+      Peer peer(memory);
+      std::mt19937 random(i);
+      for (int round = 0; round < 60; ++round) {
+        // One call each, nested, and held for longer than a slice now and then, so that all are in the wait graph.
+        std::vector<std::pair<std::uint32_t, bool>> held;
+        for (std::uint32_t stripe = 0; stripe < 5; ++stripe) {
+          if (random() % 2 == 0) continue;
+          const bool shared = random() % 3 == 0;
+          ASSERT_EQ(peer.client.sync({stripe}, {.shared = shared}), Status::kGranted);
+          held.emplace_back(stripe, shared);
+        }
+        if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice * 3 / 2));
+        for (const auto& [stripe, shared] : held) ASSERT_TRUE(peer.client.release({stripe}, shared));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(memory.cell(kWaitingCell), 0);
+}
+
+}  // namespace stripelock::test

@@ -1,0 +1,282 @@
+// A thread that blocks in a sync wait while acquisitions of its own are pending: it cannot use what they are
+// granted, so they hold nothing until it goes on.
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/sync_wait.h"
+#include "test/support.h"
+
+namespace stripelock::test {
+
+TEST(Reclaim, LetsASyncWaitPassAPendingAcquisitionOfItsOwnThread) {
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  const std::uint32_t pending = peer.client.pend({0});
+  Blocking blocking(peer.client, {0});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_FALSE(peer.async().hasReady());
+  EXPECT_TRUE(peer.client.release({0}));
+  const auto grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+}
+
+TEST(Reclaim, TakesBackAGrantThatWasNotHandedOutYet) {
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  const std::uint32_t pending = peer.client.pend({0});
+  EXPECT_TRUE(holder.client.release({0}));
+  ASSERT_EQ(memory.word(0).load(), peer.slot());
+  // The word names this very thread, and yet this is no deadlock.
+  EXPECT_EQ(peer.client.sync({0}, {.timeout = kStuck}), Status::kGranted);
+  EXPECT_TRUE(takeGrants(peer.environment).empty());
+  EXPECT_TRUE(peer.client.release({0}));
+  const auto grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+  EXPECT_TRUE(peer.client.release({0}));
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  Peer other(memory);
+  double quickest = kForever;
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(holder.client.take(0));
+    ASSERT_TRUE(holder.client.take(1));
+    peer.client.pend({0});
+    // Wants what the thread is granted, and cannot use.
+    Blocking behind(other.client, {0});
+    ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+    Barrier barrier("grant: before it is told");
+    std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+    ASSERT_TRUE(barrier.awaitArrival());
+    Blocking blocking(peer.client, {1});
+    ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+    // Into the second slice.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice * 3 / 2));
+    const Nanoseconds told = now();
+    barrier.open();
+    releasing.join();
+    EXPECT_EQ(behind.status(), Status::kGranted);
+    quickest = std::min(quickest, milliseconds(now() - told));
+    EXPECT_TRUE(holder.client.release({1}));
+    EXPECT_EQ(blocking.status(), Status::kGranted);
+    EXPECT_TRUE(peer.client.release({1}));
+    EXPECT_TRUE(other.client.release({0}));
+    EXPECT_EQ(awaitGrants(peer.environment).size(), 1u);
+    EXPECT_TRUE(peer.client.release({0}));
+  }
+  // Without the wake it would find out at the end of the slice, about 15 ms later, in every round.
+  EXPECT_LT(quickest, 10);
+}
+
+TEST(Reclaim, GivesBackPartOfASetThatItsThreadBlocksOn) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(1));
+  const std::uint32_t pending = peer.client.pend({0, 1});
+  ASSERT_EQ(memory.word(0).load(), peer.slot());
+  EXPECT_EQ(peer.client.sync({0}, {.timeout = kStuck}), Status::kGranted);
+  EXPECT_TRUE(holder.client.release({1}));
+  EXPECT_TRUE(takeGrants(peer.environment).empty());
+  EXPECT_TRUE(peer.client.release({0}));
+  const auto grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+  EXPECT_TRUE(peer.client.release({0, 1}));
+}
+
+TEST(Reclaim, GivesToOtherThreadsWhatItTakesBack) {
+  SharedMemory memory(3);
+  Peer blocker(memory);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(blocker.client.take(1));
+  ASSERT_TRUE(blocker.client.take(2));
+  // Holds 0, waits for 1.
+  const std::uint32_t pending = peer.client.pend({0, 1});
+  // Needs 0 in order to release what the thread is going to block on.
+  Blocking zero(other.client, {0});
+  ASSERT_TRUE(awaitWaiters(blocker.client, 0, 1));
+  Blocking two(peer.client, {2});
+  EXPECT_EQ(zero.status(), Status::kGranted);
+  EXPECT_TRUE(blocker.client.release({1}));
+  EXPECT_TRUE(blocker.client.release({2}));
+  EXPECT_EQ(two.status(), Status::kGranted);
+  EXPECT_TRUE(other.client.release({0}));
+  const auto grants = awaitGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+  EXPECT_TRUE(peer.client.release({0, 1}));
+  EXPECT_TRUE(peer.client.release({2}));
+}
+
+TEST(Reclaim, PutsAPendingAcquisitionBackByItsTimeOfArrival) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  Peer later(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holder.client.take(1));
+  const std::uint32_t first = peer.client.pend({0});
+  EXPECT_TRUE(holder.client.release({0}));
+  // Blocks, so that its grant goes on to the next.
+  Blocking blocking(peer.client, {1});
+  ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+  ASSERT_TRUE(eventually([&] { return waitersOf(holder.client, 0) == 1; }));
+  ASSERT_TRUE(holder.client.take(0));
+  later.client.pend({0});
+  EXPECT_TRUE(holder.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(holder.client.releaseSlow(0));
+  const auto grants = awaitGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, first);
+}
+
+TEST(Reclaim, MakesUpForGrantsThatWerePassedOver) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer peer(memory);
+  for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(holder.client.take(stripe));
+  const std::uint32_t one = peer.client.pend({0});
+  const std::uint32_t other = peer.client.pend({0, 1}, {.shared = true});
+  Blocking blocking(peer.client, {2});
+  ASSERT_TRUE(awaitWaiters(holder.client, 2, 1));
+  EXPECT_TRUE(holder.client.release({0, 1}));
+  // Nobody else wants them, and yet they are not granted to a thread that blocks.
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(memory.word(1).load(), 0u);
+  EXPECT_TRUE(holder.client.release({2}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  auto grants = awaitGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, one);
+  EXPECT_TRUE(peer.client.release({0}));
+  grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, other);
+}
+
+TEST(Reclaim, MakesUpForAReleaseInTheInstantBeforeTheThreadGoesOn) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holder.client.take(1));
+  peer.client.pend({0});
+  Barrier barrier("unblock: before resettling");
+  Blocking blocking(peer.client, {1});
+  ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_TRUE(holder.client.release({1}));
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  barrier.open();
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_EQ(awaitGrants(peer.environment).size(), 1u);
+}
+
+TEST(Reclaim, DoesNotCancelWhatIsPending) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  const std::uint32_t pending = peer.client.pend({0}, {.timeout = 10});
+  EXPECT_TRUE(holder.client.release({0}));
+  // Granted, taken back for the sync wait, which times out, and granted again.
+  ASSERT_TRUE(holder.client.take(1));
+  EXPECT_EQ(peer.client.sync({1}, {.timeout = 30}), Status::kTimedOut);
+  const auto grants = awaitGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+  EXPECT_TRUE(takeExpired(peer.environment).empty());
+}
+
+TEST(Reclaim, KeepsTheAbandonedFlagForTheNextHolder) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  Peer dying(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  ASSERT_TRUE(holder.client.take(1));
+  peer.client.pend({0});
+  dying.environment.end();
+  // It would have been told, but gives the stripe back before it was.
+  EXPECT_EQ(peer.client.sync({1}, {.timeout = 10}), Status::kTimedOut);
+  const auto grants = awaitGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].abandoned);
+}
+
+TEST(Reclaim, LetsReadersPassAWriterWhoseThreadBlocks) {
+  SharedMemory memory(2);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(peer.client.take(0, true));
+  ASSERT_TRUE(other.client.take(1));
+  // Waits for its own thread, behind which the other's shared acquisition waits, for which this thread waits.
+  const std::uint32_t pending = peer.client.pend({0});
+  Blocking reader(other.client, {0}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(other.client, 0, 2));
+  Blocking blocking(peer.client, {1});
+  EXPECT_EQ(reader.status(), Status::kGranted);
+  EXPECT_TRUE(other.client.release({0}, true));
+  EXPECT_TRUE(other.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(peer.client.release({0}, true));
+  const auto grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+}
+
+TEST(Reclaim, LeavesNothingBehindWhenSyncAndAsyncAreMixedOnFewStripes) {
+  SharedMemory memory(3);
+  constexpr int kRounds = 400;
+  std::atomic<int> granted{0};
+  std::vector<int> counters(3);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      Peer peer(memory);
+      for (int round = 0; round < kRounds; ++round) {
+        const std::uint32_t stripe = static_cast<std::uint32_t>(round + i) % 2;
+        const Stripes set{stripe, stripe + 1};
+        const bool pending = peer.client.acquire(set).status == AsyncStart::kPending;
+        if (pending) {
+          ASSERT_EQ(peer.client.sync({stripe + 1}), Status::kGranted);
+          ++counters[stripe + 1];
+          ASSERT_TRUE(peer.client.release({stripe + 1}));
+          auto grants = takeGrants(peer.environment);
+          while (grants.empty()) {
+            ASSERT_TRUE(peer.environment.awaitWake(kStuck));
+            grants = takeGrants(peer.environment);
+          }
+        }
+        for (const std::uint32_t held : set) ++counters[held];
+        granted.fetch_add(pending ? 3 : 2);
+        ASSERT_TRUE(peer.client.release(set));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counters[0] + counters[1] + counters[2], granted.load());
+  for (const std::uint32_t stripe : {0u, 1u, 2u}) EXPECT_EQ(memory.word(stripe).load(), 0u);
+}
+
+}  // namespace stripelock::test

@@ -1,0 +1,167 @@
+#include "core/registry.h"
+
+#include <memory>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+TEST(Registry, GivesEveryLivingThreadASlotOfItsOwn) {
+  std::set<std::uint32_t> slots;
+  std::vector<std::unique_ptr<Environment>> environments;
+  for (int i = 0; i < 100; ++i) {
+    environments.push_back(std::make_unique<Environment>());
+    EXPECT_GE(environments.back()->slot(), 1u);
+    EXPECT_TRUE(slots.insert(environments.back()->slot()).second);
+    EXPECT_EQ(Registry::instance().bySlot(environments.back()->slot()), &environments.back()->participant());
+  }
+}
+
+TEST(Registry, UsesTheSlotsOfEndedThreadsAgain) {
+  std::set<std::uint32_t> slots;
+  for (int i = 0; i < 1000; ++i) slots.insert(Environment().slot());
+  EXPECT_EQ(slots.size(), 1u);
+}
+
+TEST(Registry, KnowsNoParticipantByWhatNeverWasASlot) {
+  EXPECT_EQ(Registry::instance().bySlot(0), nullptr);
+  EXPECT_EQ(Registry::instance().bySlot(kMaxSlots + 1), nullptr);
+  EXPECT_EQ(Registry::instance().bySlot(0xffffffffu), nullptr);
+}
+
+TEST(Registry, RefusesAThreadWhenAllSlotsAreTaken) {
+  std::vector<Participant*> participants;
+  while (Participant* const participant = Registry::instance().join(1, {}))
+    participants.push_back(participant);
+  EXPECT_LE(participants.size(), kMaxSlots);
+  EXPECT_GT(participants.size(), kMaxSlots - 1000);
+  EXPECT_EQ(Registry::instance().join(1, {}), nullptr);
+  Registry::instance().leave(*participants.back());
+  Participant* const again = Registry::instance().join(1, {});
+  EXPECT_EQ(again, participants.back());
+  for (Participant* const participant : participants) Registry::instance().leave(*participant);
+}
+
+TEST(Registry, LeavesNothingOfTheFormerThreadInASlot) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  std::uint32_t slot = 0;
+  {
+    Peer former(memory);
+    slot = former.slot();
+    former.client.pend({0});
+    ASSERT_TRUE(former.client.take(1));
+  }
+  Peer later(memory);
+  ASSERT_EQ(later.slot(), slot);
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_FALSE(later.async().hasReady());
+  EXPECT_EQ(later.environment.wakes(), 0);
+  EXPECT_FALSE(later.client.releaseSlow(1));
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Registry, WakesTheNewThreadOfASlotOnly) {
+  SharedMemory memory(1);
+  Peer holder(memory);
+  // Its wake was never taken note of, and must not count as still on its way.
+  {
+    Peer former(memory);
+    ASSERT_TRUE(holder.client.take(0));
+    former.client.pend({0});
+    EXPECT_TRUE(holder.client.release({0}));
+    EXPECT_EQ(former.environment.wakes(), 1);
+  }
+  Peer later(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  later.client.pend({0});
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_EQ(awaitGrants(later.environment).size(), 1u);
+}
+
+TEST(Registry, LetsThreadsThatOpenOneMemoryMeetInOneTable) {
+  SharedMemory memory(4);
+  SharedMemory otherMemory(4);
+  Peer one(memory);
+  Peer other(memory);
+  Peer stranger(otherMemory);
+  EXPECT_EQ(&one.client.table(), &other.client.table());
+  EXPECT_NE(&one.client.table(), &stranger.client.table());
+}
+
+TEST(Registry, RefusesMemoryThatIsInUseWithAnotherNumberOfStripes) {
+  SharedMemory memory(4);
+  Peer peer(memory);
+  Environment other;
+  EXPECT_EQ(Registry::instance().open(peer.environment.participant(), memory.data(), 3), nullptr);
+  EXPECT_EQ(Registry::instance().open(other.participant(), memory.data(), 3), nullptr);
+  EXPECT_TRUE(other.participant().memberships.empty());
+  Membership* const membership = Registry::instance().open(other.participant(), memory.data(), 4);
+  ASSERT_NE(membership, nullptr);
+  EXPECT_EQ(&membership->table(), &peer.client.table());
+}
+
+TEST(Registry, EndsAMembershipWithItsLastUse) {
+  SharedMemory memory(1);
+  Environment environment;
+  Client client(environment, memory);
+  Registry& registry = Registry::instance();
+  Membership* const again = registry.open(environment.participant(), memory.data(), 1);
+  ASSERT_EQ(again, &client.membership());
+  ASSERT_TRUE(client.take(0));
+  registry.close(*again);
+  EXPECT_EQ(memory.word(0).load(), environment.slot());
+  client.close();
+  EXPECT_EQ(memory.word(0).load(), kAbandoned);
+  EXPECT_TRUE(environment.participant().memberships.empty());
+}
+
+TEST(Registry, MakesANewTableForMemoryThatEverybodyHasClosed) {
+  SharedMemory memory(4);
+  for (const std::uint32_t stripes : {4u, 2u, 4u}) {
+    Environment environment;
+    Membership* const membership =
+        Registry::instance().open(environment.participant(), memory.data(), stripes);
+    ASSERT_NE(membership, nullptr);
+    EXPECT_EQ(membership->table().stripes(), stripes);
+    Registry::instance().close(*membership);
+  }
+}
+
+TEST(Registry, TellsTheNextGenerationWhatTheLastOneAbandoned) {
+  SharedMemory memory(2);
+  {
+    Peer last(memory);
+    ASSERT_TRUE(last.client.take(0));
+    last.environment.end();
+  }
+  Peer next(memory);
+  EXPECT_TRUE(next.client.acquireSync({0}).abandoned);
+  EXPECT_FALSE(next.client.acquireSync({1}).abandoned);
+}
+
+TEST(Registry, KeepsATableForAsLongAsOneThreadUsesIt) {
+  SharedMemory memory(2);
+  std::vector<std::thread> threads;
+  int counter = 0;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      // Opens and closes all the time, so that tables come and go under the others.
+      for (int round = 0; round < 400; ++round) {
+        Peer peer(memory);
+        ASSERT_EQ(peer.client.sync({0, 1}), Status::kGranted);
+        ++counter;
+        ASSERT_TRUE(peer.client.release({0, 1}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter, 4 * 400);
+}
+
+}  // namespace stripelock::test

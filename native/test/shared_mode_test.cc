@@ -1,0 +1,193 @@
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+TEST(SharedMode, LetsReadersInTogetherAndKeepsAWriterOut) {
+  SharedMemory memory(1);
+  Peer one(memory);
+  Peer other(memory);
+  Peer writer(memory);
+  EXPECT_EQ(one.client.sync({0}, {.shared = true, .fast = false}), Status::kGranted);
+  EXPECT_EQ(other.client.sync({0}, {.shared = true, .fast = false}), Status::kGranted);
+  EXPECT_EQ(memory.word(0).load(), kShared + 2);
+  EXPECT_EQ(writer.client.sync({0}, {.timeout = 1}), Status::kTimedOut);
+  EXPECT_TRUE(one.client.release({0}, true));
+  EXPECT_EQ(writer.client.sync({0}, {.timeout = 0}), Status::kTimedOut);
+  EXPECT_TRUE(other.client.release({0}, true));
+  EXPECT_EQ(writer.client.sync({0}, {.timeout = 0}), Status::kGranted);
+  EXPECT_EQ(one.client.sync({0}, {.shared = true, .timeout = 1}), Status::kTimedOut);
+}
+
+TEST(SharedMode, LetsTheWriterInWithTheLastReader) {
+  SharedMemory memory(1);
+  Peer one(memory);
+  Peer other(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(one.client.take(0, true));
+  ASSERT_TRUE(other.client.take(0, true));
+  writer.client.pend({0});
+  EXPECT_EQ(memory.word(0).load(), (kShared + 2) | kQueued);
+  // Not the last: no need to call the core.
+  EXPECT_TRUE(one.client.giveBack(0, true));
+  EXPECT_FALSE(writer.async().hasReady());
+  EXPECT_FALSE(other.client.giveBack(0, true));
+  EXPECT_TRUE(other.client.releaseSlow(0, true));
+  EXPECT_EQ(awaitGrants(writer.environment).size(), 1u);
+}
+
+TEST(SharedMode, DoesNotLetNewReadersPassAWaitingWriter) {
+  SharedMemory memory(1);
+  Peer reader(memory);
+  Peer late(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(reader.client.take(0, true));
+  const std::uint32_t waiting = writer.client.pend({0});
+  EXPECT_FALSE(late.client.take(0, true));
+  EXPECT_EQ(late.client.sync({0}, {.shared = true, .timeout = 1}), Status::kTimedOut);
+  EXPECT_EQ(late.client.acquire({0}, {.shared = true, .timeout = 0}).status, AsyncStart::kTimedOut);
+  const std::uint32_t pending = late.client.pend({0}, {.shared = true});
+  // Gone, the writer stands in the way of nobody.
+  EXPECT_TRUE(writer.async().cancel(waiting));
+  const auto grants = awaitGrants(late.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, pending);
+  EXPECT_EQ(memory.word(0).load(), kShared + 2);
+}
+
+TEST(SharedMode, LetsReadersBehindAWriterInAsSoonAsItTimesOut) {
+  SharedMemory memory(1);
+  Peer reader(memory);
+  Peer late(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(reader.client.take(0, true));
+  Blocking exclusive(writer.client, {0}, {.timeout = 50});
+  ASSERT_TRUE(awaitWaiters(reader.client, 0, 1));
+  Blocking shared(late.client, {0}, {.shared = true});
+  ASSERT_TRUE(awaitWaiters(reader.client, 0, 2));
+  EXPECT_EQ(exclusive.status(), Status::kTimedOut);
+  EXPECT_EQ(shared.status(), Status::kGranted);
+  EXPECT_EQ(memory.word(0).load(), kShared + 2);
+}
+
+TEST(SharedMode, LetsAllReadersUpToTheNextWriterInTogether) {
+  SharedMemory memory(1);
+  Peer writer(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(writer.client.take(0));
+  const std::uint32_t first = peer.client.pend({0}, {.shared = true});
+  const std::uint32_t second = peer.client.pend({0}, {.shared = true});
+  const std::uint32_t exclusive = peer.client.pend({0});
+  const std::uint32_t third = peer.client.pend({0}, {.shared = true});
+  EXPECT_TRUE(writer.client.release({0}));
+  auto grants = awaitGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 2u);
+  EXPECT_EQ(grants[0].id, first);
+  EXPECT_EQ(grants[1].id, second);
+  EXPECT_EQ(memory.word(0).load(), (kShared + 2) | kQueued);
+  EXPECT_TRUE(peer.client.release({0}, true));
+  EXPECT_TRUE(peer.client.release({0}, true));
+  grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, exclusive);
+  EXPECT_EQ(memory.word(0).load(), peer.slot() | kQueued);
+  EXPECT_TRUE(peer.client.release({0}));
+  grants = takeGrants(peer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, third);
+  EXPECT_EQ(memory.word(0).load(), kShared + 1);
+}
+
+namespace {
+
+// Overlapping readers, so that without care the stripe is never free.
+class ReaderStream {
+ public:
+  explicit ReaderStream(SharedMemory& memory) {
+    for (int i = 0; i < 2; ++i) {
+      threads_.emplace_back([this, &memory] {
+        Peer peer(memory);
+        while (!done_.load()) {
+          ASSERT_EQ(peer.client.sync({0}, {.shared = true}), Status::kGranted);
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+          ASSERT_TRUE(peer.client.release({0}, true));
+        }
+      });
+    }
+  }
+  ~ReaderStream() {
+    done_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> done_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+TEST(SharedMode, DoesNotStarveAWriterByAStreamOfReaders) {
+  SharedMemory memory(1);
+  Peer writer(memory);
+  const ReaderStream readers(memory);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(writer.client.sync({0}, {.timeout = kStuck}), Status::kGranted);
+    ASSERT_TRUE(writer.client.release({0}));
+  }
+}
+
+TEST(SharedMode, DoesNotStarveAReaderByAStreamOfWriters) {
+  SharedMemory memory(1);
+  Peer reader(memory);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 2; ++i) {
+    writers.emplace_back([&] {
+      Peer peer(memory);
+      while (!done.load()) {
+        ASSERT_EQ(peer.client.sync({0}), Status::kGranted);
+        ASSERT_TRUE(peer.client.release({0}));
+      }
+    });
+  }
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(reader.client.sync({0}, {.shared = true, .timeout = kStuck}), Status::kGranted);
+    ASSERT_TRUE(reader.client.release({0}, true));
+  }
+  done.store(true);
+  for (std::thread& writer : writers) writer.join();
+}
+
+TEST(SharedMode, ShowsReadersNothingHalfWritten) {
+  SharedMemory memory(1);
+  int first = 0;
+  int second = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const bool shared = i % 2 == 0;
+      Peer peer(memory);
+      for (int round = 0; round < 2000; ++round) {
+        ASSERT_EQ(peer.client.sync({0}, {.shared = shared, .fast = round % 3 != 0}), Status::kGranted);
+        if (shared) {
+          ASSERT_EQ(first, second);
+        } else {
+          ++first;
+          ++second;
+        }
+        ASSERT_TRUE(peer.client.release({0}, shared));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(first, 2 * 2000);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+}  // namespace stripelock::test

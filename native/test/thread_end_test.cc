@@ -1,0 +1,246 @@
+// A thread that ends, however it does: what it held goes on to others, and what it waited for is forgotten.
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+TEST(ThreadEnd, FreesWhatTheThreadHeldAndTellsTheNextHolderOnce) {
+  SharedMemory memory(2);
+  Peer dying(memory);
+  Peer next(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  dying.environment.end();
+  EXPECT_EQ(memory.word(0).load(), kAbandoned);
+  EXPECT_EQ(memory.word(1).load(), 0u);
+  EXPECT_EQ(memory.cell(kAbandonedCell), 1);
+  // The fast path cannot tell, so it must not succeed.
+  EXPECT_FALSE(next.client.take(0));
+  EXPECT_TRUE(next.client.acquireSync({0}).abandoned);
+  EXPECT_EQ(memory.word(0).load(), next.slot() | kAbandoned);
+  EXPECT_TRUE(next.client.release({0}));
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_FALSE(next.client.acquireSync({0}).abandoned);
+}
+
+TEST(ThreadEnd, TellsOfAnyStripeOfASet) {
+  SharedMemory memory(8);
+  Peer dying(memory);
+  Peer next(memory);
+  for (const std::uint32_t stripe : {1u, 4u, 6u}) ASSERT_TRUE(dying.client.take(stripe));
+  ASSERT_TRUE(dying.client.take(3, true));
+  dying.environment.end();
+  EXPECT_EQ(memory.cell(kAbandonedCell), 4);
+  EXPECT_EQ(countHeld(next.client.table()), 0u);
+  EXPECT_TRUE(next.client.acquireSync({0, 1, 2}).abandoned);
+  EXPECT_TRUE(next.client.acquireSync({3}).abandoned);
+  EXPECT_FALSE(next.client.acquireSync({5, 7}).abandoned);
+  EXPECT_TRUE(next.client.acquire({4, 6}).abandoned);
+}
+
+TEST(ThreadEnd, TellsASyncWaiter) {
+  SharedMemory memory(1);
+  Peer dying(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  Blocking blocking(waiter.client, {0});
+  ASSERT_TRUE(awaitWaiters(waiter.client, 0, 1));
+  dying.environment.end();
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(blocking.join().abandoned);
+}
+
+TEST(ThreadEnd, TellsAnAsyncWaiter) {
+  SharedMemory memory(2);
+  Peer dying(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  ASSERT_TRUE(dying.client.take(1));
+  waiter.client.pend({0, 1});
+  dying.environment.end();
+  const auto grants = awaitGrants(waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].abandoned);
+  EXPECT_TRUE(waiter.client.release({0, 1}));
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(memory.word(1).load(), 0u);
+}
+
+TEST(ThreadEnd, TellsReadersAndStillTheNextWriter) {
+  SharedMemory memory(1);
+  Peer dying(memory);
+  Peer reader(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  dying.environment.end();
+  EXPECT_TRUE(reader.client.acquireSync({0}, {.shared = true}).abandoned);
+  EXPECT_TRUE(reader.client.acquireSync({0}, {.shared = true}).abandoned);
+  EXPECT_TRUE(reader.client.release({0}, true));
+  EXPECT_TRUE(reader.client.release({0}, true));
+  EXPECT_TRUE(writer.client.acquireSync({0}).abandoned);
+  EXPECT_TRUE(writer.client.release({0}));
+  EXPECT_FALSE(reader.client.acquireSync({0}, {.shared = true}).abandoned);
+}
+
+TEST(ThreadEnd, GivesBackItsSharesAndNobodyElses) {
+  SharedMemory memory(1);
+  Peer dying(memory);
+  Peer reader(memory);
+  Peer writer(memory);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(dying.client.take(0, true));
+  ASSERT_TRUE(reader.client.take(0, true));
+  writer.client.pend({0});
+  dying.environment.end();
+  EXPECT_EQ(memory.word(0).load(), (kShared + 1) | kQueued | kAbandoned);
+  EXPECT_EQ(memory.cell(kAbandonedCell), 1);
+  EXPECT_FALSE(writer.async().hasReady());
+  EXPECT_TRUE(reader.client.release({0}, true));
+  const auto grants = awaitGrants(writer.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].abandoned);
+}
+
+TEST(ThreadEnd, KeepsTheFlagWhereAnAcquisitionIsRolledBack) {
+  SharedMemory memory(3);
+  Peer dying(memory);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  ASSERT_TRUE(holder.client.take(2));
+  dying.environment.end();
+  for (const double timeout : {0.0, 2.0}) {
+    EXPECT_EQ(peer.client.sync({0, 2}, {.timeout = timeout}), Status::kTimedOut);
+    EXPECT_EQ(memory.word(0).load(), kAbandoned);
+  }
+  const std::uint32_t pending = peer.client.pend({0, 2});
+  EXPECT_TRUE(peer.async().cancel(pending));
+  EXPECT_EQ(memory.word(0).load(), kAbandoned);
+  EXPECT_TRUE(peer.client.acquireSync({0}).abandoned);
+}
+
+TEST(ThreadEnd, KeepsTheFlagWhereTheOneWhoWasToldEndsToo) {
+  SharedMemory memory(1);
+  Peer first(memory);
+  Peer second(memory);
+  Peer third(memory);
+  ASSERT_TRUE(first.client.take(0));
+  first.environment.end();
+  ASSERT_TRUE(second.client.acquireSync({0}).abandoned);
+  second.environment.end();
+  EXPECT_TRUE(third.client.acquireSync({0}).abandoned);
+  EXPECT_EQ(memory.cell(kAbandonedCell), 2);
+}
+
+TEST(ThreadEnd, TakesItsWaitersOutOfTheQueues) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer dying(memory);
+  Peer next(memory);
+  ASSERT_TRUE(holder.client.take(1));
+  dying.client.pend({0, 1});
+  dying.client.pend({1}, {.shared = true, .timeout = 1e6});
+  next.client.pend({1});
+  dying.environment.end();
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(waitersOf(holder.client, 1), 1u);
+  EXPECT_EQ(memory.cell(kWaitingCell), 1);
+  EXPECT_TRUE(holder.client.release({1}));
+  const auto grants = awaitGrants(next.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_FALSE(grants[0].abandoned);
+  EXPECT_EQ(dying.environment.wakes(), 0);
+}
+
+TEST(ThreadEnd, PassesOnAGrantThatWasNotHandedOut) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer dying(memory);
+  Peer next(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  dying.client.pend({0, 1});
+  next.client.pend({0, 1});
+  EXPECT_TRUE(holder.client.release({0}));
+  ASSERT_EQ(holderOf(memory.word(1).load()), dying.slot());
+  dying.environment.end();
+  const auto grants = awaitGrants(next.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  // Nobody ever worked under it.
+  EXPECT_FALSE(grants[0].abandoned);
+  EXPECT_EQ(memory.cell(kAbandonedCell), 0);
+}
+
+TEST(ThreadEnd, PassesOnAGrantThatComesInTheMiddleOfIt) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer dying(memory);
+  Peer next(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  dying.client.pend({0, 1});
+  next.client.pend({0});
+  const std::uint32_t slot = dying.slot();
+  Barrier barrier("leave: before the waits are cancelled");
+  std::thread ending([&] { dying.environment.end(); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_EQ(holderOf(memory.word(1).load()), slot);
+  // Nobody is there to be woken any more.
+  EXPECT_EQ(dying.environment.wakes(), 0);
+  barrier.open();
+  ending.join();
+  EXPECT_EQ(awaitGrants(next.environment).size(), 1u);
+  EXPECT_EQ(memory.word(1).load(), 0u);
+}
+
+TEST(ThreadEnd, LetsManyThreadsGoOnOneAfterTheOther) {
+  SharedMemory memory(1);
+  Peer keeper(memory);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      Peer peer(memory);
+      const SyncOutcome outcome = peer.client.acquireSync({0});
+      ASSERT_EQ(outcome.status, Status::kGranted);
+      // Every thread ends while it holds the stripe.
+      if (i % 2 == 0) peer.environment.end();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(memory.word(0).load(), kAbandoned);
+  EXPECT_EQ(memory.cell(kAbandonedCell), 8);
+}
+
+TEST(ThreadEnd, AtRandomMomentsLeavesNothingBehind) {
+  SharedMemory memory(4);
+  Peer keeper(memory);
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      std::mt19937 random(i);
+      for (int life = 0; life < 300; ++life) {
+        Peer peer(memory);
+        const auto stripe = static_cast<std::uint32_t>(random() % 4);
+        const bool shared = random() % 2 == 0;
+        // Of all that it begins it ends nothing.
+        peer.client.take(stripe, shared);
+        peer.client.acquire({0, 1, 3}, {.shared = shared});
+        peer.client.acquire({stripe});
+        if (random() % 4 == 0) peer.client.sync({stripe}, {.shared = shared, .timeout = 0.1});
+        if (random() % 4 == 0) peer.environment.awaitWake(0.1);
+        if (random() % 2 == 0) takeGrants(peer.environment);
+        peer.environment.end();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(countHeld(keeper.client.table()), 0u);
+  EXPECT_TRUE(inspect(keeper.client.table()).empty());
+  EXPECT_EQ(memory.cell(kWaitingCell), 0);
+}
+
+}  // namespace stripelock::test
