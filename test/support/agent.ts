@@ -14,6 +14,8 @@ export interface RemoteError extends Error {
   readonly code?: string;
   readonly threads?: readonly number[];
   readonly stripe?: number;
+  readonly stripes?: readonly number[];
+  readonly holders?: readonly number[];
 }
 
 interface Reply {
@@ -107,20 +109,27 @@ export class Agent {
 
   call(method: string, ...args: unknown[]): Promise<unknown> {
     const id = this.nextId++;
-    return new Promise((resolve, reject) => {
+    const reply = new Promise((resolve, reject) => {
       this.calls.set(id, { resolve, reject });
       this.worker.postMessage({ id, method, args });
     });
+    // A test that fails before it waits for its agents should show its own failure only.
+    reply.catch(() => undefined);
+    return reply;
   }
 
-  private async acquireBy(
+  private acquireBy(
     method: string,
     keys: LockKey | readonly LockKey[],
     options: AcquireOptions | undefined,
   ): Promise<RemoteGuard | undefined> {
-    const got = (await this.call(method, keys, options)) as
-      { number: number; stripes: number[]; mode: LockMode; abandoned: boolean } | undefined;
-    return got && new RemoteGuard(this, got.number, got.stripes, got.mode, got.abandoned);
+    const guard = this.call(method, keys, options).then((result) => {
+      const got = result as
+        { number: number; stripes: number[]; mode: LockMode; abandoned: boolean } | undefined;
+      return got && new RemoteGuard(this, got.number, got.stripes, got.mode, got.abandoned);
+    });
+    guard.catch(() => undefined);
+    return guard;
   }
 
   private settle(reply: Reply): void {

@@ -14,8 +14,14 @@ export interface ProgramResult {
 const HANGS = 30_000;
 
 /** Runs a script of `test/programs` in a process of its own, up to its end. */
-export function runProgram(name: string, args: readonly string[] = []): Promise<ProgramResult> {
-  return runNode([fileURLToPath(new URL(`../programs/${name}`, import.meta.url)), ...args]);
+export function runProgram(
+  name: string,
+  args: readonly string[] = [],
+  nodeOptions: readonly string[] = [],
+  timeout = HANGS,
+): Promise<ProgramResult> {
+  const path = fileURLToPath(new URL(`../programs/${name}`, import.meta.url));
+  return runNode([...nodeOptions, path, ...args], timeout);
 }
 
 export function runNode(args: readonly string[], timeout = HANGS): Promise<ProgramResult> {

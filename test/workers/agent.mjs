@@ -28,6 +28,8 @@ const methods = {
   held: (number) => guards.get(number).held,
   stats: () => lock.stats(),
   inspect: () => lock.inspect(),
+  // Its function never settles.
+  hang: (keys) => void lock.withLock(keys, () => new Promise(() => undefined)),
   stripeOf: (key) => lock.stripeOf(key),
 };
 
@@ -35,7 +37,10 @@ parentPort.on('message', async ({ id, method, args }) => {
   try {
     parentPort.postMessage({ id, result: await methods[method](...args) });
   } catch (error) {
-    const { name, message, code, keys, threads, stripe, timeout } = error;
-    parentPort.postMessage({ id, error: { name, message, code, keys, threads, stripe, timeout } });
+    const { name, message, code, keys, threads, stripe, stripes, timeout, holders } = error;
+    parentPort.postMessage({
+      id,
+      error: { name, message, code, keys, threads, stripe, stripes, timeout, holders },
+    });
   }
 });

@@ -1,0 +1,192 @@
+// What a soak is made of. A scene goes on until `goesOn()` is false, and then looks whether all is as it must be.
+// Each is `async (context) => violations`, where context has
+//   goesOn()    whether to begin another round
+//   stop        shared memory, 1 in its first integer when it is over, for threads that look themselves
+//   random()    numbers of its own, from the seed
+//   locks       a list of locks, which it adds its own to, so that they are looked at meanwhile
+//   counts      what it has done so far, for people
+
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { churn as churnThreads } from '../../test/support/churn.mjs';
+import { runCircles } from '../../test/support/circles.mjs';
+import { below } from '../../test/workers/random.mjs';
+import { keysApart, runThread, sharedInts } from './threads.mjs';
+
+function newLock({ locks }, name, options) {
+  const lock = new StripedLock({ engine: 'native', name, ...options });
+  locks.push(lock);
+  return lock;
+}
+
+/** What must be true of a lock that nobody uses any more. */
+function leftovers(lock, expected = {}) {
+  const stats = lock.stats();
+  const violations = [];
+  for (const [what, value] of Object.entries({
+    held: 0,
+    waiting: 0,
+    timeouts: 0,
+    deadlocks: 0,
+    ...expected,
+  })) {
+    if (stats[what] !== value) violations.push(`stats().${what} is ${stats[what]}, not ${value}`);
+  }
+  const left = lock.inspect();
+  if (left.length > 0) violations.push(`still held or waited for: ${JSON.stringify(left)}`);
+  return violations;
+}
+
+function lostUpdates(cells, ...added) {
+  return [...new Int32Array(cells)].flatMap((value, i) => {
+    const expected = added.reduce((sum, own) => sum + own[i], 0);
+    return value === expected ? [] : [`counter ${i} is ${value}, not ${expected}`];
+  });
+}
+
+/** Threads that end at random moments. */
+async function churn({ goesOn, random, counts }) {
+  const result = await churnThreads({
+    seed: below(random, 2 ** 31),
+    atOnce: 3,
+    goesOn: (threads) => {
+      counts.threads = threads;
+      return goesOn();
+    },
+  });
+  counts.abandoned = result.abandoned;
+  counts.sections = result.sections;
+  return result.violations;
+}
+
+/** Nested acquisitions, blocking and not, in an order in which no deadlock can be. */
+async function ordered(context) {
+  const { random, stop, counts } = context;
+  const lock = newLock(context, 'ordered', { stripes: 16, timeout: 30_000 });
+  const keys = keysApart(lock, 8);
+  const common = { handle: lock.handle, cells: sharedInts(8), gate: sharedInts(1), threads: 3, keys, stop };
+  const results = await Promise.all(
+    Array.from({ length: 3 }, () => runThread('ordered.mjs', { ...common, seed: below(random, 2 ** 31) })),
+  );
+  counts.acquisitions = results.reduce((sum, { acquisitions }) => sum + acquisitions, 0);
+  const changed = results.reduce((sum, result) => sum + result.changed, 0);
+  return [
+    ...results.flatMap(({ failures }) => failures.map(({ message }) => message)),
+    ...(changed > 0 ? [`${changed} readers saw a change`] : []),
+    ...lostUpdates(common.cells, ...results.map(({ added }) => added)),
+    ...leftovers(lock),
+  ];
+}
+
+/** Grants, timeouts and aborts at about the same moment, and one thread that must get its turn all the same. */
+async function moments(context) {
+  const { random, stop, counts } = context;
+  const lock = newLock(context, 'moments', { stripes: 64 });
+  const keys = keysApart(lock, 2);
+  const common = { handle: lock.handle, cells: sharedInts(2), gate: sharedInts(1), threads: 3, keys, stop };
+  const [patient, ...impatient] = await Promise.all([
+    runThread('patient.mjs', common),
+    ...[1, 2].map(() => runThread('coincide.mjs', { ...common, seed: below(random, 2 ** 31) })),
+  ]);
+  for (const what of ['granted', 'timeouts', 'aborts']) {
+    counts[what] = impatient.reduce((sum, result) => sum + result[what], 0);
+  }
+  counts.waited = patient.reduce((sum, own) => sum + own, 0);
+  const { timeouts } = counts;
+  return [
+    ...impatient.flatMap(({ others, refused }) => [...others, ...(refused ? [`${refused} refused`] : [])]),
+    ...lostUpdates(common.cells, patient, ...impatient.map(({ added }) => added)),
+    ...leftovers(lock, { timeouts, aborts: counts.aborts }),
+  ];
+}
+
+/** Circles of blocked threads. */
+async function circles(context) {
+  const { goesOn, random, counts } = context;
+  const locks = [1, 2].map((i) => newLock(context, `circles ${i}`, { stripes: 64, timeout: Infinity }));
+  const violations = [];
+  const found = [];
+  Object.assign(counts, { circles: 0, refused: 0 });
+  while (goesOn()) {
+    const keys = keysApart(locks[0], [2, 2, 3, 4, 8][below(random, 5)]);
+    const used = random() < 0.5 || keys.length % 2 === 1 ? [locks[0]] : locks;
+    const modes = random() < 0.3 ? { mode: 'shared' } : random() < 0.3 ? { wantedMode: 'shared' } : {};
+    for (const circle of await runCircles(runThread, used, keys, 5, modes)) {
+      counts.circles++;
+      counts.refused += circle.refused.length;
+      found.push(circle.found);
+      if (circle.refused.length !== 1) violations.push(`${circle.refused.length} of a circle refused`);
+      if (circle.refused.some(({ error }) => error.code !== 'ERR_LOCK_DEADLOCK')) {
+        violations.push(`refused with ${circle.refused[0].error.message}`);
+      }
+    }
+  }
+  const deadlocks = locks.reduce((sum, lock) => sum + lock.stats().deadlocks, 0);
+  if (deadlocks !== counts.refused)
+    violations.push(`${deadlocks} deadlocks counted, ${counts.refused} refused`);
+  for (const lock of locks) violations.push(...leftovers(lock, { deadlocks: lock.stats().deadlocks }));
+  return [...violations, ...late('a circle was found', found, counts, 'found')];
+}
+
+/** Blocked threads that are terminated. */
+async function terminations(context) {
+  const { goesOn, random, counts } = context;
+  const lock = newLock(context, 'terminations', { stripes: 8, timeout: Infinity });
+  const [own, wanted] = keysApart(lock, 2);
+  const times = [];
+  const violations = [];
+  counts.terminated = 0;
+  while (goesOn()) {
+    const ours = lock.acquireSync(wanted);
+    const worker = new Worker(new URL('../../test/workers/victim.mjs', import.meta.url), {
+      workerData: {
+        handle: lock.handle,
+        holds: [{ keys: own, how: random() < 0.5 ? 'sync' : 'async' }],
+        parked: { keys: wanted, mode: random() < 0.3 ? 'shared' : 'exclusive' },
+      },
+    });
+    await once(worker, 'message');
+    const waiting = lock.acquire(own);
+    await delay(below(random, 40));
+    const start = performance.now();
+    await worker.terminate();
+    times.push(performance.now() - start);
+    const guard = await waiting;
+    if (!guard.abandoned) violations.push('the next holder was not told');
+    guard.release();
+    ours.release();
+    counts.terminated++;
+  }
+  return [...violations, ...leftovers(lock), ...late('a blocked thread ended', times, counts, 'ended')];
+}
+
+/** Guards that are released again and again, of a lock that is traced. */
+async function misuse(context) {
+  const { goesOn, random, counts } = context;
+  const lock = newLock(context, 'misuse', { stripes: 16, timeout: 30_000, trace: true });
+  const keys = keysApart(lock, 3);
+  const cells = sharedInts(3);
+  const all = [];
+  while (goesOn()) {
+    const common = { handle: lock.handle, cells, gate: sharedInts(1), threads: 2, keys, rounds: 300 };
+    const runs = [1, 2].map(() => runThread('misuse.mjs', { ...common, seed: below(random, 2 ** 31) }));
+    all.push(...(await Promise.all(runs)));
+    counts.threads = all.length;
+  }
+  return [...lostUpdates(cells, ...all), ...leftovers(lock)];
+}
+
+/** Milliseconds that the median must not exceed; see test/support/prompt.ts for why the median. */
+const PROMPT = 100;
+
+function late(what, times, counts, name) {
+  if (times.length === 0) return [`never: ${what}`];
+  const sorted = times.toSorted((a, b) => a - b);
+  const median = sorted[times.length >> 1];
+  counts[`${name} ms`] = `${median.toFixed(1)} (worst ${sorted.at(-1).toFixed(0)})`;
+  return median < PROMPT ? [] : [`${what} after ${median.toFixed(0)} ms at the median`];
+}
+
+export const scenes = { churn, ordered, moments, circles, terminations, misuse };

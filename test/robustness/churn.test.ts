@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import { runProgram } from '../support/programs.js';
+import { seedFor } from '../support/seed.js';
+
+const THREADS = 150;
+/** Milliseconds in which a machine that is busy starts as many of them as it can. */
+const LONGEST = 20_000;
+/**
+ * MiB. Each thread has a lock of its own of 1 MiB, and as much again in counts of shared holds; node's own share in
+ * what a thread leaves behind comes and goes by tens of MiB. All but thirty threads come after the first look.
+ */
+const FLAT = 70;
+
+interface Churned {
+  readonly violations: string[];
+  readonly threads: number;
+  readonly gotGoing: number;
+  readonly sections: number;
+  readonly abandoned: number;
+  readonly longestWait: number;
+  readonly warm: number;
+  readonly end: number;
+}
+
+// In a process of its own, as a crash would be its end.
+it('hundreds of threads that end at random moments leave no stuck stripe, no false grant and no garbage', async () => {
+  const seed = seedFor('threads that come and go');
+  const { code, signal, stdout, stderr } = await runProgram(
+    'churn.mjs',
+    [seed, THREADS, LONGEST].map(String),
+    ['--expose-gc'],
+    // It ends soon after the last thread was started; twice that time is a hang.
+    2 * LONGEST,
+  );
+  expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
+  console.log(stdout);
+  const result = JSON.parse(stdout) as Churned;
+  expect(result.violations).toEqual([]);
+  // It was about something: threads worked, and died while they held stripes.
+  expect(result.threads).toBeGreaterThan(30);
+  expect(result.gotGoing).toBeGreaterThan(result.threads / 2);
+  expect(result.sections).toBeGreaterThan(result.threads);
+  expect(result.abandoned).toBeGreaterThan(result.threads / 4);
+  expect(result.end - result.warm).toBeLessThan(FLAT);
+});

@@ -1,0 +1,247 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { LockTimeoutError, StripedLock, type StripeState } from 'stripelock';
+import { Agent } from '../support/agent.js';
+import { keysApart } from '../support/keys.js';
+import { runProgram } from '../support/programs.js';
+import { rejectionOf, thrownBy, until } from '../support/waiting.js';
+
+const FOR_EVER = { timeout: Infinity };
+
+function newLock(trace = false): StripedLock {
+  return new StripedLock({ engine: 'native', stripes: 64, name: 'glass', trace });
+}
+
+/** Waiters and holders by thread, without their times. */
+function outline(states: readonly StripeState[]): unknown {
+  return states.map(({ stripe, mode, holders, waiters }) => ({
+    stripe,
+    mode,
+    holders: holders.map(({ threadId }) => threadId).sort(),
+    waiters: waiters.map(({ threadId, kind, mode: wanted }) => [threadId, kind, wanted]),
+  }));
+}
+
+describe('inspect()', () => {
+  it('shows from any thread the holders and waiters of all threads, and how long these have waited', async () => {
+    const lock = newLock();
+    const keys = keysApart(lock, 3) as [string, string, string];
+    const stripes = keys.map((key) => lock.stripeOf(key));
+    const [a, b, c] = await Promise.all([Agent.start(lock), Agent.start(lock), Agent.start(lock)]);
+    const held = [
+      await a.acquireSync(keys[0]),
+      await a.acquire(keys[1], { mode: 'shared' }),
+      lock.acquireSync(keys[1], { mode: 'shared' }),
+      lock.acquireSync(keys[2]),
+    ];
+    const start = performance.now();
+    const waiting: Promise<unknown>[] = [];
+    for (const begin of [
+      () => b.acquireSync(keys, FOR_EVER),
+      () => c.acquire(keys[1], FOR_EVER),
+      () => lock.acquire(keys[1], { ...FOR_EVER, mode: 'shared' }),
+      () => a.acquire(keys[2], { ...FOR_EVER, mode: 'shared' }),
+    ]) {
+      waiting.push(begin());
+      const count = waiting.length;
+      await until(() => lock.stats().waiting === count, 'it waits');
+    }
+    const began = performance.now();
+    await delay(80);
+    const expected = [
+      {
+        stripe: stripes[0],
+        mode: 'exclusive',
+        holders: [a.threadId],
+        waiters: [[b.threadId, 'sync', 'exclusive']],
+      },
+      {
+        stripe: stripes[1],
+        mode: 'shared',
+        holders: [0, a.threadId],
+        waiters: [
+          [c.threadId, 'async', 'exclusive'],
+          [0, 'async', 'shared'],
+        ],
+      },
+      {
+        stripe: stripes[2],
+        mode: 'exclusive',
+        holders: [0],
+        waiters: [[a.threadId, 'async', 'shared']],
+      },
+    ];
+    // Not from b, which is blocked.
+    for (const inspect of [() => lock.inspect(), () => a.inspect(), () => c.inspect()]) {
+      const least = performance.now() - began;
+      const states = await inspect();
+      const most = performance.now() - start;
+      expect(outline(states)).toEqual(expected);
+      for (const { waitingFor } of states.flatMap(({ waiters }) => waiters)) {
+        expect(waitingFor).toBeGreaterThanOrEqual(least - 1);
+        expect(waitingFor).toBeLessThanOrEqual(most + 1);
+      }
+      // Without a trace there is no more to tell.
+      expect(states.flatMap(({ holders }) => holders.flatMap(Object.keys))).toEqual(
+        new Array(4).fill('threadId'),
+      );
+    }
+    const served = waiting.map(async (promise) => {
+      await ((await promise) as { release(): unknown }).release();
+    });
+    for (const guard of held) await guard.release();
+    await Promise.all(served);
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('shows what a callback that never settles holds, from another thread', async () => {
+    for (const trace of [false, true]) {
+      const lock = newLock(trace);
+      const agent = await Agent.start(lock);
+      await agent.call('hang', ['first', 'second']);
+      const states = lock.inspect();
+      expect(states).toHaveLength(2);
+      for (const { mode, holders } of states) {
+        expect(mode).toBe('exclusive');
+        expect(holders).toMatchObject([{ threadId: agent.threadId }]);
+        if (trace) expect(holders[0]!.keys).toEqual(['first', 'second']);
+      }
+    }
+  });
+
+  it('of a traced lock adds keys, hold time and call site, for every way to acquire', async () => {
+    const lock = newLock(true);
+    const agent = await Agent.start(lock);
+    const ways: Record<string, () => unknown> = {
+      acquireSync: () => lock.acquireSync(['key', 7, new Uint8Array([1, 2])]),
+      acquire: () => lock.acquire(['key', 7, new Uint8Array([1, 2])]),
+      tryAcquire: () => lock.tryAcquire(['key', 7, new Uint8Array([1, 2])]),
+      shared: () => lock.acquireSync(['key', 7, new Uint8Array([1, 2])], { mode: 'shared' }),
+    };
+    for (const way of Object.values(ways)) {
+      const before = performance.now();
+      const guard = (await way()) as { release(): void };
+      const after = performance.now();
+      await delay(20);
+      for (const inspect of [() => lock.inspect(), () => agent.inspect()]) {
+        const least = performance.now() - after;
+        const states = await inspect();
+        const most = performance.now() - before;
+        expect(states).toHaveLength(3);
+        for (const { holders } of states) {
+          expect(holders).toHaveLength(1);
+          const [holder] = holders as [StripeState['holders'][number]];
+          expect(holder).toMatchObject({ threadId: 0, keys: ['key', 7, new Uint8Array([1, 2])] });
+          expect(holder.heldFor).toBeGreaterThanOrEqual(least - 1);
+          expect(holder.heldFor).toBeLessThanOrEqual(most + 1);
+          expect(holder.acquiredAt).toMatch(/^at .*seeing\.test\.ts:\d+:\d+/);
+        }
+      }
+      guard.release();
+      expect(lock.inspect()).toEqual([]);
+    }
+    await lock.withLock('key', () => {
+      expect(lock.inspect()[0]!.holders[0]!.acquiredAt).toMatch(/seeing\.test\.ts/);
+    });
+    lock.withLockSync('key', () => {
+      expect(lock.inspect()[0]!.holders[0]!.acquiredAt).toMatch(/seeing\.test\.ts/);
+    });
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('of a traced lock tells two holds of one thread apart, and what waiters want', async () => {
+    const lock = newLock(true);
+    const agent = await Agent.start(lock);
+    const one = lock.acquireSync('key', { mode: 'shared' });
+    const two = lock.acquireSync(['key', 'another'], { mode: 'shared' });
+    const theirs = await agent.acquireSync('third');
+    const blocked = agent.acquireSync(['key', 'fourth'], FOR_EVER);
+    const pending = lock.acquire('third', FOR_EVER);
+    await until(() => lock.stats().waiting === 2, 'both wait');
+    const at = (key: string): StripeState =>
+      lock.inspect().find(({ stripe }) => stripe === lock.stripeOf(key))!;
+    const holds = at('key').holders.map(({ keys }) => keys!.join());
+    expect(holds.sort()).toEqual(['key', 'key,another']);
+    const waitedFor = [lock.stripeOf('key'), lock.stripeOf('fourth')].sort((a, b) => a - b);
+    const waiters = lock.inspect().flatMap((state) => state.waiters.map((waiter) => ({ ...state, waiter })));
+    expect(waiters.map(({ waiter }) => waiter.keys).toSorted()).toEqual([['key', 'fourth'], ['third']]);
+    expect(waitedFor).toContain(waiters.find(({ waiter }) => waiter.threadId === agent.threadId)!.stripe);
+    one.release();
+    expect(at('key').holders.map(({ keys }) => keys)).toEqual([['key', 'another']]);
+    two.release();
+    await (await blocked).release();
+    await theirs.release();
+    (await pending).release();
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('of a traced lock forgets the acquisitions of a thread that ended', async () => {
+    const lock = newLock(true);
+    const agent = await Agent.start(lock);
+    await agent.acquireSync('key');
+    expect(lock.inspect()[0]!.holders[0]!.keys).toEqual(['key']);
+    await agent.worker.terminate();
+    const ours = lock.acquireSync(lock.stripeOf('key') === lock.stripeOf('k') ? 'k' : 'key');
+    expect(lock.inspect().map(({ holders }) => holders)).toMatchObject([[{ threadId: 0 }]]);
+    ours.release();
+  });
+});
+
+describe('an error of a timeout', () => {
+  it('tells which threads hold the stripe', async () => {
+    const lock = newLock();
+    const agents = await Promise.all([Agent.start(lock), Agent.start(lock)]);
+    for (const agent of agents) await agent.acquireSync('key', { mode: 'shared' });
+    const ids = agents.map(({ threadId }) => threadId);
+    for (const error of [
+      thrownBy(() => lock.acquireSync('key', { timeout: 0 })),
+      thrownBy(() => lock.acquireSync('key', { timeout: 10 })),
+      await rejectionOf(lock.acquire('key', { timeout: 10 })),
+      await rejectionOf(lock.acquire('key', { timeout: 0 })),
+    ]) {
+      expect(error).toBeInstanceOf(LockTimeoutError);
+      const { holders, message } = error as LockTimeoutError;
+      expect(new Set(holders)).toEqual(new Set(ids));
+      expect(message).toMatch(/held by threads/);
+      for (const id of ids) expect(message).toContain(String(id));
+    }
+  });
+
+  it('of a traced lock tells also for how long, and where they acquired it', async () => {
+    const lock = newLock(true);
+    const agent = await Agent.start(lock);
+    await agent.acquireSync('key');
+    for (const error of [
+      thrownBy(() => lock.acquireSync('key', { timeout: 10 })),
+      await rejectionOf(lock.acquire('key', { timeout: 10 })),
+    ]) {
+      const told = new RegExp(
+        `held by thread ${agent.threadId} for [\\d.]+ ms, acquired at .*agent\\.mjs:\\d+`,
+      );
+      expect((error as Error).message).toMatch(told);
+    }
+  });
+});
+
+describe('a traced guard that is garbage-collected while held', () => {
+  for (const engine of ['native', 'javascript']) {
+    it(`is released, and a warning says where it was acquired (${engine})`, async () => {
+      const { code, stdout, stderr } = await runProgram('lost-guards.mjs', [engine], ['--expose-gc']);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const { warnings, held, waited, kept } = JSON.parse(stdout) as {
+        warnings: { name: string; code: string; message: string }[];
+        held: number;
+        waited: boolean;
+        kept: boolean;
+      };
+      // One for each lost guard: exclusive, shared, of several keys, by all ways. None for one that was released.
+      expect(warnings.map((warning) => warning.name)).toEqual(new Array(5).fill('StripelockWarning'));
+      for (const warning of warnings) {
+        expect(warning.code).toBe('STRIPELOCK_GUARD_LOST');
+        expect(warning.message).toMatch(/a guard of "lost" was garbage-collected while held/);
+        expect(warning.message).toMatch(/acquired at lose\w+ .*lost-guards\.mjs:\d+:\d+/);
+      }
+      expect({ held, waited, kept }).toEqual({ held: 1, waited: true, kept: true });
+    });
+  }
+});

@@ -1,0 +1,135 @@
+// Threads that use a lock, and end at random moments in all ways: hundreds, or thousands, one after the other.
+
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import {
+  CELLS,
+  FAILURES,
+  FALSE_GRANTS,
+  FIRST,
+  SECOND,
+  SECTIONS,
+  STARTED,
+  UNTOLD,
+} from '../workers/churn-cells.mjs';
+import { below, randomFrom } from '../workers/random.mjs';
+
+const SCRIPT = new URL('../workers/churner.mjs', import.meta.url);
+const ENDS = ['terminate', 'terminate', 'terminate', 'return', 'throw', 'exit'];
+const STRIPES = 4;
+/** Milliseconds by which a thread has been told to end after it began to work, or, for some, after it was made. */
+const LONGEST_LIFE = 100;
+/** Milliseconds within which the main thread, which waits for every stripe in turn, must get it. */
+const PATIENCE = 20_000;
+/** Of each thread's own lock: 1 MiB. */
+const OWN_STRIPES = 16_384;
+
+/** One key for each stripe, in their order. */
+function keysOf(lock) {
+  const keys = [];
+  for (let key = 0; keys.filter((own) => own !== undefined).length < STRIPES; key++) {
+    keys[lock.stripeOf(key)] ??= key;
+  }
+  return keys;
+}
+
+/** A thread from its start to its end. Resolves to what was not as it should be. */
+async function live({ lock, keys, cells, number, random }) {
+  const end = ENDS[below(random, ENDS.length)];
+  const milliseconds = below(random, LONGEST_LIFE);
+  const worker = new Worker(SCRIPT, {
+    workerData: {
+      handle: lock.handle,
+      extra: new StripedLock({ engine: 'native', stripes: OWN_STRIPES }).handle,
+      cells,
+      keys,
+      number,
+      seed: below(random, 2 ** 31),
+      end,
+      milliseconds,
+    },
+  });
+  const errors = [];
+  worker.on('error', (error) => errors.push(error));
+  const exit = new Promise((resolve) => worker.once('exit', resolve));
+  if (end === 'terminate') {
+    // Some are hit while they are only starting.
+    if (random() < 0.7) await Promise.race([once(worker, 'message'), exit]);
+    await delay(milliseconds);
+    await worker.terminate();
+  }
+  const code = await exit;
+  const meant = { terminate: 1, return: 0, throw: 1, exit: 7 }[end];
+  // One may find its time over before it is at work, and then just returns; one that was terminated before it
+  // began also ends with 0.
+  const early = code === 0;
+  const strange = errors.filter(({ message }) => !/on purpose/.test(message)).map(String);
+  if (code !== meant && !early) strange.push(`${end} ended with code ${code}`);
+  return strange;
+}
+
+/**
+ * Keeps `atOnce` threads alive, one following the other, while `goesOn(number of threads started)`.
+ * `violations` says all that was wrong; it is empty where nothing was.
+ */
+export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefined }) {
+  const random = randomFrom(seed);
+  const lock = new StripedLock({ engine: 'native', stripes: STRIPES, name: 'churn' });
+  const keys = keysOf(lock);
+  const cells = new SharedArrayBuffer(4 * CELLS * STRIPES);
+  const state = new Int32Array(cells);
+  const violations = [];
+  let started = 0;
+  let over = false;
+
+  const waiting = (async () => {
+    const longest = { milliseconds: 0 };
+    for (let i = 0; !over; i++) {
+      const start = performance.now();
+      try {
+        const guard = await lock.acquire(keys[i % STRIPES], { timeout: PATIENCE });
+        longest.milliseconds = Math.max(longest.milliseconds, performance.now() - start);
+        // What died here is put right, since the next holder is not told again.
+        const at = guard.stripes[0] * CELLS;
+        if (guard.abandoned) state.fill(0, at, at + SECOND + 1);
+        else if (state[at + FIRST] !== state[at + SECOND]) violations.push('the main thread was not told');
+        guard.release();
+      } catch (error) {
+        violations.push(`the main thread waited in vain: ${error.message}`);
+      }
+      await delay(1);
+    }
+    return longest.milliseconds;
+  })();
+
+  const lane = async () => {
+    while (goesOn(started)) {
+      violations.push(...(await live({ lock, keys, cells, number: ++started, random })));
+      onThread(started);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, lane));
+  over = true;
+  const longestWait = await waiting;
+
+  const sum = (which) => keys.reduce((total, _, i) => total + state[i * CELLS + which], 0);
+  for (const [what, which] of Object.entries({ FALSE_GRANTS, UNTOLD, FAILURES })) {
+    if (sum(which) !== 0) violations.push(`${what}: ${sum(which)}`);
+  }
+  const stats = lock.stats();
+  for (const name of ['held', 'waiting', 'timeouts', 'deadlocks']) {
+    if (stats[name] !== 0) violations.push(`stats().${name} is ${stats[name]} when all threads have ended`);
+  }
+  if (lock.inspect().length !== 0) violations.push(`left: ${JSON.stringify(lock.inspect())}`);
+  if (!lock.tryAcquire(keys)) violations.push('a stripe is stuck');
+  return {
+    violations,
+    threads: started,
+    gotGoing: state[STARTED],
+    sections: state[SECTIONS],
+    abandoned: stats.abandoned,
+    longestWait,
+  };
+}

@@ -1,0 +1,29 @@
+// Threads that wait for each other's keys in a circle, for tests and the soak.
+
+/**
+ * Lets as many threads as there are keys wait for each other's keys, again and again. Locks are used in turn.
+ * `run(script, workerData)` runs one thread of `test/workers` to its end, and resolves to the message that it posts.
+ */
+export async function runCircles(run, locks, keys, rounds, modes = {}) {
+  const gates = Array.from({ length: rounds }, () => ({
+    before: new SharedArrayBuffer(4),
+    after: new SharedArrayBuffer(4),
+  }));
+  const handles = locks.map((lock) => lock.handle);
+  const members = await Promise.all(
+    keys.map((_, index) => {
+      return run('circle.mjs', { handles, gates, threads: keys.length, index, keys, ...modes });
+    }),
+  );
+  return gates.map((_, round) => {
+    const outcomes = members.map((member) => member.rounds[round]);
+    const closed = Math.max(...outcomes.map(({ start }) => start));
+    const refused = outcomes.flatMap(({ refused: error }, index) => (error ? [{ index, error }] : []));
+    const threads = members.map(({ threadId }) => threadId);
+    return {
+      threads,
+      refused,
+      found: Math.min(...refused.map(({ index }) => outcomes[index].end)) - closed,
+    };
+  });
+}

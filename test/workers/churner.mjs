@@ -1,0 +1,118 @@
+// Uses a lock in all ways until it ends, at a random moment and in the middle of whatever it does: on its own, or
+// because it is terminated. What it is doing is to be seen in shared memory. See test/support/churn.mjs.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import {
+  CELLS,
+  FAILURES,
+  FALSE_GRANTS,
+  FIRST,
+  OWNER,
+  SECOND,
+  SECTIONS,
+  STARTED,
+  UNTOLD,
+} from './churn-cells.mjs';
+import { dawdle } from './dawdle.mjs';
+import { below, randomFrom } from './random.mjs';
+
+const { handle, extra, cells, keys, number, seed, end, milliseconds } = workerData;
+const lock = StripedLock.from(handle);
+const state = new Int32Array(cells);
+const random = randomFrom(seed);
+const cell = (i, which) => i * CELLS + which;
+const count = (which, i = 0) => void Atomics.add(state, cell(i, which), 1);
+const last = performance.now() + milliseconds;
+const isOver = () => performance.now() >= last;
+/** Guards of this thread's tasks. */
+let holding = 0;
+
+class End extends Error {}
+
+/** In the middle of a section. */
+function perhapsEnd() {
+  if (!isOver()) return;
+  if (end === 'exit') process.exit(7);
+  if (end === 'throw') throw new End('the end of a thread, on purpose');
+}
+
+function write(i, told) {
+  const before = Atomics.exchange(state, cell(i, OWNER), number);
+  const differs = state[cell(i, FIRST)] !== state[cell(i, SECOND)];
+  if ((before !== 0 || differs) && !told) count(UNTOLD, i);
+  // Whoever was at work here is dead, and what it left is put right.
+  if (told) state[cell(i, SECOND)] = state[cell(i, FIRST)];
+  const value = state[cell(i, FIRST)] + 1;
+  state[cell(i, FIRST)] = value;
+  dawdle(below(random, 200));
+  perhapsEnd();
+  if (state[cell(i, SECOND)] !== value - 1) count(FALSE_GRANTS, i);
+  state[cell(i, SECOND)] = value;
+  if (Atomics.compareExchange(state, cell(i, OWNER), number, 0) !== number) count(FALSE_GRANTS, i);
+}
+
+function read(i, told) {
+  const look = () => [OWNER, FIRST, SECOND].map((which) => Atomics.load(state, cell(i, which)));
+  const before = look();
+  dawdle(below(random, 200));
+  perhapsEnd();
+  const [owner, first, second] = look();
+  if (before.join() !== [owner, first, second].join()) count(FALSE_GRANTS, i);
+  if ((owner !== 0 || first !== second) && !told) count(UNTOLD, i);
+}
+
+async function acquire(names, mode) {
+  const options = { mode, timeout: Infinity };
+  const way = below(random, 3);
+  if (way === 0) return lock.tryAcquire(names, { mode });
+  if (way === 1) {
+    // To block while a task of this thread holds something, or has been granted something that it has yet to come
+    // to know, could be a deadlock.
+    await nextTurn();
+    if (holding === 0) return lock.acquireSync(names, options);
+  }
+  return lock.acquire(names, options);
+}
+
+async function step() {
+  const chosen = [...new Set(Array.from({ length: 1 + below(random, 3) }, () => below(random, keys.length)))];
+  const guard = await acquire(
+    chosen.map((i) => keys[i]),
+    random() < 0.3 ? 'shared' : 'exclusive',
+  );
+  if (!guard) return;
+  holding++;
+  for (const i of chosen) (guard.mode === 'shared' ? read : write)(i, guard.abandoned);
+  count(SECTIONS);
+  if (random() < 0.3) await nextTurn();
+  guard.release();
+  holding--;
+}
+
+async function task() {
+  while (end === 'terminate' || !isOver()) {
+    await step();
+    if (random() < 0.2) await nextTurn();
+  }
+}
+
+count(STARTED);
+parentPort.postMessage('going');
+// A lock that only this thread uses: its memory is to go when the thread does.
+const own = StripedLock.from(extra);
+globalThis.kept = [
+  own,
+  own.acquireSync(
+    Array.from({ length: own.stripes }, (_, i) => i),
+    { mode: 'shared' },
+  ),
+];
+try {
+  await Promise.all([task(), task()]);
+} catch (error) {
+  if (!(error instanceof End)) count(FAILURES);
+  throw error;
+}
+// Neither gave back what it holds at its end.
+globalThis.kept.push(lock.tryAcquire(keys[below(random, keys.length)]));

@@ -1,0 +1,6 @@
+// Has a thread of its own, which does what victim.mjs does; ends itself when told.
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+
+const inner = new Worker(new URL('victim.mjs', import.meta.url), { workerData });
+inner.on('message', (message) => parentPort.postMessage(message));
+parentPort.once('message', () => process.exit(7));

@@ -1,0 +1,23 @@
+// Waits for one key, again and again, for as long as it takes, blocking and not in turn: no wake-up may be lost.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { dawdle } from './dawdle.mjs';
+import { meet } from './meet.mjs';
+
+const { handle, cells, gate, threads, keys, stop } = workerData;
+const lock = StripedLock.from(handle);
+const counters = new Int32Array(cells);
+const stopped = new Int32Array(stop);
+const added = keys.map(() => 0);
+meet(gate, threads);
+for (let round = 0; Atomics.load(stopped, 0) === 0; round++) {
+  const i = round % keys.length;
+  const options = { timeout: Infinity };
+  const guard = round & 1 ? lock.acquireSync(keys[i], options) : await lock.acquire(keys[i], options);
+  const value = counters[i];
+  dawdle(100);
+  counters[i] = value + 1;
+  added[i]++;
+  guard.release();
+}
+parentPort.postMessage(added);
