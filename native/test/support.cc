@@ -218,8 +218,12 @@ std::vector<AsyncWaits::Granted> takeGrants(Environment& environment) {
 }
 
 std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment) {
-  if (!environment.awaitWake(kStuck)) return {};
-  return takeGrants(environment);
+  // A wake may be for a waiter that is designated and then finds its stripe taken: it waits on.
+  while (environment.awaitWake(kStuck)) {
+    std::vector<AsyncWaits::Granted> grants = takeGrants(environment);
+    if (!grants.empty()) return grants;
+  }
+  return {};
 }
 
 std::vector<AsyncWaits::Expired> takeExpired(Environment& environment) {
