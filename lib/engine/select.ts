@@ -1,5 +1,5 @@
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
-import { invalidArgType, LockError } from '../errors.js';
+import { LockError } from '../errors.js';
 import type { Engine, EngineName, LockTable } from './engine.js';
 import { JavaScriptEngine } from './javascript.js';
 import {
@@ -43,7 +43,8 @@ export function openTable(buffer: SharedArrayBuffer, stripes: number): LockTable
 }
 
 function corrupt(why: string): TypeError {
-  return invalidArgType('handle', `the intact handle of a StripedLock (${why})`, undefined);
+  const error = new TypeError(`handle must be the intact handle of a StripedLock: ${why}`);
+  return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
 function bestEngine(): Engine {

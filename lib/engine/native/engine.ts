@@ -22,6 +22,11 @@ interface NativeWaiter {
   readonly table: NativeTable;
 }
 
+interface Settled extends NativeWaiter {
+  /** What the addon says with it: whether it was told of an abandoned stripe, or which one it could not have. */
+  readonly detail: number;
+}
+
 /**
  * This thread's side of the addon: hands grants and timeouts to waiters, and keeps the event loop alive while
  * any are pending.
@@ -106,15 +111,23 @@ export class NativeEngine implements Engine {
   }
 
   #settleReady(): void {
-    const batch = this.#batch;
-    let count: number;
+    let batch: Settled[];
     do {
-      count = this.addon.take(batch);
-      for (let i = 0; i < count; i++) {
-        const { waiter } = this.#remove(batch[2 * i]!);
-        waiter.settle({ status: 'granted', abandoned: batch[2 * i + 1] === 1 });
-      }
-    } while (count === BATCH);
+      batch = this.#takeOut(this.addon.take(this.#batch));
+      for (const { waiter, detail } of batch) waiter.settle({ status: 'granted', abandoned: detail === 1 });
+    } while (batch.length === BATCH);
+  }
+
+  /**
+   * The waiters that the addon has put into the batch. All are taken out before the first is settled: that may run
+   * a diagnostics subscriber, and so anything, a cancellation of the others included.
+   */
+  #takeOut(count: number): Settled[] {
+    const batch: Settled[] = [];
+    for (let i = 0; i < count; i++) {
+      batch.push({ ...this.#remove(this.#batch[2 * i]!), detail: this.#batch[2 * i + 1]! });
+    }
+    return batch;
   }
 
   #remove(id: number): NativeWaiter {
@@ -141,16 +154,13 @@ export class NativeEngine implements Engine {
     this.#timerDue = Infinity;
     // What was granted in time is granted, however late this thread comes to see it.
     this.#settleReady();
-    const batch = this.#batch;
-    let count: number;
+    let batch: Settled[];
     do {
-      count = this.addon.expire(batch);
-      for (let i = 0; i < count; i++) {
-        const stripe = batch[2 * i + 1]!;
-        const { waiter, table } = this.#remove(batch[2 * i]!);
+      batch = this.#takeOut(this.addon.expire(this.#batch));
+      for (const { waiter, table, detail: stripe } of batch) {
         waiter.settle({ status: 'timeout', stripe, holders: table.holders(stripe) });
       }
-    } while (count === BATCH);
+    } while (batch.length === BATCH);
     const next = this.addon.nextDeadline();
     if (next !== Infinity) this.#arm(next);
   }
