@@ -224,6 +224,26 @@ describe('threads that share stripes', () => {
     expect(served).toBeGreaterThan(0);
   });
 
+  it('are not reserved for a thread that no longer waits, as it served itself', async () => {
+    const [ours, theirs, third] = tables(3, 1) as [JavaScriptTable, JavaScriptTable, JavaScriptTable];
+    const holder = acquire(theirs);
+    const waiting = acquire(ours);
+    release(holder);
+    // Called, but something else of its thread comes first, so that it finds the stripe taken.
+    const request = { stripes: Int32Array.of(0), taken: 0, shared: false, timeout: 0, note: undefined };
+    expect(ours.acquireSync(request).status).toBe('granted');
+    await delay(5);
+    ours.release(0, false);
+    await granted(waiting);
+    const behind = acquire(theirs);
+    release(waiting);
+    const passing = acquire(third, { timeout: 0 });
+    expect(passing.outcome?.status).toBe('granted');
+    release(passing);
+    await granted(behind);
+    release(behind);
+  });
+
   it('do not keep what a thread cannot use that blocks for another lock', async () => {
     const [a, b] = tables(2, 2) as [JavaScriptTable, JavaScriptTable];
     const [elsewhere] = tables(1, 1) as [JavaScriptTable];

@@ -307,9 +307,12 @@ export class AsyncWaits implements GivesWay {
   #lookAgain(queue: LocalQueue): void {
     if (queue.first === undefined) return;
     const stripes = this.#stripes;
-    const call = stripes.pendingCall(queue.stripe);
-    if (call !== -1 && call === queue.seenCall) stripes.refresh(queue.stripe);
+    const { stripe } = queue;
+    // Its release will call.
+    if (stripes.isAwaited(stripe)) return;
+    const call = stripes.pendingCall(stripe);
+    if (call !== -1 && call === queue.seenCall) stripes.refresh(stripe);
     queue.seenCall = call;
-    if (!stripes.isOwn(queue.stripe)) this.#pump(queue, true);
+    this.#pump(queue, true);
   }
 }

@@ -6,7 +6,8 @@ const IN_A_ROW = 64;
  * settled, the code that awaits it is what runs next: nothing else of this thread gets in between, blocks for
  * the same stripe, and finds it held by its own thread. Until then a grant can be taken back.
  *
- * `process.nextTick` called from a microtask does that: node runs such callbacks once the microtasks are done.
+ * `process.nextTick` called from a microtask does that: node runs such callbacks once the microtasks are done. What is
+ * ready waits for as long as microtasks make more of them, as timers do.
  */
 export class Delivery<T> {
   /** False: this one no longer counts, on to the next. */

@@ -7,13 +7,15 @@ import { JavaScriptTable } from './table.js';
 /**
  * The engine that needs no addon: shared memory and Atomics alone. What it cannot do:
  *
- * | what                                 | instead                                                              |
- * | ------------------------------------ | -------------------------------------------------------------------- |
- * | notice that a thread ended           | stripes that it held stay held; `abandoned` is never true            |
- * | know the waiters of other threads    | `inspect()` lists this thread's own                                  |
- * | know who the shared holders are      | `inspect()` and errors name this thread, if it is one of them        |
- * | see circles of threads               | `DeadlockError` only where a thread would wait for itself            |
- * | wake up because its thread is ended  | a thread blocked in `acquireSync` ends as `Atomics.wait` lets it     |
+ * | what                              | instead                                                                   |
+ * | --------------------------------- | ------------------------------------------------------------------------- |
+ * | notice that a thread ended        | what it held stays held, and what it waited for stays counted in `stats()`|
+ * | know the waiters of other threads | `inspect()` lists this thread's own                                       |
+ * | know who the shared holders are   | `inspect()` and errors name this thread, if it is one of them             |
+ * | see circles of threads            | a `DeadlockError` only where a thread would wait for itself               |
+ *
+ * A thread is one that shares one table: a handle that came to its own thread as a copy makes another table, whose
+ * shared holds this one does not know.
  */
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';

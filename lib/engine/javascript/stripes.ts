@@ -114,6 +114,12 @@ export class Stripes {
     return this.#isMine(this.word(stripe));
   }
 
+  /** Held, and known to its holder to be waited for. */
+  isAwaited(stripe: number): boolean {
+    const word = this.word(stripe);
+    return (word & QUEUED) !== 0 && (word & HOLDER_MASK) !== 0;
+  }
+
   /** Takes a stripe as somebody who just came: not if others wait for it to become free. */
   arrive(stripe: number, shared: boolean): boolean {
     for (;;) {
