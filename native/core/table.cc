@@ -310,7 +310,6 @@ bool Table::retryDesignated(Waiter& waiter) {
 }
 
 bool Table::overtakeDesignated(Waiter& waiter) {
-  WakeSet wakes;
   const Lock lock = lockFor(waiter);
   if (!waiter.is(WaiterState::kWaiting)) return false;
   const std::uint32_t stripe = waiter.stripe();

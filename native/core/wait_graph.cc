@@ -8,18 +8,6 @@
 
 namespace stripelock {
 
-namespace {
-
-// Whether a blocked thread has taken the stripe, shared, for the acquisition it blocks in. Such holds are counted
-// with its shares only once it is granted. Its position may rise meanwhile, but it gives nothing back.
-bool hasTakenShared(const Membership& member, std::uint32_t stripe) {
-  const Waiter* const waiter = member.participant().blockedOn;
-  if (!waiter || waiter->membership != &member || !waiter->shared) return false;
-  return std::binary_search(waiter->stripes, waiter->stripes + waiter->position.load(), stripe);
-}
-
-}  // namespace
-
 WaitGraph& WaitGraph::instance() {
   // Never destroyed: threads may outlive static destruction.
   static WaitGraph& graph = *new WaitGraph();
@@ -102,7 +90,7 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   } else if (isShared(word)) {
     const Lock members(table.membersMutex);
     for (Membership* member : table.members) {
-      if (member->sharesOf(stripe) != 0 || hasTakenShared(*member, stripe)) add(&member->participant());
+      if (member->sharesOf(stripe) != 0) add(&member->participant());
     }
   }
   return blockers;

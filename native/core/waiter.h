@@ -5,7 +5,7 @@
 //
 //   field                          guarded by
 //   prev, next, position, state    the shard of stripes[position]; state may be read without it
-//   abandoned                      the same until state is kGranted, then the owner
+//   abandoned                      the same while state is kWaiting, then the owner
 //   nextReady                      the same while state is kWaiting, then the owner's ready list
 //   ready                          set under the shard and the ready list, reset by the owner's thread
 //   everything else                fixed before the waiter is linked, or the owner's thread
