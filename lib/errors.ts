@@ -105,13 +105,20 @@ export function outOfRange(name: string, expected: string, actual: unknown): Ran
 }
 
 function describe(value: unknown): string {
-  if (value === null) return 'null';
-  if (typeof value === 'string') return quote(value);
-  if (typeof value === 'function') return `function ${value.name}`.trimEnd();
-  if (typeof value === 'object') return `an instance of ${constructorName(value)}`;
-  if (typeof value === 'bigint') return `${value}n`;
-  // Objects are dealt with above.
-  return String(value);
+  switch (typeof value) {
+    case 'string':
+      return quote(value);
+    case 'function':
+      return `function ${value.name}`.trimEnd();
+    case 'object':
+      return value === null ? 'null' : `an instance of ${constructorName(value)}`;
+    case 'bigint':
+      return `${value}n`;
+    case 'symbol':
+      return value.toString();
+    default:
+      return String(value);
+  }
 }
 
 function constructorName(value: object): string {
