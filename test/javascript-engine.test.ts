@@ -246,28 +246,31 @@ describe('threads that share stripes', () => {
 
   it('do not keep what a thread cannot use that blocks for another lock', async () => {
     const [a, b] = tables(2, 2) as [JavaScriptTable, JavaScriptTable];
-    const [elsewhere] = tables(1, 1) as [JavaScriptTable];
-    const holder = acquire(a, { stripes: [1] });
+    const [holder, blocked] = tables(2, 1) as [JavaScriptTable, JavaScriptTable];
+    const second = acquire(a, { stripes: [1] });
     const both = acquire(b, { stripes: [0, 1] });
     expect(acquire(a, { stripes: [0], timeout: 0 }).outcome?.status).toBe('timeout');
-    acquire(elsewhere);
-    // The same thread: a wait that can only time out. The deadlock with itself is seen by slots, so give it another.
-    const blocked = new JavaScriptTable(elsewhere.buffer, 1, 77);
-    const request = { stripes: Int32Array.of(0), taken: 0, shared: false, timeout: 20, note: undefined };
-    let takenMeanwhile: Outcome | undefined;
+    const elsewhere = acquire(holder);
+    // What other threads do while this one sleeps: they release what it waits for once they got the first stripe.
     const wait = Atomics.wait.bind(Atomics);
+    let sleeps = 0;
     Atomics.wait = ((...args: Parameters<typeof wait>) => {
-      takenMeanwhile = acquire(a, { stripes: [0], timeout: 0 }).outcome;
-      if (takenMeanwhile?.status === 'granted') a.release(0, false);
-      return wait(...args);
+      sleeps++;
+      const first = acquire(a, { stripes: [0], timeout: 0 });
+      if (first.outcome?.status !== 'granted') return wait(...args);
+      release(first);
+      release(elsewhere);
+      return 'ok';
     }) as typeof Atomics.wait;
+    const request = { stripes: Int32Array.of(0), taken: 0, shared: false, timeout: 30_000, note: undefined };
     try {
-      expect(blocked.acquireSync(request).status).toBe('timeout');
+      expect(blocked.acquireSync(request).status).toBe('granted');
     } finally {
       Atomics.wait = wait;
     }
-    expect(takenMeanwhile?.status).toBe('granted');
-    release(holder);
+    expect(sleeps).toBeGreaterThan(0);
+    blocked.release(0, false);
+    release(second);
     await granted(both);
     release(both);
     expect(a.stats()).toMatchObject({ held: 0, waiting: 0 });
