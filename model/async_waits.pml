@@ -205,7 +205,7 @@ inline holdsForGood() {
           lockShard(i);
           reclaiming = (undelivered[t] != 0);
           assert(reclaiming || !heldBy(word[i], t));                              /* no false DeadlockError */
-          shard[i] = false
+          unlockShard(i)
         };
         if
         :: reclaiming -> break

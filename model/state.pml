@@ -102,42 +102,34 @@ bool lostRace;
 #define win()  skip
 #endif
 
-/* I2 … I6 of table.h, for the entry `n` of a queue. */
-#define i3(s, n) (Q(s, n) == 0 || exempt(waiterAt(s, n)) || (word[s] & QUEUED) || designated[s])
-#define i4(s, n) (Q(s, n) == 0 || (state[waiterAt(s, n)] == DESIGNATED) == (designated[s] == Q(s, n)))
-#define i5(s, n) (Q(s, n) == 0 || (position(waiterAt(s, n)) == s && isLinked(waiterAt(s, n))))
-#define i6(s, n) (Q(s, n) == 0 || s == 0 || low(waiterAt(s, n)) == 1 || holdsFirst(waiterAt(s, n)))
+/* I2 … I6 of table.h, for stripe `s` while its shard is not locked; of most, for entry `n` of its queue. */
+#define i2(s)       (!(word[s] & QUEUED) || !isFree(word[s]))
+#define i3(s)       each(i3Of, s)
+#define i3Of(s, n)  (Q(s, n) == 0 || exempt(waiterAt(s, n)) || (word[s] & QUEUED) || designated[s])
+#define i4(s)       (each(i4Of, s) && (designated[s] == 0 || isQueued(s)))
+#define i4Of(s, n)  (Q(s, n) == 0 || (state[waiterAt(s, n)] == DESIGNATED) == (designated[s] == Q(s, n)))
+#define i5(s)       each(i5Of, s)
+#define i5Of(s, n)  (Q(s, n) == 0 || (position(waiterAt(s, n)) == s && isLinked(waiterAt(s, n))))
+#define i6(s)       each(i6Of, s)
+#define i6Of(s, n)  (Q(s, n) == 0 || s == 0 || low(waiterAt(s, n)) == 1 || holdsFirst(waiterAt(s, n)))
 
 #define isLinked(w)   (state[w] == WAITING || state[w] == DESIGNATED)
 #define holdsFirst(w) (shared[w] -> isShared(word[0]) : heldBy(word[0], ownerOf(w)))
-#define isIn(s, n)    (Q(s, n) == designated[s])
+#define isAt(s, n)    (Q(s, n) == designated[s])
 
 #if WAITERS == 2
-#define each(what, s)    (what(s, 0) && what(s, 1))
-#define inQueue(s)       (isIn(s, 0) || isIn(s, 1))
+#define each(what, s) (what(s, 0) && what(s, 1))
+#define isQueued(s)   (isAt(s, 0) || isAt(s, 1))
 #elif WAITERS == 3
-#define each(what, s)    (what(s, 0) && what(s, 1) && what(s, 2))
-#define inQueue(s)       (isIn(s, 0) || isIn(s, 1) || isIn(s, 2))
+#define each(what, s) (what(s, 0) && what(s, 1) && what(s, 2))
+#define isQueued(s)   (isAt(s, 0) || isAt(s, 1) || isAt(s, 2))
 #elif WAITERS == 4
-#define each(what, s)    (what(s, 0) && what(s, 1) && what(s, 2) && what(s, 3))
-#define inQueue(s)       (isIn(s, 0) || isIn(s, 1) || isIn(s, 2) || isIn(s, 3))
+#define each(what, s) (what(s, 0) && what(s, 1) && what(s, 2) && what(s, 3))
+#define isQueued(s)   (isAt(s, 0) || isAt(s, 1) || isAt(s, 2) || isAt(s, 3))
 #endif
 
-/* A part of the step that gives the shard back. */
-inline checkInvariants(s) {
-  d_step {
-    assert(!(word[s] & QUEUED) || !isFree(word[s]));                              /* I2 */
-    assert(each(i3, s));
-    assert(each(i4, s) && (designated[s] == 0 || inQueue(s)));
-    assert(each(i5, s));
-    assert(each(i6, s))
-  }
-}
-
-/* A part of each step that changes the word without the shard. */
-inline checkUnlocked(s) {
-  d_step {
-    assert(!(word[s] & QUEUED) || !isFree(word[s]));                              /* I2 */
-    assert(shard[s] || each(i3, s))
-  }
-}
+#if STRIPES == 1
+#define always(what) (shard[0] || what(0))
+#else
+#define always(what) ((shard[0] || what(0)) && (shard[1] || what(1)))
+#endif

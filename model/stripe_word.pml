@@ -303,6 +303,19 @@ turn:
   }
 }
 
+/* ── What must hold at any time ── */
+
+active proctype Monitor() {
+end:
+  if
+  :: !always(i2) -> assert(always(i2))
+  :: !always(i3) -> assert(always(i3))
+  :: !always(i4) -> assert(always(i4))
+  :: !always(i5) -> assert(always(i5))
+  :: !always(i6) -> assert(always(i6))
+  fi
+}
+
 /* ── What must come about, if every thread that can go on does ── */
 
 #ifdef PROGRESS

@@ -16,8 +16,7 @@ inline fastTake(s, who) {
   :: ok ->
      expected[who] = expected[who] || dirty[s];
      word[s] = (shared[who] -> (word[s] == 0 -> SHARED + 1 : word[s] + 1) : slotOf(t));
-     sharesOf(t, s) = sharesOf(t, s) + shared[who];
-     checkUnlocked(s)
+     sharesOf(t, s) = sharesOf(t, s) + shared[who]
   :: ok && shared[who] && mayLoseForNothing -> ok = false
   :: else -> skip
   fi
@@ -29,8 +28,7 @@ inline fastGiveBack(s, who) {
   if
   :: ok ->
      word[s] = (shared[who] -> (word[s] == (SHARED | 1) -> 0 : word[s] - 1) : 0);
-     sharesOf(t, s) = sharesOf(t, s) - shared[who];
-     checkUnlocked(s)
+     sharesOf(t, s) = sharesOf(t, s) - shared[who]
   :: ok && shared[who] && mayLoseForNothing -> ok = false
   :: else -> skip
   fi
@@ -179,9 +177,9 @@ inline proceedOwn(who) {
   p = 0
 }
 
-/* block(), wait(). A thread parks without slices here: nothing may depend on them but the end of a thread, and what
- * is said at overtakeDesignated. One look at the state serves for the two of the code: whatever happens between
- * those, a permit is on its way, so that the park does not last. */
+/* block(), wait(). A park ends here only with a permit, not with its slice: nothing may depend on that. What a thread
+ * does at the end of a slice, and when its time is over, it may do before it parks. One look at the state serves for
+ * the two of the code: whatever happens between those, a permit is on its way, so that the park does not last. */
 inline waitForGrant() {
   do
 #if ASYNC
@@ -219,7 +217,7 @@ inline waitForGrant() {
         goOnIfDone()
      :: state[t] == WAITING ->
         if
-        :: atomic { permit[t] -> permit[t] = false }
+        :: true -> atomic { permit[t] -> permit[t] = false }
 #if ASYNC
            ;
            reclaiming = t < ASYNC && hasReady(t)

@@ -80,7 +80,6 @@ inline lockShard(s) {
 }
 
 inline unlockShard(s) {
-  checkInvariants(s);
   shard[s] = false
 }
 
@@ -120,8 +119,7 @@ inline tryTake(s, w) {
     if
     :: ok ->
        noteTaken(s, w);
-       word[s] = taking(word[s], w);
-       checkUnlocked(s)
+       word[s] = taking(word[s], w)
     :: else -> skip
     fi
   }

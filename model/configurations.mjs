@@ -1,0 +1,116 @@
+// What is checked: the model with these definitions (see stripe_word.pml). Chosen so that together they cover every
+// combination that matters, and each is searched completely within seconds.
+
+const exclusively = { MAY_SHARE: 'false' };
+const oneWriter = { MAY_SHARE: '(t != 0)', MAY_EXCLUDE: '(t == 0)' };
+
+/**
+ * Where `progress` is true, a formula is checked under weak fairness: what can go on for ever does so. Elsewhere
+ * assertions are, and that no state is a dead end in which a thread waits for ever.
+ */
+export const configurations = [
+  {
+    name: 'exclusive',
+    covers: '3 threads, any number of acquisitions; one thread times out and tries',
+    define: { THREADS: 3, TIMEOUTS: 1, ...exclusively },
+  },
+  {
+    name: 'readers',
+    covers: '3 threads, a writer and two readers, any number of acquisitions',
+    define: { THREADS: 3, ...oneWriter },
+  },
+  {
+    name: 'death',
+    covers:
+      '2 threads, both modes, timeouts; one thread dies and its slot is used again, any number of times',
+    define: { THREADS: 2, TIMEOUTS: 2, MORTAL: '' },
+  },
+  {
+    name: 'death-of-3',
+    covers: '3 threads, both modes, one acquisition each; one thread dies at any time',
+    define: { THREADS: 3, MORTAL: '', ROUNDS: 1 },
+  },
+  {
+    name: 'pass-over',
+    covers: '2 threads, one also waits asynchronously, and times out; each access of passOver() is a step',
+    define: { THREADS: 2, ASYNC: 1, TIMEOUTS: 1, FINE_PASS_OVER: '', ...exclusively },
+  },
+  {
+    name: 'async-shared',
+    covers: '2 threads, one also waits asynchronously, both modes',
+    define: { THREADS: 2, ASYNC: 1, MAY_SHARE: '(who != 0)' },
+  },
+  {
+    name: 'async-both',
+    covers: '2 threads, both also wait asynchronously, two acquisitions each',
+    define: { THREADS: 2, ASYNC: 2, ROUNDS: 2, ...exclusively },
+  },
+  {
+    name: 'async-of-3',
+    covers: '3 threads, one also waits asynchronously but only for exclusive holds; one acquisition each',
+    define: { THREADS: 3, ASYNC: 1, ROUNDS: 1, MAY_SHARE: '(who != 3)', MAY_EXCLUDE: '(who == 3 || t == 1)' },
+  },
+  {
+    name: 'async-death',
+    covers: '2 threads, both modes; one also waits asynchronously, and dies; two acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, MORTAL: '', ROUNDS: 2 },
+  },
+  {
+    name: 'two-stripes',
+    covers: '2 threads, requests for one or both of two stripes, both modes',
+    define: { THREADS: 2, STRIPES: 2 },
+  },
+  {
+    name: 'two-stripes-of-3',
+    covers: '3 threads, the same, one acquisition each; one thread times out and tries',
+    define: { THREADS: 3, STRIPES: 2, ROUNDS: 1, TIMEOUTS: 1, ...exclusively },
+  },
+  {
+    name: 'two-stripes-death',
+    covers: '2 threads, the same; one of them times out, tries, and dies',
+    define: { THREADS: 2, STRIPES: 2, TIMEOUTS: 1, MORTAL: '', ...exclusively },
+  },
+  {
+    name: 'two-stripes-async',
+    covers:
+      '2 threads; one waits for both stripes asynchronously and for one synchronously, the other for both',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      ...exclusively,
+      MAY_TAKE_ONE: '(who == 0)',
+      MAY_TAKE_BOTH: '(who != 0)',
+    },
+  },
+  {
+    name: 'progress',
+    covers: '3 threads, both modes: all acquisitions end',
+    define: { THREADS: 3, ROUNDS: 1, PROGRESS: '' },
+    progress: true,
+  },
+  {
+    name: 'progress-timeouts',
+    covers: '2 threads, both modes, timeouts, two acquisitions each: all end',
+    define: { THREADS: 2, ROUNDS: 2, TIMEOUTS: 1, PROGRESS: '' },
+    progress: true,
+  },
+  {
+    name: 'progress-async',
+    covers: '2 threads, one also waits asynchronously, two acquisitions each: all end',
+    define: { THREADS: 2, ROUNDS: 2, ASYNC: 1, PROGRESS: '', ...exclusively },
+    progress: true,
+  },
+  {
+    name: 'fairness',
+    covers: '2 threads: one is served, however often the other comes by',
+    define: { THREADS: 2, STARVING: '', ...exclusively },
+    progress: true,
+  },
+  {
+    name: 'fairness-readers',
+    covers: '3 threads: a writer is served, however often two readers come by',
+    define: { THREADS: 3, STARVING: '', ...oneWriter },
+    progress: true,
+  },
+];

@@ -1,0 +1,549 @@
+// Faults put into the model one at a time. Each must be found by the configuration named; a fault that is not
+// found means that the model, or what is checked, is too weak to tell. The texts must each occur exactly once.
+
+const ASSERTION = 'assertion violated';
+const DEAD_END = 'invalid end state';
+const CYCLE = 'acceptance cycle';
+
+export const mutations = [
+  // ── lib/guard.ts ──
+  {
+    name: 'take: stores without looking',
+    edits: [
+      [
+        'sync_wait.pml',
+        'ok = (shared[who] -> (word[s] == 0 || (word[s] & ~HOLDER) == SHARED) : word[s] == 0)',
+        'ok = (shared[who] -> (word[s] == 0 || (word[s] & ~HOLDER) == SHARED) : true)',
+      ],
+    ],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeShared: ignores ABANDONED',
+    edits: [
+      ['sync_wait.pml', '(word[s] & ~HOLDER) == SHARED)', '(word[s] & ~(HOLDER | ABANDONED)) == SHARED)'],
+    ],
+    by: 'death-of-3',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeShared: ignores QUEUED',
+    edits: [['sync_wait.pml', '(word[s] & ~HOLDER) == SHARED)', '(word[s] & ~(HOLDER | QUEUED)) == SHARED)']],
+    by: 'fairness-readers',
+    as: CYCLE,
+  },
+  {
+    name: 'giveBack: a plain store frees',
+    edits: [
+      [
+        'sync_wait.pml',
+        '|| holderOf(word[s]) > 1 : word[s] == slotOf(t))',
+        '|| holderOf(word[s]) > 1 : true)',
+      ],
+    ],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'giveBackShared: the last one leaves without asking who waits',
+    edits: [['sync_wait.pml', 'holderOf(word[s]) > 1 :', 'holderOf(word[s]) > 0 :']],
+    by: 'readers',
+    as: DEAD_END,
+  },
+  {
+    name: 'giveBack: does not call the core when its exchange fails',
+    edits: [['sync_wait.pml', '     leave(r, RELEASE, shared[who], 1);\n', '']],
+    by: 'exclusive',
+    as: DEAD_END,
+  },
+
+  // ── Table: taking ──
+  {
+    name: 'tryTake: does not tell of ABANDONED',
+    edits: [['table.pml', '  told[w] = told[w] || (word[s] & ABANDONED);\n', '']],
+    by: 'death',
+    as: ASSERTION,
+  },
+  {
+    name: 'tryTake: shares past QUEUED',
+    edits: [['table.pml', ' && !(word[s] & QUEUED));', ');']],
+    by: 'fairness-readers',
+    as: CYCLE,
+  },
+  {
+    name: 'mayTake: shares past an exclusive waiter',
+    edits: [['table.pml', '     ok = (Q(s, at) == 0);', '     ok = true;']],
+    by: 'fairness-readers',
+    as: CYCLE,
+  },
+  {
+    name: 'takeOrLink: forgets QUEUED',
+    edits: [['table.pml', '(designated[s] -> seen : seen | QUEUED)', 'seen']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeOrLink: trusts that a queue that is not empty has QUEUED set',
+    edits: [
+      [
+        'table.pml',
+        '(designated[s] -> seen : seen | QUEUED)',
+        '(designated[s] || Q(s, 0) -> seen : seen | QUEUED)',
+      ],
+    ],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeOrLink: a plain store sets QUEUED',
+    edits: [
+      ['table.pml', ':: next != seen && word[s] != seen -> seen = word[s]; lose()', ':: false -> skip'],
+      ['table.pml', ':: next == seen || word[s] == seen ->', ':: true ->'],
+    ],
+    by: 'exclusive',
+    as: DEAD_END,
+  },
+
+  // ── Table: leaving ──
+  {
+    name: 'afterLeaving: a release keeps ABANDONED',
+    edits: [['table.pml', 'left = (how == RELEASE -> left & ~ABANDONED : left)', 'skip']],
+    by: 'death',
+    as: ASSERTION,
+  },
+  {
+    name: 'afterLeaving: a roll-back drops ABANDONED',
+    edits: [['table.pml', 'left = (how == RELEASE ->', 'left = (how != DIE ->']],
+    by: 'two-stripes-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'afterLeaving: the last of those who share drops ABANDONED',
+    edits: [['table.pml', '-> seen & ~(SHARED | HOLDER) :', '-> 0 :']],
+    by: 'death',
+    as: ASSERTION,
+  },
+  {
+    name: 'afterLeaving: a death leaves no flag',
+    edits: [['table.pml', 'left = (how == DIE -> left | ABANDONED : left)', 'skip']],
+    by: 'death',
+    as: ASSERTION,
+  },
+  {
+    name: 'leave: a plain store changes the word',
+    edits: [
+      [
+        'table.pml',
+        ':: word[s] == seen ->\n            word[s] = next;\n            dirty',
+        ':: true ->\n            word[s] = next;\n            dirty',
+      ],
+      [
+        'table.pml',
+        '         :: else ->\n            seen = word[s];\n            left = 0;',
+        '         :: false ->\n            seen = word[s];\n            left = 0;',
+      ],
+    ],
+    by: 'death-of-3',
+    as: ASSERTION,
+  },
+  {
+    name: 'leave: frees the stripe, then grants it in a second step',
+    edits: [
+      ['table.pml', 'next = next | slotOf(ownerOf(n)) |', 'next = next |'],
+      [
+        'table.pml',
+        ':: grants != 0 -> grantNext(s)',
+        ':: grants != 0 -> word[s] = word[s] | slotOf(grants >> 1); grantNext(s)',
+      ],
+    ],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'plan: designates a second waiter',
+    edits: [['table.pml', ':: designated[s] != 0 -> skip', ':: false -> skip']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'plan: drops QUEUED while the stripe stays held',
+    edits: [['table.pml', '        next = next | QUEUED\n', '        skip\n']],
+    by: 'readers',
+    as: ASSERTION,
+  },
+  {
+    name: 'planShared: forgets QUEUED for the writer behind',
+    edits: [['table.pml', '+ n) | (Q(s, at) != 0 -> QUEUED : 0)', '+ n)']],
+    by: 'death-of-3',
+    as: ASSERTION,
+  },
+  {
+    name: 'planShared: counts one for all that enter',
+    edits: [['table.pml', '((next | SHARED) + n)', '((next | SHARED) + 1)']],
+    by: 'readers',
+    as: ASSERTION,
+  },
+  {
+    name: 'planExclusive: forgets QUEUED for those behind',
+    edits: [['table.pml', ' | (Q(s, 1) != 0 -> QUEUED : 0)\n  :: else', '\n  :: else']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'planExclusive: never hands over',
+    edits: [
+      ['table.pml', '#define mayBeFair    fairnessDue', '#define mayBeFair    false'],
+      ['table.pml', '#define mayBeUnfair  !fairnessDue', '#define mayBeUnfair  true'],
+    ],
+    by: 'fairness',
+    as: CYCLE,
+  },
+  {
+    name: 'carryOut: does not tell of ABANDONED',
+    edits: [['table.pml', '     told[k] = told[k] || (next & ABANDONED);\n', '']],
+    by: 'death',
+    as: ASSERTION,
+  },
+  {
+    name: 'carryOut: wakes the designated waiter before its state says so',
+    edits: [
+      [
+        'table.pml',
+        '  :: atomic {\n       toDesignate != 0 ->\n',
+        '  :: toDesignate != 0 ->\n     permit[toDesignate - 1] = true;\n     atomic {\n',
+      ],
+      ['table.pml', '#else\n       wakes = wakes | bit(n);\n', '#else\n'],
+    ],
+    by: 'exclusive',
+    as: DEAD_END,
+  },
+  {
+    name: 'complete: wakes the granted waiter before its state says so',
+    edits: [
+      [
+        'table.pml',
+        '#if STRIPES == 1\n  atomic {\n    firstOf(grants);\n',
+        '#if STRIPES == 1\n  firstOf(grants);\n  permit[k] = true;\n  atomic {\n',
+      ],
+      ['table.pml', '#else\n  wakes = wakes | bit(w)\n', '#else\n  skip\n'],
+    ],
+    by: 'exclusive',
+    as: DEAD_END,
+  },
+  {
+    name: 'proceed: gives the shard back before the waiter is complete',
+    edits: [
+      [
+        'table.pml',
+        '     atomic {\n       complete(k);\n       unlockIfDone(s)\n     }',
+        '     atomic { if :: grants == 0 -> unlockShard(s) :: else -> skip fi };\n     atomic { complete(k); k = 0; ok = false }',
+      ],
+    ],
+    by: 'two-stripes-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'proceed: moves the waiter before the next shard is locked',
+    edits: [
+      [
+        'table.pml',
+        '  atomic {\n    lockShard(1);\n    setPosition(k, 1);\n',
+        '  setPosition(k, 1);\n  atomic {\n    lockShard(1);\n',
+      ],
+    ],
+    by: 'two-stripes-of-3',
+    as: ASSERTION,
+  },
+
+  // ── Table: withdrawing, trying ──
+  {
+    name: 'lockFor: does not look again',
+    edits: [['table.pml', '       :: position(who) == p -> break\n', '       :: true -> break\n']],
+    by: 'two-stripes-of-3',
+    as: ASSERTION,
+  },
+  {
+    name: 'withdraw: does not look whether it was granted',
+    edits: [['table.pml', '    done = (state[who] != GRANTED);', '    done = true;']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'withdraw: stays designated',
+    edits: [['table.pml', '       designated[p] = (designated[p] == who + 1 -> 0 : designated[p]);\n', '']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'withdraw: does not pass the designation on',
+    edits: [
+      [
+        'table.pml',
+        '  :: done -> leaveLocked(p, STAY, false, 0)\n',
+        '  :: done -> atomic { seen = 0; unlockShard(p) }\n',
+      ],
+    ],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'retryDesignated: sleeps without setting QUEUED',
+    edits: [['table.pml', '          word[s] = seen | QUEUED;\n', '']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'retryDesignated: a plain store sets QUEUED',
+    edits: [['table.pml', ':: !isFree(seen) && word[s] == seen ->', ':: !isFree(seen) ->']],
+    by: 'exclusive',
+    as: DEAD_END,
+  },
+  {
+    name: 'retryDesignated: does not look whether the stripe is free',
+    edits: [['table.pml', ':: !isFree(seen) && word[s] == seen ->', ':: word[s] == seen ->']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'retryDesignated: stays designated while it sleeps',
+    edits: [
+      [
+        'table.pml',
+        '          designated[s] = 0;\n          state[who] = WAITING;\n          seen = 0;',
+        '          state[who] = WAITING;\n          seen = 0;',
+      ],
+    ],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'unlinkServed: does not set QUEUED for those behind',
+    edits: [
+      [
+        'table.pml',
+        '  :: ok ->\n     leaveLocked(p, STAY, false, 0);\n     done = true',
+        '  :: ok ->\n     atomic { seen = 0; unlockShard(p) };\n     done = true',
+      ],
+    ],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'unlinkServed: stays designated',
+    edits: [['table.pml', '  designated[s] = 0;\n  restartClock;', '  restartClock;']],
+    by: 'exclusive',
+    as: ASSERTION,
+  },
+  {
+    name: 'overtakeDesignated: stays in the queue',
+    edits: [['table.pml', '    :: done -> removeFrom(p, who)\n', '    :: done -> skip\n']],
+    by: 'async-both',
+    as: ASSERTION,
+  },
+  {
+    name: 'rollBack: does not grant what it gives back',
+    edits: [
+      [
+        'sync_wait.pml',
+        ':: done -> done = false; rollBack(t, position(t)); break',
+        ':: done -> done = false; break',
+      ],
+    ],
+    by: 'two-stripes-death',
+    as: ASSERTION,
+  },
+
+  // ── SyncWait, Parker ──
+  {
+    name: 'park: drops the permit before it sleeps',
+    edits: [
+      [
+        'sync_wait.pml',
+        ':: true -> atomic { permit[t] -> permit[t] = false }\n',
+        ':: permit[t] = false; atomic { permit[t] -> permit[t] = false }\n',
+      ],
+    ],
+    by: 'exclusive',
+    as: DEAD_END,
+  },
+  {
+    name: 'wait: an interrupted thread does not withdraw',
+    edits: [
+      [
+        'sync_wait.pml',
+        '        :: patience == TIMED -> giveUp = true\n        :: mortal -> giveUp = true; ending = true\n',
+        '        :: patience == TIMED -> giveUp = true\n        :: mortal -> ending = true; break\n',
+      ],
+    ],
+    by: 'death',
+    as: ASSERTION,
+  },
+  {
+    name: 'wait: does not reclaim what its thread is granted meanwhile',
+    edits: [['sync_wait.pml', 'reclaiming = t < ASYNC && hasReady(t)', 'skip']],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+  {
+    name: 'holdsForGood: believes a grant that is not delivered',
+    edits: [['async_waits.pml', 'reclaiming = (undelivered[t] != 0);', 'reclaiming = false;']],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+
+  // ── Participant ──
+  {
+    name: 'passOver: does not look again',
+    edits: [
+      [
+        'table.pml',
+        '     :: blocked[ownerOf(waiterAt(s, at))] -> at++\n     :: else -> break\n',
+        '     :: true -> at++\n',
+      ],
+    ],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+  {
+    name: 'passOver: leaves no note',
+    edits: [['table.pml', '     passedOver[ownerOf(waiterAt(s, at))] = true;\n', '']],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'block: reclaims before it is seen to block',
+    edits: [
+      ['async_waits.pml', '       blocked[t] = true;\n', ''],
+      ['sync_wait.pml', '     holdsForGood();\n', '     blocked[t] = true;\n     holdsForGood();\n'],
+    ],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+  {
+    name: 'unblock: looks for notes before it is seen to go on',
+    edits: [
+      [
+        'async_waits.pml',
+        '     blocked[t] = false;\n     atomic {\n       goOn = passedOver[t] && pending;\n       passedOver[t] = false\n     };\n',
+        '     atomic {\n       goOn = passedOver[t] && pending;\n       passedOver[t] = false\n     };\n     blocked[t] = false;\n',
+      ],
+    ],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+  {
+    name: 'unblock: does not resettle',
+    edits: [['async_waits.pml', '     :: goOn -> resettle()\n', '     :: goOn -> goOn = false\n']],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'wakeReady: does not unpark a blocked thread',
+    edits: [['table.pml', '     :: blocked[k] -> permit[k] = true\n', '     :: blocked[k] -> skip\n']],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+  {
+    name: 'takeReady: lets itself be called again only after it took the list',
+    edits: [
+      ['async_waits.pml', 'inline popReady() {\n  waking[t] = false;\n', 'inline popReady() {\n'],
+      [
+        'async_waits.pml',
+        '    done = ready[t];\n    ready[t] = false\n  }\n',
+        '    done = ready[t];\n    ready[t] = false\n  };\n  waking[t] = false\n',
+      ],
+    ],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+
+  // ── AsyncWaits ──
+  {
+    name: 'drop: keeps what was granted meanwhile',
+    edits: [
+      [
+        'async_waits.pml',
+        '(done -> position(own) : high(own) + 1);\n    done = done',
+        '(done -> position(own) : low(own));\n    done = done',
+      ],
+    ],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'requeue: leaves no note for unblock',
+    edits: [
+      ['table.pml', '    passedOver[t] = true;\n    unlockShard(low(who))', '    unlockShard(low(who))'],
+    ],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'reclaim: keeps what is granted in part',
+    edits: [['async_waits.pml', ':: !done && !looked && pending && low(own) < high(own) ->', ':: false ->']],
+    by: 'two-stripes-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: nothing settles what it granted to its own thread',
+    edits: [['async_waits.pml', 'settling = settling || (t < ASYNC && hasReady(t))', 'skip']],
+    by: 'pass-over',
+    as: DEAD_END,
+  },
+  {
+    name: 'countTaken: counts shares for async waiters, too',
+    edits: [
+      [
+        'table.pml',
+        'sharesOf(ownerOf(w), s) + (shared[w] && !isAsync(w))',
+        'sharesOf(ownerOf(w), s) + shared[w]',
+      ],
+    ],
+    by: 'async-shared',
+    as: ASSERTION,
+  },
+
+  // ── The end of a thread ──
+  {
+    name: 'leave: a pending acquisition survives its thread',
+    edits: [
+      [
+        'stripe_word.pml',
+        ':: pending && !(ending && (holdsSync || holdsAsync)) ->',
+        ':: pending && !ending ->',
+      ],
+      [
+        'stripe_word.pml',
+        ':: ending && !holdsSync && !holdsAsync && !pending -> break',
+        ':: ending && !holdsSync && !holdsAsync -> break',
+      ],
+    ],
+    by: 'async-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'abandon: frees one of several shares',
+    edits: [
+      [
+        'stripe_word.pml',
+        'leave(r, DIE, sharesOf(t, r) > 0, sharesOf(t, r));',
+        'leave(r, DIE, sharesOf(t, r) > 0, 1);',
+      ],
+    ],
+    by: 'async-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'abandon: overlooks shares',
+    edits: [
+      [
+        'stripe_word.pml',
+        '  :: r < STRIPES && (sharesOf(t, r) > 0 || heldBy(word[r], t)) ->\n',
+        '  :: r < STRIPES && sharesOf(t, r) > 0 && !heldBy(word[r], t) -> r++\n  :: r < STRIPES && heldBy(word[r], t) ->\n',
+      ],
+    ],
+    by: 'death',
+    as: ASSERTION,
+  },
+];
