@@ -1,4 +1,5 @@
 import { threadId } from 'node:worker_threads';
+import { awaitAbort, forgetAbort, type Abortable } from './abort.js';
 import { channels, type LockMessage } from './diagnostics.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
@@ -96,7 +97,7 @@ export class Acquisition<G extends Guard> {
 }
 
 /** One that waits on the event loop: settles its promise exactly once, by grant, failure or abort. */
-export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter {
+export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
   readonly promise: Promise<G>;
   ticket = -1;
   readonly #signal: AbortSignal | undefined;
@@ -116,24 +117,20 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // The pending acquisition is its own listener (see handleEvent): no closure for each.
-    signal?.addEventListener('abort', this);
+    if (signal) awaitAbort(signal, this);
   }
 
   settle(outcome: Outcome): void {
-    this.#signal?.removeEventListener('abort', this);
+    if (this.#signal) forgetAbort(this.#signal, this);
     const error = this.finish(outcome);
     if (error) this.#reject(error);
     else this.#resolve(this.guard);
   }
 
-  /** The signal was aborted. */
-  handleEvent(): void {
-    const signal = this.#signal!;
-    signal.removeEventListener('abort', this);
+  abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
     this.aborted();
-    this.#reject(signal.reason);
+    this.#reject(reason);
   }
 }
 
