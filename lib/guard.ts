@@ -1,5 +1,5 @@
 import { inspect, type InspectOptions } from 'node:util';
-import type { LockTable, Request } from './engine/engine.js';
+import type { LockTable } from './engine/engine.js';
 import { HEADER_INTS, STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
 import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
 import { LockError } from './errors.js';
@@ -36,12 +36,15 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 
 /**
  * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay
- * with the guard, to be passed on by {@link requestFor} or given back by `release`.
+ * with the guard, to be passed on by {@link handOver} or given back by `release`.
  */
 export let tryTake: (guard: Guard) => boolean;
 
-/** Hands what the fast path took over to the engine. */
-export let requestFor: (guard: Guard, timeout: number, note: string | undefined) => Request;
+/** The stripes of a guard, ascending, for the engine to go on with. Not to be changed. */
+export let stripesOf: (guard: Guard) => readonly number[];
+
+/** How many stripes, from the front, the fast path took. From here on the engine answers for them. */
+export let handOver: (guard: Guard) => number;
 
 /** From now on its release is to be told to the trace. */
 export let markTraced: (guard: Guard) => void;
@@ -198,21 +201,16 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
       return true;
     };
 
-    requestFor = (guard, timeout, note) => {
+    stripesOf = (guard) => {
       const state = guard.#state;
-      const many = (state & MANY) !== 0;
-      const request = {
-        stripes: many
-          ? Int32Array.from((guard.#key as KeySet).stripes)
-          : Int32Array.of(state >> NUMBER_SHIFT),
-        taken: many ? state >> NUMBER_SHIFT : 0,
-        shared: (state & SHARED_MODE) !== 0,
-        timeout,
-        note,
-      };
-      // From here on the engine answers for what is held.
-      if (many) guard.#state = state & FLAGS;
-      return request;
+      return (state & MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> NUMBER_SHIFT];
+    };
+
+    handOver = (guard) => {
+      const state = guard.#state;
+      if ((state & MANY) === 0) return 0;
+      guard.#state = state & FLAGS;
+      return state >> NUMBER_SHIFT;
     };
 
     markTraced = (guard) => {

@@ -5,8 +5,9 @@ import {
   createGuard,
   createGuardOfSet,
   grant,
+  handOver,
   markTraced,
-  requestFor,
+  stripesOf,
   tryTake,
   type Guard,
 } from './guard.js';
@@ -116,7 +117,10 @@ export class StripedLock {
     const guard = this.#prepare<K, M>(keys, options !== undefined && isShared(options));
     if (!tryTake(guard)) {
       // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-      const outcome = this.#table.acquireSync(requestFor(guard, 0, undefined));
+      const stripes = stripesOf(guard);
+      const shared = guard.mode === 'shared';
+      const request = { stripes, taken: handOver(guard), shared, timeout: 0, note: undefined };
+      const outcome = this.#table.acquireSync(request);
       if (outcome.status !== 'granted') return undefined;
       grant(guard, outcome.abandoned);
     }
@@ -216,7 +220,7 @@ export class StripedLock {
 
   #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
     const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
-    const error = acquisition.finish(this.#table.acquireSync(acquisition.request));
+    const error = acquisition.finish(this.#table.acquireSync(acquisition));
     if (error) throw error;
     return guard;
   }
@@ -241,7 +245,7 @@ export class StripedLock {
     note: string | undefined,
   ): Promise<G> {
     const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
-    const outcome = this.#table.acquireAsync(pending.request, pending);
+    const outcome = this.#table.acquireAsync(pending, pending);
     if (outcome !== undefined) pending.settle(outcome);
     return pending.promise;
   }
