@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <set>
@@ -355,6 +357,95 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   EXPECT_EQ(reader.status(), Status::kGranted);
   EXPECT_TRUE(granted.client.release({1}));
   EXPECT_EQ(blocking.status(), Status::kGranted);
+}
+
+TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(other.client.take(1));
+  peer.client.pend({0});
+  Blocking behind(other.client, {0}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+  Barrier barrier("grant: before it is told");
+  makeHandOverDue(holder.client, 0);
+  std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  // The word says that this thread holds what the other one waits for. It gives that back as soon as it is told.
+  Blocking blocking(peer.client, {1}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  EXPECT_FALSE(behind.decided());
+  barrier.open();
+  releasing.join();
+  EXPECT_EQ(behind.status(), Status::kGranted);
+  EXPECT_TRUE(other.client.release({0, 1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(peer.client.release({1}));
+}
+
+namespace {
+
+// Stops the second thread that is between its two looks.
+struct SecondLook {
+  static inline std::atomic<int> passes{0};
+  static inline std::atomic<bool> open{false};
+
+  SecondLook() {
+    passes.store(0);
+    open.store(false);
+    onSeam([](const char* point) {
+      if (std::strcmp(point, "refuse: before the second look") != 0 || passes.fetch_add(1) != 1) return;
+      while (!open.load()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    });
+  }
+  ~SecondLook() {
+    open.store(true);
+    onSeam(nullptr);
+  }
+  SecondLook(const SecondLook&) = delete;
+  SecondLook& operator=(const SecondLook&) = delete;
+};
+
+}  // namespace
+
+TEST(Deadlock, IsNotSeenInACircleThatOneLeavesBetweenTheTwoLooks) {
+  int rounds = 0;
+  for (bool left = false; !left; ++rounds) {
+    ASSERT_LT(rounds, 100);
+    SharedMemory memory(2);
+    Peer one(memory);
+    Peer other(memory);
+    ASSERT_TRUE(one.client.take(0));
+    ASSERT_TRUE(other.client.take(1));
+    SecondLook look;
+    Blocking leaving(other.client, {0}, {.timeout = 60});
+    ASSERT_TRUE(eventually([] { return SecondLook::passes.load() == 1; }));
+    Blocking staying(one.client, {1});
+    // The other one comes before its own second turn, unless the machine is busy: then there was no circle yet.
+    ASSERT_TRUE(eventually([] { return SecondLook::passes.load() == 2; }));
+    const Nanoseconds end = now() + 1'000'000'000;
+    while (!left && now() < end) left = waitersOf(one.client, 0) == 0;
+    look.open.store(true);
+    const Status first = leaving.status();
+    if (left) {
+      EXPECT_EQ(first, Status::kTimedOut);
+    }
+    EXPECT_TRUE(other.client.release({1}));
+    if (left) {
+      EXPECT_EQ(staying.status(), Status::kGranted);
+    }
+    if (staying.status() == Status::kGranted) {
+      EXPECT_TRUE(one.client.release({1}));
+    }
+    EXPECT_TRUE(one.client.release({0}));
+    if (first == Status::kGranted) {
+      EXPECT_TRUE(other.client.release({0}));
+    }
+  }
 }
 
 TEST(Deadlock, IsNeverSeenWhereStripesAreTakenInOrder) {

@@ -197,6 +197,24 @@ TEST(ThreadEnd, PassesOnAGrantThatComesInTheMiddleOfIt) {
   EXPECT_EQ(memory.word(1).load(), 0u);
 }
 
+TEST(ThreadEnd, TakesTheNotesOfItsThreadWithIt) {
+  SharedMemory memory(2);
+  Peer keeper(memory);
+  Peer dying(memory);
+  Notes& notes = keeper.client.table().notes;
+  for (Peer* peer : {&keeper, &dying}) {
+    notes.add({.membership = &peer->client.membership(),
+               .threadId = peer->environment.threadId(),
+               .stripes = {0, 1},
+               .text = "said",
+               .since = now()});
+  }
+  dying.environment.end();
+  const std::vector<Note> left = notes.all();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].threadId, keeper.environment.threadId());
+}
+
 TEST(ThreadEnd, LetsManyThreadsGoOnOneAfterTheOther) {
   SharedMemory memory(1);
   Peer keeper(memory);

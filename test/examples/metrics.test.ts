@@ -34,6 +34,14 @@ const RISING = [
   'stripelock_deadlock_threads_count{lock="accounts"}',
 ];
 
+function totals(samples: Samples): { contended: number; waited: number } {
+  const waits = [...samples].filter(([name]) => name.startsWith('stripelock_wait_seconds_count{'));
+  return {
+    contended: samples.get('stripelock_contended_total{lock="accounts"}')!,
+    waited: waits.reduce((sum, [, count]) => sum + count, 0),
+  };
+}
+
 it('the metrics example serves stats() and the channels to Prometheus', async () => {
   const path = fileURLToPath(new URL('../../examples/metrics/metrics.mjs', import.meta.url));
   const child = spawn(process.execPath, [path], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -71,6 +79,10 @@ it('the metrics example serves stats() and the channels to Prometheus', async ()
     expect(value).toBeGreaterThanOrEqual(0);
     expect(value).toBeLessThan(1000);
   }
+  // Scraping adds nothing: the waits that stats() counted are those that the channels told of, but for some under way.
+  for (let i = 0; i < 30; i++) before = await scrape(url);
+  const { contended, waited } = totals(before);
+  expect(contended).toBeLessThan(2 * waited + 100);
   expect(errors).toBe('');
   expect((await fetch(new URL('/', url))).status).toBe(404);
 });
