@@ -88,7 +88,9 @@ export class StripedLock {
         return this.#acquireGeneral(keys, options);
       }
       const guard = createGuard<K, M>(this.#table, keys, this.#index.stripeOf(keys, 'key'), false);
-      return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, this.timeout, undefined, undefined);
+      if (!tryTake(guard)) return this.#wait(guard, this.timeout, undefined, undefined);
+      this.#table.acquiredAsync();
+      return Promise.resolve(guard);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -235,7 +237,9 @@ export class StripedLock {
     const guard = this.#prepare<K, M>(keys, shared);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
-    return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, timeout, signal, undefined);
+    if (!tryTake(guard)) return this.#wait(guard, timeout, signal, undefined);
+    this.#table.acquiredAsync();
+    return Promise.resolve(guard);
   }
 
   #wait<G extends Guard>(
@@ -263,7 +267,8 @@ export class StripedLock {
     signal: AbortSignal | undefined,
   ): Promise<G> {
     const note = traceNote(guard.keys);
-    if (!tryTake(guard)) await this.#wait(guard, timeout, signal, note);
+    if (tryTake(guard)) this.#table.acquiredAsync();
+    else await this.#wait(guard, timeout, signal, note);
     this.#recordHeld(guard, note);
     return guard;
   }

@@ -20,7 +20,8 @@
 // one that must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
 // after its head was last served, the next release with nobody designated hands over to the head. So the head waits
 // for kFairness, for the designated thread to wake and try, and for one hold. An event loop that is too busy to try
-// holds up the async waiters behind it; sync waiters overtake it at the end of their slice or time. After "eventual
+// holds up the async waiters behind it; sync waiters overtake it at the end of their slice or time, and where it is
+// async acquisitions that keep it busy, the layer above calls AsyncWaits::take from time to time. After "eventual
 // fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
 // Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Notes, Participant::ready,

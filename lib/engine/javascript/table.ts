@@ -71,6 +71,11 @@ export class JavaScriptTable implements LockTable {
     return undefined;
   }
 
+  /** Nothing to do: who waits behind a busy event loop looks for itself after a while. */
+  acquiredAsync(): void {
+    return;
+  }
+
   cancel(waiter: AsyncWaiter): boolean {
     return this.#asyncWaits.cancel(waiter);
   }

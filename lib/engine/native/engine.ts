@@ -10,6 +10,8 @@ import { NativeTable } from './table.js';
 const BATCH = 128;
 /** Stripes that there is room for from the start. More than an Int32Array can have within V8's heap. */
 const SMALL_SET = 64;
+/** So many async acquisitions may be had in a row, while others of the thread wait, before these get a look. */
+const IN_A_ROW = 64;
 /** The longest delay of a timer: longer ones fire at once. */
 const LONGEST_DELAY = 2 ** 31 - 1;
 
@@ -44,6 +46,8 @@ export class NativeEngine implements Engine {
   /** When the timer is due, on performance.now()'s clock. */
   #timerDue = Infinity;
   #settling = false;
+  /** Async acquisitions by the fast path while others were pending. */
+  #passedBy = 0;
   readonly #settleLater = (): void => {
     this.#settling = false;
     this.#settleReady();
@@ -109,6 +113,13 @@ export class NativeEngine implements Engine {
     if (this.#waiters[id] !== waiter) return false;
     this.#remove(id);
     return this.addon.cancel(id);
+  }
+
+  /** See `LockTable.acquiredAsync`. */
+  acquiredAsync(): void {
+    if (this.#pending === 0 || ++this.#passedBy < IN_A_ROW) return;
+    this.#passedBy = 0;
+    this.settleSoon();
   }
 
   /** Grants to this thread's own waiters are settled before it goes back to its event loop. */

@@ -69,6 +69,10 @@ export class NativeTable implements LockTable {
     return undefined;
   }
 
+  acquiredAsync(): void {
+    this.#engine.acquiredAsync();
+  }
+
   cancel(waiter: AsyncWaiter): boolean {
     return this.#engine.cancel(waiter);
   }
