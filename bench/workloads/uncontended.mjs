@@ -1,71 +1,53 @@
 // One thread, nobody else: what a lock costs when it is free.
 
-import bindings from 'bindings';
-import { subjects } from '../subjects/index.mjs';
+import { floors } from '../subjects/floors.mjs';
 
 const HOT_KEY = 'account:1234567';
-const EIGHT_KEYS = Array.from({ length: 8 }, (_, i) => `account:${i * 7919}`);
-const words = new Int32Array(new SharedArrayBuffer(64 * 8));
+const STRIPES = 1024;
 
-function pair(index) {
-  Atomics.compareExchange(words, index, 0, 1);
-  Atomics.compareExchange(words, index, 1, 0);
-}
+const keysNamed = (count) => Array.from({ length: count }, (_, i) => `account:${i * 7919}`);
 
-const barePair = { name: 'floor: bare compare-exchange pair', run: () => pair(0) };
+/** A batch of the loops in runners/single.mjs. */
+const workload = (name, operation, needs, makeKeys, more = {}) => ({
+  name,
+  group: 'uncontended',
+  runner: 'single',
+  operation,
+  needs,
+  makeKeys,
+  stripes: STRIPES,
+  keys: 1,
+  floors: [],
+  ...more,
+});
 
-/** What the fast path saves: entering C++ with the key costs this alone, before anything is locked. */
-function callWithString() {
-  let addon;
-  try {
-    addon = bindings({
-      bindings: 'stripelock.node',
-      module_root: new URL('../..', import.meta.url).pathname,
-    });
-  } catch {
-    return [];
-  }
-  return [{ name: 'call into C++ with the string', run: () => addon.hash(HOT_KEY, 1024) }];
-}
+const twice = (key) => [key, key];
+const oneKey = () => twice(HOT_KEY);
+const eightKeys = () => twice(keysNamed(8));
+const pair = floors.compareExchange;
+
+/** To be awaited, whether the subject gives out what it holds or calls back. */
+const AWAITED = ['acquire', 'run'];
 
 export const uncontended = [
-  {
-    name: 'hot string key, acquireSync + release',
-    rows: () => [barePair, ...callWithString(), ...rows('sync', HOT_KEY)],
-  },
-  {
-    name: 'hot integer key, acquireSync + release',
-    rows: () => [barePair, ...rows('sync', 1234567)],
-  },
-  {
-    name: '8 hot keys, acquireSync + release',
-    rows: () => [
-      {
-        name: 'floor: eight bare compare-exchange pairs',
-        run: () => {
-          for (let i = 0; i < 128; i += 16) pair(i);
-        },
-      },
-      ...rows('syncMany', EIGHT_KEYS),
-    ],
-  },
-  {
-    name: 'hot string key, await acquire + release',
-    async: true,
-    rows: () => [
-      { name: 'floor: await of a settled promise', run: () => Promise.resolve() },
-      ...rows('async', HOT_KEY),
-    ],
-  },
-  {
-    name: '8 hot keys, await acquire + release',
-    async: true,
-    rows: () => rows('asyncMany', EIGHT_KEYS),
-  },
+  workload('sync, hot string key', 'sync', ['sync'], oneKey, {
+    floors: [pair, floors.addonCall, floors.addonHash],
+  }),
+  workload('sync, integer key', 'sync', ['sync'], () => twice(1_234_567), { floors: [pair] }),
+  workload('sync, 8 hot keys', 'syncMany', ['sync', 'many'], eightKeys, { keys: 8, floors: [pair] }),
+  workload('sync, 64 keys', 'syncMany', ['sync', 'many'], () => twice(keysNamed(64)), {
+    keys: 64,
+    floors: [pair],
+  }),
+  workload('sync, 1,000,000 distinct keys', 'sync', ['sync'], () => keysNamed(1_000_000), {
+    keys: 1_000_000,
+  }),
+  workload('sync, 64 hot keys, each time a new string', 'syncFresh', ['sync'], oneKey, { keys: 64 }),
+  workload('sync, a key of 4 KiB', 'sync', ['sync'], () => twice('k'.repeat(4096))),
+  workload('sync, shared mode', 'syncShared', ['sync', 'shared'], oneKey),
+  workload('try, hot string key', 'try', ['try'], oneKey, { floors: [pair] }),
+  workload('async, hot string key', 'async', [AWAITED], oneKey, { floors: [floors.bareAwait] }),
+  workload('async, hot string key, with a callback', 'run', ['run'], oneKey, { floors: [floors.bareAwait] }),
+  workload('async, 8 hot keys', 'asyncMany', [AWAITED, 'many'], eightKeys, { keys: 8 }),
+  workload('async, shared mode', 'asyncShared', [AWAITED, 'shared'], oneKey),
 ];
-
-function rows(operation, argument) {
-  return subjects
-    .filter((subject) => subject[operation])
-    .map((subject) => ({ name: subject.name, run: () => subject[operation](argument) }));
-}

@@ -1,0 +1,10 @@
+import { measureSingle } from './single.mjs';
+import { measureThreads } from './threads.mjs';
+
+/**
+ * Each measures one round of one subject and resolves to its figures, by metric (see metrics.mjs); rejects where the
+ * subject fails or a count is wrong.
+ *
+ * @type {Record<string, (workload, subject, effort, iterationsPerNanosecond: number) => Promise<Record<string, number>>>}
+ */
+export const runners = { single: measureSingle, threads: measureThreads };

@@ -1,0 +1,124 @@
+// What the native engine is to reach: ratios within one run, and how a run did.
+
+import { figureOf, JAVASCRIPT, measured, NATIVE, timesWorse, valuesOf } from './results.mjs';
+import { floors } from './subjects/floors.mjs';
+import { format } from './support/format.mjs';
+import { pairedRatio } from './support/statistics.mjs';
+
+const PAIR = floors.compareExchange.name;
+const AWAIT = floors.bareAwait.name;
+
+/**
+ * @typedef {object} Outcome
+ * @property {string} target
+ * @property {string} figure
+ * @property {boolean | undefined} met Undefined where the run has not what it takes to tell.
+ */
+
+/** Native takes at most so many times as long as another in the same workload. */
+const atMost = (limit, workload, other) =>
+  ratioTarget(`${workload}: at most ${limit} × ${other}`, (ratio) => ratio <= limit, {
+    metric: 'nsPerOp',
+    over: [workload, NATIVE],
+    under: [workload, other],
+  });
+
+/** Native is at least so many times as quick, or does so many times as much. */
+const atLeast = (limit, workload, other, otherWorkload = workload) => {
+  const rate = workload.includes('thread');
+  const [native, rival] = [
+    [workload, NATIVE],
+    [otherWorkload, other],
+  ];
+  const what = otherWorkload === workload ? other : `${other}'s "${otherWorkload}"`;
+  return ratioTarget(`${workload}: at least ${limit} × ${what}`, (ratio) => ratio >= limit, {
+    metric: rate ? 'opsPerSecond' : 'nsPerOp',
+    over: rate ? native : rival,
+    under: rate ? rival : native,
+  });
+};
+
+function ratioTarget(target, holds, { metric, over, under }) {
+  return (results) => {
+    const rows = [measured(results, ...over), measured(results, ...under)];
+    if (rows.includes(undefined)) return { target, figure: '–', met: undefined };
+    const [values, others] = rows.map((row) => valuesOf(row, metric));
+    if (values.length === 0 || values.length !== others.length)
+      return { target, figure: '–', met: undefined };
+    const ratio = pairedRatio(values, others);
+    return { target, figure: format(ratio, 'times'), met: holds(ratio) };
+  };
+}
+
+/** A figure of native's own. */
+const figureTarget = (target, workload, metric, unit, holds) => (results) => {
+  const row = measured(results, workload, NATIVE);
+  const figure = row && figureOf(row, metric);
+  if (figure === undefined) return { target, figure: '–', met: undefined };
+  return { target, figure: format(figure, unit), met: holds(figure) };
+};
+
+/** Every workload that both engines were measured in; the figure names the worst. */
+function noSlowerThanJavaScript(results) {
+  const least = 0.95;
+  const target = `every workload: at least ${least} × ${JAVASCRIPT}`;
+  const compared = results.workloads.flatMap((workload) => {
+    const rows = [JAVASCRIPT, NATIVE].map((subject) => measured(results, workload.name, subject));
+    const times = rows.includes(undefined) ? undefined : timesWorse(workload, ...rows);
+    return times === undefined ? [] : [{ name: workload.name, times }];
+  });
+  if (compared.length === 0) return { target, figure: '–', met: undefined };
+  const missed = compared.filter(({ times }) => times < least);
+  const worst = compared.reduce((a, b) => (b.times < a.times ? b : a));
+  const count = missed.length === 0 ? '' : `${missed.length} of ${compared.length} below; `;
+  return {
+    target,
+    figure: `${count}least ${format(worst.times, 'times')} in "${worst.name}"`,
+    met: missed.length === 0,
+  };
+}
+
+const HOT = 'sync, hot string key';
+const INTEGER = 'sync, integer key';
+const EIGHT = 'sync, 8 hot keys';
+const ASYNC = 'async, hot string key';
+const SHORT = 'sync, 2 threads, 1 stripe, 100 ns section, uniform';
+const CROWD = 'sync, 8 threads, 16 stripes, 5 µs section, uniform';
+
+const targets = [
+  atMost(1.9, HOT, PAIR),
+  atMost(1, HOT, 'Atomics mutex'),
+  atMost(1.4, INTEGER, PAIR),
+  atMost(1.7, EIGHT, PAIR),
+  atLeast(1.7, EIGHT, 'Atomics mutex'),
+  atLeast(6, EIGHT, 'async-lock', 'async, 8 hot keys'),
+  atMost(3, ASYNC, AWAIT),
+  atLeast(2.5, ASYNC, 'async-mutex'),
+  atLeast(1.5, ASYNC, 'async-lock'),
+  atLeast(25, ASYNC, 'Node locks'),
+  atLeast(2, SHORT, JAVASCRIPT),
+  ratioTarget(`${SHORT}: p99.9 wait at most 0.5 × ${JAVASCRIPT}`, (ratio) => ratio <= 0.5, {
+    metric: 'p999',
+    over: [SHORT, NATIVE],
+    under: [SHORT, JAVASCRIPT],
+  }),
+  atLeast(1.3, CROWD, JAVASCRIPT),
+  figureTarget(
+    `${CROWD}: least share at least half the mean`,
+    CROWD,
+    'minShare',
+    'share',
+    (share) => share >= 0.5,
+  ),
+  atLeast(20, 'async, 4 threads, 64 keys, 1 in flight', 'Node locks'),
+  atLeast(20, 'async, 4 threads, 64 keys, 100 in flight', 'Node locks'),
+  atLeast(1, 'async, 1 thread, 1 key, 1,000 in flight', 'async-mutex'),
+  atLeast(10, 'async, 1 thread, 1 key, 1,000 in flight', 'Node locks'),
+  noSlowerThanJavaScript,
+];
+
+/**
+ * @param {import('./results.mjs').Results} results
+ * @returns {Outcome[]}
+ */
+export const evaluate = (results) => targets.map((target) => target(results));

@@ -1,0 +1,25 @@
+import { contendedAsync } from './contended-async.mjs';
+import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
+import { uncontended } from './uncontended.mjs';
+
+/**
+ * What a runner needs to know of a workload is its own business. All have
+ *
+ * @typedef {object} Workload
+ * @property {string} name
+ * @property {string} group
+ * @property {string} runner See runners/index.mjs.
+ * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
+ * @property {readonly object[]} floors Subjects measured along with the others.
+ */
+
+/** A file for each group. Those with `full` have more than one run has time for. */
+export const workloads = [...uncontended, ...contendedSync, ...contendedAsync];
+
+const fullOnly = contendedSyncProduct.filter(({ name }) => !workloads.some((usual) => usual.name === name));
+
+export const fullWorkloads = [...workloads, ...fullOnly];
+
+export function workloadNamed(name) {
+  return fullWorkloads.find((workload) => workload.name === name);
+}
