@@ -17,12 +17,31 @@ export const metrics = {
   p999: { title: 'p99.9', unit: 'ns', better: 'lower' },
   max: { title: 'max', unit: 'ns', better: 'lower', worst: true },
   minShare: { title: 'least/mean share', unit: 'share', better: 'higher' },
+  handOff50: { title: 'hand-off p50', unit: 'ns', better: 'lower' },
+  handOff99: { title: 'p99', unit: 'ns', better: 'lower' },
+  handOff999: { title: 'p99.9', unit: 'ns', better: 'lower' },
+  handOffMax: { title: 'max', unit: 'ns', better: 'lower', worst: true },
+  totalBytes: { title: 'resident', unit: 'bytes', better: 'lower' },
+  heapBytes: { title: 'JS heap', unit: 'bytes', better: 'lower' },
+  nativeBytes: { title: 'native', unit: 'bytes', better: 'lower' },
+  cancelNs: { title: 'time/waiter', unit: 'ns', better: 'lower' },
+  cancelFewNs: { title: 'with 1,000 waiting', unit: 'ns', better: 'lower' },
+  unrelatedNs: { title: 'time/op', unit: 'ns', better: 'lower' },
+  aloneNs: { title: 'with none waiting', unit: 'ns', better: 'lower' },
+  growth: { title: 'growth', unit: 'times', better: 'lower' },
 };
 
-/** By runner: the metrics shown, the one that counts first. */
-export const shown = {
+/** By runner, or by what a runner measures: the metrics shown, the one that counts first. */
+const shown = {
   single: ['nsPerOp'],
   threads: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
+  'hand-off': ['handOff50', 'handOff99', 'handOff999', 'handOffMax'],
+  memory: ['totalBytes', 'heapBytes', 'nativeBytes'],
+  cancel: ['cancelNs', 'cancelFewNs', 'growth'],
+  unrelatedAsync: ['unrelatedNs', 'aloneNs', 'growth'],
+  unrelatedSync: ['unrelatedNs', 'aloneNs', 'growth'],
 };
 
-export const primaryMetric = (workload) => shown[workload.runner][0];
+export const metricsOf = ({ runner, measure }) => shown[measure ?? runner];
+
+export const primaryMetric = (workload) => metricsOf(workload)[0];

@@ -1,7 +1,7 @@
 // What the terminal shows.
 
 import Table from 'cli-table3';
-import { metrics, shown } from './metrics.mjs';
+import { metrics, metricsOf } from './metrics.mjs';
 import { figureOf, NATIVE, timesWorse, valuesOf } from './results.mjs';
 import { format } from './support/format.mjs';
 import { summary } from './support/statistics.mjs';
@@ -25,7 +25,7 @@ function plainTable(head, rows) {
 /** @param {import('./results.mjs').MeasuredWorkload} workload */
 export function workloadTable(workload) {
   const native = workload.rows.find(({ subject, status }) => subject === NATIVE && status === 'measured');
-  const names = shown[workload.runner].filter((metric) =>
+  const names = metricsOf(workload).filter((metric) =>
     workload.rows.some((row) => figureOf(row, metric) !== undefined),
   );
   const head = [workload.name, ...names.map((metric) => metrics[metric].title), '±', '× native'];

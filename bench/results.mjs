@@ -24,6 +24,7 @@ export const JAVASCRIPT = 'stripelock javascript';
  * @property {string} name
  * @property {string} group
  * @property {string} runner
+ * @property {string} [measure] Where the runner can measure more than one thing.
  * @property {import('./schedule.mjs').Row[]} rows
  */
 
@@ -69,10 +70,21 @@ export function figureOf(row, metric) {
   return worst ? of.worst : of.median;
 }
 
+/**
+ * The median over rounds of one row's figure divided by another's in the same round; undefined where they have no round
+ * in common.
+ */
+export function ratioOf(row, other, metric) {
+  const rounds = row.rounds
+    .map((figures, round) => [figures[metric], other.rounds[round]?.[metric]])
+    .filter((pair) => !pair.includes(undefined));
+  return rounds.length === 0 ? undefined : pairedRatio(...transposed(rounds));
+}
+
+const transposed = (pairs) => [0, 1].map((side) => pairs.map((pair) => pair[side]));
+
 /** How many times worse a row does than another in what counts for the workload; below 1 where it does better. */
 export function timesWorse(workload, row, than) {
   const metric = primaryMetric(workload);
-  const [values, others] = [valuesOf(row, metric), valuesOf(than, metric)];
-  if (values.length === 0 || values.length !== others.length) return undefined;
-  return metrics[metric].better === 'lower' ? pairedRatio(values, others) : pairedRatio(others, values);
+  return metrics[metric].better === 'lower' ? ratioOf(row, than, metric) : ratioOf(than, row, metric);
 }

@@ -65,11 +65,11 @@ async function run(chosen, effort) {
   const cells = chosen.reduce((sum, workload) => sum + able(workload), 0);
   const progress = startProgress(cells * effort.rounds);
   for (const workload of chosen) {
-    const { name, group, runner } = workload;
+    const { name, group, runner, measure } = workload;
     const rows = await measureWorkload(workload, effort, iterationsPerNanosecond, (subject) =>
       progress.step(`${name}: ${subject}`),
     );
-    const done = { name, group, runner, rows };
+    const done = { name, group, runner, measure, rows };
     results.workloads.push(done);
     if (effort.name !== 'smoke') progress.pause(() => console.log(`\n${workloadTable(done)}`));
   }

@@ -1,12 +1,12 @@
 // What the native engine is to reach: ratios within one run, and how a run did.
 
-import { figureOf, JAVASCRIPT, measured, NATIVE, timesWorse, valuesOf } from './results.mjs';
+import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
 import { format } from './support/format.mjs';
-import { pairedRatio } from './support/statistics.mjs';
 
 const PAIR = floors.compareExchange.name;
 const AWAIT = floors.bareAwait.name;
+const ABORT_SIGNAL = floors.abortSignal.name;
 
 /**
  * @typedef {object} Outcome
@@ -42,10 +42,8 @@ function ratioTarget(target, holds, { metric, over, under }) {
   return (results) => {
     const rows = [measured(results, ...over), measured(results, ...under)];
     if (rows.includes(undefined)) return { target, figure: '–', met: undefined };
-    const [values, others] = rows.map((row) => valuesOf(row, metric));
-    if (values.length === 0 || values.length !== others.length)
-      return { target, figure: '–', met: undefined };
-    const ratio = pairedRatio(values, others);
+    const ratio = ratioOf(...rows, metric);
+    if (ratio === undefined) return { target, figure: '–', met: undefined };
     return { target, figure: format(ratio, 'times'), met: holds(ratio) };
   };
 }
@@ -85,6 +83,17 @@ const ASYNC = 'async, hot string key';
 const SHORT = 'sync, 2 threads, 1 stripe, 100 ns section, uniform';
 const CROWD = 'sync, 8 threads, 16 stripes, 5 µs section, uniform';
 
+const MEMORY = 'memory of a waiter, 100,000 waiting';
+const CANCEL = 'cancel a waiter, 100,000 waiting';
+const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
+const UNRELATED_SYNC = 'an unrelated free key, 100,000 waiting, sync';
+
+/**
+ * How much what does not depend on the number of waiters may grow with it all the same: a hundred times as many objects
+ * no longer fit the processor's caches. What looked through them would grow a hundredfold.
+ */
+const constant = (growth) => growth <= 2;
+
 const targets = [
   atMost(1.9, HOT, PAIR),
   atMost(1, HOT, 'Atomics mutex'),
@@ -114,6 +123,20 @@ const targets = [
   atLeast(20, 'async, 4 threads, 64 keys, 100 in flight', 'Node locks'),
   atLeast(1, 'async, 1 thread, 1 key, 1,000 in flight', 'async-mutex'),
   atLeast(10, 'async, 1 thread, 1 key, 1,000 in flight', 'Node locks'),
+  figureTarget(
+    `${MEMORY}: at most 300 bytes of native memory`,
+    MEMORY,
+    'nativeBytes',
+    'bytes',
+    (bytes) => bytes <= 300,
+  ),
+  ratioTarget(`${CANCEL}: grows from 1,000 as ${ABORT_SIGNAL} does`, constant, {
+    metric: 'growth',
+    over: [CANCEL, NATIVE],
+    under: [CANCEL, ABORT_SIGNAL],
+  }),
+  figureTarget(`${UNRELATED_ASYNC}: as with none`, UNRELATED_ASYNC, 'growth', 'times', constant),
+  figureTarget(`${UNRELATED_SYNC}: as with none`, UNRELATED_SYNC, 'growth', 'times', constant),
   noSlowerThanJavaScript,
 ];
 

@@ -8,9 +8,9 @@ import { workloadNamed } from '../workloads/index.mjs';
 import { asyncRequests } from './async-requests.mjs';
 import { syncRequests } from './sync-requests.mjs';
 
-const { workload: name, subject, shared, memory, thread, iterations } = workerData;
+const { workload: name, subject, shared, memory, threads, thread, iterations } = workerData;
 const workload = workloadNamed(name);
-const arena = new Arena(workload.threads, workload.keys, memory);
+const arena = new Arena(threads, workload.keys, memory);
 const lock = subjectNamed(subject).open(shared);
 const requests = workload.inFlight === undefined ? syncRequests : asyncRequests;
 const run = requests({ workload, lock, arena, thread, iterations });

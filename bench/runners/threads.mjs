@@ -1,11 +1,11 @@
 // Contended workloads: the controlling side. Starts the threads, lets them all go at once, opens and closes the window
 // in which operations count, and checks that not one write under the lock was lost.
 
-import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Arena, MEASURE, STOP, WARM_UP } from '../support/arena.mjs';
 import { Waits } from '../support/waits.mjs';
+import { told } from './told.mjs';
 
 /**
  * One round of one subject.
@@ -13,7 +13,8 @@ import { Waits } from '../support/waits.mjs';
  * @param {number} iterationsPerNanosecond Of `busy`.
  */
 export async function measureThreads(workload, subject, effort, iterationsPerNanosecond) {
-  const { threads, keys, stripes } = workload;
+  const { keys, stripes } = workload;
+  const threads = Math.min(workload.threads, effort.mostThreads);
   const arena = new Arena(threads, keys);
   const shared = subject.create({ stripes });
   const iterations = Math.round((workload.section ?? 0) * iterationsPerNanosecond);
@@ -26,6 +27,7 @@ export async function measureThreads(workload, subject, effort, iterationsPerNan
           subject: subject.name,
           shared,
           memory: arena.memory,
+          threads,
           thread,
           iterations,
         },
@@ -36,20 +38,12 @@ export async function measureThreads(workload, subject, effort, iterationsPerNan
     const reports = Promise.all(workers.map((worker) => told(worker, 'report')));
     arena.enter(WARM_UP);
     for (const worker of workers) worker.postMessage('start');
-    const window = await timeWindow(arena, workload, effort, reports);
+    const window = await timeWindow(arena, threads * (workload.inFlight ?? 1), effort, reports);
     const all = await reports;
     verify(arena, all);
     return summarize(window, all);
   } finally {
     await Promise.all(workers.map((worker) => worker.terminate()));
-  }
-}
-
-/** What the worker tells by this name; subjects may send messages of their own. Rejects when the worker fails. */
-async function told(worker, name) {
-  for (;;) {
-    const [message] = await once(worker, 'message');
-    if (message !== null && Object.hasOwn(message, name)) return message[name];
   }
 }
 
@@ -64,8 +58,7 @@ const STRETCH = 8;
  * Where there are many requests under way, both phases last until each of them has had its turn once, on average: those
  * that were all made at the start would else be all that is seen.
  */
-async function timeWindow(arena, { threads, inFlight = 1 }, { warmup, window }, reports) {
-  const enough = threads * inFlight;
+async function timeWindow(arena, enough, { warmup, window }, reports) {
   // Ends early where a worker fails.
   const pause = async (milliseconds, before) => {
     const started = performance.now();

@@ -64,6 +64,22 @@ const addonHash = {
   },
 };
 
+/** A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less. */
+const abortSignal = {
+  name: 'floor: AbortSignal alone',
+  packages: [],
+  can: ['run', 'abort'],
+  create: () => undefined,
+  open: () => ({
+    run: (_key, section, signal) =>
+      signal === undefined
+        ? section()
+        : new Promise((_resolve, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+          }),
+  }),
+};
+
 /** The addon that stripelock has loaded already, and started for this thread. */
 function loadAddon() {
   new StripedLock({ engine: 'native' });
@@ -74,4 +90,4 @@ function loadAddon() {
 }
 
 /** @type {Record<string, import('./index.mjs').Subject>} */
-export const floors = { compareExchange, bareAwait, addonCall, addonHash };
+export const floors = { compareExchange, bareAwait, addonCall, addonHash, abortSignal };

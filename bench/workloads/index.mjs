@@ -1,6 +1,8 @@
 import { contendedAsync } from './contended-async.mjs';
 import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
+import { handOff } from './hand-off.mjs';
 import { uncontended } from './uncontended.mjs';
+import { waiters } from './waiters.mjs';
 
 /**
  * What a runner needs to know of a workload is its own business. All have
@@ -14,7 +16,7 @@ import { uncontended } from './uncontended.mjs';
  */
 
 /** A file for each group. Those with `full` have more than one run has time for. */
-export const workloads = [...uncontended, ...contendedSync, ...contendedAsync];
+export const workloads = [...uncontended, ...contendedSync, ...contendedAsync, ...handOff, ...waiters];
 
 const fullOnly = contendedSyncProduct.filter(({ name }) => !workloads.some((usual) => usual.name === name));
 
