@@ -12,7 +12,11 @@ export const nodeLocks = {
   name: 'Node locks',
   packages: [],
   can: ['run', 'shared', 'abort', 'threads'],
-  limit: () => (threads.locks === undefined ? `Node ${process.versions.node} has none` : undefined),
+  limit: ({ group }) => {
+    if (threads.locks === undefined) return `Node ${process.versions.node} has none`;
+    // Measured on 24.21: 1000 requests for one key are queued in 37 ms, 4000 in 0.2 s, 16,000 in 2.2 s.
+    return group === 'waiters' ? 'takes minutes to queue 100,000' : undefined;
+  },
   create: () => undefined,
   open: () => {
     const { locks } = threads;
