@@ -74,6 +74,12 @@ function points(results, { group, metric }) {
     .filter(({ low }) => low > 0);
 }
 
+/** From the one just below the least to the one just above the most. */
+function powersOfTen(least, most) {
+  const [first, last] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
+  return Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
+}
+
 /** A floor's name says that it is one. */
 const lookOf = (subject) => LOOKS[subject] ?? LOOKS.floor;
 
@@ -83,7 +89,8 @@ function specification(title, subtitle, metric, data) {
   const unit = AXES[metrics[metric].unit];
   const [least, most] = [Math.min(...data.map(({ low }) => low)), Math.max(...data.map(({ high }) => high))];
   const logarithmic = most / least > 10;
-  const legend = { title: null, orient: 'bottom', columns: 3, symbolOpacity: 1 };
+  const legend = { title: null, orient: 'bottom', columns: 2, symbolSize: 80, symbolOpacity: 1 };
+  const color = { field: 'subject', scale: { domain: subjects, range: looks.map(({ color }) => color) } };
   return {
     width: WIDTH,
     height: { step: ROW },
@@ -102,26 +109,26 @@ function specification(title, subtitle, metric, data) {
         tickColor: RULE,
         labelLimit: 420,
       },
-      legend: { labelColor: INK, labelLimit: 300 },
+      legend: { labelColor: INK, labelLimit: 0 },
     },
     encoding: {
       y: { field: 'workload', type: 'nominal', sort: null, title: null, axis: { grid: true } },
-      color: {
-        field: 'subject',
-        scale: { domain: subjects, range: looks.map(({ color }) => color) },
-        legend,
-      },
     },
     layer: [
       {
         mark: { type: 'rule', strokeWidth: 2, opacity: 0.6 },
         encoding: {
+          color: { ...color, legend },
           x: {
             field: 'low',
             type: 'quantitative',
-            scale: { type: logarithmic ? 'log' : 'linear', zero: !logarithmic, nice: true },
+            scale: { type: logarithmic ? 'log' : 'linear', nice: true, ...(!logarithmic && { zero: true }) },
             title: `${metrics[metric].better} is better`,
-            axis: { labelExpr: unit.labels, tickCount: 5, labelOverlap: true },
+            axis: {
+              labelExpr: unit.labels,
+              labelOverlap: true,
+              ...(logarithmic ? { values: powersOfTen(least, most) } : { tickCount: 5 }),
+            },
           },
           x2: { field: 'high' },
         },
@@ -130,6 +137,7 @@ function specification(title, subtitle, metric, data) {
         mark: { type: 'point', filled: true, size: 80, opacity: 1 },
         encoding: {
           x: { field: 'median', type: 'quantitative' },
+          color: { ...color, legend },
           shape: {
             field: 'subject',
             scale: { domain: subjects, range: looks.map(({ shape }) => shape) },

@@ -33,12 +33,12 @@ export const efforts = {
   },
   quick: {
     name: 'quick',
-    rounds: 3,
-    warmup: 100,
-    window: 70,
+    rounds: 2,
+    warmup: 80,
+    window: 60,
     mostThreads: Infinity,
     waiters: 100_000,
     limit: 60_000,
   },
-  smoke: { name: 'smoke', rounds: 1, warmup: 1, window: 4, mostThreads: 4, waiters: 500, limit: 20_000 },
+  smoke: { name: 'smoke', rounds: 1, warmup: 1, window: 4, mostThreads: 3, waiters: 500, limit: 20_000 },
 };

@@ -110,14 +110,16 @@ async function memory(subject, { waiters }, { stripes }) {
   return { nativeBytes: slope('native'), heapBytes: slope('heap'), totalBytes: slope('total') };
 }
 
-/** The fewer waiters that the cost with all of them is compared with. */
+/** The cost with all waiters is compared with that of so many times fewer. */
 const FEWER = 100;
+/** How many such small crowds, one after the other. */
+const CROWDS = 20;
 
 /** Nanoseconds for each waiter, aborted in random order: in order of arrival, looking for it would find it at once. */
 async function cancel(subject, { waiters }, { stripes }) {
-  // Twice, so that the second has seen everything compiled.
-  await cancelCrowd(subject, stripes, waiters / FEWER, FEWER);
-  const few = await cancelCrowd(subject, stripes, waiters / FEWER, FEWER);
+  // Twice, so that the second time everything has been compiled.
+  await cancelCrowd(subject, stripes, waiters / FEWER, CROWDS);
+  const few = await cancelCrowd(subject, stripes, waiters / FEWER, CROWDS);
   const many = await cancelCrowd(subject, stripes, waiters, 1);
   return { cancelNs: many, cancelFewNs: few, growth: many / few };
 }

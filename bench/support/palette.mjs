@@ -14,5 +14,5 @@ export const LOOKS = {
   'async-lock': { color: '#9a6fdb', shape: 'triangle-down' },
   'Node locks': { color: '#d64550', shape: 'cross' },
   'web-locks': { color: '#8a7a1f', shape: 'triangle-right' },
-  floor: { color: '#7a7f87', shape: 'stroke' },
+  floor: { color: '#7a7f87', shape: 'M-0.2,-1H0.2V1H-0.2Z' },
 };

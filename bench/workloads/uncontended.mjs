@@ -24,6 +24,9 @@ const workload = (name, operation, needs, makeKeys, more = {}) => ({
 const twice = (key) => [key, key];
 const oneKey = () => twice(HOT_KEY);
 const eightKeys = () => twice(keysNamed(8));
+/** Made once in a process, where it is made at all. */
+let million;
+const millionKeys = () => (million ??= keysNamed(1_000_000));
 const pair = floors.compareExchange;
 
 /** To be awaited, whether the subject gives out what it holds or calls back. */
@@ -39,7 +42,7 @@ export const uncontended = [
     keys: 64,
     floors: [pair],
   }),
-  workload('sync, 1,000,000 distinct keys', 'sync', ['sync'], () => keysNamed(1_000_000), {
+  workload('sync, 1,000,000 distinct keys', 'sync', ['sync'], millionKeys, {
     keys: 1_000_000,
   }),
   workload('sync, 64 hot keys, each time a new string', 'syncFresh', ['sync'], oneKey, { keys: 64 }),
