@@ -85,6 +85,7 @@ const lookOf = (subject) => LOOKS[subject] ?? LOOKS.floor;
 
 function specification(title, subtitle, metric, data) {
   const subjects = [...new Set(data.map(({ subject }) => subject))];
+  const rows = [...new Set(data.map(({ workload }) => workload))];
   const looks = subjects.map(lookOf);
   const unit = AXES[metrics[metric].unit];
   const [least, most] = [Math.min(...data.map(({ low }) => low)), Math.max(...data.map(({ high }) => high))];
@@ -97,7 +98,8 @@ function specification(title, subtitle, metric, data) {
     background: 'transparent',
     padding: 8,
     title: { text: title, subtitle, anchor: 'start', color: INK, subtitleColor: INK, offset: 12 },
-    data: { values: data },
+    // What is first in the legend is drawn last, on top of the others.
+    data: { values: data.toReversed() },
     config: {
       font: 'system-ui, sans-serif',
       view: { stroke: null },
@@ -112,7 +114,7 @@ function specification(title, subtitle, metric, data) {
       legend: { labelColor: INK, labelLimit: 0 },
     },
     encoding: {
-      y: { field: 'workload', type: 'nominal', sort: null, title: null, axis: { grid: true } },
+      y: { field: 'workload', type: 'nominal', sort: rows, title: null, axis: { grid: true } },
     },
     layer: [
       {

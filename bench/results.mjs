@@ -24,7 +24,7 @@ export const JAVASCRIPT = 'stripelock javascript';
  * @property {string} name
  * @property {string} group
  * @property {string} runner
- * @property {string} [measure] Where the runner can measure more than one thing.
+ * @property {string | undefined} [measure] Where the runner can measure more than one thing.
  * @property {import('./schedule.mjs').Row[]} rows
  */
 

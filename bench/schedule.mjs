@@ -10,7 +10,7 @@ import { subjects, whyNot } from './subjects/index.mjs';
  * @property {string} subject
  * @property {boolean} floor
  * @property {'measured' | 'cannot' | 'failed'} status
- * @property {string} [why] Where it was not measured.
+ * @property {string | undefined} [why] Where it was not measured.
  * @property {Record<string, number>[]} rounds Figures by metric.
  */
 

@@ -52,7 +52,7 @@ export function subjectNamed(name) {
  * Why the subject cannot do the workload, or undefined where it can.
  *
  * @param {Subject} subject
- * @param {{ needs: readonly (Ability | readonly Ability[])[] }} workload Of a list in `needs`, any one is enough.
+ * @param {{ needs: readonly (string | readonly string[])[] }} workload Of a list in `needs`, any one is enough.
  */
 export function whyNot(subject, workload) {
   for (const need of workload.needs) {

@@ -11,7 +11,9 @@ const require = createRequire(import.meta.url);
 export const webLocksPackage = {
   name: 'web-locks',
   packages: ['web-locks'],
-  can: ['run'],
+  can: ['run', 'threads'],
+  limit: ({ needs }) =>
+    needs.includes('threads') ? 'shares locks only by messages that the main thread relays' : undefined,
   create: () => undefined,
   open: () => {
     // Not before it is needed: loading it keeps a worker's event loop alive for ever.

@@ -12,14 +12,24 @@ import { waiters } from './waiters.mjs';
  * @property {string} group
  * @property {string} runner See runners/index.mjs.
  * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
+ * @property {number} keys
  * @property {readonly object[]} floors Subjects measured along with the others.
  */
 
-/** A file for each group. Those with `full` have more than one run has time for. */
+/**
+ * A file for each group.
+ *
+ * @type {readonly Workload[]}
+ */
 export const workloads = [...uncontended, ...contendedSync, ...contendedAsync, ...handOff, ...waiters];
 
 const fullOnly = contendedSyncProduct.filter(({ name }) => !workloads.some((usual) => usual.name === name));
 
+/**
+ * With those that a usual run has no time for.
+ *
+ * @type {readonly Workload[]}
+ */
 export const fullWorkloads = [...workloads, ...fullOnly];
 
 export function workloadNamed(name) {
