@@ -10,6 +10,7 @@ process.once('message', ({ workload: name, subject, effort, iterationsPerNanosec
   const workload = workloadNamed(name);
   runners[workload.runner](workload, subjectNamed(subject), efforts[effort], iterationsPerNanosecond).then(
     (figures) => process.send({ figures }, () => process.exit()),
-    (error) => process.send({ error: String(error?.message ?? error) }, () => process.exit()),
+    (error) =>
+      process.send({ error: String(error?.message ?? error), figures: error?.figures }, () => process.exit()),
   );
 });

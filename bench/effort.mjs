@@ -6,6 +6,8 @@
  * @property {number} rounds How often each subject is measured; each time in a process of its own but for `smoke`.
  * @property {number} warmup Milliseconds before anything counts.
  * @property {number} window Milliseconds that are measured.
+ * @property {number} longest Milliseconds that warm-up and window may each last where so many requests are under way
+ *   that not all get their turn before.
  * @property {number} mostThreads Workloads with more are measured with so many; only where no figure is shown.
  * @property {number} waiters How many wait where many wait.
  * @property {number} limit Milliseconds after which a measurement that has not ended counts as failed.
@@ -18,6 +20,7 @@ export const efforts = {
     rounds: 5,
     warmup: 150,
     window: 500,
+    longest: 10_000,
     mostThreads: Infinity,
     waiters: 100_000,
     limit: 120_000,
@@ -27,6 +30,7 @@ export const efforts = {
     rounds: 5,
     warmup: 150,
     window: 500,
+    longest: 10_000,
     mostThreads: Infinity,
     waiters: 100_000,
     limit: 120_000,
@@ -36,9 +40,19 @@ export const efforts = {
     rounds: 2,
     warmup: 80,
     window: 60,
+    longest: 3000,
     mostThreads: Infinity,
     waiters: 100_000,
     limit: 60_000,
   },
-  smoke: { name: 'smoke', rounds: 1, warmup: 1, window: 4, mostThreads: 3, waiters: 500, limit: 20_000 },
+  smoke: {
+    name: 'smoke',
+    rounds: 1,
+    warmup: 1,
+    window: 4,
+    longest: 40,
+    mostThreads: 3,
+    waiters: 500,
+    limit: 20_000,
+  },
 };

@@ -30,7 +30,7 @@ export function workloadTable(workload) {
   );
   const head = [workload.name, ...names.map((metric) => metrics[metric].title), '±', '× native'];
   const rows = workload.rows.map((row) => {
-    const subject = `  ${row.subject}`;
+    const subject = `  ${row.subject}${row.status === 'measured' && row.why ? ` (MISCOUNTED: ${row.why})` : ''}`;
     if (row.status !== 'measured') {
       const why = row.status === 'cannot' ? `cannot: ${row.why}` : `FAILED: ${row.why}`;
       return [subject, { content: why, colSpan: head.length - 1, hAlign: 'left' }];

@@ -10,7 +10,7 @@ import { subjects, whyNot } from './subjects/index.mjs';
  * @property {string} subject
  * @property {boolean} floor
  * @property {'measured' | 'cannot' | 'failed'} status
- * @property {string | undefined} [why] Where it was not measured.
+ * @property {string | undefined} [why] Where it was not measured, or was measured and miscounted.
  * @property {Record<string, number>[]} rounds Figures by metric.
  */
 
@@ -49,8 +49,9 @@ async function measureRow(row, workload, effort, iterationsPerNanosecond) {
     const measure = effort.name === 'smoke' ? inThisProcess : inNewProcess;
     row.rounds.push(await measure(workload, row.subject, effort, iterationsPerNanosecond));
   } catch (error) {
-    row.status = 'failed';
     row.why = error.message;
+    if (row.subject.unsound && error.figures !== undefined) row.rounds.push(error.figures);
+    else row.status = 'failed';
   }
 }
 
@@ -67,7 +68,9 @@ async function inNewProcess(workload, subject, effort, iterationsPerNanosecond) 
   const child = fork(new URL('./cell.mjs', import.meta.url), { serialization: 'advanced' });
   const figures = new Promise((resolve, reject) => {
     child.once('message', (message) =>
-      message.error === undefined ? resolve(message.figures) : reject(new Error(message.error)),
+      message.error === undefined
+        ? resolve(message.figures)
+        : reject(Object.assign(new Error(message.error), { figures: message.figures })),
     );
     child.once('exit', (code, signal) =>
       reject(new Error(`the process ended with ${signal ?? `code ${code}`}`)),

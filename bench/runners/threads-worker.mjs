@@ -18,4 +18,8 @@ const run = requests({ workload, lock, arena, thread, iterations });
 parentPort.postMessage({ ready: true });
 if (workload.inFlight === undefined) Atomics.wait(arena.control, PHASE, PREPARE);
 else await once(parentPort, 'message');
-parentPort.postMessage({ report: await run() });
+// Node's own locks let a thread end while its requests are pending.
+const alive = setInterval(() => undefined, 60_000);
+const report = await run();
+clearInterval(alive);
+parentPort.postMessage({ report });

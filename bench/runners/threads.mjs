@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Arena, MEASURE, STOP, WARM_UP } from '../support/arena.mjs';
 import { Waits } from '../support/waits.mjs';
+import { Miscount } from './miscount.mjs';
 import { told } from './told.mjs';
 
 /**
@@ -39,18 +40,21 @@ export async function measureThreads(workload, subject, effort, iterationsPerNan
     arena.enter(WARM_UP);
     for (const worker of workers) worker.postMessage('start');
     const window = await timeWindow(arena, threads * (workload.inFlight ?? 1), effort, reports);
-    const all = await reports;
-    verify(arena, all);
-    return summarize(window, all);
+    const all = await Promise.race([reports, sleep(DRAIN, undefined)]);
+    if (all === undefined)
+      throw new Miscount('requests under way at the end were left waiting', summarize(window, []));
+    const figures = summarize(window, all);
+    verify(arena, all, figures);
+    return figures;
   } finally {
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
 }
 
+/** Milliseconds for what is under way to come to its end. */
+const DRAIN = 15_000;
 /** Milliseconds between looks at how far the threads have come. */
 const LOOK = 5;
-/** How many times longer than asked for a phase may last where a thousand requests take longer than that. */
-const STRETCH = 8;
 
 /**
  * What each thread did, and in how long. The counts are read here, so that a thread that sleeps long cannot be late.
@@ -58,11 +62,10 @@ const STRETCH = 8;
  * Where there are many requests under way, both phases last until each of them has had its turn once, on average: those
  * that were all made at the start would else be all that is seen.
  */
-async function timeWindow(arena, enough, { warmup, window }, reports) {
+async function timeWindow(arena, enough, { warmup, window, longest }, reports) {
   // Ends early where a worker fails.
   const pause = async (milliseconds, before) => {
     const started = performance.now();
-    const longest = milliseconds * STRETCH;
     for (;;) {
       await Promise.race([sleep(Math.min(LOOK, milliseconds)), reports]);
       const elapsed = performance.now() - started;
@@ -81,12 +84,12 @@ async function timeWindow(arena, enough, { warmup, window }, reports) {
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-function verify(arena, reports) {
+function verify(arena, reports, figures) {
   const writes = sum(reports.map((report) => report.writes));
   if (arena.written !== writes)
-    throw new Error(`${writes} writes under the lock, ${arena.written} were kept`);
+    throw new Miscount(`${writes} writes under the lock, ${arena.written} were kept`, figures);
   const torn = sum(reports.map((report) => report.torn));
-  if (torn > 0) throw new Error(`${torn} times a holder saw another's half-done work`);
+  if (torn > 0) throw new Miscount(`${torn} times a holder saw another's half-done work`, figures);
 }
 
 function summarize({ done, seconds }, reports) {

@@ -26,6 +26,8 @@ import { floors } from './floors.mjs';
  * @property {readonly string[]} packages Whose versions belong to its figures.
  * @property {readonly Ability[]} can
  * @property {(workload: object) => string | undefined} [limit] Why it cannot do a workload whose abilities it has.
+ * @property {boolean} [unsound] Known to let two in at once now and then: a miscount is shown with its figures, and
+ *   does not fail the run.
  * @property {(settings: { stripes: number }) => unknown} create What the threads share; structured-cloneable.
  * @property {(shared: unknown) => Lock} open In each thread.
  */

@@ -105,6 +105,7 @@ describe('the table of a workload', () => {
       row('stripelock native', times(40, 40)),
       row('async-lock', [], 'cannot', 'has no sync'),
       row('Atomics mutex', [], 'failed', '5 operations counted 4'),
+      row('Node locks', times(80, 80), 'measured', '5 writes, 4 were kept'),
     ]),
   ).split('\n');
 
@@ -116,6 +117,10 @@ describe('the table of a workload', () => {
   it('says who cannot, and who failed, and why', () => {
     expect(lines[3]).toMatch(/async-lock +cannot: has no sync/);
     expect(lines[4]).toMatch(/Atomics mutex +FAILED: 5 operations counted 4/);
+  });
+
+  it('does not show the figures of one that miscounted without saying so', () => {
+    expect(lines[5]).toMatch(/Node locks \(MISCOUNTED: 5 writes, 4 were kept\) +80\.0 ns/);
   });
 });
 
