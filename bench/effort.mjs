@@ -51,7 +51,7 @@ export const efforts = {
     warmup: 1,
     window: 4,
     longest: 40,
-    mostThreads: 3,
+    mostThreads: 2,
     waiters: 500,
     limit: 20_000,
   },

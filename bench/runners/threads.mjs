@@ -40,7 +40,7 @@ export async function measureThreads(workload, subject, effort, iterationsPerNan
     arena.enter(WARM_UP);
     for (const worker of workers) worker.postMessage('start');
     const window = await timeWindow(arena, threads * (workload.inFlight ?? 1), effort, reports);
-    const all = await Promise.race([reports, sleep(DRAIN, undefined)]);
+    const all = await Promise.race([reports, sleep(DRAIN, undefined, { ref: false })]);
     if (all === undefined)
       throw new Miscount('requests under way at the end were left waiting', summarize(window, []));
     const figures = summarize(window, all);
