@@ -24,9 +24,7 @@ const workload = (name, operation, needs, makeKeys, more = {}) => ({
 const twice = (key) => [key, key];
 const oneKey = () => twice(HOT_KEY);
 const eightKeys = () => twice(keysNamed(8));
-/** Made once in a process, where it is made at all. */
-let million;
-const millionKeys = () => (million ??= keysNamed(1_000_000));
+const millionKeys = () => keysNamed(1_000_000);
 const pair = floors.compareExchange;
 
 /** To be awaited, whether the subject gives out what it holds or calls back. */
