@@ -14,7 +14,8 @@ export interface Addon {
   hash(key: string | Uint8Array, stripes: number): number;
   acquireSync(
     table: number,
-    stripes: Int32Array,
+    stripes: number | Int32Array,
+    count: number,
     taken: number,
     shared: boolean,
     timeout: number,
@@ -22,7 +23,8 @@ export interface Addon {
   ): number | Failure | undefined;
   acquireAsync(
     table: number,
-    stripes: Int32Array,
+    stripes: number | Int32Array,
+    count: number,
     taken: number,
     shared: boolean,
     timeout: number,
