@@ -32,9 +32,9 @@ const settled = Promise.resolve();
 const bareAwait = {
   name: 'floor: await of a settled promise',
   packages: [],
-  can: ['acquire'],
+  can: ['acquire', 'run'],
   create: () => undefined,
-  open: () => ({ acquire: () => settled, release: () => undefined }),
+  open: () => ({ acquire: () => settled, release: () => undefined, run: (_key, section) => section() }),
 };
 
 /**
