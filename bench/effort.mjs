@@ -5,7 +5,8 @@
  * @property {'full' | 'default' | 'quick' | 'smoke'} name
  * @property {number} rounds How often each subject is measured; each time in a process of its own but for `smoke`.
  * @property {number} warmup Milliseconds before anything counts.
- * @property {number} window Milliseconds that are measured.
+ * @property {number} window Milliseconds that are measured, of threads.
+ * @property {number} sampling Milliseconds for which samples are taken in a single thread.
  * @property {number} longest Milliseconds that warm-up and window may each last where so many requests are under way
  *   that not all get their turn before.
  * @property {number} mostThreads Workloads with more are measured with so many; only where no figure is shown.
@@ -20,6 +21,7 @@ export const efforts = {
     rounds: 5,
     warmup: 150,
     window: 500,
+    sampling: 500,
     longest: 10_000,
     mostThreads: Infinity,
     waiters: 100_000,
@@ -28,9 +30,10 @@ export const efforts = {
   default: {
     name: 'default',
     rounds: 5,
-    warmup: 150,
-    window: 500,
-    longest: 10_000,
+    warmup: 100,
+    window: 400,
+    sampling: 300,
+    longest: 2000,
     mostThreads: Infinity,
     waiters: 100_000,
     limit: 120_000,
@@ -40,7 +43,8 @@ export const efforts = {
     rounds: 2,
     warmup: 80,
     window: 60,
-    longest: 3000,
+    sampling: 60,
+    longest: 1000,
     mostThreads: Infinity,
     waiters: 100_000,
     limit: 60_000,
@@ -50,6 +54,7 @@ export const efforts = {
     rounds: 1,
     warmup: 1,
     window: 4,
+    sampling: 4,
     longest: 40,
     mostThreads: 2,
     waiters: 500,

@@ -6,7 +6,7 @@
 // They are written out, with each method called by its name on the lock, since a call through a variable or a helper
 // costs as much as some of what is measured here, and is not what a user writes.
 
-/** The 64 keys of syncFresh, whose text is put together anew each time, as the keys of rows and users are. */
+/** The 64 keys of the `Fresh` ones, whose text is put together anew each time, as the keys of rows and users are. */
 const FRESH_KEYS = 64;
 
 export const loops = {
@@ -53,9 +53,41 @@ export const loops = {
   },
 
   try(lock, keys, counter) {
+    let at = 0;
     return (count) => {
       for (let i = 0; i < count; i++) {
-        const held = lock.tryAcquire(keys[i & 1]);
+        const held = lock.tryAcquire(keys[at]);
+        counter[0]++;
+        lock.release(held);
+        if (++at === keys.length) at = 0;
+      }
+    };
+  },
+
+  tryMany(lock, lists, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquireMany(lists[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  tryShared(lock, keys, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquireShared(keys[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  tryFresh(lock, _keys, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquire(`account:${1_000_000 + (i % FRESH_KEYS)}`);
         counter[0]++;
         lock.release(held);
       }
@@ -65,11 +97,13 @@ export const loops = {
   /** The quickest way that the subject has: where it gives out what it holds, no callback is made for it. */
   async(lock, keys, counter) {
     if (lock.acquire === undefined) return loops.run(lock, keys, counter);
+    let at = 0;
     return async (count) => {
       for (let i = 0; i < count; i++) {
-        const held = await lock.acquire(keys[i & 1]);
+        const held = await lock.acquire(keys[at]);
         counter[0]++;
         lock.release(held);
+        if (++at === keys.length) at = 0;
       }
     };
   },
@@ -108,7 +142,11 @@ const callbacks = (run) => (keys, counter) => {
     counter[0]++;
     return settled;
   };
+  let at = 0;
   return async (count) => {
-    for (let i = 0; i < count; i++) await run(keys[i & 1], section);
+    for (let i = 0; i < count; i++) {
+      await run(keys[at], section);
+      if (++at === keys.length) at = 0;
+    }
   };
 };

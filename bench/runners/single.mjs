@@ -2,6 +2,7 @@
 
 import Benchmark from 'benchmark';
 import { loops } from './loops.mjs';
+import { prove } from './proofs.mjs';
 
 /** Milliseconds that one call timed by Benchmark.js takes at least, so that its own cost does not show. */
 const BATCH = 1;
@@ -14,9 +15,10 @@ const SAMPLE = 0.02;
  * to the subject, so that of several rounds the median counts, not the best.
  */
 export async function measureSingle(workload, subject, effort) {
-  const lock = subject.open(subject.create({ stripes: workload.stripes }));
+  const lock = await subject.open(subject.create({ stripes: workload.stripes }));
   const counter = new Float64Array(new SharedArrayBuffer(8));
-  const loop = loops[workload.operation](lock, workload.makeKeys(), counter);
+  const keys = workload.makeKeys();
+  const loop = loops[workload.operation](lock, keys, counter);
   let done = 0;
   const batch = (count) => {
     done += count;
@@ -25,6 +27,8 @@ export async function measureSingle(workload, subject, effort) {
   const count = await warmUp(batch, effort.warmup);
   const { sample, mean } = await timed(batch, count, effort);
   if (counter[0] !== done) throw new Error(`${done} operations counted ${counter[0]}`);
+  if (!workload.floors.includes(subject)) await prove(lock, subject, workload.operation, keys);
+  await lock.close?.();
   const nanoseconds = (seconds) => (seconds * 1e9) / count;
   return { nsPerOp: nanoseconds(Math.min(...sample)), meanNsPerOp: nanoseconds(mean) };
 }
@@ -42,8 +46,12 @@ async function warmUp(batch, milliseconds) {
   }
 }
 
-function timed(batch, count, { window }) {
-  const settings = { maxTime: window / 1000, minTime: Math.min(SAMPLE, window / 4000), minSamples: 1 };
+function timed(batch, count, { sampling }) {
+  const settings = {
+    maxTime: sampling / 1000,
+    minTime: Math.min(SAMPLE, sampling / 4000),
+    minSamples: 1,
+  };
   const asynchronous = batch(0) instanceof Promise;
   return new Promise((resolve, reject) => {
     const fn = asynchronous

@@ -29,11 +29,14 @@ export function syncRequests({ workload, lock, arena, thread, iterations }) {
   const protectedWork = (indexes, shared) => {
     for (const index of indexes) {
       if (!arena.consistent(index)) torn++;
-      if (!shared) arena.write(index);
+      if (!shared) arena.beginWrite(index);
+    }
+    if (iterations > 0) seed = busy(iterations, seed);
+    for (const index of indexes) {
+      if (!shared) arena.endWrite(index);
+      if (!arena.consistent(index)) torn++;
     }
     if (!shared) writes += indexes.length;
-    if (iterations > 0) seed = busy(iterations, seed);
-    if (shared) for (const index of indexes) if (!arena.consistent(index)) torn++;
   };
 
   return () => {

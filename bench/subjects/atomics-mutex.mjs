@@ -29,6 +29,15 @@ export const atomicsMutex = {
       for (const index of indexes) take(words, index);
       return indexes;
     },
+    tryAcquireMany: (keys) => {
+      const indexes = indexesOf(words, keys);
+      for (let i = 0; i < indexes.length; i++) {
+        if (Atomics.compareExchange(words, indexes[i], FREE, HELD) === FREE) continue;
+        while (i-- > 0) giveBack(words, indexes[i]);
+        return undefined;
+      }
+      return indexes;
+    },
     release: (held) => {
       if (typeof held === 'number') giveBack(words, held);
       else for (let i = held.length; i-- > 0;) giveBack(words, held[i]);

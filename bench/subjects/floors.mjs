@@ -12,19 +12,27 @@ const MOST_KEYS = 64;
 const compareExchange = {
   name: 'floor: compare-exchange pair',
   packages: [],
-  can: ['sync', 'many'],
+  can: ['sync', 'try', 'many', 'shared'],
   create: () => new Int32Array(new SharedArrayBuffer(MOST_KEYS * SPACING * 4)),
-  open: (words) => ({
-    acquireSync: () => Atomics.compareExchange(words, 0, 0, 1),
-    acquireManySync: (keys) => {
+  open: (words) => {
+    const takeOne = () => Atomics.compareExchange(words, 0, 0, 1);
+    const takeMany = (keys) => {
       for (let i = 0; i < keys.length; i++) Atomics.compareExchange(words, i * SPACING, 0, 1);
       return keys.length;
-    },
-    release: (count) => {
-      if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
-      else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
-    },
-  }),
+    };
+    return {
+      acquireSync: takeOne,
+      acquireSharedSync: takeOne,
+      acquireManySync: takeMany,
+      tryAcquire: takeOne,
+      tryAcquireShared: takeOne,
+      tryAcquireMany: takeMany,
+      release: (count) => {
+        if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
+        else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
+      },
+    };
+  },
 };
 
 const settled = Promise.resolve();
@@ -32,9 +40,18 @@ const settled = Promise.resolve();
 const bareAwait = {
   name: 'floor: await of a settled promise',
   packages: [],
-  can: ['acquire', 'run'],
+  can: ['acquire', 'run', 'many', 'shared'],
   create: () => undefined,
-  open: () => ({ acquire: () => settled, release: () => undefined, run: (_key, section) => section() }),
+  open: () => {
+    const wait = () => settled;
+    return {
+      acquire: wait,
+      acquireMany: wait,
+      acquireShared: wait,
+      release: () => undefined,
+      run: (_key, section) => section(),
+    };
+  },
 };
 
 /**
@@ -80,6 +97,30 @@ const abortSignal = {
   }),
 };
 
+/**
+ * No lock at all: what the threads do when nothing holds them up, and that the counts tell of it. Its name says that it
+ * is no lock, so it may miscount.
+ */
+const noLock = {
+  name: 'floor: no lock',
+  packages: [],
+  can: ['sync', 'run', 'many', 'shared', 'threads'],
+  unsound: true,
+  create: () => undefined,
+  open: () => {
+    const take = () => undefined;
+    return {
+      acquireSync: take,
+      acquireSharedSync: take,
+      acquireManySync: take,
+      release: take,
+      run: (_key, section) => section(),
+      runMany: (_keys, section) => section(),
+      runShared: (_key, section) => section(),
+    };
+  },
+};
+
 /** The addon that stripelock has loaded already, and started for this thread. */
 function loadAddon() {
   new StripedLock({ engine: 'native' });
@@ -90,4 +131,4 @@ function loadAddon() {
 }
 
 /** @type {Record<string, import('./index.mjs').Subject>} */
-export const floors = { compareExchange, bareAwait, addonCall, addonHash, abortSignal };
+export const floors = { compareExchange, bareAwait, addonCall, addonHash, abortSignal, noLock };

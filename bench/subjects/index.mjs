@@ -13,8 +13,9 @@ import { floors } from './floors.mjs';
  *   try      tryAcquire(key): held, or undefined at once
  *   acquire  acquire(key): a promise of held
  *   run      run(key, section): a promise that settles when `section`, which returns a promise, has run under the lock
- *   shared   each of these that it has, with `Shared` in the name: acquireSharedSync, acquireShared, runShared
- *   many     likewise for several keys at once: acquireManySync, acquireMany, runMany
+ *   shared   each of these that it has, with `Shared` in the name: acquireSharedSync, tryAcquireShared, acquireShared,
+ *            runShared where there is no acquireShared
+ *   many     likewise for several keys at once: acquireManySync, tryAcquireMany, acquireMany, runMany
  *   abort    run takes an AbortSignal as its third argument
  *   threads  the same lock in several threads
  *

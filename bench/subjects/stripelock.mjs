@@ -21,6 +21,8 @@ function openLock(lock) {
     acquireManySync: (keys) => lock.acquireSync(keys),
     acquireSharedSync: (key) => lock.acquireSync(key, SHARED),
     tryAcquire: (key) => lock.tryAcquire(key),
+    tryAcquireMany: (keys) => lock.tryAcquire(keys),
+    tryAcquireShared: (key) => lock.tryAcquire(key, SHARED),
     acquire: (key) => lock.acquire(key),
     acquireMany: (keys) => lock.acquire(keys),
     acquireShared: (key) => lock.acquire(key, SHARED),

@@ -1,7 +1,7 @@
 import { contendedAsync } from './contended-async.mjs';
 import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { handOff } from './hand-off.mjs';
-import { uncontended } from './uncontended.mjs';
+import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
 
 /**
@@ -23,7 +23,9 @@ import { waiters } from './waiters.mjs';
  */
 export const workloads = [...uncontended, ...contendedSync, ...contendedAsync, ...handOff, ...waiters];
 
-const fullOnly = contendedSyncProduct.filter(({ name }) => !workloads.some((usual) => usual.name === name));
+const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(
+  ({ name }) => !workloads.some((usual) => usual.name === name),
+);
 
 /**
  * With those that a usual run has no time for.

@@ -4,51 +4,75 @@ import { floors } from '../subjects/floors.mjs';
 
 const HOT_KEY = 'account:1234567';
 const STRIPES = 1024;
+const MANY = 1_000_000;
 
 const keysNamed = (count) => Array.from({ length: count }, (_, i) => `account:${i * 7919}`);
-
-/** A batch of the loops in runners/single.mjs. */
-const workload = (name, operation, needs, makeKeys, more = {}) => ({
-  name,
-  group: 'uncontended',
-  runner: 'single',
-  operation,
-  needs,
-  makeKeys,
-  stripes: STRIPES,
-  keys: 1,
-  floors: [],
-  ...more,
-});
-
+/** Out of an array, also where there is but one; see runners/loops.mjs. */
 const twice = (key) => [key, key];
-const oneKey = () => twice(HOT_KEY);
-const eightKeys = () => twice(keysNamed(8));
-const millionKeys = () => keysNamed(1_000_000);
-const pair = floors.compareExchange;
+
+/** What is locked. `form` belongs to the names of the loop and of what a subject must be able to do. */
+const kinds = {
+  hot: { name: 'hot string key', makeKeys: () => twice(HOT_KEY) },
+  integer: { name: 'integer key', makeKeys: () => twice(1_234_567) },
+  eight: { name: '8 hot keys', form: 'Many', keys: 8, makeKeys: () => twice(keysNamed(8)) },
+  sixtyFour: { name: '64 keys', form: 'Many', keys: 64, makeKeys: () => twice(keysNamed(64)) },
+  million: { name: '1,000,000 distinct keys', keys: MANY, makeKeys: () => keysNamed(MANY) },
+  fresh: { name: '64 hot keys, each time a new string', form: 'Fresh', keys: 64, makeKeys: () => [] },
+  large: { name: 'a key of 4 KiB', makeKeys: () => twice('k'.repeat(4096)) },
+  shared: { name: 'shared mode', form: 'Shared', makeKeys: () => twice(HOT_KEY) },
+};
+
+const abilityOf = { Many: ['many'], Shared: ['shared'], Fresh: [] };
 
 /** To be awaited, whether the subject gives out what it holds or calls back. */
 const AWAITED = ['acquire', 'run'];
+const needs = { sync: 'sync', try: 'try', async: AWAITED, run: 'run' };
+const floorOf = {
+  sync: floors.compareExchange,
+  try: floors.compareExchange,
+  async: floors.bareAwait,
+  run: floors.bareAwait,
+};
+
+/** A batch of the loop in runners/loops.mjs that is named after how and what. */
+function workload(how, { name, form = '', keys = 1, makeKeys }, moreFloors = []) {
+  return {
+    name: `${how === 'run' ? 'async' : how}, ${name}${how === 'run' ? ', with a callback' : ''}`,
+    group: 'uncontended',
+    runner: 'single',
+    operation: `${how}${form}`,
+    needs: [needs[how], ...(abilityOf[form] ?? [])],
+    makeKeys,
+    stripes: STRIPES,
+    keys,
+    floors: [floorOf[how], ...moreFloors],
+  };
+}
+
+const { hot, integer, eight, sixtyFour, million, fresh, large, shared } = kinds;
 
 export const uncontended = [
-  workload('sync, hot string key', 'sync', ['sync'], oneKey, {
-    floors: [pair, floors.addonCall, floors.addonHash],
-  }),
-  workload('sync, integer key', 'sync', ['sync'], () => twice(1_234_567), { floors: [pair] }),
-  workload('sync, 8 hot keys', 'syncMany', ['sync', 'many'], eightKeys, { keys: 8, floors: [pair] }),
-  workload('sync, 64 keys', 'syncMany', ['sync', 'many'], () => twice(keysNamed(64)), {
-    keys: 64,
-    floors: [pair],
-  }),
-  workload('sync, 1,000,000 distinct keys', 'sync', ['sync'], millionKeys, {
-    keys: 1_000_000,
-  }),
-  workload('sync, 64 hot keys, each time a new string', 'syncFresh', ['sync'], oneKey, { keys: 64 }),
-  workload('sync, a key of 4 KiB', 'sync', ['sync'], () => twice('k'.repeat(4096))),
-  workload('sync, shared mode', 'syncShared', ['sync', 'shared'], oneKey),
-  workload('try, hot string key', 'try', ['try'], oneKey, { floors: [pair] }),
-  workload('async, hot string key', 'async', [AWAITED], oneKey, { floors: [floors.bareAwait] }),
-  workload('async, hot string key, with a callback', 'run', ['run'], oneKey, { floors: [floors.bareAwait] }),
-  workload('async, 8 hot keys', 'asyncMany', [AWAITED, 'many'], eightKeys, { keys: 8 }),
-  workload('async, shared mode', 'asyncShared', [AWAITED, 'shared'], oneKey),
+  workload('sync', hot, [floors.addonCall, floors.addonHash]),
+  workload('sync', integer),
+  workload('sync', eight),
+  workload('sync', sixtyFour),
+  workload('sync', million),
+  workload('sync', fresh),
+  workload('sync', large),
+  workload('sync', shared),
+  workload('try', hot),
+  workload('try', eight),
+  workload('async', hot),
+  workload('run', hot),
+  workload('async', integer),
+  workload('async', eight),
+  workload('async', sixtyFour),
+  workload('async', million),
+  workload('async', large),
+  workload('async', shared),
 ];
+
+/** An attempt that need not wait differs little from a blocking acquisition. */
+export const uncontendedMore = [integer, sixtyFour, million, fresh, large, shared].map((kind) =>
+  workload('try', kind),
+);
