@@ -28,24 +28,35 @@ export function workloadTable(workload) {
   const names = metricsOf(workload).filter((metric) =>
     workload.rows.some((row) => figureOf(row, metric) !== undefined),
   );
-  const head = [workload.name, ...names.map((metric) => metrics[metric].title), '±', '× native'];
+  const floor = workload.rows.find((row) => row.floor && row.status === 'measured');
+  const head = [
+    workload.name,
+    ...names.map((metric) => metrics[metric].title),
+    '±',
+    ...(floor ? ['× floor'] : []),
+    ...(native ? ['× native'] : []),
+  ];
   const rows = workload.rows.map((row) => {
-    const subject = `  ${row.subject}${row.status === 'measured' && row.why ? ` (MISCOUNTED: ${row.why})` : ''}`;
+    const subject = `  ${row.subject}${miscounted(row) ? ' (MISCOUNTED)' : ''}`;
     if (row.status !== 'measured') {
       const why = row.status === 'cannot' ? `cannot: ${row.why}` : `FAILED: ${row.why}`;
       return [subject, { content: why, colSpan: head.length - 1, hAlign: 'left' }];
     }
     const spread = names.length > 0 ? summary(valuesOf(row, names[0])).spread : NaN;
-    const times = native && timesWorse(workload, row, native);
     return [
       subject,
       ...names.map((metric) => format(figureOf(row, metric), metrics[metric].unit)),
       `${Math.round(spread)} %`,
-      format(times, 'times'),
+      ...[floor, native].filter(Boolean).map((than) => format(timesWorse(workload, row, than), 'times')),
     ];
   });
-  return plainTable(head, rows);
+  const notes = workload.rows
+    .filter(miscounted)
+    .map(({ subject, why }) => `  MISCOUNTED: ${subject}: ${why}`);
+  return [plainTable(head, rows), ...notes].join('\n');
 }
+
+const miscounted = ({ status, why }) => status === 'measured' && why !== undefined;
 
 /** @param {import('./targets.mjs').Outcome[]} outcomes */
 export function targetTable(outcomes) {

@@ -14,6 +14,7 @@ export const JAVASCRIPT = 'stripelock javascript';
  * @typedef {object} Results
  * @property {string} date ISO 8601.
  * @property {string} effort
+ * @property {number} seconds The whole run's.
  * @property {object} machine
  * @property {Record<string, string>} versions
  * @property {string} [commit]

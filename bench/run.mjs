@@ -58,6 +58,7 @@ function list(chosen) {
 }
 
 async function run(chosen, effort) {
+  const started = performance.now();
   const results = newResults(effort.name);
   console.log(machineLine(results));
   const iterationsPerNanosecond = calibrate();
@@ -74,14 +75,20 @@ async function run(chosen, effort) {
     if (effort.name !== 'smoke') progress.pause(() => console.log(`\n${workloadTable(done)}`));
   }
   progress.stop();
+  results.seconds = Math.round((performance.now() - started) / 1000);
   return effort.name === 'smoke' ? smokeVerdict(results) : verdict(results, chosen);
 }
 
-function verdict(results, chosen) {
-  console.log(`\n${targetTable(evaluate(results))}`);
+async function verdict(results, chosen) {
+  // The charts' packages take a second to load, which a smoke run has no use for.
+  const { drawCharts } = await import('./charts.mjs');
   const partial = chosen.length < workloads.length;
+  const outcomes = evaluate(results).filter(({ met }) => !partial || met !== undefined);
+  if (outcomes.length > 0) console.log(`\n${targetTable(outcomes)}`);
   const file = writeResults(results, path.join(import.meta.dirname, 'results'), partial);
-  console.log(`\n${path.relative(process.cwd(), file)}`);
+  const files = [file, ...(await drawCharts(results, path.dirname(file), path.basename(file, '.json')))];
+  console.log(`\n${results.seconds} s. Written:`);
+  for (const name of files) console.log(`  ${path.relative(process.cwd(), name)}`);
   return failures(results).length === 0 ? 0 : 1;
 }
 

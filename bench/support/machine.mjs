@@ -45,7 +45,9 @@ export function commit() {
   try {
     const git = (...options) =>
       execFileSync('git', options, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    return { commit: git('rev-parse', 'HEAD').trim(), dirty: git('status', '--porcelain').trim() !== '' };
+    // The results of earlier runs change nothing of what is measured.
+    const changes = git('status', '--porcelain', '--', '.', ':!bench/results');
+    return { commit: git('rev-parse', 'HEAD').trim(), dirty: changes.trim() !== '' };
   } catch {
     return undefined;
   }

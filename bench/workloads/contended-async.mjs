@@ -1,6 +1,8 @@
 // Requests under way on event loops: in one thread, where any asynchronous lock will do, and in four.
 
-function workload(threads, keys, inFlight) {
+import { floors } from '../subjects/floors.mjs';
+
+function workload(threads, keys, inFlight, chosenFloors = []) {
   const keysName = keys === 1 ? '1 key' : `${keys} keys`;
   const threadsName = threads === 1 ? '1 thread' : `${threads} threads`;
   return {
@@ -8,7 +10,7 @@ function workload(threads, keys, inFlight) {
     group: 'contended async',
     runner: 'threads',
     needs: ['run', ...(threads > 1 ? ['threads'] : [])],
-    floors: [],
+    floors: chosenFloors,
     stripes: 1024,
     distribution: 'uniform',
     keysAtOnce: 1,
@@ -23,7 +25,7 @@ function workload(threads, keys, inFlight) {
 export const contendedAsync = [
   workload(1, 1, 1),
   workload(1, 1, 100),
-  workload(1, 1, 1000),
+  workload(1, 1, 1000, [floors.noLock]),
   workload(1, 1, 10_000),
   workload(1, 64, 1),
   workload(1, 64, 100),

@@ -1,5 +1,7 @@
 // Threads that block each other: each takes, works and gives back, again and again, with nothing in between.
 
+import { floors } from '../subjects/floors.mjs';
+
 /** What is locked: keys drawn uniformly or by Zipf's law, on so many stripes. */
 const KEYS = 1024;
 
@@ -16,7 +18,13 @@ const CHOICES = [
   { distribution: 'zipf', sharedPart: 0.95 },
 ];
 
-function workload(threads, stripes, section, { distribution, keysAtOnce = 1, sharedPart = 0 }) {
+function workload(
+  threads,
+  stripes,
+  section,
+  { distribution, keysAtOnce = 1, sharedPart = 0 },
+  chosenFloors = [],
+) {
   const parts = [
     `${threads} threads`,
     stripes === 1 ? '1 stripe' : `${stripes} stripes`,
@@ -30,7 +38,7 @@ function workload(threads, stripes, section, { distribution, keysAtOnce = 1, sha
     group: 'contended sync',
     runner: 'threads',
     needs: ['sync', 'threads', ...(keysAtOnce > 1 ? ['many'] : []), ...(sharedPart > 0 ? ['shared'] : [])],
-    floors: [],
+    floors: chosenFloors,
     keys: KEYS,
     threads,
     stripes,
@@ -51,7 +59,7 @@ const [uniform, zipf, uniformFour, zipfFour, uniformShared, zipfShared] = CHOICE
 /** One way through the product: each value of each dimension, and what programs do most. */
 export const contendedSync = [
   workload(2, 1, 0, uniform),
-  workload(2, 1, 100, uniform),
+  workload(2, 1, 100, uniform, [floors.noLock]),
   workload(2, 1, 5000, uniform),
   workload(2, 1, 100_000, uniform),
   workload(4, 1, 100, uniform),

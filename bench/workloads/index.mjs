@@ -13,7 +13,8 @@ import { waiters } from './waiters.mjs';
  * @property {string} runner See runners/index.mjs.
  * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
  * @property {number} keys
- * @property {readonly object[]} floors Subjects measured along with the others.
+ * @property {readonly object[]} floors Subjects measured along with the others. Ratios are to the first.
+ * @property {readonly object[]} [subjects] Instead of all that there are.
  */
 
 /**
