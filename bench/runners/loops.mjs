@@ -132,9 +132,6 @@ export const loops = {
     };
   },
 
-  /** The subject brings a loop along. */
-  own: (lock, _keys, counter) => lock.loop(counter),
-
   run: (lock, keys, counter) => callbacks((key, section) => lock.run(key, section))(keys, counter),
 };
 

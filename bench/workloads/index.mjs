@@ -14,7 +14,6 @@ import { waiters } from './waiters.mjs';
  * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
  * @property {number} keys
  * @property {readonly object[]} floors Subjects measured along with the others. Ratios are to the first.
- * @property {readonly object[]} [subjects] Instead of all that there are.
  */
 
 /**
