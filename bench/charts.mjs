@@ -84,7 +84,8 @@ function powersOfTen(least, most) {
 const lookOf = (subject) => LOOKS[subject] ?? LOOKS.floor;
 
 function specification(title, subtitle, metric, data) {
-  const subjects = [...new Set(data.map(({ subject }) => subject))];
+  const named = [...new Set(data.map(({ subject }) => subject))];
+  const subjects = [...named.filter((name) => name in LOOKS), ...named.filter((name) => !(name in LOOKS))];
   const rows = [...new Set(data.map(({ workload }) => workload))];
   const looks = subjects.map(lookOf);
   const unit = AXES[metrics[metric].unit];
