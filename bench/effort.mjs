@@ -3,7 +3,7 @@
  *
  * @typedef {object} Effort
  * @property {'full' | 'default' | 'quick' | 'smoke'} name
- * @property {number} rounds How often each subject is measured; each time in a process of its own but for `smoke`.
+ * @property {number} rounds How often each subject is measured, at most; each time in a process of its own but for `smoke`.
  * @property {number} warmup Milliseconds before anything counts.
  * @property {number} window Milliseconds that are measured, of threads.
  * @property {number} sampling Milliseconds for which samples are taken in a single thread.

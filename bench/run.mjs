@@ -7,7 +7,7 @@ import { parseOptions } from './options.mjs';
 import { startProgress } from './progress.mjs';
 import { machineLine, targetTable, workloadTable } from './report.mjs';
 import { newResults, writeResults } from './results.mjs';
-import { measureWorkload, rowsOf } from './schedule.mjs';
+import { measureWorkload, roundsOf, rowsOf } from './schedule.mjs';
 import { calibrate } from './support/busy.mjs';
 import { evaluate } from './targets.mjs';
 import { fullWorkloads, workloads } from './workloads/index.mjs';
@@ -63,8 +63,8 @@ async function run(chosen, effort) {
   console.log(machineLine(results));
   const iterationsPerNanosecond = calibrate();
   const able = (workload) => rowsOf(workload).filter(({ status }) => status === 'measured').length;
-  const cells = chosen.reduce((sum, workload) => sum + able(workload), 0);
-  const progress = startProgress(cells * effort.rounds);
+  const steps = chosen.map((workload) => able(workload) * roundsOf(workload, effort));
+  const progress = startProgress(steps.reduce((a, b) => a + b, 0));
   for (const workload of chosen) {
     const { name, group, runner, measure } = workload;
     const rows = await measureWorkload(workload, effort, iterationsPerNanosecond, (subject) =>

@@ -23,6 +23,8 @@ export function rowsOf(workload) {
   });
 }
 
+export const roundsOf = ({ mostRounds = Infinity }, { rounds }) => Math.min(rounds, mostRounds);
+
 /**
  * Measures a workload.
  *
@@ -34,7 +36,7 @@ export function rowsOf(workload) {
  */
 export async function measureWorkload(workload, effort, iterationsPerNanosecond, onRound) {
   const rows = rowsOf(workload);
-  for (let round = 0; round < effort.rounds; round++) {
+  for (let round = 0; round < roundsOf(workload, effort); round++) {
     for (const row of rows) {
       if (row.status === 'cannot') continue;
       if (row.status === 'measured') await measureRow(row, workload, effort, iterationsPerNanosecond);

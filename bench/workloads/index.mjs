@@ -13,6 +13,7 @@ import { waiters } from './waiters.mjs';
  * @property {string} runner See runners/index.mjs.
  * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
  * @property {number} keys
+ * @property {number} [mostRounds] Where fewer than usual will do.
  * @property {readonly object[]} floors Subjects measured along with the others. Ratios are to the first.
  */
 
