@@ -16,7 +16,8 @@ const options = parseOptions(process.argv);
 if (options.node !== undefined && String(options.node) !== process.versions.node.split('.')[0]) {
   process.exitCode = runUnder(options.node);
 } else {
-  process.exitCode = await main();
+  // Not by itself: what a subject that never ends has started in this process would keep it alive.
+  process.exit(await main());
 }
 
 /** The same command under another version of Node; its npm package brings the binary. */
