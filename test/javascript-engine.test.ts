@@ -10,6 +10,7 @@ import { JavaScriptTable } from '../lib/engine/javascript/table.js';
 import type { Outcome } from '../lib/engine/engine.js';
 import { createMemory } from '../lib/engine/header.js';
 import { ENGINE_JAVASCRIPT, HEADER_INTS, wordIndex } from '../lib/engine/layout.js';
+import { HOLDER_MASK } from '../lib/engine/lock-word.js';
 import { seedFor } from './support/seed.js';
 import { runThreads, startThread } from './support/threads.js';
 import { until, watch } from './support/waiting.js';
@@ -275,6 +276,41 @@ describe('threads that share stripes', () => {
     release(both);
     expect(a.stats()).toMatchObject({ held: 0, waiting: 0 });
   });
+
+  for (const way of ['idle', 'pending']) {
+    it(`miss no call because a thread ends that got it, or still would (${way})`, async () => {
+      const lock = makeLock({ stripes: 2 });
+      const buffer = Object.values(lock.handle).find((value) => value instanceof SharedArrayBuffer)!;
+      const [low, high] = [0, 1].map((stripe) => {
+        for (let key = 0; ; key++) if (lock.stripeOf(key) === stripe) return key;
+      }) as [number, number];
+      const elsewhere = new JavaScriptTable(buffer, 2, HOLDER_MASK);
+      const holder = lock.acquireSync(high);
+      const gate = new SharedArrayBuffer(8);
+      const worker = startThread('javascript-leaver.mjs', {
+        handle: lock.handle,
+        way,
+        keys: [low, high],
+        gate,
+      });
+      await once(worker, 'message');
+      // The thread that leaves has the lower one if it is pending, and comes first at the higher one.
+      const behind = [0, 1].map((stripe) => acquire(elsewhere, { stripes: [stripe] }));
+      const ended = once(worker, 'exit');
+      await until(() => Atomics.load(new Int32Array(gate), 0) === 1, 'the thread has begun to end');
+      try {
+        await granted(behind[0]!);
+        holder.release();
+        await granted(behind[1]!);
+      } finally {
+        new Int32Array(gate)[1] = 1;
+        Atomics.notify(new Int32Array(gate), 1);
+        await ended;
+      }
+      for (const acquired of behind) release(acquired);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    });
+  }
 
   for (const stripes of [1, 3]) {
     it(`never hold them against the rules, and all get them, on ${stripes} stripes`, async () => {

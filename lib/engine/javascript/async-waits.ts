@@ -147,6 +147,17 @@ export class AsyncWaits implements GivesWay {
     for (const queue of unarmed) this.#pump(queue, true);
   }
 
+  leave(): void {
+    this.withdrawClaims();
+    this.giveBack();
+    for (const entry of this.#byWaiter.values()) {
+      entry.queue?.remove(entry);
+      this.#owner.waitEnded();
+    }
+    this.#byWaiter.clear();
+    this.#members.leave();
+  }
+
   /** Takes what can be had of a stripe for those who wait, and sees to it that the rest is called (I6). */
   #pump(queue: LocalQueue, called: boolean): void {
     for (let mayTake = called; queue.first !== undefined;) {

@@ -15,6 +15,8 @@ export interface GivesWay {
   readonly holdsAny: boolean;
   /** The thread runs again. */
   resume(): void;
+  /** The thread ends, and can follow no more calls: calls others in its stead. */
+  leave(): void;
 }
 
 /**
@@ -25,8 +27,16 @@ const GRACE = 1;
 /** All of this thread that have acquisitions pending, or may be called. */
 const joined = new Set<GivesWay>();
 
+let listensForEnd = false;
+
 export function joinGivesWay(waits: GivesWay): void {
   joined.add(waits);
+  if (listensForEnd) return;
+  listensForEnd = true;
+  // Not emitted where a thread is terminated: those who are not called then look for themselves in the end.
+  process.once('exit', () => {
+    for (const waits of joined) waits.leave();
+  });
 }
 
 export function leaveGivesWay(waits: GivesWay): void {

@@ -9,7 +9,7 @@ import { JavaScriptTable } from './table.js';
  *
  * | what                              | instead                                                                   |
  * | --------------------------------- | ------------------------------------------------------------------------- |
- * | notice that a thread ended        | what it held stays held, and what it waited for stays counted in `stats()`|
+ * | notice that a thread ended        | what it held stays held; the waits of a terminated one stay in `stats()`  |
  * | know the waiters of other threads | `inspect()` lists this thread's own                                       |
  * | know who the shared holders are   | `inspect()` and errors name this thread, if it is one of them             |
  * | see circles of threads            | a `DeadlockError` only where a thread would wait for itself               |

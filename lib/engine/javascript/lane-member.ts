@@ -59,6 +59,16 @@ export class LaneMember {
     this.#setClaim(queue, 0);
   }
 
+  /** Sleeps nowhere any more, and has everybody called whose call it may have got (I4). */
+  leave(): void {
+    for (const { stripe } of this.asleep) {
+      this.#stripes.idle.delete(stripe);
+      this.#stripes.countSleeper(stripe, ASYNC_LANE, -1);
+      this.#stripes.callAll(stripe, ASYNC_LANE);
+    }
+    this.asleep.clear();
+  }
+
   #setClaim(queue: LocalQueue, claim: number): void {
     if (claim === queue.claim) return;
     queue.claim = claim;
@@ -100,8 +110,8 @@ export class LaneMember {
     queue.asleep = true;
     this.asleep.add(queue);
     void wait.value.then(() => {
+      if (!this.asleep.delete(queue)) return;
       queue.asleep = false;
-      this.asleep.delete(queue);
       stripes.idle.delete(stripe);
       stripes.countSleeper(stripe, ASYNC_LANE, -1);
       this.#onCall(queue);

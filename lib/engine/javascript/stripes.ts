@@ -43,7 +43,7 @@
  *     the reservation.
  *
  * By I2 and I3 there is for every sleeping waiter at any time either QUEUED in the word, whose end leads to a call,
- * or a call under way. A call gets lost only if the called thread is ended, or stays busy or blocked elsewhere.
+ * or a call under way. A call gets lost only if the called thread is terminated, or stays busy or blocked elsewhere.
  * That is why sleepers look again now and then: see {@link Stripes.refresh}.
  */
 import { STRIPE_SHIFT, wordIndex } from '../layout.js';
@@ -205,6 +205,17 @@ export class Stripes {
     if ((word & QUEUED) !== 0 && (isExclusive(word) || word === QUEUED)) return;
     if (isShared(word)) this.#spread(stripe);
     else this.#stir(stripe);
+  }
+
+  /**
+   * For one who sleeps in a lane and is never to wake up: calls all sleepers, so that no call to this one is left or
+   * still to come; and the next.
+   */
+  callAll(stripe: number, lane: Lane): void {
+    const index = laneIndex(stripe, lane) + EVENTS;
+    Atomics.add(this.words, index, 1);
+    Atomics.notify(this.words, index);
+    this.relay(stripe);
   }
 
   /** I2 (a) for a sleeper. */
