@@ -30,9 +30,9 @@ export const efforts = {
   default: {
     name: 'default',
     rounds: 5,
-    warmup: 100,
-    window: 400,
-    sampling: 300,
+    warmup: 80,
+    window: 380,
+    sampling: 280,
     longest: 2000,
     mostThreads: Infinity,
     waiters: 100_000,

@@ -144,6 +144,8 @@ const targets = [
   ),
   atLeast(20, 'async, 4 threads, 64 keys, 1 in flight', 'Node locks'),
   atLeast(20, 'async, 4 threads, 64 keys, 100 in flight', 'Node locks'),
+  atLeast(20, 'async, 4 threads, 64 keys, 1 in flight, no await under the lock', 'Node locks'),
+  atLeast(20, 'async, 4 threads, 64 keys, 100 in flight, no await under the lock', 'Node locks'),
   atLeast(1, 'async, 1 thread, 1 key, 1,000 in flight', 'async-mutex'),
   atLeast(10, 'async, 1 thread, 1 key, 1,000 in flight', 'Node locks'),
   figureTarget(

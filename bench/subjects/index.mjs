@@ -12,7 +12,7 @@ import { floors } from './floors.mjs';
  *   sync     acquireSync(key), which blocks the thread, and release(held)
  *   try      tryAcquire(key): held, or undefined at once
  *   acquire  acquire(key): a promise of held
- *   run      run(key, section): a promise that settles when `section`, which returns a promise, has run under the lock
+ *   run      run(key, section): a promise that settles when `section`, which may return a promise, has run under the lock
  *   shared   each of these that it has, with `Shared` in the name: acquireSharedSync, tryAcquireShared, acquireShared,
  *            runShared where there is no acquireShared
  *   many     likewise for several keys at once: acquireManySync, tryAcquireMany, acquireMany, runMany
