@@ -1,75 +1,109 @@
-// npm run bench [-- --only <part of a workload's name>] [--smoke]
+// npm run bench [-- --quick] [-- --only <text>] …: see options.mjs and README.md.
 
-import Benchmark from 'benchmark';
-import { Command } from 'commander';
-import { uncontended } from './workloads/uncontended.mjs';
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { efforts } from './effort.mjs';
+import { parseOptions } from './options.mjs';
+import { startProgress } from './progress.mjs';
+import { machineLine, targetTable, workloadTable } from './report.mjs';
+import { newResults, writeResults } from './results.mjs';
+import { measureWorkload, roundsOf, rowsOf } from './schedule.mjs';
+import { calibrate } from './support/busy.mjs';
+import { evaluate } from './targets.mjs';
+import { fullWorkloads, workloads } from './workloads/index.mjs';
 
-/** Awaits in one timed call of an async row, so that Benchmark.js's own cost of a deferred call does not show. */
-const AWAITS = 1000;
-
-const options = new Command('bench')
-  .description('Compares stripelock with what people use today. Ratios within one workload are what counts.')
-  .option('--only <text>', 'only workloads whose name contains this text')
-  .option('--smoke', 'run everything for a moment, to see that it works')
-  .parse()
-  .opts();
-
-const workloads = uncontended.filter(({ name }) => name.includes(options.only ?? ''));
-if (workloads.length === 0) {
-  console.error(`no workload's name contains "${options.only}"`);
-  process.exit(1);
+const options = parseOptions(process.argv);
+if (options.node !== undefined && String(options.node) !== process.versions.node.split('.')[0]) {
+  process.exitCode = runUnder(options.node);
+} else {
+  // Not by itself: what a subject that never ends has started in this process would keep it alive.
+  process.exit(await main());
 }
 
-let measured = 0;
-console.log(`Node ${process.version}, ${process.platform} ${process.arch}`);
-for (const workload of workloads) {
-  const results = await measure(workload);
-  const floor = results[0];
-  console.log(`\n${workload.name}`);
-  console.table(
-    Object.fromEntries(
-      results.map(({ name, best, mean, spread }) => [
-        name,
-        {
-          'best ns/op': Number(best.toFixed(1)),
-          'mean ns/op': Number(mean.toFixed(1)),
-          '± %': Number(spread.toFixed(1)),
-          'ratio of best': Number((best / floor.best).toFixed(2)),
-        },
-      ]),
-    ),
-  );
-  measured += results.length;
-}
-if (options.smoke) console.log(`${measured} passed, 0 failed`);
-
-/** Resolves to one result per row, in order. Rejects with the first error of a row. */
-function measure(workload) {
-  const settings = options.smoke ? { maxTime: 0.01, minSamples: 1, initCount: 1 } : { maxTime: 1 };
-  const suite = new Benchmark.Suite();
-  for (const { name, run } of workload.rows()) {
-    if (workload.async)
-      suite.add(name, { ...settings, defer: true, fn: (deferred) => awaitMany(run, deferred) });
-    else suite.add(name, { ...settings, fn: run });
-  }
-  return new Promise((resolve, reject) => {
-    suite
-      .on('error', (event) => reject(event.target.error))
-      .on('complete', () => {
-        resolve(
-          Array.from(suite, (row) => {
-            const scale = 1e9 / (workload.async ? AWAITS : 1);
-            // The best sample is what other load on the machine disturbs least.
-            const best = Math.min(...row.stats.sample) * scale;
-            return { name: row.name, best, mean: row.stats.mean * scale, spread: row.stats.rme };
-          }),
-        );
-      })
-      .run({ async: true });
+/** The same command under another version of Node; its npm package brings the binary. */
+function runUnder(major) {
+  const npx = process.platform === 'win32' ? 'npx.cmd' : 'npx';
+  const { status, error } = spawnSync(npx, ['--yes', `node@${major}`, ...process.argv.slice(1)], {
+    stdio: 'inherit',
+    shell: process.platform === 'win32',
   });
+  if (error) throw error;
+  return status ?? 1;
 }
 
-async function awaitMany(run, deferred) {
-  for (let i = 0; i < AWAITS; i++) await run();
-  deferred.resolve();
+async function main() {
+  const chosen = choose(options.full ? fullWorkloads : workloads);
+  if (chosen.length === 0) {
+    console.error(`no workload's group or name contains "${options.only}"`);
+    return 1;
+  }
+  if (options.list) {
+    list(chosen);
+    return 0;
+  }
+  return run(chosen, efforts[['full', 'quick', 'smoke'].find((name) => options[name]) ?? 'default']);
+}
+
+function choose(all) {
+  const { only = '' } = options;
+  return all.filter(({ group, name }) => group.includes(only) || name.includes(only));
+}
+
+function list(chosen) {
+  for (const workload of chosen) {
+    const able = rowsOf(workload).filter(({ status }) => status === 'measured');
+    console.log(
+      `${workload.group}: ${workload.name}\n    ${able.map(({ subject }) => subject.name).join('; ')}`,
+    );
+  }
+}
+
+async function run(chosen, effort) {
+  const started = performance.now();
+  const results = newResults(effort.name);
+  console.log(machineLine(results));
+  const iterationsPerNanosecond = calibrate();
+  const able = (workload) => rowsOf(workload).filter(({ status }) => status === 'measured').length;
+  const steps = chosen.map((workload) => able(workload) * roundsOf(workload, effort));
+  const progress = startProgress(steps.reduce((a, b) => a + b, 0));
+  for (const workload of chosen) {
+    const { name, group, runner, measure } = workload;
+    const rows = await measureWorkload(workload, effort, iterationsPerNanosecond, (subject) =>
+      progress.step(`${name}: ${subject}`),
+    );
+    const done = { name, group, runner, measure, rows };
+    results.workloads.push(done);
+    if (effort.name !== 'smoke') progress.pause(() => console.log(`\n${workloadTable(done)}`));
+  }
+  progress.stop();
+  results.seconds = Math.round((performance.now() - started) / 1000);
+  return effort.name === 'smoke' ? smokeVerdict(results) : verdict(results, chosen);
+}
+
+async function verdict(results, chosen) {
+  // The charts' packages take a second to load, which a smoke run has no use for.
+  const { drawCharts } = await import('./charts.mjs');
+  const partial = chosen.length < workloads.length;
+  const outcomes = evaluate(results).filter(({ met }) => !partial || met !== undefined);
+  if (outcomes.length > 0) console.log(`\n${targetTable(outcomes)}`);
+  const file = writeResults(results, path.join(import.meta.dirname, 'results'), partial);
+  const files = [file, ...(await drawCharts(results, path.dirname(file), path.basename(file, '.json')))];
+  console.log(`\n${results.seconds} s. Written:`);
+  for (const name of files) console.log(`  ${path.relative(process.cwd(), name)}`);
+  return failures(results).length === 0 ? 0 : 1;
+}
+
+function smokeVerdict(results) {
+  const failed = failures(results);
+  for (const text of failed) console.error(text);
+  const rows = results.workloads.flatMap(({ rows }) => rows);
+  const passed = rows.filter(({ status }) => status === 'measured').length;
+  console.log(`${passed} passed, ${failed.length} failed`);
+  return failed.length === 0 && passed > 0 ? 0 : 1;
+}
+
+function failures(results) {
+  return results.workloads.flatMap(({ name, rows }) =>
+    rows.filter(({ status }) => status === 'failed').map(({ subject, why }) => `${name}: ${subject}: ${why}`),
+  );
 }

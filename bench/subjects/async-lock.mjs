@@ -1,12 +1,17 @@
 import AsyncLock from 'async-lock';
 
-/** One event loop. */
-export function asyncLock() {
-  const lock = new AsyncLock();
-  const nothing = () => Promise.resolve();
-  return {
-    name: 'async-lock',
-    async: (key) => lock.acquire(key, nothing),
-    asyncMany: (keys) => lock.acquire(keys, nothing),
-  };
-}
+/** @type {import('./index.mjs').Subject} */
+export const asyncLock = {
+  name: 'async-lock',
+  packages: ['async-lock'],
+  can: ['run', 'many'],
+  create: () => undefined,
+  open: () => {
+    // By default it refuses more than 1000 waiters of a key.
+    const lock = new AsyncLock({ maxPending: Infinity });
+    return {
+      run: (key, section) => lock.acquire(key, section),
+      runMany: (keys, section) => lock.acquire(keys, section),
+    };
+  },
+};

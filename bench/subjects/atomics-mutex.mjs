@@ -1,38 +1,73 @@
-// The mutex that people write by hand: FNV-1a over the key, one word per stripe, Atomics.wait when it is taken.
-// No timeout, no owner, no fairness, no recovery.
+// The mutex that people write by hand: FNV-1a over the key, one word per stripe, `Atomics.wait` when it is taken
+// (U. Drepper, "Futexes Are Tricky", the second mutex). No timeout, no owner, no fairness, no recovery.
 
-const STRIPES = 1024;
 const FREE = 0;
 const HELD = 1;
 const CONTENDED = 2;
 
-export function atomicsMutex() {
-  // A cache line per word, as stripelock has it.
-  const words = new Int32Array(new SharedArrayBuffer(STRIPES * 64));
-  return {
-    name: 'Atomics mutex',
-    sync: (key) => {
-      const index = wordOf(key);
+/** Words to a cache line of 64 bytes: a stripe each, as stripelock has it. */
+const SPACING = 16;
+
+/** @returns {import('./index.mjs').Subject} */
+export const atomicsMutex = {
+  name: 'Atomics mutex',
+  packages: [],
+  can: ['sync', 'try', 'many', 'threads'],
+  create: ({ stripes }) => new Int32Array(new SharedArrayBuffer(stripes * SPACING * 4)),
+  open: (words) => ({
+    acquireSync: (key) => {
+      const index = wordOf(words, key);
       take(words, index);
-      release(words, index);
+      return index;
     },
-    syncMany: (keys) => {
-      const indexes = Int32Array.from(keys, wordOf).sort();
+    tryAcquire: (key) => {
+      const index = wordOf(words, key);
+      return Atomics.compareExchange(words, index, FREE, HELD) === FREE ? index : undefined;
+    },
+    acquireManySync: (keys) => {
+      const indexes = indexesOf(words, keys);
+      for (const index of indexes) take(words, index);
+      return indexes;
+    },
+    tryAcquireMany: (keys) => {
+      const indexes = indexesOf(words, keys);
       for (let i = 0; i < indexes.length; i++) {
-        if (i === 0 || indexes[i] !== indexes[i - 1]) take(words, indexes[i]);
+        if (Atomics.compareExchange(words, indexes[i], FREE, HELD) === FREE) continue;
+        while (i-- > 0) giveBack(words, indexes[i]);
+        return undefined;
       }
-      for (let i = indexes.length; i-- > 0;) {
-        if (i === 0 || indexes[i] !== indexes[i - 1]) release(words, indexes[i]);
-      }
+      return indexes;
     },
-  };
+    release: (held) => {
+      if (typeof held === 'number') giveBack(words, held);
+      else for (let i = held.length; i-- > 0;) giveBack(words, held[i]);
+    },
+  }),
+};
+
+function wordOf(words, key) {
+  const stripes = words.length / SPACING;
+  const hash = typeof key === 'number' ? Math.imul(key, 0x9e37_79b1) : fnv1a(key);
+  return ((hash >>> 0) % stripes) * SPACING;
 }
 
-function wordOf(key) {
-  const text = String(key);
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return ((hash >>> 0) % STRIPES) << 4;
+/** Of the text's UTF-16 units, of which all keys here have only the low bytes. */
+function fnv1a(text) {
+  let hash = 0x811c_9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x0100_0193);
+  return hash;
+}
+
+/** Ascending, so that no two callers can each hold what the other wants; each once. */
+function indexesOf(words, keys) {
+  const indexes = new Int32Array(keys.length);
+  for (let i = 0; i < keys.length; i++) indexes[i] = wordOf(words, keys[i]);
+  indexes.sort();
+  let used = 0;
+  for (let i = 0; i < indexes.length; i++) {
+    if (i === 0 || indexes[i] !== indexes[i - 1]) indexes[used++] = indexes[i];
+  }
+  return indexes.subarray(0, used);
 }
 
 function take(words, index) {
@@ -40,6 +75,6 @@ function take(words, index) {
   while (Atomics.exchange(words, index, CONTENDED) !== FREE) Atomics.wait(words, index, CONTENDED);
 }
 
-function release(words, index) {
+function giveBack(words, index) {
   if (Atomics.exchange(words, index, FREE) === CONTENDED) Atomics.notify(words, index, 1);
 }

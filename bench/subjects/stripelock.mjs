@@ -1,12 +1,33 @@
 import { StripedLock } from 'stripelock';
 
+/** Milliseconds. Finite, as the default is, so that waiting costs what it costs users; too long to run out. */
+const TIMEOUT = 120_000;
+const SHARED = { mode: 'shared' };
+
+/** @returns {import('./index.mjs').Subject} */
 export function stripelock(engine) {
-  const lock = new StripedLock({ engine });
   return {
     name: `stripelock ${engine}`,
-    sync: (key) => lock.acquireSync(key).release(),
-    syncMany: (keys) => lock.acquireSync(keys).release(),
-    async: async (key) => (await lock.acquire(key)).release(),
-    asyncMany: async (keys) => (await lock.acquire(keys)).release(),
+    packages: ['stripelock'],
+    can: ['sync', 'try', 'acquire', 'run', 'shared', 'many', 'abort', 'threads'],
+    create: ({ stripes }) => new StripedLock({ engine, stripes, timeout: TIMEOUT }).handle,
+    open: (handle) => openLock(StripedLock.from(handle)),
+  };
+}
+
+function openLock(lock) {
+  return {
+    acquireSync: (key) => lock.acquireSync(key),
+    acquireManySync: (keys) => lock.acquireSync(keys),
+    acquireSharedSync: (key) => lock.acquireSync(key, SHARED),
+    tryAcquire: (key) => lock.tryAcquire(key),
+    tryAcquireMany: (keys) => lock.tryAcquire(keys),
+    tryAcquireShared: (key) => lock.tryAcquire(key, SHARED),
+    acquire: (key) => lock.acquire(key),
+    acquireMany: (keys) => lock.acquire(keys),
+    acquireShared: (key) => lock.acquire(key, SHARED),
+    release: (guard) => guard.release(),
+    run: (key, section, signal) =>
+      signal === undefined ? lock.withLock(key, section) : lock.withLock(key, { signal }, section),
   };
 }

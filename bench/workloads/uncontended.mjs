@@ -1,71 +1,78 @@
 // One thread, nobody else: what a lock costs when it is free.
 
-import bindings from 'bindings';
-import { subjects } from '../subjects/index.mjs';
+import { floors } from '../subjects/floors.mjs';
 
 const HOT_KEY = 'account:1234567';
-const EIGHT_KEYS = Array.from({ length: 8 }, (_, i) => `account:${i * 7919}`);
-const words = new Int32Array(new SharedArrayBuffer(64 * 8));
+const STRIPES = 1024;
+const MANY = 1_000_000;
 
-function pair(index) {
-  Atomics.compareExchange(words, index, 0, 1);
-  Atomics.compareExchange(words, index, 1, 0);
+const keysNamed = (count) => Array.from({ length: count }, (_, i) => `account:${i * 7919}`);
+/** Out of an array, also where there is but one; see runners/loops.mjs. */
+const twice = (key) => [key, key];
+
+/** What is locked. `form` belongs to the names of the loop and of what a subject must be able to do. */
+const kinds = {
+  hot: { name: 'hot string key', makeKeys: () => twice(HOT_KEY) },
+  integer: { name: 'integer key', makeKeys: () => twice(1_234_567) },
+  eight: { name: '8 hot keys', form: 'Many', keys: 8, makeKeys: () => twice(keysNamed(8)) },
+  sixtyFour: { name: '64 keys', form: 'Many', keys: 64, makeKeys: () => twice(keysNamed(64)) },
+  million: { name: '1,000,000 distinct keys', keys: MANY, makeKeys: () => keysNamed(MANY) },
+  fresh: { name: '64 hot keys, each time a new string', form: 'Fresh', keys: 64, makeKeys: () => [] },
+  large: { name: 'a key of 4 KiB', makeKeys: () => twice('k'.repeat(4096)) },
+  shared: { name: 'shared mode', form: 'Shared', makeKeys: () => twice(HOT_KEY) },
+};
+
+const abilityOf = { Many: ['many'], Shared: ['shared'], Fresh: [] };
+
+/** To be awaited, whether the subject gives out what it holds or calls back. */
+const AWAITED = ['acquire', 'run'];
+const needs = { sync: 'sync', try: 'try', async: AWAITED, run: 'run' };
+const floorOf = {
+  sync: floors.compareExchange,
+  try: floors.compareExchange,
+  async: floors.bareAwait,
+  run: floors.bareAwait,
+};
+
+/** A batch of the loop in runners/loops.mjs that is named after how and what. */
+function workload(how, { name, form = '', keys = 1, makeKeys }, moreFloors = []) {
+  return {
+    name: `${how === 'run' ? 'async' : how}, ${name}${how === 'run' ? ', with a callback' : ''}`,
+    group: 'uncontended',
+    runner: 'single',
+    operation: `${how}${form}`,
+    needs: [needs[how], ...(abilityOf[form] ?? [])],
+    makeKeys,
+    stripes: STRIPES,
+    keys,
+    floors: [floorOf[how], ...moreFloors],
+  };
 }
 
-const barePair = { name: 'floor: bare compare-exchange pair', run: () => pair(0) };
-
-/** What the fast path saves: entering C++ with the key costs this alone, before anything is locked. */
-function callWithString() {
-  let addon;
-  try {
-    addon = bindings({
-      bindings: 'stripelock.node',
-      module_root: new URL('../..', import.meta.url).pathname,
-    });
-  } catch {
-    return [];
-  }
-  return [{ name: 'call into C++ with the string', run: () => addon.hash(HOT_KEY, 1024) }];
-}
+const { hot, integer, eight, sixtyFour, million, fresh, large, shared } = kinds;
 
 export const uncontended = [
-  {
-    name: 'hot string key, acquireSync + release',
-    rows: () => [barePair, ...callWithString(), ...rows('sync', HOT_KEY)],
-  },
-  {
-    name: 'hot integer key, acquireSync + release',
-    rows: () => [barePair, ...rows('sync', 1234567)],
-  },
-  {
-    name: '8 hot keys, acquireSync + release',
-    rows: () => [
-      {
-        name: 'floor: eight bare compare-exchange pairs',
-        run: () => {
-          for (let i = 0; i < 128; i += 16) pair(i);
-        },
-      },
-      ...rows('syncMany', EIGHT_KEYS),
-    ],
-  },
-  {
-    name: 'hot string key, await acquire + release',
-    async: true,
-    rows: () => [
-      { name: 'floor: await of a settled promise', run: () => Promise.resolve() },
-      ...rows('async', HOT_KEY),
-    ],
-  },
-  {
-    name: '8 hot keys, await acquire + release',
-    async: true,
-    rows: () => rows('asyncMany', EIGHT_KEYS),
-  },
+  workload('sync', hot, [floors.addonCall, floors.addonHash]),
+  workload('sync', integer),
+  workload('sync', eight),
+  workload('sync', sixtyFour),
+  workload('sync', million),
+  workload('sync', fresh),
+  workload('sync', large),
+  workload('sync', shared),
+  workload('try', hot),
+  workload('try', eight),
+  workload('async', hot),
+  workload('run', hot),
+  workload('async', integer),
+  workload('async', eight),
+  workload('async', sixtyFour),
+  workload('async', million),
+  workload('async', large),
+  workload('async', shared),
 ];
 
-function rows(operation, argument) {
-  return subjects
-    .filter((subject) => subject[operation])
-    .map((subject) => ({ name: subject.name, run: () => subject[operation](argument) }));
-}
+/** An attempt that need not wait differs little from a blocking acquisition. */
+export const uncontendedMore = [integer, sixtyFour, million, fresh, large, shared].map((kind) =>
+  workload('try', kind),
+);

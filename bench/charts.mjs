@@ -1,0 +1,186 @@
+// node bench/charts.mjs <results.json>: draws the run's charts beside it, one for each group and figure.
+//
+// Each row is a workload, each mark a subject's median, each line its quartiles. Along a scale of powers where figures
+// differ by more than one, which bars could not stand on, as it has no zero.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import * as vega from 'vega';
+import { compile } from 'vega-lite';
+import { metrics } from './metrics.mjs';
+import { valuesOf } from './results.mjs';
+import { INK, LOOKS, RULE } from './support/palette.mjs';
+import { summary } from './support/statistics.mjs';
+
+const WIDTH = 460;
+const ROW = 30;
+
+/** Nanoseconds and bytes as they are read. */
+const AXES = {
+  ns: {
+    labels:
+      "datum.value >= 1e9 ? format(datum.value / 1e9, '~r') + ' s' : datum.value >= 1e6 ? format(datum.value / 1e6, '~r') + ' ms' : datum.value >= 1e3 ? format(datum.value / 1e3, '~r') + ' µs' : format(datum.value, '~r') + ' ns'",
+  },
+  rate: { labels: "format(datum.value, '~s') + '/s'" },
+  bytes: { labels: "format(datum.value, ',') + ' B'" },
+};
+
+const charts = [
+  { file: 'uncontended', group: 'uncontended', metric: 'nsPerOp', title: 'Free lock: time per operation' },
+  {
+    file: 'contended-sync',
+    group: 'contended sync',
+    metric: 'opsPerSecond',
+    title: 'Blocking threads: operations per second',
+  },
+  {
+    file: 'contended-sync-p999',
+    group: 'contended sync',
+    metric: 'p999',
+    title: 'Blocking threads: p99.9 wait',
+  },
+  {
+    file: 'contended-async',
+    group: 'contended async',
+    metric: 'opsPerSecond',
+    title: 'Requests in flight: operations per second',
+  },
+  {
+    file: 'hand-off',
+    group: 'hand-off',
+    metric: 'handOff50',
+    title: 'Hand-off to a waiting thread: median latency',
+  },
+  { file: 'waiters-memory', group: 'waiters', metric: 'totalBytes', title: 'Resident memory of a waiter' },
+  {
+    file: 'waiters-free-key',
+    group: 'waiters',
+    metric: 'unrelatedNs',
+    title: 'Another key while 100,000 wait',
+  },
+  { file: 'waiters-cancel', group: 'waiters', metric: 'cancelNs', title: 'Cancelling a waiter' },
+];
+
+/** One for each mark. */
+function points(results, { group, metric }) {
+  return results.workloads
+    .filter((workload) => workload.group === group)
+    .flatMap((workload) => workload.rows.map((row) => ({ workload, row, values: valuesOf(row, metric) })))
+    .filter(({ row, values }) => row.status === 'measured' && values.length > 0)
+    .map(({ workload, row, values }) => {
+      const { median, low, high } = summary(values);
+      return { workload: workload.name, subject: row.subject, median, low, high };
+    })
+    .filter(({ low }) => low > 0);
+}
+
+/** From the one just below the least to the one just above the most. */
+function powersOfTen(least, most) {
+  const [first, last] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
+  return Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
+}
+
+/** A floor's name says that it is one. */
+const lookOf = (subject) => LOOKS[subject] ?? LOOKS.floor;
+
+function specification(title, subtitle, metric, data) {
+  const named = [...new Set(data.map(({ subject }) => subject))];
+  const subjects = [...named.filter((name) => name in LOOKS), ...named.filter((name) => !(name in LOOKS))];
+  const rows = [...new Set(data.map(({ workload }) => workload))];
+  const looks = subjects.map(lookOf);
+  const unit = AXES[metrics[metric].unit];
+  const [least, most] = [Math.min(...data.map(({ low }) => low)), Math.max(...data.map(({ high }) => high))];
+  const logarithmic = most / least > 10;
+  const legend = { title: null, orient: 'bottom', columns: 2, symbolSize: 80, symbolOpacity: 1 };
+  const color = { field: 'subject', scale: { domain: subjects, range: looks.map(({ color }) => color) } };
+  return {
+    width: WIDTH,
+    height: { step: ROW },
+    background: 'transparent',
+    padding: 8,
+    title: { text: title, subtitle, anchor: 'start', color: INK, subtitleColor: INK, offset: 12 },
+    // What is first in the legend is drawn last, on top of the others.
+    data: { values: data.toReversed() },
+    config: {
+      font: 'system-ui, sans-serif',
+      view: { stroke: null },
+      axis: {
+        labelColor: INK,
+        titleColor: INK,
+        gridColor: RULE,
+        domain: false,
+        tickColor: RULE,
+        labelLimit: 420,
+      },
+      legend: { labelColor: INK, labelLimit: 0 },
+    },
+    encoding: {
+      y: { field: 'workload', type: 'nominal', sort: rows, title: null, axis: { grid: true } },
+    },
+    layer: [
+      {
+        mark: { type: 'rule', strokeWidth: 2, opacity: 0.6 },
+        encoding: {
+          color: { ...color, legend },
+          x: {
+            field: 'low',
+            type: 'quantitative',
+            scale: { type: logarithmic ? 'log' : 'linear', nice: true, ...(!logarithmic && { zero: true }) },
+            title: `${metrics[metric].better} is better`,
+            axis: {
+              labelExpr: unit.labels,
+              labelOverlap: true,
+              ...(logarithmic ? { values: powersOfTen(least, most) } : { tickCount: 5 }),
+            },
+          },
+          x2: { field: 'high' },
+        },
+      },
+      {
+        mark: { type: 'point', filled: true, size: 80, opacity: 1 },
+        encoding: {
+          x: { field: 'median', type: 'quantitative' },
+          color: { ...color, legend },
+          shape: {
+            field: 'subject',
+            scale: { domain: subjects, range: looks.map(({ shape }) => shape) },
+            legend,
+          },
+        },
+      },
+    ],
+  };
+}
+
+/** @returns {Promise<string>} SVG. */
+function draw(specificationOfChart) {
+  const view = new vega.View(vega.parse(compile(specificationOfChart).spec), { renderer: 'none' });
+  return view.toSVG();
+}
+
+/** @returns {Promise<string[]>} The files written. */
+export async function drawCharts(results, folder, prefix) {
+  const { machine, versions, date } = results;
+  const subtitle = `Node ${versions.node}, ${machine.cores} × ${machine.cpu}, ${date.slice(0, 10)}`;
+  const files = [];
+  for (const chart of charts) {
+    const data = points(results, chart);
+    if (data.length === 0) continue;
+    const file = path.join(folder, `${prefix}-${chart.file}.svg`);
+    writeFileSync(file, await draw(specification(chart.title, subtitle, chart.metric, data)));
+    files.push(file);
+  }
+  return files;
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const [, , file] = process.argv;
+  if (file === undefined) {
+    console.error('usage: node bench/charts.mjs <results.json>');
+    process.exitCode = 1;
+  } else {
+    const results = JSON.parse(readFileSync(file, 'utf8'));
+    const drawn = await drawCharts(results, path.dirname(file), path.basename(file, '.json'));
+    for (const name of drawn) console.log(name);
+  }
+}

@@ -1,0 +1,47 @@
+// What is measured, how it reads, and which figure of a workload counts.
+
+/**
+ * @typedef {object} Metric
+ * @property {string} title
+ * @property {'ns' | 'rate' | 'share' | 'bytes' | 'times'} unit See support/format.mjs.
+ * @property {'lower' | 'higher'} [better]
+ * @property {boolean} [worst] Of several rounds the worst is shown, not the median.
+ */
+
+/** @type {Record<string, Metric>} */
+export const metrics = {
+  nsPerOp: { title: 'time/op', unit: 'ns', better: 'lower' },
+  opsPerSecond: { title: 'ops/s', unit: 'rate', better: 'higher' },
+  p50: { title: 'wait p50', unit: 'ns', better: 'lower' },
+  p99: { title: 'p99', unit: 'ns', better: 'lower' },
+  p999: { title: 'p99.9', unit: 'ns', better: 'lower' },
+  max: { title: 'max', unit: 'ns', better: 'lower', worst: true },
+  minShare: { title: 'least/mean share', unit: 'share', better: 'higher' },
+  handOff50: { title: 'hand-off p50', unit: 'ns', better: 'lower' },
+  handOff99: { title: 'p99', unit: 'ns', better: 'lower' },
+  handOff999: { title: 'p99.9', unit: 'ns', better: 'lower' },
+  handOffMax: { title: 'max', unit: 'ns', better: 'lower', worst: true },
+  totalBytes: { title: 'resident', unit: 'bytes', better: 'lower' },
+  heapBytes: { title: 'JS heap', unit: 'bytes', better: 'lower' },
+  nativeBytes: { title: 'native', unit: 'bytes', better: 'lower' },
+  cancelNs: { title: 'time/waiter', unit: 'ns', better: 'lower' },
+  cancelFewNs: { title: 'with 1,000 waiting', unit: 'ns', better: 'lower' },
+  unrelatedNs: { title: 'time/op', unit: 'ns', better: 'lower' },
+  aloneNs: { title: 'with none waiting', unit: 'ns', better: 'lower' },
+  growth: { title: 'growth', unit: 'times', better: 'lower' },
+};
+
+/** By runner, or by what a runner measures: the metrics shown, the one that counts first. */
+const shown = {
+  single: ['nsPerOp'],
+  threads: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
+  'hand-off': ['handOff50', 'handOff99', 'handOff999', 'handOffMax'],
+  memory: ['totalBytes', 'heapBytes', 'nativeBytes'],
+  cancel: ['cancelNs', 'cancelFewNs', 'growth'],
+  unrelatedAsync: ['unrelatedNs', 'aloneNs', 'growth'],
+  unrelatedSync: ['unrelatedNs', 'aloneNs', 'growth'],
+};
+
+export const metricsOf = ({ runner, measure }) => shown[measure ?? runner];
+
+export const primaryMetric = (workload) => metricsOf(workload)[0];

@@ -1,0 +1,25 @@
+import { Presets, SingleBar } from 'cli-progress';
+
+const FORMAT = '{bar} {percentage}% | {eta_formatted} left | {what}';
+
+/**
+ * A bar on a terminal, to stderr; elsewhere nothing, as each workload's table shows how far it is.
+ *
+ * @param {number} total
+ */
+export function startProgress(total) {
+  if (!process.stderr.isTTY)
+    return { step: () => undefined, pause: (print) => print(), stop: () => undefined };
+  const options = { format: FORMAT, hideCursor: true, clearOnComplete: true, etaBuffer: 50 };
+  const bar = new SingleBar(options, Presets.shades_classic);
+  bar.start(total, 0, { what: '' });
+  return {
+    step: (what) => bar.increment(1, { what }),
+    /** Takes the bar away while something is printed. */
+    pause: (print) => {
+      process.stderr.write('\r\x1b[K');
+      print();
+    },
+    stop: () => bar.stop(),
+  };
+}

@@ -1,0 +1,91 @@
+// What a run leaves behind: one JSON file with everything measured, round by round.
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { pairedRatio, summary } from './support/statistics.mjs';
+import { metrics, primaryMetric } from './metrics.mjs';
+import { commit, machine, versions } from './support/machine.mjs';
+import { subjects } from './subjects/index.mjs';
+
+export const NATIVE = 'stripelock native';
+export const JAVASCRIPT = 'stripelock javascript';
+
+/**
+ * @typedef {object} Results
+ * @property {string} date ISO 8601.
+ * @property {string} effort
+ * @property {number} seconds The whole run's.
+ * @property {object} machine
+ * @property {Record<string, string>} versions
+ * @property {string} [commit]
+ * @property {boolean} [dirty] Whether the work tree had changes on top of the commit.
+ * @property {MeasuredWorkload[]} workloads
+ *
+ * @typedef {object} MeasuredWorkload
+ * @property {string} name
+ * @property {string} group
+ * @property {string} runner
+ * @property {string | undefined} [measure] Where the runner can measure more than one thing.
+ * @property {import('./schedule.mjs').Row[]} rows
+ */
+
+/** @returns {Results} Without workloads yet. */
+export function newResults(effort) {
+  return {
+    format: 1,
+    date: new Date().toISOString(),
+    effort,
+    machine: machine(),
+    versions: versions(subjects),
+    ...commit(),
+    workloads: [],
+  };
+}
+
+/** @returns {string} The file's path. */
+export function writeResults(results, folder, partial) {
+  const major = results.versions.node.split('.')[0];
+  const suffix = `${results.effort === 'default' ? '' : `-${results.effort}`}${partial ? '-partial' : ''}`;
+  const file = path.join(folder, `${results.date.slice(0, 10)}-node${major}${suffix}.json`);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(file, `${JSON.stringify(results, undefined, 1)}\n`);
+  return file;
+}
+
+/** The row of a subject; undefined where the workload or the subject was not measured. */
+export function measured(results, workloadName, subjectName) {
+  const workload = results.workloads.find(({ name }) => name === workloadName);
+  return workload?.rows.find(({ subject, status }) => subject === subjectName && status === 'measured');
+}
+
+export function valuesOf(row, metric) {
+  return row.rounds.map((figures) => figures[metric]).filter((value) => value !== undefined);
+}
+
+/** The figure to show for a row; undefined where it has none. */
+export function figureOf(row, metric) {
+  const values = valuesOf(row, metric);
+  if (values.length === 0) return undefined;
+  const { worst } = metrics[metric];
+  const of = summary(values);
+  return worst ? of.worst : of.median;
+}
+
+/**
+ * The median over rounds of one row's figure divided by another's in the same round; undefined where they have no round
+ * in common.
+ */
+export function ratioOf(row, other, metric) {
+  const rounds = row.rounds
+    .map((figures, round) => [figures[metric], other.rounds[round]?.[metric]])
+    .filter((pair) => !pair.includes(undefined));
+  return rounds.length === 0 ? undefined : pairedRatio(...transposed(rounds));
+}
+
+const transposed = (pairs) => [0, 1].map((side) => pairs.map((pair) => pair[side]));
+
+/** How many times worse a row does than another in what counts for the workload; below 1 where it does better. */
+export function timesWorse(workload, row, than) {
+  const metric = primaryMetric(workload);
+  return metrics[metric].better === 'lower' ? ratioOf(row, than, metric) : ratioOf(than, row, metric);
+}

@@ -1,0 +1,152 @@
+// The loops of the uncontended workloads. Each makes a function that does an operation `count` times.
+//
+// Between taking and giving back each counts in memory: so that operations can be verified, and so that no compiler can
+// leave the work out. For the same reason the keys come out of an array, also where there is but one.
+//
+// They are written out, with each method called by its name on the lock, since a call through a variable or a helper
+// costs as much as some of what is measured here, and is not what a user writes.
+
+/** The 64 keys of the `Fresh` ones, whose text is put together anew each time, as the keys of rows and users are. */
+const FRESH_KEYS = 64;
+
+export const loops = {
+  sync(lock, keys, counter) {
+    let at = 0;
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireSync(keys[at]);
+        counter[0]++;
+        lock.release(held);
+        if (++at === keys.length) at = 0;
+      }
+    };
+  },
+
+  syncMany(lock, lists, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireManySync(lists[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  syncShared(lock, keys, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireSharedSync(keys[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  syncFresh(lock, _keys, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireSync(`account:${1_000_000 + (i % FRESH_KEYS)}`);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  try(lock, keys, counter) {
+    let at = 0;
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquire(keys[at]);
+        counter[0]++;
+        lock.release(held);
+        if (++at === keys.length) at = 0;
+      }
+    };
+  },
+
+  tryMany(lock, lists, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquireMany(lists[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  tryShared(lock, keys, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquireShared(keys[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  tryFresh(lock, _keys, counter) {
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.tryAcquire(`account:${1_000_000 + (i % FRESH_KEYS)}`);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  /** The quickest way that the subject has: where it gives out what it holds, no callback is made for it. */
+  async(lock, keys, counter) {
+    if (lock.acquire === undefined) return loops.run(lock, keys, counter);
+    let at = 0;
+    return async (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = await lock.acquire(keys[at]);
+        counter[0]++;
+        lock.release(held);
+        if (++at === keys.length) at = 0;
+      }
+    };
+  },
+
+  asyncMany(lock, lists, counter) {
+    if (lock.acquireMany === undefined)
+      return callbacks((list, section) => lock.runMany(list, section))(lists, counter);
+    return async (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = await lock.acquireMany(lists[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  asyncShared(lock, keys, counter) {
+    if (lock.acquireShared === undefined)
+      return callbacks((key, section) => lock.runShared(key, section))(keys, counter);
+    return async (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = await lock.acquireShared(keys[i & 1]);
+        counter[0]++;
+        lock.release(held);
+      }
+    };
+  },
+
+  run: (lock, keys, counter) => callbacks((key, section) => lock.run(key, section))(keys, counter),
+};
+
+/** Where a callback runs under the lock; thousands of nanoseconds or hundreds, so that one call more is nothing. */
+const callbacks = (run) => (keys, counter) => {
+  const settled = Promise.resolve();
+  const section = () => {
+    counter[0]++;
+    return settled;
+  };
+  let at = 0;
+  return async (count) => {
+    for (let i = 0; i < count; i++) {
+      await run(keys[at], section);
+      if (++at === keys.length) at = 0;
+    }
+  };
+};

@@ -1,0 +1,80 @@
+// That a subject locks what it says it locks. The counters of a single thread come out right without any lock, so each
+// uncontended workload asks for what is held, too.
+//
+// After the measurement: before, it would show the optimizer paths that a free lock never takes.
+
+/**
+ * By the form in a workload's operation, the keys to be found taken while its first are held; none for new strings, whose
+ * loop makes its keys itself.
+ */
+const heldKeys = {
+  '': ([key]) => [key],
+  Shared: ([key]) => [key],
+  Many: ([list]) => list,
+};
+
+/**
+ * @param {import('../subjects/index.mjs').Lock} lock
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {string} operation
+ * @param {readonly unknown[]} keys What the workload's loop was given.
+ * @throws {Error} Where a second exclusive acquisition succeeds during the first, or none succeeds after it.
+ */
+export async function prove(lock, subject, operation, keys) {
+  const [, how, form] = /^(sync|try|async|run)(.*)$/.exec(operation);
+  if (heldKeys[form] === undefined) return;
+  if (how === 'async' || how === 'run') await proveByQueueing(lock, form, keys);
+  else if (subject.can.includes('try')) proveByTrying(lock, methodOf[how](form), form, keys);
+}
+
+const methodOf = {
+  sync: (form) => `acquire${form}Sync`,
+  try: (form) => `tryAcquire${form}`,
+};
+
+function proveByTrying(lock, method, form, keys) {
+  const held = lock[method](keys[0]);
+  for (const key of heldKeys[form](keys)) {
+    if (lock.tryAcquire(key) !== undefined) throw new Error('let a second one in');
+  }
+  if (form === 'Shared') lock.release(requireHeld(lock.tryAcquireShared(keys[0])));
+  lock.release(held);
+  for (const key of heldKeys[form](keys)) lock.release(requireHeld(lock.tryAcquire(key)));
+}
+
+function requireHeld(held) {
+  if (held === undefined) throw new Error('is still held after it was given back');
+  return held;
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+/** Turns of the event loop within which whoever may enter has entered. */
+const TURNS = 5;
+
+async function proveByQueueing(lock, form, keys) {
+  for (const key of heldKeys[form](keys)) {
+    const holders = [await enter(lock, form, keys[0])];
+    if (form === 'Shared') holders.push(await enter(lock, form, keys[0]));
+    let entered = 0;
+    const next = lock.run(key, async () => void entered++);
+    for (let i = 0; i < TURNS; i++) await turn();
+    if (entered !== 0) throw new Error('let a second one in');
+    for (const { letGo } of holders) letGo();
+    await Promise.all([...holders.map(({ done }) => done), next]);
+  }
+}
+
+/** Resolves when the keys are held, in the way in which the loop takes them. */
+async function enter(lock, form, key) {
+  let done;
+  const letGo = await new Promise((resolve, reject) => {
+    const section = () => new Promise((letGo) => resolve(letGo));
+    const acquire = `acquire${form}`;
+    done =
+      lock[acquire] === undefined
+        ? lock[`run${form}`](key, section)
+        : lock[acquire](key).then((held) => section().then(() => lock.release(held)));
+    done.catch(reject);
+  });
+  return { letGo, done };
+}

@@ -1,0 +1,67 @@
+// Uncontended workloads, by Benchmark.js.
+
+import Benchmark from 'benchmark';
+import { loops } from './loops.mjs';
+import { prove } from './proofs.mjs';
+
+/** Milliseconds that one call timed by Benchmark.js takes at least, so that its own cost does not show. */
+const BATCH = 1;
+/** Seconds to a sample. Short, so that on a busy machine some of the samples go by undisturbed. */
+const SAMPLE = 0.02;
+
+/**
+ * One round of one subject. Its figure is the best sample: other load on the machine, the collector and the compiler
+ * only ever add to a sample. What differs from process to process (where memory lies, what the compiler chose) belongs
+ * to the subject, so that of several rounds the median counts, not the best.
+ */
+export async function measureSingle(workload, subject, effort) {
+  const lock = subject.open(subject.create({ stripes: workload.stripes }));
+  const counter = new Float64Array(new SharedArrayBuffer(8));
+  const keys = workload.makeKeys();
+  const loop = loops[workload.operation](lock, keys, counter);
+  let done = 0;
+  const batch = (count) => {
+    done += count;
+    return loop(count);
+  };
+  const count = await warmUp(batch, effort.warmup);
+  const { sample, mean } = await timed(batch, count, effort);
+  if (counter[0] !== done) throw new Error(`${done} operations counted ${counter[0]}`);
+  if (!workload.floors.includes(subject)) await prove(lock, subject, workload.operation, keys);
+  const nanoseconds = (seconds) => (seconds * 1e9) / count;
+  return { nsPerOp: nanoseconds(Math.min(...sample)), meanNsPerOp: nanoseconds(mean) };
+}
+
+/** Resolves to how many operations make a batch. */
+async function warmUp(batch, milliseconds) {
+  const end = performance.now() + milliseconds;
+  let count = 1;
+  for (;;) {
+    const started = performance.now();
+    await batch(count);
+    const now = performance.now();
+    if (now >= end) return count;
+    if (now - started < BATCH) count *= 2;
+  }
+}
+
+function timed(batch, count, { sampling }) {
+  const settings = {
+    maxTime: sampling / 1000,
+    minTime: Math.min(SAMPLE, sampling / 4000),
+    minSamples: 1,
+  };
+  const asynchronous = batch(0) instanceof Promise;
+  return new Promise((resolve, reject) => {
+    const fn = asynchronous
+      ? (deferred) => batch(count).then(() => deferred.resolve(), reject)
+      : () => batch(count);
+    new Benchmark({
+      ...settings,
+      defer: asynchronous,
+      fn,
+      onError: ({ target }) => reject(target.error),
+      onComplete: ({ target }) => resolve(target.stats),
+    }).run({ async: asynchronous });
+  });
+}

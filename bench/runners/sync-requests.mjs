@@ -1,0 +1,73 @@
+import { MEASURE, STOP } from '../support/arena.mjs';
+import { busy } from '../support/busy.mjs';
+import { drawKeys, drawModes, DRAWS, keyNamed } from '../support/keys.mjs';
+import { Waits } from '../support/waits.mjs';
+
+/**
+ * Every so many requests one is timed. Reading the clock twice takes as long as a short section, and would be most of
+ * what the threads do; every 16th is still some ten thousand a second.
+ */
+const SHORT_SECTION = 1000;
+const TIMED_WHEN_SHORT = 16;
+
+/** A thread that takes, works and gives back until it is told to stop, with nothing in between. */
+export function syncRequests({ workload, lock, arena, thread, iterations }) {
+  const { section, keysAtOnce, sharedPart } = workload;
+  const draws = drawKeys(workload, thread + 1);
+  const take = taking(
+    lock,
+    draws,
+    keysAtOnce,
+    sharedPart > 0 ? drawModes(sharedPart, thread + 101) : undefined,
+  );
+  const every = section < SHORT_SECTION ? TIMED_WHEN_SHORT : 1;
+  const waits = new Waits();
+  let writes = 0;
+  let torn = 0;
+  let seed = thread;
+
+  const protectedWork = (indexes, shared) => {
+    for (const index of indexes) {
+      if (!arena.consistent(index)) torn++;
+      if (!shared) arena.beginWrite(index);
+    }
+    if (iterations > 0) seed = busy(iterations, seed);
+    for (const index of indexes) {
+      if (!shared) arena.endWrite(index);
+      if (!arena.consistent(index)) torn++;
+    }
+    if (!shared) writes += indexes.length;
+  };
+
+  return () => {
+    for (let request = 0; ; request++) {
+      const { phase } = arena;
+      if (phase === STOP) break;
+      const at = request & (DRAWS - 1);
+      if (phase === MEASURE && request % every === 0) {
+        const asked = performance.now();
+        const held = take(at);
+        waits.record(performance.now() - asked);
+        protectedWork(draws[at], take.shared(at));
+        lock.release(held);
+      } else {
+        const held = take(at);
+        protectedWork(draws[at], take.shared(at));
+        lock.release(held);
+      }
+      arena.count(thread);
+    }
+    return { writes, torn, histogram: waits.histogram, seed };
+  };
+}
+
+/** How the request at a place in the draws is made. */
+function taking(lock, draws, keysAtOnce, modes) {
+  const keys = draws.map((indexes) => (keysAtOnce === 1 ? keyNamed(indexes[0]) : indexes.map(keyNamed)));
+  if (modes !== undefined) {
+    const take = (at) => (modes[at] ? lock.acquireSharedSync(keys[at]) : lock.acquireSync(keys[at]));
+    return Object.assign(take, { shared: (at) => modes[at] });
+  }
+  const take = keysAtOnce === 1 ? (at) => lock.acquireSync(keys[at]) : (at) => lock.acquireManySync(keys[at]);
+  return Object.assign(take, { shared: () => false });
+}

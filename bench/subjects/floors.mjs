@@ -1,0 +1,134 @@
+// What no lock can be cheaper than, in the very loops that the locks are measured in.
+
+import path from 'node:path';
+import bindings from 'bindings';
+import { StripedLock } from 'stripelock';
+
+/** Words to a cache line. */
+const SPACING = 16;
+const MOST_KEYS = 64;
+
+/** The bare compare-and-swaps of a lock without key, owner, queue or guard. */
+const compareExchange = {
+  name: 'floor: compare-exchange pair',
+  packages: [],
+  can: ['sync', 'try', 'many', 'shared'],
+  create: () => new Int32Array(new SharedArrayBuffer(MOST_KEYS * SPACING * 4)),
+  open: (words) => {
+    const takeOne = () => Atomics.compareExchange(words, 0, 0, 1);
+    const takeMany = (keys) => {
+      for (let i = 0; i < keys.length; i++) Atomics.compareExchange(words, i * SPACING, 0, 1);
+      return keys.length;
+    };
+    return {
+      acquireSync: takeOne,
+      acquireSharedSync: takeOne,
+      acquireManySync: takeMany,
+      tryAcquire: takeOne,
+      tryAcquireShared: takeOne,
+      tryAcquireMany: takeMany,
+      release: (count) => {
+        if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
+        else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
+      },
+    };
+  },
+};
+
+const settled = Promise.resolve();
+
+const bareAwait = {
+  name: 'floor: await of a settled promise',
+  packages: [],
+  can: ['acquire', 'run', 'many', 'shared'],
+  create: () => undefined,
+  open: () => {
+    const wait = () => settled;
+    return {
+      acquire: wait,
+      acquireMany: wait,
+      acquireShared: wait,
+      release: () => undefined,
+      run: (_key, section) => section(),
+    };
+  },
+};
+
+/**
+ * What entering C++ costs. The addon exports no empty function; of those it has, this takes no argument and returns a
+ * number that is a constant while nothing waits.
+ */
+const addonCall = {
+  name: 'floor: Node-API call, no argument',
+  packages: [],
+  can: ['sync'],
+  create: () => undefined,
+  open: () => {
+    const addon = loadAddon();
+    return { acquireSync: () => addon.nextDeadline(), release: () => undefined };
+  },
+};
+
+/** The same with a string, which it copies and hashes: what each acquisition would begin with if C++ did the hashing. */
+const addonHash = {
+  name: 'floor: Node-API call, hashes the string',
+  packages: [],
+  can: ['sync'],
+  create: () => undefined,
+  open: () => {
+    const addon = loadAddon();
+    return { acquireSync: (key) => addon.hash(key, 1024), release: () => undefined };
+  },
+};
+
+/** A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less. */
+const abortSignal = {
+  name: 'floor: AbortSignal alone',
+  packages: [],
+  can: ['run', 'abort'],
+  create: () => undefined,
+  open: () => ({
+    run: (_key, section, signal) =>
+      signal === undefined
+        ? section()
+        : new Promise((_resolve, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+          }),
+  }),
+};
+
+/**
+ * No lock at all: what the threads do when nothing holds them up, and that the counts tell of it. Its name says that it
+ * is no lock, so it may miscount.
+ */
+const noLock = {
+  name: 'floor: no lock',
+  packages: [],
+  can: ['sync', 'run', 'many', 'shared', 'threads'],
+  unsound: true,
+  create: () => undefined,
+  open: () => {
+    const take = () => undefined;
+    return {
+      acquireSync: take,
+      acquireSharedSync: take,
+      acquireManySync: take,
+      release: take,
+      run: (_key, section) => section(),
+      runMany: (_keys, section) => section(),
+      runShared: (_key, section) => section(),
+    };
+  },
+};
+
+/** The addon that stripelock has loaded already, and started for this thread. */
+function loadAddon() {
+  new StripedLock({ engine: 'native' });
+  return bindings({
+    bindings: 'stripelock.node',
+    module_root: path.resolve(import.meta.dirname, '../..'),
+  });
+}
+
+/** @type {Record<string, import('./index.mjs').Subject>} */
+export const floors = { compareExchange, bareAwait, addonCall, addonHash, abortSignal, noLock };

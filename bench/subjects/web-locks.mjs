@@ -1,0 +1,23 @@
+import { createRequire } from 'node:module';
+
+const require = createRequire(import.meta.url);
+
+/**
+ * Its shared mode excludes like the exclusive one, and its requests with a signal throw with the AbortSignal of Node,
+ * so it is credited with neither.
+ *
+ * @type {import('./index.mjs').Subject}
+ */
+export const webLocksPackage = {
+  name: 'web-locks',
+  packages: ['web-locks'],
+  can: ['run', 'threads'],
+  limit: ({ needs }) =>
+    needs.includes('threads') ? 'shares locks only by messages that the main thread relays' : undefined,
+  create: () => undefined,
+  open: () => {
+    // Not before it is needed: loading it keeps a worker's event loop alive for ever.
+    const { locks } = require('web-locks');
+    return { run: (key, section) => locks.request(key, section) };
+  },
+};

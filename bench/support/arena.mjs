@@ -1,0 +1,78 @@
+// The memory that the threads of one measurement share, beside the lock.
+
+/** Bytes to a cache line or, where pairs of lines are fetched, two. */
+const LINE = 128;
+
+export const PREPARE = 0;
+export const WARM_UP = 1;
+export const MEASURE = 2;
+export const STOP = 3;
+
+/** Control words, in Int32s. */
+export const PHASE = 0;
+
+/**
+ * The phase that all are in, how much each thread has done, and for each key what its lock protects: two numbers that
+ * are equal whenever nobody holds the key, changed by plain reads and writes. Each on lines of its own.
+ */
+export class Arena {
+  constructor(threads, keys, memory) {
+    const doneOffset = LINE;
+    const rowOffset = doneOffset + threads * LINE;
+    this.memory = memory ?? new SharedArrayBuffer(rowOffset + keys * LINE);
+    this.control = new Int32Array(this.memory, 0, LINE / 4);
+    this.done = new Float64Array(this.memory, doneOffset, (threads * LINE) / 8);
+    this.rows = new Float64Array(this.memory, rowOffset, (keys * LINE) / 8);
+  }
+
+  /** To be called under the key's lock. */
+  write(key) {
+    this.beginWrite(key);
+    this.endWrite(key);
+  }
+
+  /** Leaves the key's numbers unequal until {@link endWrite}; both under its lock. */
+  beginWrite(key) {
+    this.rows[key * (LINE / 8)]++;
+  }
+
+  endWrite(key) {
+    this.rows[key * (LINE / 8) + 1]++;
+  }
+
+  /** To be called under the key's lock, shared or exclusive: whether no writer is half done. */
+  consistent(key) {
+    const at = key * (LINE / 8);
+    return this.rows[at] === this.rows[at + 1];
+  }
+
+  /** An operation of a thread is over. */
+  count(thread) {
+    this.done[thread * (LINE / 8)]++;
+  }
+
+  /** Operations done so far, by thread. */
+  counts() {
+    const { done } = this;
+    return Array.from({ length: (done.length * 8) / LINE }, (_, thread) => done[(thread * LINE) / 8]);
+  }
+
+  /** Writes that were not lost, over all keys; NaN where one was begun and not ended, or the two numbers differ. */
+  get written() {
+    let sum = 0;
+    for (let at = 0; at < this.rows.length; at += LINE / 8) {
+      if (this.rows[at] !== this.rows[at + 1]) return NaN;
+      sum += this.rows[at];
+    }
+    return sum;
+  }
+
+  get phase() {
+    return Atomics.load(this.control, PHASE);
+  }
+
+  enter(phase) {
+    Atomics.store(this.control, PHASE, phase);
+    Atomics.notify(this.control, PHASE);
+  }
+}

@@ -1,0 +1,28 @@
+// The work inside a critical section: a given number of nanoseconds that keeps to the registers.
+
+/** A chain of dependent multiplications, so that its length in time does not depend on what surrounds it. */
+export function busy(iterations, seed) {
+  let x = seed;
+  for (let i = 0; i < iterations; i++) x = (Math.imul(x, 1_664_525) + 1_013_904_223) | 0;
+  return x;
+}
+
+const ITERATIONS = 200_000;
+const TRIALS = 40;
+
+/**
+ * Iterations of {@link busy} to a nanosecond; the best of many trials. To be found once for a whole run: a process that
+ * calibrated for itself, on a machine that was busy just then, would have other sections than its rivals.
+ */
+export function calibrate() {
+  let best = Infinity;
+  let sink = 0;
+  for (let trial = 0; trial < TRIALS; trial++) {
+    const started = performance.now();
+    sink ^= busy(ITERATIONS, trial);
+    best = Math.min(best, performance.now() - started);
+  }
+  // Never true; it keeps the work from being left out.
+  if (sink === 0.5) throw new Error('unreachable');
+  return ITERATIONS / (best * 1e6);
+}

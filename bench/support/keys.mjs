@@ -1,0 +1,36 @@
+// Which keys a thread asks for, drawn before anything is measured.
+
+import { seededRandom } from '../../examples/ledger/random.mjs';
+import { zipfian } from '../../examples/ledger/zipf.mjs';
+
+/** A power of two, so that a thread can go round its draws with a mask. */
+export const DRAWS = 4096;
+
+export const keyNamed = (index) => `account:${index * 7919}`;
+
+/**
+ * DRAWS lists of different key indexes each.
+ *
+ * @param {object} choice
+ * @param {number} choice.keys How many keys there are.
+ * @param {'uniform' | 'zipf'} choice.distribution Zipf with YCSB's constant, 0.99: index 0 is the busiest.
+ * @param {number} choice.keysAtOnce
+ * @param {number} seed
+ * @returns {number[][]}
+ */
+export function drawKeys({ keys, distribution, keysAtOnce }, seed) {
+  const random = seededRandom(seed);
+  const draw =
+    distribution === 'zipf' && keys > 1 ? zipfian(keys, random) : () => Math.floor(random() * keys);
+  return Array.from({ length: DRAWS }, () => {
+    const drawn = new Set();
+    while (drawn.size < keysAtOnce) drawn.add(draw());
+    return [...drawn];
+  });
+}
+
+/** DRAWS booleans, true with the given probability. */
+export function drawModes(sharedPart, seed) {
+  const random = seededRandom(seed);
+  return Array.from({ length: DRAWS }, () => random() < sharedPart);
+}

@@ -1,0 +1,18 @@
+// Colours and shapes of the charts. All keep a contrast of at least 3 : 1, which is what graphics need, on white and on
+// the usual dark backgrounds alike, so that one file does for both; no two subjects share a shape as well as a hue.
+
+/** For text: 4.3 : 1 on white and on #0d1117 alike. */
+export const INK = '#7a7f87';
+export const RULE = '#7a7f8740';
+
+/** By subject; floors share one. */
+export const LOOKS = {
+  'stripelock native': { color: '#2f81f7', shape: 'circle' },
+  'stripelock javascript': { color: '#1a9b8a', shape: 'square' },
+  'Atomics mutex': { color: '#d2691e', shape: 'diamond' },
+  'async-mutex': { color: '#c2478f', shape: 'triangle-up' },
+  'async-lock': { color: '#9a6fdb', shape: 'triangle-down' },
+  'Node locks': { color: '#d64550', shape: 'cross' },
+  'web-locks': { color: '#8a7a1f', shape: 'triangle-right' },
+  floor: { color: '#7a7f87', shape: 'M-0.2,-1H0.2V1H-0.2Z' },
+};

@@ -1,0 +1,31 @@
+import { median, quantile } from 'simple-statistics';
+
+/**
+ * What several rounds say of a figure: its median, its quartiles, and half their distance in percent of the median. Not
+ * the mean and its deviation: a round that something else on the machine got in the way of would move both.
+ *
+ * @param {readonly number[]} values At least one.
+ */
+export function summary(values) {
+  const middle = median(values);
+  const [low, high] = quantile(values, [0.25, 0.75]);
+  return {
+    median: middle,
+    low,
+    high,
+    best: Math.min(...values),
+    worst: Math.max(...values),
+    spread: middle === 0 ? 0 : (50 * (high - low)) / Math.abs(middle),
+  };
+}
+
+/**
+ * How many times the one is the other: the median over rounds of the ratio within a round. What slows the whole machine
+ * down for a while slows both sides of a round, as they are measured one right after the other.
+ *
+ * @param {readonly number[]} numerators By round.
+ * @param {readonly number[]} denominators By round; as many.
+ */
+export function pairedRatio(numerators, denominators) {
+  return median(numerators.map((value, round) => value / denominators[round]));
+}

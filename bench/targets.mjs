@@ -1,0 +1,173 @@
+// What the native engine is to reach: ratios within one run, and how a run did.
+
+import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
+import { floors } from './subjects/floors.mjs';
+import { format } from './support/format.mjs';
+
+const PAIR = floors.compareExchange.name;
+const AWAIT = floors.bareAwait.name;
+const ABORT_SIGNAL = floors.abortSignal.name;
+
+/**
+ * @typedef {object} Outcome
+ * @property {string} target
+ * @property {string} figure
+ * @property {boolean | undefined} met Undefined where the run has not what it takes to tell.
+ */
+
+/** Native takes at most so many times as long as another in the same workload. */
+const atMost = (limit, workload, other) =>
+  ratioTarget(`${workload}: at most ${limit} × ${other}`, (ratio) => ratio <= limit, {
+    metric: 'nsPerOp',
+    over: [workload, NATIVE],
+    under: [workload, other],
+  });
+
+/** Native is at least so many times as quick, or does so many times as much. */
+const atLeast = (limit, workload, other, otherWorkload = workload) => {
+  const rate = workload.includes('thread');
+  const [native, rival] = [
+    [workload, NATIVE],
+    [otherWorkload, other],
+  ];
+  const what = otherWorkload === workload ? other : `${other}'s "${otherWorkload}"`;
+  return ratioTarget(`${workload}: at least ${limit} × ${what}`, (ratio) => ratio >= limit, {
+    metric: rate ? 'opsPerSecond' : 'nsPerOp',
+    over: rate ? native : rival,
+    under: rate ? rival : native,
+  });
+};
+
+function ratioTarget(target, holds, { metric, over, under }) {
+  return (results) => {
+    const rows = [measured(results, ...over), measured(results, ...under)];
+    if (rows.includes(undefined)) return { target, figure: '–', met: undefined };
+    const ratio = ratioOf(...rows, metric);
+    if (ratio === undefined) return { target, figure: '–', met: undefined };
+    return { target, figure: format(ratio, 'times'), met: holds(ratio) };
+  };
+}
+
+/** A figure of native's own. */
+const figureTarget = (target, workload, metric, unit, holds) => (results) => {
+  const row = measured(results, workload, NATIVE);
+  const figure = row && figureOf(row, metric);
+  if (figure === undefined) return { target, figure: '–', met: undefined };
+  return { target, figure: format(figure, unit), met: holds(figure) };
+};
+
+/** Every workload that both engines were measured in; the figure names the worst. */
+function noSlowerThanJavaScript(results) {
+  const least = 0.95;
+  const target = `every workload: at least ${least} × ${JAVASCRIPT}`;
+  const compared = results.workloads.flatMap((workload) => {
+    const rows = [JAVASCRIPT, NATIVE].map((subject) => measured(results, workload.name, subject));
+    const times = rows.includes(undefined) ? undefined : timesWorse(workload, ...rows);
+    return times === undefined ? [] : [{ name: workload.name, times }];
+  });
+  if (compared.length === 0) return { target, figure: '–', met: undefined };
+  const missed = compared.filter(({ times }) => times < least);
+  const worst = compared.reduce((a, b) => (b.times < a.times ? b : a));
+  const count = missed.length === 0 ? '' : `${missed.length} of ${compared.length} below; `;
+  return {
+    target,
+    figure: `${count}least ${format(worst.times, 'times')} in "${worst.name}"`,
+    met: missed.length === 0,
+  };
+}
+
+/**
+ * Throughput that one thread has because another gets nothing is none. No promise is made of even shares; a thread that
+ * gets less than a hundredth of its own over a whole window does not get its turn.
+ */
+function nobodyStarves(results) {
+  const least = 0.01;
+  const target = `every workload with threads: each gets at least ${least} of an even share`;
+  const shares = results.workloads.flatMap(({ name }) => {
+    const row = measured(results, name, NATIVE);
+    const values = row === undefined ? [] : valuesOf(row, 'minShare');
+    return values.length === 0 ? [] : [{ name, share: Math.min(...values) }];
+  });
+  if (shares.length === 0) return { target, figure: '–', met: undefined };
+  const worst = shares.reduce((a, b) => (b.share < a.share ? b : a));
+  return {
+    target,
+    figure: `least ${format(worst.share, 'share')} in "${worst.name}"`,
+    met: worst.share >= least,
+  };
+}
+
+const HOT = 'sync, hot string key';
+const INTEGER = 'sync, integer key';
+const EIGHT = 'sync, 8 hot keys';
+const ASYNC = 'async, hot string key';
+const SHORT = 'sync, 2 threads, 1 stripe, 100 ns section, uniform';
+const CROWD = 'sync, 8 threads, 16 stripes, 5 µs section, uniform';
+
+const MEMORY = 'memory of a waiter, 100,000 waiting';
+const CANCEL = 'cancel a waiter, 100,000 waiting';
+const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
+const UNRELATED_SYNC = 'an unrelated free key, 100,000 waiting, sync';
+
+/**
+ * How much what does not depend on the number of waiters may grow with it all the same: a hundred times as many objects
+ * no longer fit the processor's caches. What looked through them would grow a hundredfold.
+ */
+const constant = (growth) => growth <= 2;
+/** Up to what two measurements of the same thing differ by. */
+const same = (growth) => growth <= 1.1;
+
+const targets = [
+  atMost(1.9, HOT, PAIR),
+  atMost(1, HOT, 'Atomics mutex'),
+  atMost(1.4, INTEGER, PAIR),
+  atMost(1.7, EIGHT, PAIR),
+  atLeast(1.7, EIGHT, 'Atomics mutex'),
+  atLeast(6, EIGHT, 'async-lock', 'async, 8 hot keys'),
+  atMost(3, ASYNC, AWAIT),
+  atLeast(2.5, ASYNC, 'async-mutex'),
+  atLeast(1.5, ASYNC, 'async-lock'),
+  atLeast(25, ASYNC, 'Node locks'),
+  atLeast(2, SHORT, JAVASCRIPT),
+  ratioTarget(`${SHORT}: p99.9 wait at most 0.5 × ${JAVASCRIPT}`, (ratio) => ratio <= 0.5, {
+    metric: 'p999',
+    over: [SHORT, NATIVE],
+    under: [SHORT, JAVASCRIPT],
+  }),
+  atLeast(1.3, CROWD, JAVASCRIPT),
+  figureTarget(
+    `${CROWD}: least share at least half the mean`,
+    CROWD,
+    'minShare',
+    'share',
+    (share) => share >= 0.5,
+  ),
+  atLeast(20, 'async, 4 threads, 64 keys, 1 in flight', 'Node locks'),
+  atLeast(20, 'async, 4 threads, 64 keys, 100 in flight', 'Node locks'),
+  atLeast(20, 'async, 4 threads, 64 keys, 1 in flight, no await under the lock', 'Node locks'),
+  atLeast(20, 'async, 4 threads, 64 keys, 100 in flight, no await under the lock', 'Node locks'),
+  atLeast(1, 'async, 1 thread, 1 key, 1,000 in flight', 'async-mutex'),
+  atLeast(10, 'async, 1 thread, 1 key, 1,000 in flight', 'Node locks'),
+  figureTarget(
+    `${MEMORY}: at most 300 bytes of native memory`,
+    MEMORY,
+    'nativeBytes',
+    'bytes',
+    (bytes) => bytes <= 300,
+  ),
+  ratioTarget(`${CANCEL}: grows from 1,000 as ${ABORT_SIGNAL} does`, constant, {
+    metric: 'growth',
+    over: [CANCEL, NATIVE],
+    under: [CANCEL, ABORT_SIGNAL],
+  }),
+  figureTarget(`${UNRELATED_ASYNC}: at most 1.1 × with none`, UNRELATED_ASYNC, 'growth', 'times', same),
+  figureTarget(`${UNRELATED_SYNC}: at most 1.1 × with none`, UNRELATED_SYNC, 'growth', 'times', same),
+  nobodyStarves,
+  noSlowerThanJavaScript,
+];
+
+/**
+ * @param {import('./results.mjs').Results} results
+ * @returns {Outcome[]}
+ */
+export const evaluate = (results) => targets.map((target) => target(results));

@@ -1,0 +1,44 @@
+// Requests under way on event loops: in one thread, where any asynchronous lock will do, and in four.
+
+import { floors } from '../subjects/floors.mjs';
+
+function workload(threads, keys, inFlight, { floors: chosen = [], awaits = true } = {}) {
+  const keysName = keys === 1 ? '1 key' : `${keys} keys`;
+  const threadsName = threads === 1 ? '1 thread' : `${threads} threads`;
+  return {
+    name: `async, ${threadsName}, ${keysName}, ${inFlight.toLocaleString('en')} in flight${awaits ? '' : ', no await under the lock'}`,
+    group: 'contended async',
+    runner: 'threads',
+    needs: ['run', ...(threads > 1 ? ['threads'] : [])],
+    floors: chosen,
+    stripes: 1024,
+    distribution: 'uniform',
+    keysAtOnce: 1,
+    threads,
+    keys,
+    /** In each thread. */
+    inFlight,
+    /** Whether what is under the lock awaits. */
+    awaits,
+  };
+}
+
+/** 1000 beside the decades: beyond async-mutex's and async-lock's usual, short of a flood. */
+export const contendedAsync = [
+  workload(1, 1, 1),
+  workload(1, 1, 100),
+  workload(1, 1, 1000, { floors: [floors.noLock] }),
+  workload(1, 1, 10_000),
+  workload(1, 64, 1),
+  workload(1, 64, 100),
+  workload(1, 64, 10_000),
+  workload(4, 1, 1),
+  workload(4, 1, 100),
+  workload(4, 1, 10_000),
+  workload(4, 64, 1),
+  workload(4, 64, 100),
+  // Node's own locks come to a near standstill where several threads await under them, on some versions.
+  workload(4, 64, 1, { awaits: false }),
+  workload(4, 64, 100, { awaits: false }),
+  workload(4, 64, 10_000),
+];

@@ -1,0 +1,27 @@
+// Very many that wait for one key, and what they cost themselves and others.
+
+import { floors } from '../subjects/floors.mjs';
+
+const workload = (name, measure, needs, more = {}) => ({
+  name,
+  group: 'waiters',
+  runner: 'waiters',
+  measure,
+  needs,
+  floors: [],
+  keys: 2,
+  stripes: 1024,
+  // Each takes seconds for some subjects, and what is counted in hundred thousands at once hardly varies.
+  mostRounds: 3,
+  ...more,
+});
+
+export const waiters = [
+  workload('memory of a waiter, 100,000 waiting', 'memory', ['run'], { keys: 1 }),
+  workload('cancel a waiter, 100,000 waiting', 'cancel', ['run', 'abort'], {
+    keys: 1,
+    floors: [floors.abortSignal],
+  }),
+  workload('an unrelated free key, 100,000 waiting, async', 'unrelatedAsync', ['run']),
+  workload('an unrelated free key, 100,000 waiting, sync', 'unrelatedSync', ['run', 'sync']),
+];
