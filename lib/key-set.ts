@@ -3,10 +3,12 @@ import type { LockKey } from './types.js';
 
 /** Up to this many stripes, inserting in place is quicker than a call to sort. */
 const INSERTION_SORT_LIMIT = 24;
-/** Sets remembered; a power of two. */
-const REMEMBERED_SETS = 64;
-/** Sets of more keys, and of longer strings, are not remembered, so that what is stays below half a megabyte. */
-const REMEMBERED_KEYS = 16;
+/** Sets remembered, of few keys and of many; powers of two. */
+const SMALL_SETS = 64;
+const LARGE_SETS = 8;
+/** Few keys, and the most that are remembered. With longer strings none are, so that all stay below a megabyte. */
+const FEW_KEYS = 16;
+const MANY_KEYS = 128;
 const REMEMBERED_LENGTH = 256;
 
 /** The keys of one acquisition, and where they lead. Not changed once it is made. */
@@ -29,7 +31,8 @@ export class KeySet<K extends LockKey = LockKey> {
  */
 export class KeySets {
   readonly #index: StripeIndex;
-  readonly #remembered: (KeySet | undefined)[] = new Array<undefined>(REMEMBERED_SETS).fill(undefined);
+  readonly #small: (KeySet | undefined)[] = new Array<undefined>(SMALL_SETS).fill(undefined);
+  readonly #large: (KeySet | undefined)[] = new Array<undefined>(LARGE_SETS).fill(undefined);
   /** The one asked for last. */
   #last: KeySet | undefined = undefined;
 
@@ -41,16 +44,17 @@ export class KeySets {
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const last = this.#last;
     if (last !== undefined && sameKeys(last.keys, keys)) return last as KeySet<K>;
-    if (keys.length === 0 || keys.length > REMEMBERED_KEYS) return this.#make(keys);
+    if (keys.length === 0 || keys.length > MANY_KEYS) return this.#make(keys);
     const first = this.#index.stripeOf(keys[0], 'keys[]');
-    const at = (first + keys.length) & (REMEMBERED_SETS - 1);
-    const remembered = this.#remembered[at];
+    const sets = keys.length > FEW_KEYS ? this.#large : this.#small;
+    const at = (first + keys.length) & (sets.length - 1);
+    const remembered = sets[at];
     if (remembered !== undefined && sameKeys(remembered.keys, keys)) {
       this.#last = remembered;
       return remembered as KeySet<K>;
     }
     const set = this.#make(keys);
-    if (set.keys.every(isRememberable)) this.#last = this.#remembered[at] = set;
+    if (set.keys.every(isRememberable)) this.#last = sets[at] = set;
     return set;
   }
 

@@ -2,8 +2,11 @@ import { invalidArgType, outOfRange } from './errors.js';
 
 /** Hashes remembered at most twice over: see {@link StripeIndex}. */
 const CACHE_ENTRIES = 8192;
-/** Longer strings are hashed each time, so that the cache stays below a few megabytes. */
+/** Longer strings stay out of the cache, so that it stays below a few megabytes. */
 const CACHED_LENGTH = 256;
+/** Of longer ones, up to this length, the last are remembered: so many, a power of two. */
+const LONG_STRINGS = 4;
+const LONG_LENGTH = 65_536;
 
 /**
  * Which stripe a key maps to, for one thread and one lock. Strings are hashed once and then remembered: a
@@ -12,6 +15,9 @@ const CACHED_LENGTH = 256;
  * The cache is bounded by keeping two generations: when the young one is full, it becomes the old one, and
  * what was old and has not been asked for since is forgotten. So keys in steady use stay, at the cost of one
  * more look-up per generation, and no order of use has to be kept.
+ *
+ * A Map would hash a long string, too, which takes V8 longer than the addon. But to see that it is the very one of last
+ * time takes no time at all, and that another one of this length is not, hardly any.
  */
 export class StripeIndex {
   readonly #stripes: number;
@@ -20,6 +26,7 @@ export class StripeIndex {
   readonly #hash: (key: string | Uint8Array) => number;
   #young = new Map<string, number>();
   #old = new Map<string, number>();
+  readonly #long = Array.from({ length: LONG_STRINGS }, () => ({ key: '', stripe: -1 }));
 
   constructor(stripes: number, hash: (key: string | Uint8Array) => number) {
     this.#stripes = stripes;
@@ -45,7 +52,7 @@ export class StripeIndex {
   }
 
   #stringStripeSlow(key: string): number {
-    if (key.length > CACHED_LENGTH) return this.#hash(key);
+    if (key.length > CACHED_LENGTH) return this.#longStripe(key);
     const stripe = this.#old.get(key) ?? this.#hash(key);
     if (this.#young.size >= CACHE_ENTRIES) {
       this.#old = this.#young;
@@ -53,6 +60,16 @@ export class StripeIndex {
     }
     this.#young.set(key, stripe);
     return stripe;
+  }
+
+  #longStripe(key: string): number {
+    if (key.length > LONG_LENGTH) return this.#hash(key);
+    const last = this.#long[key.length & (LONG_STRINGS - 1)]!;
+    if (last.key !== key) {
+      last.stripe = this.#hash(key);
+      last.key = key;
+    }
+    return last.stripe;
   }
 }
 

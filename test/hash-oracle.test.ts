@@ -44,6 +44,13 @@ describe('the stripe of a key on the native engine', () => {
     agrees('x'.repeat(2 ** 20));
     agrees('鍵'.repeat(2 ** 19));
   });
+
+  it('is so when long strings of one length take turns', () => {
+    for (const length of [256, 257, 4096, 65_536, 65_537]) {
+      const body = 'x'.repeat(length - 1);
+      for (const last of ['a', 'b', 'b', 'a', 'ж', 'a']) agrees(body + last);
+    }
+  });
 });
 
 it('the stripe of an integer is the same on both engines', () => {

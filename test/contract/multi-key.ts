@@ -6,6 +6,7 @@ import { keysApart, keysTogether } from '../support/keys.js';
 import { seedFor } from '../support/seed.js';
 import { runThreads } from '../support/threads.js';
 import { turns, until, watch } from '../support/waiting.js';
+import { below, randomFrom } from '../workers/random.mjs';
 
 export const multiKeySuite: Suite = (makeLock) => {
   describe('several keys in one acquisition', () => {
@@ -39,6 +40,27 @@ export const multiKeySuite: Suite = (makeLock) => {
           expect(lock.stats().held).toBe(0);
         }
       }
+    });
+
+    it('takes what a list names now, whatever it or one like it named before', () => {
+      const lock = makeLock({ stripes: 1009 });
+      const random = randomFrom(seedFor('lists asked for again'));
+      for (const length of [1, 2, 7, 16, 17, 64, 128, 129, 300]) {
+        const keys: LockKey[] = Array.from({ length }, (_, i) => `key ${i}`);
+        for (let round = 0; round < 50; round++) {
+          const changed = below(random, length);
+          if (round % 2 === 0) keys[changed] = [`other ${round}`, round, 'x'.repeat(300)][below(random, 3)]!;
+          const expected = [...new Set(keys.map((key) => lock.stripeOf(key)))].sort((a, b) => a - b);
+          // The list itself, and one that is the same.
+          for (const list of [keys, [...keys]]) {
+            const guard = lock.acquireSync(list);
+            expect(guard.stripes).toEqual(expected);
+            expect(guard.keys).toEqual(keys);
+            guard.release();
+          }
+        }
+      }
+      expect(lock.stats().held).toBe(0);
     });
 
     it('accepts keys of all types in one call, and does not mind the list being changed later', () => {
