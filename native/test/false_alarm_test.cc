@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -107,61 +108,71 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
 
 namespace {
 
-// Stops the second thread that is between its two looks.
-struct SecondLook {
-  static inline std::atomic<int> passes{0};
+// Stops one thread between its two looks, the first time, and has another one leave its wait meanwhile.
+struct BetweenLooks {
+  static inline thread_local bool stops = false;
+  static inline std::atomic<bool> stopped{false};
   static inline std::atomic<bool> open{false};
 
-  SecondLook() {
-    passes.store(0);
+  BetweenLooks() {
+    stopped.store(false);
     open.store(false);
     onSeam([](const char* point) {
-      if (std::strcmp(point, "refuse: before the second look") != 0 || passes.fetch_add(1) != 1) return;
+      if (!stops || std::strcmp(point, "refuse: before the second look") != 0 || stopped.exchange(true))
+        return;
       while (!open.load()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     });
   }
-  ~SecondLook() {
+  ~BetweenLooks() {
     open.store(true);
     onSeam(nullptr);
   }
-  SecondLook(const SecondLook&) = delete;
-  SecondLook& operator=(const SecondLook&) = delete;
+  BetweenLooks(const BetweenLooks&) = delete;
+  BetweenLooks& operator=(const BetweenLooks&) = delete;
+
+  // Both are asked at the end of each slice, before the look.
+  static bool staying(void*) {
+    stops = true;
+    return false;
+  }
+  static bool leaving(void*) { return stopped.load(); }
 };
 
 }  // namespace
 
 TEST(Deadlock, IsNotSeenInACircleThatOneLeavesBetweenTheTwoLooks) {
-  int rounds = 0;
-  for (bool left = false; !left; ++rounds) {
-    ASSERT_LT(rounds, 100);
+  const Nanoseconds end = now() + static_cast<Nanoseconds>(kStuck * 1e6);
+  for (bool left = false; !left;) {
+    ASSERT_LT(now(), end);
     SharedMemory memory(2);
     Peer one(memory);
     Peer other(memory);
     ASSERT_TRUE(one.client.take(0));
     ASSERT_TRUE(other.client.take(1));
-    SecondLook look;
-    Blocking leaving(other.client, {0}, {.timeout = 60});
-    ASSERT_TRUE(eventually([] { return SecondLook::passes.load() == 1; }));
-    Blocking staying(one.client, {1});
-    // The other one comes before its own second turn, unless the machine is busy: then there was no circle yet.
-    ASSERT_TRUE(eventually([] { return SecondLook::passes.load() == 2; }));
-    const Nanoseconds end = now() + 1'000'000'000;
-    while (!left && now() < end) left = waitersOf(one.client, 0) == 0;
-    look.open.store(true);
-    const Status first = leaving.status();
+    // Joined after nobody is stopped any more.
+    std::optional<Blocking> leaving;
+    std::optional<Blocking> staying;
+    BetweenLooks looks;
+    leaving.emplace(other.client, Stripes{0}, Ask{}, Interrupt{.requested = BetweenLooks::leaving});
+    // In the wait graph by then.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
+    staying.emplace(one.client, Stripes{1}, Ask{}, Interrupt{.requested = BetweenLooks::staying});
+    ASSERT_TRUE(eventually([] { return BetweenLooks::stopped.load(); }));
+    // It does not if it was about to look, too, and now waits until the first one has.
+    const Nanoseconds soon = now() + 10 * kSlice;
+    while (!left && now() < soon) left = waitersOf(one.client, 0) == 0;
+    looks.open.store(true);
     if (left) {
-      EXPECT_EQ(first, Status::kTimedOut);
-    }
-    EXPECT_TRUE(other.client.release({1}));
-    if (left) {
-      EXPECT_EQ(staying.status(), Status::kGranted);
-    }
-    if (staying.status() == Status::kGranted) {
+      EXPECT_EQ(leaving->status(), Status::kInterrupted);
+      EXPECT_TRUE(other.client.release({1}));
+      EXPECT_EQ(staying->status(), Status::kGranted);
       EXPECT_TRUE(one.client.release({1}));
-    }
-    EXPECT_TRUE(one.client.release({0}));
-    if (first == Status::kGranted) {
-      EXPECT_TRUE(other.client.release({0}));
+    } else {
+      leaving->join();
+      EXPECT_TRUE(other.client.release({1}));
+      if (staying->status() == Status::kGranted) {
+        EXPECT_TRUE(one.client.release({1}));
+      }
     }
   }
 }
