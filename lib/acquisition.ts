@@ -2,7 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { channels, type LockMessage } from './diagnostics.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
-import { DeadlockError, LockError, LockTimeoutError } from './errors.js';
+import { DeadlockError, LockError, lockTimeout } from './errors.js';
 import { grant, requestFor, type Guard } from './guard.js';
 
 /** What an acquisition needs to know of its lock. */
@@ -61,7 +61,7 @@ export class Acquisition<G extends Guard> {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
         }
         const details = this.request.note === undefined ? undefined : tracedHolders(table, stripe);
-        return new LockTimeoutError(name, keys, timeout, stripe, holders, details);
+        return lockTimeout(name, keys, timeout, stripe, holders, details);
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;

@@ -385,6 +385,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   add<inspectTable>(exports, "inspect");
   add<addNote>(exports, "addNote");
   add<removeNote>(exports, "removeNote");
+  addLeases(env, exports);
   napi_value hashFunction = nullptr;
   napi_create_function(env, "hash", NAPI_AUTO_LENGTH, hash, nullptr, &hashFunction);
   exports.Set("hash", hashFunction);

@@ -4,6 +4,7 @@ namespace stripelock {
 
 Environment::~Environment() {
   // The references reset themselves here, in the instance data's finalizer, where that is still allowed.
+  leases_.reset();
   if (participant_) Registry::instance().leave(*participant_);
 }
 
@@ -16,12 +17,14 @@ bool Environment::start(Napi::Env env, std::int32_t threadId, Napi::Function onR
   napi_unref_threadsafe_function(env, ready_);
   participant_ = Registry::instance().join(threadId, {.wake = wake, .data = this});
   if (!participant_) return false;
+  leases_ = std::make_unique<Leases>(*participant_);
   napi_add_env_cleanup_hook(env, onEnd, this);
   return true;
 }
 
 void Environment::onEnd(void* self) {
   auto& environment = *static_cast<Environment*>(self);
+  environment.leases_.reset();
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
   for (const auto& table : environment.tables_) {

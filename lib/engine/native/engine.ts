@@ -4,6 +4,7 @@ import type { AsyncWaiter, Engine, LockTable } from '../engine.js';
 import { createMemory } from '../header.js';
 import { ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
 import { loadAddon, type Addon } from './addon.js';
+import { NativeLeases } from './leases.js';
 import { NativeTable } from './table.js';
 
 /** Waiters that one call into the addon settles. */
@@ -12,7 +13,7 @@ const BATCH = 128;
 const LONGEST_DELAY = 2 ** 31 - 1;
 
 /** Throws where the addon cannot be loaded. */
-export function loadNativeEngine(): Engine {
+export function loadNativeEngine(): NativeEngine {
   return new NativeEngine(loadAddon());
 }
 
@@ -34,6 +35,7 @@ interface Settled extends NativeWaiter {
 export class NativeEngine implements Engine {
   readonly name = 'native';
   readonly addon: Addon;
+  readonly leases: NativeLeases;
   readonly slot: number;
   readonly #registry: readonly [number, number];
   /** By the addon's id, which is their ticket; unused ids are undefined. */
@@ -56,8 +58,11 @@ export class NativeEngine implements Engine {
   constructor(addon: Addon) {
     this.addon = addon;
     this.#registry = addon.registryId();
+    this.leases = new NativeLeases(addon);
     this.slot = addon.start(threadId, () => {
+      // In this order: after it, whoever has news of either kind sends another wake.
       this.#settleReady();
+      this.leases.deliver();
     });
   }
 

@@ -1,0 +1,55 @@
+// What one Node.js environment keeps open of lease tables and fencing gates, and the addon's exports for them.
+
+#pragma once
+
+#include <napi.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "core/lease_registry.h"
+#include "core/lease_watches.h"
+
+namespace stripelock {
+
+class Leases {
+ public:
+  explicit Leases(Participant& participant) : watches(participant) {}
+  // On the environment's thread. Its watches are gone then; its leases stay until their time is over.
+  ~Leases();
+  Leases(const Leases&) = delete;
+  Leases& operator=(const Leases&) = delete;
+
+  // An index in this environment, or -1 where there is no such number.
+  std::int32_t openTable(std::uint64_t number, bool ownClock);
+  std::int32_t openGate(std::uint64_t number, std::uint32_t capacity);
+  void closeTable(std::uint32_t index);
+  void closeGate(std::uint32_t index);
+  // nullptr for an index that is not open.
+  LeaseTable* table(std::uint32_t index) const {
+    return index < tables_.size() ? tables_[index].object : nullptr;
+  }
+  FencingGate* gate(std::uint32_t index) const {
+    return index < gates_.size() ? gates_[index].object : nullptr;
+  }
+
+  LeaseWatches watches;
+
+ private:
+  template <typename Object>
+  struct Open {
+    Object* object = nullptr;
+    std::uint64_t number = 0;
+  };
+  template <typename Object>
+  static std::int32_t place(std::vector<Open<Object>>& list, Object* object, std::uint64_t number);
+
+  std::vector<Open<LeaseTable>> tables_;
+  std::vector<Open<FencingGate>> gates_;
+};
+
+// Adds the functions that lib/engine/native/leases.ts calls.
+void addLeases(Napi::Env env, Napi::Object exports);
+
+}  // namespace stripelock
