@@ -15,20 +15,27 @@ export interface LeaseTable {
   readonly number: number;
   /** Entries, expired ones that are not swept yet included. */
   readonly size: number;
-  tryAcquire(key: string, owner: string, ttl: number, at: number): bigint | undefined;
+  /** Without an owner, a holder without a name of its own, whom {@link nameOf} names. */
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined;
   /**
    * The same for a thread that waits for the key, or would: lets the thread go first that has waited longest.
    * Where nothing is granted, returns the milliseconds after which to try again even if nobody calls.
    */
-  takeTurn(key: string, owner: string, ttl: number, at: number): bigint | number;
-  renew(key: string, owner: string, ttl: number, at: number): boolean;
-  release(key: string, owner: string, at: number): boolean;
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number;
+  /** Of an owner, or of whoever was granted that token. */
+  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean;
+  release(key: string, holder: string | bigint, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Calls `freed` on this thread, and never from within another call, whenever the key has been released, by whatever
    * thread. One for a key at a time. Does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
+}
+
+/** The name of a holder that gave none. `native/core/lease_table.cc` makes the same. */
+export function nameOf(token: bigint): string {
+  return `lease ${token}`;
 }
 
 export interface LeaseWatch {

@@ -8,6 +8,7 @@ import { directLeases, MemoryLeaseStore, type DirectLeases } from './memory-stor
 import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
 import { OrderedOperations } from './ordered.js';
 import { Schedule } from './schedule.js';
+import { turnsFor, type Turns } from './turns.js';
 
 const memory = MemoryLeaseStore.prototype;
 
@@ -26,6 +27,8 @@ export class Grants implements HoldContext {
   readonly stableOwners: boolean;
   /** Where the store is a memory store: its table, which decides at once. */
   readonly direct: DirectLeases | undefined;
+  /** Those of its table. */
+  readonly turns: Turns | undefined;
   readonly #reentrant: boolean;
   readonly #holder: string | undefined;
   readonly #holds = new HoldList();
@@ -40,6 +43,7 @@ export class Grants implements HoldContext {
     const { clock } = settings;
     this.store = settings.store ?? new MemoryLeaseStore(clock === undefined ? {} : { clock });
     this.direct = this.store instanceof MemoryLeaseStore ? directLeases(this.store) : undefined;
+    this.turns = this.direct && turnsFor(this.direct.table);
     this.schedule = new Schedule(clock, false);
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
@@ -67,7 +71,7 @@ export class Grants implements HoldContext {
     const shared = this.#join(key);
     if (shared) return shared;
     const { table, at } = this.direct!;
-    const owner = this.#newOwner();
+    const owner = this.#holder;
     const since = this.schedule.now();
     const token = table.tryAcquire(key, owner, terms.ttl, at());
     return token === undefined ? undefined : this.#hold(key, owner, token, terms, since, 0);
@@ -78,22 +82,24 @@ export class Grants implements HoldContext {
     const shared = this.#join(key);
     if (shared) return shared;
     const { table, at } = this.direct!;
-    const owner = this.#newOwner();
+    const owner = this.#holder;
     const since = this.schedule.now();
     const token = table.takeTurn(key, owner, terms.ttl, at());
     return typeof token === 'number' ? token : this.#hold(key, owner, token, terms, since, waited);
   }
 
-  free(key: string, owner: string): Promise<boolean> {
+  free(hold: Hold): Promise<boolean> {
+    const { key } = hold;
     if (this.#freesDirectly) {
       const { table, at } = this.direct!;
       try {
-        return Promise.resolve(table.release(key, owner, at()));
+        return Promise.resolve(table.release(key, hold.token, at()));
       } catch (error) {
         return Promise.reject(storeFailure('release', key, error));
       }
     }
-    return this.stableOwners ? this.#ordered.run(key, () => this.#free(key, owner)) : this.#free(key, owner);
+    const free = (): Promise<boolean> => this.#free(key, hold.owner);
+    return this.stableOwners ? this.#ordered.run(key, free) : free();
   }
 
   ended(hold: Hold): void {
@@ -155,7 +161,7 @@ export class Grants implements HoldContext {
 
   #hold(
     key: string,
-    owner: string,
+    owner: string | undefined,
     token: FencingToken,
     terms: LeaseTerms,
     since: number,

@@ -1,4 +1,5 @@
 import { threadId } from 'node:worker_threads';
+import { nameOf } from '../engine/lease-table.js';
 import { leaseChannels, type LeaseMessage } from '../diagnostics.js';
 import { storeFailure } from './errors.js';
 import type { Linked } from './hold-list.js';
@@ -17,7 +18,7 @@ export interface HoldContext {
    */
   readonly stableOwners: boolean;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
-  free(key: string, owner: string): Promise<boolean>;
+  free(hold: Hold): Promise<boolean>;
   /** The hold has ended, by whatever. */
   ended(hold: Hold): void;
 }
@@ -43,7 +44,6 @@ export interface Holder {
  */
 export class Hold implements Due, Linked {
   readonly key: string;
-  readonly owner: string;
   readonly token: FencingToken;
   readonly terms: LeaseTerms;
   /** On the manager's clock. */
@@ -59,6 +59,7 @@ export class Hold implements Due, Linked {
   /** Most have one at a time. */
   #holders: Holder | Set<Holder> | undefined = undefined;
   readonly #context: HoldContext;
+  readonly #owner: string | undefined;
   readonly #since: number;
   /** When to renew next; Infinity for never. */
   #nextBeat: number;
@@ -68,24 +69,29 @@ export class Hold implements Due, Linked {
   /** The renewal under way: one at a time, so that the last that the store has seen is the last that was sent. */
   #renewing: Promise<boolean> | undefined = undefined;
 
-  /** `since`: the time before the request was sent. */
+  /** `owner`: undefined for one without a name in a memory table. `since`: the time before the request was sent. */
   constructor(
     context: HoldContext,
     key: string,
-    owner: string,
+    owner: string | undefined,
     token: FencingToken,
     terms: LeaseTerms,
     since: number,
   ) {
     this.#context = context;
     this.key = key;
-    this.owner = owner;
+    this.#owner = owner;
     this.token = token;
     this.terms = terms;
     this.#since = since;
     this.expiresAt = since + terms.ttl;
     this.#nextBeat = since + terms.every;
     this.#plan();
+  }
+
+  /** As the store knows it. */
+  get owner(): string {
+    return this.#owner ?? nameOf(this.token);
   }
 
   /** Whether it is held now, which a look at the clock decides however late timers are. */
@@ -158,13 +164,13 @@ export class Hold implements Due, Linked {
         leaseChannels.released.publish({ ...this.#message(), held });
       }
     }
-    return this.#context.free(this.key, this.owner);
+    return this.#context.free(this);
   }
 
   /** Ends it over its holders' heads, who are told that it is lost. Rejects with a LeaseStoreError. */
   async close(): Promise<void> {
     this.lose('its manager was closed');
-    await this.#context.free(this.key, this.owner);
+    await this.#context.free(this);
   }
 
   announce(waited: number): void {
@@ -209,7 +215,7 @@ export class Hold implements Due, Linked {
   /** The store's time for it may not be over yet. */
   #freeExpired(): Promise<boolean> {
     if (!this.#expired || this.#context.stableOwners) return Promise.resolve(false);
-    return this.#context.free(this.key, this.owner);
+    return this.#context.free(this);
   }
 
   #retryDelay(): number {

@@ -15,7 +15,6 @@ import {
   type WithLeaseOptions,
 } from './options.js';
 import { Schedule } from './schedule.js';
-import { turnsFor } from './turns.js';
 import { PollingAcquisition, QueuedAcquisition, type Wait, type WaitingAcquisition } from './waiting.js';
 
 /**
@@ -71,7 +70,7 @@ export class LeaseManager {
       const grants = this.#grants;
       if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
       // Who came before goes first.
-      const turns = turnsFor(grants.direct!.table);
+      const turns = grants.turns!;
       const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
       if (typeof first !== 'number') return Promise.resolve(first);
       if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));

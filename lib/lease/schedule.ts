@@ -1,3 +1,5 @@
+// The global of this name is a getter, which costs more than the reading.
+import { performance } from 'node:perf_hooks';
 import { Deadlines, type Timed } from '../engine/javascript/deadlines.js';
 import { onAdvance, readClock, type Clock } from './lease-store.js';
 

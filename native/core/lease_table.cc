@@ -1,6 +1,7 @@
 #include "core/lease_table.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/participant.h"
 #include "core/wake_set.h"
@@ -20,7 +21,7 @@ std::uint64_t LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl) {
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
   Entry* const entry = find(shard, claim.key);
-  const bool taken = isHeld(entry, at) && entry->owner != claim.owner;
+  const bool taken = isHeld(entry, at) && !isOwn(*entry, claim);
   const std::uint64_t token = taken ? 0 : grant(shard, entry, claim, at + ttl);
   lock.unlock();
   if (due) sweepOther(at);
@@ -33,8 +34,7 @@ LeaseTable::Turn LeaseTable::takeTurn(const Claim& claim, Nanoseconds ttl, const
   const Nanoseconds at = resolve(claim.at);
   tend(shard, at);
   Entry* const entry = find(shard, claim.key);
-  if (isHeld(entry, at) && entry->owner != claim.owner)
-    return {.token = 0, .retryAfter = entry->expiresAt - at};
+  if (isHeld(entry, at) && !isOwn(*entry, claim)) return {.token = 0, .retryAfter = entry->expiresAt - at};
   const auto found = shard.waiting.find(claim.key);
   if (found != shard.waiting.end()) {
     auto& [watches, turnEnds] = found->second;
@@ -89,7 +89,7 @@ std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseco
   at = resolve(at);
   const Entry* const entry = find(shard, key);
   if (!isHeld(entry, at)) return std::nullopt;
-  return Info{.owner = entry->owner, .token = entry->token, .remaining = entry->expiresAt - at};
+  return Info{.owner = entry->name(), .token = entry->token, .remaining = entry->expiresAt - at};
 }
 
 bool LeaseTable::sweepAll(Nanoseconds at) {
@@ -120,6 +120,20 @@ void LeaseTable::unlink(LeaseWatch& watch) {
 LeaseTable::Entry* LeaseTable::find(Shard& shard, const KeyView& key) {
   const auto found = shard.entries.find(key);
   return found == shard.entries.end() ? nullptr : &found->second;
+}
+
+bool LeaseTable::isOwn(const Entry& entry, const Claim& claim) {
+  if (claim.token != 0) return entry.token == claim.token;
+  if (claim.owner.empty()) return false;
+  return entry.owner.empty() ? claim.owner == nameOf(entry.token) : claim.owner == entry.owner;
+}
+
+std::string LeaseTable::nameOf(std::uint64_t token) {
+  const std::string text = "lease " + std::to_string(token);
+  const std::u16string units(text.begin(), text.end());
+  std::string bytes(units.size() * sizeof(char16_t), '\0');
+  std::memcpy(bytes.data(), units.data(), bytes.size());
+  return bytes;
 }
 
 std::uint64_t LeaseTable::grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds expiresAt) {

@@ -47,9 +47,14 @@ class LeaseTable {
   // Who asks for which key, and when.
   struct Claim {
     KeyView key;
+    // Empty: the holder has no name of its own. It is then known by its token, and called nameOf(token).
     std::string_view owner;
+    // Not 0: whoever was granted this token, whatever the owner's name.
+    std::uint64_t token = 0;
     Nanoseconds at = kSteady;
   };
+  // "lease 1763697600000000000", in UTF-16 code units, as the texts of the host are.
+  static std::string nameOf(std::uint64_t token);
 
   // The token, or 0 where another owner holds the key. The same owner is given a new token.
   std::uint64_t tryAcquire(const Claim& claim, Nanoseconds ttl);
@@ -97,6 +102,8 @@ class LeaseTable {
   static constexpr std::size_t kSpareKey = 256;
 
   struct Entry {
+    std::string name() const { return owner.empty() ? nameOf(token) : owner; }
+    // Empty: nameOf(token).
     std::string owner;
     std::uint64_t token = 0;
     Nanoseconds expiresAt = 0;
@@ -124,8 +131,9 @@ class LeaseTable {
   // Expired or not; nullptr where there is none.
   static Entry* find(Shard& shard, const KeyView& key);
   static bool isHeld(const Entry* entry, Nanoseconds at) { return entry && entry->expiresAt > at; }
+  static bool isOwn(const Entry& entry, const Claim& claim);
   static bool isHeldBy(const Entry* entry, const Claim& claim, Nanoseconds at) {
-    return isHeld(entry, at) && entry->owner == claim.owner;
+    return isHeld(entry, at) && isOwn(*entry, claim);
   }
   // `entry`: what find() gave.
   std::uint64_t grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds expiresAt);

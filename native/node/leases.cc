@@ -113,6 +113,10 @@ class Call {
     return napi_get_value_bool(env, values_[index], &out) == napi_ok;
   }
   bool text(std::size_t index, Text& out) const { return out.read(env, values_[index]); }
+  bool textOrUndefined(std::size_t index, Text& out) const {
+    napi_valuetype type{};
+    return (napi_typeof(env, values_[index], &type) == napi_ok && type == napi_undefined) || text(index, out);
+  }
   bool token(std::size_t index, std::uint64_t& out) const {
     bool lossless = false;
     return napi_get_value_bigint_uint64(env, values_[index], &out, &lossless) == napi_ok && lossless;
@@ -193,18 +197,21 @@ Napi::String fromBytes(napi_env env, const std::string& bytes) {
   return Napi::String::New(env, units);
 }
 
-// (table, key, owner, …) as most of them take.
+// (table, key, who, …) as most of them take. Who: an owner's name; or, to acquire, undefined for one without a name;
+// or, for what was acquired, its token.
 struct LeaseArguments {
-  explicit LeaseArguments(const Call& call)
-      : table(call.table(0)), valid(table && call.text(1, key) && call.text(2, owner)) {}
+  explicit LeaseArguments(const Call& call) : table(call.table(0)), valid(table && call.text(1, key)) {}
+  bool readOwner(const Call& call) { return valid && call.textOrUndefined(2, owner); }
+  bool readHolder(const Call& call) { return valid && (call.token(2, token) || call.text(2, owner)); }
   LeaseTable::Claim claim(Nanoseconds at) const {
-    return {.key = KeyView(key.view()), .owner = owner.view(), .at = at};
+    return {.key = KeyView(key.view()), .owner = owner.view(), .token = token, .at = at};
   }
 
   LeaseTable* const table;
   Text key;
   Text owner;
-  bool valid;
+  std::uint64_t token = 0;
+  const bool valid;
 };
 
 // leaseIssue(): a number for a new table or gate
@@ -232,46 +239,46 @@ napi_value leaseClose(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
-// leaseAcquire(table, key, owner, ttl, at): token, or undefined
+// leaseAcquire(table, key, owner?, ttl, at): token, or undefined
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
   const Call call(env, info);
-  const LeaseArguments arguments(call);
+  LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   Nanoseconds at = 0;
-  if (!arguments.valid || !call.duration(3, ttl) || !call.time(4, at))
+  if (!arguments.readOwner(call) || !call.duration(3, ttl) || !call.time(4, at))
     return invalidArgument(env, "expected a table, a key, an owner and two times");
   return tokenOrUndefined(env, arguments.table->tryAcquire(arguments.claim(at), ttl));
 }
 
-// leaseTakeTurn(table, key, owner, ttl, at): token, or the milliseconds after which to try again
+// leaseTakeTurn(table, key, owner?, ttl, at): token, or the milliseconds after which to try again
 napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
   const Call call(env, info);
-  const LeaseArguments arguments(call);
+  LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   Nanoseconds at = 0;
-  if (!arguments.valid || !call.duration(3, ttl) || !call.time(4, at))
+  if (!arguments.readOwner(call) || !call.duration(3, ttl) || !call.time(4, at))
     return invalidArgument(env, "expected a table, a key, an owner and two times");
   const LeaseTable::Turn turn = arguments.table->takeTurn(arguments.claim(at), ttl, call.leases->watches);
   return turn.token != 0 ? tokenOrUndefined(env, turn.token) : number(env, toMilliseconds(turn.retryAfter));
 }
 
-// leaseRenew(table, key, owner, ttl, at): whether it was held
+// leaseRenew(table, key, owner or token, ttl, at): whether it was held
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
   const Call call(env, info);
-  const LeaseArguments arguments(call);
+  LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   Nanoseconds at = 0;
-  if (!arguments.valid || !call.duration(3, ttl) || !call.time(4, at))
+  if (!arguments.readHolder(call) || !call.duration(3, ttl) || !call.time(4, at))
     return invalidArgument(env, "expected a table, a key, an owner and two times");
   return boolean(env, arguments.table->renew(arguments.claim(at), ttl));
 }
 
-// leaseRelease(table, key, owner, at): 0 not held, 1 freed, 2 freed and leaseTake() has something
+// leaseRelease(table, key, owner or token, at): 0 not held, 1 freed, 2 freed and leaseTake() has something
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
   const Call call(env, info);
-  const LeaseArguments arguments(call);
+  LeaseArguments arguments(call);
   Nanoseconds at = 0;
-  if (!arguments.valid || !call.time(3, at))
+  if (!arguments.readHolder(call) || !call.time(3, at))
     return invalidArgument(env, "expected a table, a key, an owner and a time");
   LeaseWatches& watches = call.leases->watches;
   if (!arguments.table->release(arguments.claim(at), &watches)) return number(env, 0);

@@ -1,5 +1,12 @@
 import { LockError } from '../../errors.js';
-import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../lease-table.js';
+import {
+  nameOf,
+  type GateTable,
+  type LeaseEngine,
+  type LeaseInfo,
+  type LeaseTable,
+  type LeaseWatch,
+} from '../lease-table.js';
 import { Deadlines, type Timed } from './deadlines.js';
 
 /** Expired entries that one operation sweeps: more than it can add. */
@@ -79,37 +86,38 @@ class JavaScriptLeaseTable implements LeaseTable {
     return this.#entries.size;
   }
 
-  tryAcquire(key: string, owner: string, ttl: number, at: number): bigint | undefined {
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
     const now = this.#tend(at);
     const entry = this.#entries.get(key);
     if (entry && entry.expiresAt > now && entry.owner !== owner) return undefined;
     const token = this.#nextToken++;
+    const name = owner ?? nameOf(token);
     if (entry) {
-      entry.owner = owner;
+      entry.owner = name;
       entry.token = token;
       this.#extend(entry, now + ttl);
     } else {
-      const added = { key, owner, token, deadline: now + ttl, expiresAt: now + ttl, place: -1 };
+      const added = { key, owner: name, token, deadline: now + ttl, expiresAt: now + ttl, place: -1 };
       this.#entries.set(key, added);
       this.#times.add(added);
     }
     return token;
   }
 
-  takeTurn(key: string, owner: string, ttl: number, at: number): bigint | number {
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
     const token = this.tryAcquire(key, owner, ttl, at);
     return token ?? this.#entries.get(key)!.expiresAt - timeOf(at);
   }
 
-  renew(key: string, owner: string, ttl: number, at: number): boolean {
+  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean {
     const now = this.#tend(at);
-    const entry = this.#heldBy(key, owner, now);
+    const entry = this.#heldBy(key, holder, now);
     if (entry) this.#extend(entry, now + ttl);
     return entry !== undefined;
   }
 
-  release(key: string, owner: string, at: number): boolean {
-    const entry = this.#heldBy(key, owner, this.#tend(at));
+  release(key: string, holder: string | bigint, at: number): boolean {
+    const entry = this.#heldBy(key, holder, this.#tend(at));
     if (!entry) return false;
     this.#erase(entry);
     const freed = this.#watches.get(key);
@@ -133,9 +141,10 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { end: () => void this.#watches.delete(key) };
   }
 
-  #heldBy(key: string, owner: string, now: number): Entry | undefined {
+  #heldBy(key: string, holder: string | bigint, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
-    return entry && entry.expiresAt > now && entry.owner === owner ? entry : undefined;
+    if (!entry || entry.expiresAt <= now) return undefined;
+    return (typeof holder === 'bigint' ? entry.token : entry.owner) === holder ? entry : undefined;
   }
 
   #extend(entry: Entry, expiresAt: number): void {

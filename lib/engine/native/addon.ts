@@ -10,10 +10,22 @@ interface LeaseAddon {
   leaseIssue(): number;
   leaseOpen(number: number, ownClock: boolean): number;
   leaseClose(table: number): void;
-  leaseAcquire(table: number, key: string, owner: string, ttl: number, at: number): bigint | undefined;
-  leaseTakeTurn(table: number, key: string, owner: string, ttl: number, at: number): bigint | number;
-  leaseRenew(table: number, key: string, owner: string, ttl: number, at: number): boolean;
-  leaseRelease(table: number, key: string, owner: string, at: number): number;
+  leaseAcquire(
+    table: number,
+    key: string,
+    owner: string | undefined,
+    ttl: number,
+    at: number,
+  ): bigint | undefined;
+  leaseTakeTurn(
+    table: number,
+    key: string,
+    owner: string | undefined,
+    ttl: number,
+    at: number,
+  ): bigint | number;
+  leaseRenew(table: number, key: string, holder: string | bigint, ttl: number, at: number): boolean;
+  leaseRelease(table: number, key: string, holder: string | bigint, at: number): number;
   leaseInspect(table: number, key: string, at: number): LeaseInfo | undefined;
   leaseSize(table: number): number;
   leaseWatch(table: number, key: string): number;

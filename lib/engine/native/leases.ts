@@ -96,20 +96,20 @@ class NativeLeaseTable implements LeaseTable {
     return this.#addon.leaseSize(this.#index);
   }
 
-  tryAcquire(key: string, owner: string, ttl: number, at: number): bigint | undefined {
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
     return this.#addon.leaseAcquire(this.#index, key, owner, ttl, at);
   }
 
-  takeTurn(key: string, owner: string, ttl: number, at: number): bigint | number {
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
     return this.#addon.leaseTakeTurn(this.#index, key, owner, ttl, at);
   }
 
-  renew(key: string, owner: string, ttl: number, at: number): boolean {
-    return this.#addon.leaseRenew(this.#index, key, owner, ttl, at);
+  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean {
+    return this.#addon.leaseRenew(this.#index, key, holder, ttl, at);
   }
 
-  release(key: string, owner: string, at: number): boolean {
-    const freed = this.#addon.leaseRelease(this.#index, key, owner, at);
+  release(key: string, holder: string | bigint, at: number): boolean {
+    const freed = this.#addon.leaseRelease(this.#index, key, holder, at);
     if (freed === 2) this.#leases.deliverSoon();
     return freed !== 0;
   }
