@@ -32,8 +32,8 @@ export class Grants implements HoldContext {
   readonly #reentrant: boolean;
   readonly #holder: string | undefined;
   readonly #holds = new HoldList();
-  /** With stable owners only. */
-  readonly #byKey = new Map<string, Hold>();
+  /** By key, with stable owners only: the last that was granted, until it is lost or freed. */
+  readonly #latest = new Map<string, Hold>();
   readonly #ordered = new OrderedOperations();
   readonly #name = randomBytes(9).toString('base64url');
   #named = 0;
@@ -93,18 +93,20 @@ export class Grants implements HoldContext {
     if (this.#freesDirectly) {
       const { table, at } = this.direct!;
       try {
+        this.#forget(hold);
         return Promise.resolve(table.release(key, hold.token, at()));
       } catch (error) {
         return Promise.reject(storeFailure('release', key, error));
       }
     }
-    const free = (): Promise<boolean> => this.#free(key, hold.owner);
-    return this.stableOwners ? this.#ordered.run(key, free) : free();
+    return this.stableOwners
+      ? this.#ordered.run(key, () => this.#freeLatest(hold))
+      : this.#free(key, hold.owner);
   }
 
   ended(hold: Hold): void {
     this.#holds.remove(hold);
-    if (this.stableOwners && this.#byKey.get(hold.key) === hold) this.#byKey.delete(hold.key);
+    if (hold.lostReason !== undefined) this.#forget(hold);
   }
 
   /** Releases all, and every grant that is still to come. Rejects with the first LeaseStoreError. */
@@ -145,6 +147,19 @@ export class Grants implements HoldContext {
     );
   }
 
+  /** Nothing that was granted to the same owner after it. */
+  async #freeLatest(hold: Hold): Promise<boolean> {
+    const { key } = hold;
+    if (this.#latest.has(key) && this.#latest.get(key) !== hold) return false;
+    const freed = await this.#free(key, hold.owner);
+    this.#forget(hold);
+    return freed;
+  }
+
+  #forget(hold: Hold): void {
+    if (this.stableOwners && this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
+  }
+
   async #free(key: string, owner: string): Promise<boolean> {
     try {
       return await this.store.release(key, owner);
@@ -155,7 +170,7 @@ export class Grants implements HoldContext {
 
   #join(key: string): Lease | undefined {
     if (!this.#reentrant) return undefined;
-    const hold = this.#byKey.get(key);
+    const hold = this.#latest.get(key);
     return hold?.look() ? createLease(hold) : undefined;
   }
 
@@ -169,8 +184,8 @@ export class Grants implements HoldContext {
   ): Lease {
     const hold = new Hold(this, key, owner, token, terms, since);
     if (this.stableOwners) {
-      this.#byKey.get(key)?.lose('this same holder has taken it again');
-      this.#byKey.set(key, hold);
+      this.#latest.get(key)?.lose('this same holder has taken it again');
+      this.#latest.set(key, hold);
     }
     this.#holds.add(hold);
     hold.announce(waited);
