@@ -296,7 +296,8 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
   const std::optional<LeaseTable::Info> found = table->inspect(KeyView(key.view()), at);
   if (!found) return undefined(env);
   Napi::Object object = Napi::Object::New(env);
-  object.Set("owner", fromBytes(env, found->owner));
+  // As a value: a string would be converted to UTF-8 and back.
+  object.Set("owner", Napi::Value(fromBytes(env, found->owner)));
   object.Set("token", Napi::BigInt::New(env, found->token));
   object.Set("remaining", Napi::Number::New(env, toMilliseconds(found->remaining)));
   return object;
