@@ -53,7 +53,7 @@ export class FencingGate {
    * (ERR_LOCK_ENGINE) for one of another process, or where the addon cannot be loaded in both threads.
    */
   static from(handle: object): FencingGate {
-    const fields = checkHandle<GateHandle>(handle, KIND, 'the handle of a FencingGate');
+    const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
     const capacity = checkCapacity(fields.capacity, 'handle.capacity');
     const gate = leaseEngine().openGate(capacity, numberOf(fields));
     return new FencingGate(new OpenedGate(gate) as FencingGateOptions);

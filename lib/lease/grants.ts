@@ -134,7 +134,7 @@ export class Grants implements HoldContext {
       return undefined;
     }
     if (typeof token !== 'bigint') {
-      throw storeFailure('acquire', key, new TypeError(`its token is no bigint: ${String(token)}`));
+      throw storeFailure('acquire', key, new TypeError(`its token is a ${typeof token}, not a bigint`));
     }
     const late = this.schedule.now() >= since + terms.ttl;
     if (!late && !this.#closed) {

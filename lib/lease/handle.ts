@@ -10,11 +10,11 @@ export interface HandleFields {
 }
 
 /** Throws a TypeError for what is no such handle. */
-export function checkHandle<H extends HandleFields>(handle: unknown, kind: string, expected: string): H {
+export function checkHandle(handle: unknown, kind: string, expected: string): HandleFields {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== kind) {
     throw invalidArgType('handle', expected, handle);
   }
-  return handle as H;
+  return handle as HandleFields;
 }
 
 /** The number that it names in this thread's engine. Throws a LockError where it was made by another one. */

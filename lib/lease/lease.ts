@@ -60,7 +60,7 @@ export class Lease implements AsyncDisposable, Holder {
     const { lostReason } = this.#hold;
     if (lostReason !== undefined && this.#releasing === undefined)
       controller.abort(this.#lostError(lostReason));
-    return heldSignal(controller.signal, () => void this.held);
+    return heldSignal(controller.signal, () => this.held);
   }
 
   /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */

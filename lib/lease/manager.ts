@@ -51,7 +51,7 @@ export class LeaseManager {
       if (!grants.takesDirectly) return grants.attempt(key, terms);
       return Promise.resolve(grants.attemptDirectly(key, terms));
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
   }
 
@@ -80,7 +80,7 @@ export class LeaseManager {
         return new QueuedAcquisition(wait, ended, turns, grants.direct!.clock, attempt);
       });
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
   }
 
@@ -129,7 +129,7 @@ export class LeaseManager {
 
   async #close(): Promise<void> {
     // Not before #closed is set, which what follows may ask for.
-    await undefined;
+    await Promise.resolve();
     for (const waiting of [...this.#waiting]) waiting.fail(managerClosed());
     await this.#grants.close();
   }

@@ -32,7 +32,7 @@ export interface DirectLeases {
   readonly table: LeaseTable;
   readonly clock: Clock | undefined;
   /** The time for the table's calls: NaN where it reads its own clock. */
-  at(): number;
+  readonly at: () => number;
 }
 
 export let directLeases: (store: MemoryLeaseStore) => DirectLeases;
@@ -85,7 +85,7 @@ export class MemoryLeaseStore implements LeaseStore {
    */
   static from(handle: object, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
     const clock = clockOf(options);
-    const fields = checkHandle<StoreHandle>(handle, KIND, 'the handle of a MemoryLeaseStore');
+    const fields = checkHandle(handle, KIND, 'the handle of a MemoryLeaseStore') as StoreHandle;
     const ownClock = checkBoolean(fields.ownClock, 'handle.ownClock');
     if (ownClock !== (clock !== undefined)) {
       const expected = ownClock
@@ -131,7 +131,7 @@ function settled<T>(operation: () => T): Promise<T> {
   try {
     return Promise.resolve(operation());
   } catch (error) {
-    return Promise.reject(error as Error);
+    return Promise.reject(error);
   }
 }
 

@@ -167,7 +167,8 @@ export class PollingAcquisition extends WaitingAcquisition {
       } catch (error) {
         this.failure = error;
       }
-      if (!this.settled) await this.#sleep(step * (1 - this.#backoff.jitter * Math.random()));
+      // Not at all where it was settled meanwhile.
+      await this.#sleep(step * (1 - this.#backoff.jitter * Math.random()));
     }
   }
 
@@ -178,6 +179,10 @@ export class PollingAcquisition extends WaitingAcquisition {
     const last = left > this.#backoff.initial ? left - this.#backoff.initial : left;
     const until = Math.min(milliseconds, last);
     return new Promise((resolve) => {
+      if (this.settled) {
+        resolve();
+        return;
+      }
       const end = (): void => {
         this.#schedule.clear(entry);
         this.#pause = undefined;

@@ -9,8 +9,8 @@ export type Expect = (actual: unknown) => {
 
 /** The functions of a test runner: those of vitest, of jest, or of node:test, which has no `expect`. */
 export interface ContractFramework {
-  describe(name: string, define: () => void): unknown;
-  it(name: string, test: () => Promise<void>): unknown;
+  describe: (name: string, define: () => void) => unknown;
+  it: (name: string, test: () => Promise<void>) => unknown;
   /** Default: assertions of node:assert. */
   expect?: Expect;
 }

@@ -135,7 +135,7 @@ describe('acquire', () => {
     const store = new FaultyStore();
     store.before.tryAcquire = failing;
     const manager = new LeaseManager({ store, backoff: { initial: 1, max: 5 } });
-    const error = await rejectionOf(manager.acquire('key', { timeout: 60 }));
+    const error = await rejectionOf(manager.acquire('key', { timeout: 500 }));
     expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
     expect(store.asked.length).toBeGreaterThan(3);
     const recovered = manager.acquire('key', { timeout: 20_000 });
@@ -165,9 +165,9 @@ describe('acquire', () => {
     const store = new FaultyStore();
     await store.inner.tryAcquire('key', 'a', 60_000);
     const manager = new LeaseManager({ store, backoff: { initial: 10, max: 40, jitter: 0 } });
-    await rejectionOf(manager.acquire('key', { timeout: 200 }));
-    // At 0, 10, 30, 70, 110, 150 and 190 ms, and late timers only make it fewer.
-    expect(store.asked.length).toBeLessThanOrEqual(7);
+    await rejectionOf(manager.acquire('key', { timeout: 500 }));
+    // At 0, 10, 30 and 70 ms, then every 40 ms; late timers only make it fewer.
+    expect(store.asked.length).toBeLessThanOrEqual(15);
     expect(store.asked.length).toBeGreaterThan(2);
   });
 });
@@ -176,7 +176,7 @@ describe('withLease', () => {
   it('runs the function under the lease, gives its result, and releases', async () => {
     const manager = new LeaseManager();
     expect(await manager.withLease('key', (lease) => lease.held && lease.key)).toBe('key');
-    expect((manager.store as MemoryLeaseStore).size).toBe(0);
+    expect(manager.store).toHaveProperty('size', 0);
   });
 
   it('releases when the function throws or rejects', async () => {
@@ -187,7 +187,7 @@ describe('withLease', () => {
     };
     expect(await rejectionOf(manager.withLease('key', thrower))).toBe(failure);
     expect(await rejectionOf(manager.withLease('key', () => Promise.reject(failure)))).toBe(failure);
-    expect((manager.store as MemoryLeaseStore).size).toBe(0);
+    expect(manager.store).toHaveProperty('size', 0);
   });
 
   it('with ifAvailable calls nothing when the lease is taken', async () => {

@@ -12,12 +12,16 @@ function peersOf(store: MemoryLeaseStore, time?: Float64Array): ThreadStore[] {
   return peers;
 }
 
+async function closeAll(peers: readonly ThreadStore[]): Promise<void> {
+  await Promise.all(peers.map((peer) => peer.close()));
+}
+
 leaseStoreContract({ describe, it, expect }, 'memory store in three threads', async () => {
   const store = new MemoryLeaseStore();
   const peers = peersOf(store);
   // Threads that are still starting would take the time that is measured.
   await Promise.all(peers.map((peer) => peer.inspect('key')));
-  return { store, peers, dispose: async () => void (await Promise.all(peers.map((peer) => peer.close()))) };
+  return { store, peers, dispose: () => closeAll(peers) };
 });
 
 leaseStoreContract({ describe, it, expect }, 'memory store in three threads, on one fixed clock', () => {
@@ -28,6 +32,6 @@ leaseStoreContract({ describe, it, expect }, 'memory store in three threads, on 
     store,
     peers,
     advance: (milliseconds) => void (time[0]! += milliseconds),
-    dispose: async () => void (await Promise.all(peers.map((peer) => peer.close()))),
+    dispose: () => closeAll(peers),
   };
 });

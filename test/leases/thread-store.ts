@@ -51,7 +51,7 @@ export class ThreadStore implements LeaseStore {
   #call<T>(method: string, ...args: unknown[]): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const id = this.#count++;
-      this.#calls.set(id, { resolve: resolve as (result: unknown) => void, reject });
+      this.#calls.set(id, { resolve: (result) => resolve(result as T), reject });
       this.#worker.postMessage({ id, method, args });
     });
   }
