@@ -17,7 +17,7 @@ std::uint32_t LeaseWatches::add(LeaseTable& table, const KeyView& key) {
   }
   const std::uint32_t id = freeIds_.back();
   freeIds_.pop_back();
-  watches_[id].reset(new LeaseWatch{.owner = *this, .table = table, .key = ExactKey(key), .id = id});
+  watches_[id] = std::make_unique<LeaseWatch>(*this, table, key, id);
   table.link(*watches_[id]);
   return id;
 }

@@ -21,6 +21,8 @@ class LeaseWatches;
 class Participant;
 
 struct LeaseWatch {
+  LeaseWatch(LeaseWatches& watcher, LeaseTable& watched, const KeyView& name, std::uint32_t number)
+      : owner(watcher), table(watched), key(name), id(number) {}
   LeaseWatches& owner;
   LeaseTable& table;
   const ExactKey key;
