@@ -1,9 +1,10 @@
 import { threadId } from 'node:worker_threads';
+import { awaitAbort, forgetAbort, type Abortable } from './abort.js';
 import { channels, type LockMessage } from './diagnostics.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
 import { DeadlockError, LockError, lockTimeout } from './errors.js';
-import { grant, requestFor, type Guard } from './guard.js';
+import { grant, handOver, stripesOf, type Guard } from './guard.js';
 
 /** What an acquisition needs to know of its lock. */
 export interface LockContext {
@@ -12,12 +13,16 @@ export interface LockContext {
 }
 
 /**
- * An acquisition that the fast path could not finish. How it comes out is counted, published to
- * `node:diagnostics_channel`, and turned into a guard or an error.
+ * An acquisition that the fast path could not finish, and the engine's request. How it comes out is counted, published
+ * to `node:diagnostics_channel`, and turned into a guard or an error.
  */
-export class Acquisition<G extends Guard> {
+export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
-  readonly request: Request;
+  readonly stripes: readonly number[];
+  readonly taken: number;
+  readonly shared: boolean;
+  readonly timeout: number;
+  readonly note: string | undefined;
   readonly #lock: LockContext;
   readonly #kind: 'sync' | 'async';
   /** For {@link channels}.wait; NaN where nobody listens. */
@@ -30,10 +35,14 @@ export class Acquisition<G extends Guard> {
     kind: 'sync' | 'async',
     note: string | undefined,
   ) {
-    this.#lock = lock;
     this.guard = guard;
+    this.stripes = stripesOf(guard);
+    this.taken = handOver(guard);
+    this.shared = guard.mode === 'shared';
+    this.timeout = timeout;
+    this.note = note;
+    this.#lock = lock;
     this.#kind = kind;
-    this.request = requestFor(guard, timeout, note);
   }
 
   get table(): LockTable {
@@ -43,7 +52,6 @@ export class Acquisition<G extends Guard> {
   /** The error to fail with, or nothing where the guard holds its stripes now. */
   finish(outcome: Outcome): LockError | undefined {
     const { table, name } = this.#lock;
-    const { keys } = this.guard;
     switch (outcome.status) {
       case 'granted':
         grant(this.guard, outcome.abandoned);
@@ -53,15 +61,15 @@ export class Acquisition<G extends Guard> {
         }
         return undefined;
       case 'timeout': {
-        const { timeout } = this.request;
+        const { timeout } = this;
         const { stripe, holders } = outcome;
         Atomics.add(table.cells, TIMEOUTS_CELL, 1n);
         this.#publishWait('timeout');
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
         }
-        const details = this.request.note === undefined ? undefined : tracedHolders(table, stripe);
-        return lockTimeout(name, keys, timeout, stripe, holders, details);
+        const details = this.note === undefined ? undefined : tracedHolders(table, stripe);
+        return lockTimeout(name, this.guard.keys, timeout, stripe, holders, details);
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
@@ -70,7 +78,7 @@ export class Acquisition<G extends Guard> {
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.#message(), threads, stripes });
         }
-        return new DeadlockError(name, keys, threads, stripes);
+        return new DeadlockError(name, this.guard.keys, threads, stripes);
       }
       case 'interrupted':
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
@@ -84,7 +92,7 @@ export class Acquisition<G extends Guard> {
 
   #publishWait(outcome: string): void {
     // One attempt is no wait.
-    if (this.request.timeout === 0 || !channels.wait.hasSubscribers) return;
+    if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
     const waited = Number.isNaN(this.#since) ? 0 : performance.now() - this.#since;
     channels.wait.publish({ ...this.#message(), waited, outcome });
   }
@@ -96,7 +104,7 @@ export class Acquisition<G extends Guard> {
 }
 
 /** One that waits on the event loop: settles its promise exactly once, by grant, failure or abort. */
-export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter {
+export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
   readonly promise: Promise<G>;
   ticket = -1;
   readonly #signal: AbortSignal | undefined;
@@ -116,24 +124,20 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // The pending acquisition is its own listener (see handleEvent): no closure for each.
-    signal?.addEventListener('abort', this);
+    if (signal) awaitAbort(signal, this);
   }
 
   settle(outcome: Outcome): void {
-    this.#signal?.removeEventListener('abort', this);
+    if (this.#signal) forgetAbort(this.#signal, this);
     const error = this.finish(outcome);
     if (error) this.#reject(error);
     else this.#resolve(this.guard);
   }
 
-  /** The signal was aborted. */
-  handleEvent(): void {
-    const signal = this.#signal!;
-    signal.removeEventListener('abort', this);
+  abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
     this.aborted();
-    this.#reject(signal.reason);
+    this.#reject(reason);
   }
 }
 

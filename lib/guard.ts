@@ -1,39 +1,59 @@
 import { inspect, type InspectOptions } from 'node:util';
-import type { LockTable, Request } from './engine/engine.js';
-import { TOKEN_CELL, wordIndex } from './engine/layout.js';
+import type { LockTable } from './engine/engine.js';
+import { HEADER_INTS, STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
 import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
 import { LockError } from './errors.js';
+import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 import type { LockKey, LockMode } from './types.js';
 
-/** Of {@link Guard}'s state: see there. */
+/** A guard's state: flags, and above them the only stripe, or how many of many are taken. */
 const SHARED_MODE = 1;
 const HELD = 2;
 const ABANDONED = 4;
 const TRACED = 8;
+/** The keys are a {@link KeySet}. */
+const MANY = 16;
+const NUMBER_SHIFT = 5;
+const FLAGS = (1 << NUMBER_SHIFT) - 1;
+/** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
+const NOT_PLAIN = SHARED_MODE | HELD | TRACED | MANY;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   table: LockTable,
-  keys: K | readonly K[],
-  stripes: number | Int32Array,
+  key: K,
+  stripe: number,
+  shared: boolean,
+) => Guard<K, M>;
+
+/** The same for any number of keys. */
+export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
+  table: LockTable,
+  set: KeySet<K>,
   shared: boolean,
 ) => Guard<K, M>;
 
 /**
  * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay
- * with the guard, to be passed on by {@link requestFor} or given back by `release`.
+ * with the guard, to be passed on by {@link handOver} or given back by `release`.
  */
 export let tryTake: (guard: Guard) => boolean;
 
-/** Hands what the fast path took over to the engine. */
-export let requestFor: (guard: Guard, timeout: number, note: string | undefined) => Request;
+/** The stripes of a guard, ascending, for the engine to go on with. Not to be changed. */
+export let stripesOf: (guard: Guard) => readonly number[];
+
+/** How many stripes, from the front, the fast path took. From here on the engine answers for them. */
+export let handOver: (guard: Guard) => number;
 
 /** From now on its release is to be told to the trace. */
 export let markTraced: (guard: Guard) => void;
 
 /** Records that the engine took everything. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
+
+/** Those that were asked for: most never are. */
+const tokens = new WeakMap<object, bigint>();
 
 /**
  * Holds its stripes until released. No key: holds nothing, and is valid.
@@ -44,49 +64,36 @@ export let grant: (guard: Guard, abandoned: boolean) => void;
 export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
    * Own, enumerable and with something in it that structured clone refuses (see {@link LockTable.threadBound}):
-   * a copy of a guard in another thread would hold nothing. The rest is private, and few fields: making a guard
-   * is a good part of what an acquisition costs.
+   * a copy of a guard in another thread would hold nothing. The rest is private, and as few fields as can be:
+   * writing them is a good part of what an acquisition costs, as the compare-and-swap waits for it.
    */
   protected readonly table: LockTable;
-  readonly #keys: K | readonly K[];
-  /** The only stripe, or the ascending list of all. */
-  readonly #stripes: number | Int32Array;
-  /** SHARED_MODE, HELD, ABANDONED, TRACED. */
-  #flags: number;
-  /** How many stripes, from the front, are held. */
-  #taken = 0;
-  #token: bigint | undefined = undefined;
+  readonly #key: K | KeySet<K>;
+  #state: number;
 
-  private constructor(
-    table: LockTable,
-    keys: K | readonly K[],
-    stripes: number | Int32Array,
-    shared: boolean,
-  ) {
+  private constructor(table: LockTable, key: K | KeySet<K>, state: number) {
     this.table = table;
-    this.#keys = keys;
-    this.#stripes = stripes;
-    this.#flags = shared ? SHARED_MODE : 0;
+    this.#key = key;
+    this.#state = state;
   }
 
   /** The keys as they were passed, duplicates included. */
   get keys(): readonly K[] {
-    const keys = this.#keys;
-    return Array.isArray(keys) ? (keys as readonly K[]) : [keys as K];
+    return (this.#state & MANY) !== 0 ? (this.#key as KeySet<K>).keys.slice() : [this.#key as K];
   }
 
   /** Ascending, no duplicates. Taken in this order, released in reverse. */
   get stripes(): readonly number[] {
-    const stripes = this.#stripes;
-    return typeof stripes === 'number' ? [stripes] : Array.from(stripes);
+    const state = this.#state;
+    return (state & MANY) !== 0 ? (this.#key as KeySet<K>).stripes.slice() : [state >> NUMBER_SHIFT];
   }
 
   get mode(): M {
-    return ((this.#flags & SHARED_MODE) !== 0 ? 'shared' : 'exclusive') as M;
+    return ((this.#state & SHARED_MODE) !== 0 ? 'shared' : 'exclusive') as M;
   }
 
   get held(): boolean {
-    return (this.#flags & HELD) !== 0;
+    return (this.#state & HELD) !== 0;
   }
 
   /**
@@ -94,7 +101,7 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
    * Told to shared holders and to the first exclusive one.
    */
   get abandoned(): boolean {
-    return (this.#flags & ABANDONED) !== 0;
+    return (this.#state & ABANDONED) !== 0;
   }
 
   /**
@@ -103,31 +110,55 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
    * a LockError with code ERR_LOCK_NOT_HELD otherwise. Once read, it stays readable.
    */
   get token(): bigint {
-    if (this.#token === undefined) {
+    let token = tokens.get(this);
+    if (token === undefined) {
       if (!this.held) {
         throw new LockError('ERR_LOCK_NOT_HELD', 'a token must be read first while the guard is held');
       }
-      this.#token = Atomics.add(this.table.cells, TOKEN_CELL, 1n) + 1n;
+      token = Atomics.add(this.table.cells, TOKEN_CELL, 1n) + 1n;
+      tokens.set(this, token);
     }
-    return this.#token;
+    return token;
   }
 
   /** Idempotent. Does nothing to stripes that somebody else has acquired since. */
   release(): void {
-    this.#flags &= ~HELD;
-    if ((this.#flags & TRACED) !== 0) traceReleased(this);
-    const { table } = this;
-    const shared = (this.#flags & SHARED_MODE) !== 0;
-    const stripes = this.#stripes;
-    while (this.#taken > 0) {
-      const last = this.#taken - 1;
-      const stripe = typeof stripes === 'number' ? stripes : stripes[last]!;
-      // The count goes down after the stripe, so that an exception on the way (a stack overflow) leaves a
-      // guard that can still be released; nothing in between runs code that could release it again.
-      if (shared) giveBackShared(table, stripe);
-      else giveBack(table, stripe);
-      this.#taken = last;
+    const state = this.#state;
+    if ((state & NOT_PLAIN) === HELD) {
+      // The state changes after the stripe, here and below, so that an exception on the way (a stack overflow) leaves
+      // a guard that can still be released; nothing in between runs code that could release it again.
+      giveBack(this.table, state >> NUMBER_SHIFT);
+      this.#state = state ^ HELD;
+    } else if ((state & HELD) !== 0) {
+      this.#releaseSlow();
     }
+  }
+
+  #releaseSlow(): void {
+    const { table } = this;
+    if ((this.#state & TRACED) !== 0) traceReleased(this);
+    this.#state &= ~TRACED;
+    const state = this.#state;
+    if ((state & MANY) !== 0) this.#releaseMany(table, (this.#key as KeySet<K>).stripes);
+    else if ((state & SHARED_MODE) !== 0) giveBackShared(table, state >> NUMBER_SHIFT);
+    else giveBack(table, state >> NUMBER_SHIFT);
+    this.#state &= ~HELD;
+  }
+
+  #releaseMany(table: LockTable, stripes: readonly number[]): void {
+    const { words, slot } = table;
+    const flags = this.#state & FLAGS;
+    const shared = (flags & SHARED_MODE) !== 0;
+    for (let left = this.#state >> NUMBER_SHIFT; left > 0; left--) {
+      const stripe = stripes[left - 1]!;
+      const index = HEADER_INTS + (stripe << STRIPE_SHIFT);
+      if (!shared && Atomics.compareExchange(words, index, slot, 0) === slot) continue;
+      // Before the only calls that could throw.
+      this.#state = flags | (left << NUMBER_SHIFT);
+      if (shared) giveBackShared(table, stripe);
+      else table.release(stripe, false);
+    }
+    this.#state = flags;
   }
 
   [Symbol.dispose](): void {
@@ -140,49 +171,56 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
   }
 
+  /** {@link tryTake} for what is shared or of several keys. */
+  #tryTakeSlow(): boolean {
+    const { table } = this;
+    const state = this.#state;
+    const shared = (state & SHARED_MODE) !== 0;
+    if ((state & MANY) === 0) {
+      if (!takeShared(table, state >> NUMBER_SHIFT)) return false;
+      this.#state = state | HELD;
+      return true;
+    }
+    const { stripes } = this.#key as KeySet<K>;
+    const taken = shared ? takeAllShared(table, stripes) : takeAll(table, stripes);
+    this.#state = state | (taken << NUMBER_SHIFT) | (taken === stripes.length ? HELD : 0);
+    return taken === stripes.length;
+  }
+
   static {
-    createGuard = (table, keys, stripes, shared) => new Guard(table, keys, stripes, shared);
+    createGuard = (table, key, stripe, shared) =>
+      new Guard(table, key, (stripe << NUMBER_SHIFT) | (shared ? SHARED_MODE : 0));
+
+    createGuardOfSet = (table, set, shared) => new Guard(table, set, shared ? MANY | SHARED_MODE : MANY);
 
     tryTake = (guard) => {
-      const { table } = guard;
-      const shared = (guard.#flags & SHARED_MODE) !== 0;
-      const stripes = guard.#stripes;
-      if (typeof stripes === 'number') {
-        if (!(shared ? takeShared(table, stripes) : take(table, stripes))) return false;
-        guard.#taken = 1;
-      } else {
-        for (let i = guard.#taken; i < stripes.length; i++) {
-          const stripe = stripes[i]!;
-          if (!(shared ? takeShared(table, stripe) : take(table, stripe))) return false;
-          guard.#taken = i + 1;
-        }
-      }
-      guard.#flags |= HELD;
+      const state = guard.#state;
+      if ((state & NOT_PLAIN) !== 0) return guard.#tryTakeSlow();
+      if (!take(guard.table, state >> NUMBER_SHIFT)) return false;
+      guard.#state = state | HELD;
       return true;
     };
 
-    requestFor = (guard, timeout, note) => {
-      const stripes = guard.#stripes;
-      const request = {
-        stripes: typeof stripes === 'number' ? Int32Array.of(stripes) : stripes,
-        taken: guard.#taken,
-        shared: (guard.#flags & SHARED_MODE) !== 0,
-        timeout,
-        note,
-      };
-      // From here on the engine answers for what is held.
-      guard.#taken = 0;
-      return request;
+    stripesOf = (guard) => {
+      const state = guard.#state;
+      return (state & MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> NUMBER_SHIFT];
+    };
+
+    handOver = (guard) => {
+      const state = guard.#state;
+      if ((state & MANY) === 0) return 0;
+      guard.#state = state & FLAGS;
+      return state >> NUMBER_SHIFT;
     };
 
     markTraced = (guard) => {
-      guard.#flags |= TRACED;
+      guard.#state |= TRACED;
     };
 
     grant = (guard, abandoned) => {
-      const stripes = guard.#stripes;
-      guard.#taken = typeof stripes === 'number' ? 1 : stripes.length;
-      guard.#flags |= abandoned ? HELD | ABANDONED : HELD;
+      const many = (guard.#state & MANY) !== 0;
+      const taken = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
+      guard.#state |= HELD | (abandoned ? ABANDONED : 0) | taken;
     };
   }
 }
@@ -191,9 +229,29 @@ function take(table: LockTable, stripe: number): boolean {
   return Atomics.compareExchange(table.words, wordIndex(stripe), 0, table.slot) === 0;
 }
 
+/** How many it took: all, or up to the first that is not free. Calls nothing that could throw in between. */
+function takeAll(table: LockTable, stripes: readonly number[]): number {
+  const { words, slot } = table;
+  const count = stripes.length;
+  let taken = 0;
+  while (
+    taken < count &&
+    Atomics.compareExchange(words, HEADER_INTS + (stripes[taken]! << STRIPE_SHIFT), 0, slot) === 0
+  ) {
+    taken++;
+  }
+  return taken;
+}
+
+function takeAllShared(table: LockTable, stripes: readonly number[]): number {
+  let taken = 0;
+  while (taken < stripes.length && takeShared(table, stripes[taken]!)) taken++;
+  return taken;
+}
+
 function takeShared(table: LockTable, stripe: number): boolean {
   const index = wordIndex(stripe);
-  const word = Atomics.load(table.words, index);
+  const word = table.words[index]!;
   let next: number;
   if (word === 0) next = SHARED | 1;
   else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
@@ -210,7 +268,7 @@ function giveBack(table: LockTable, stripe: number): void {
 
 function giveBackShared(table: LockTable, stripe: number): void {
   const index = wordIndex(stripe);
-  const word = Atomics.load(table.words, index);
+  const word = table.words[index]!;
   const next = word === (SHARED | 1) ? 0 : word - 1;
   // Of several shared holders any but the last may leave without asking who waits.
   const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);

@@ -15,19 +15,31 @@ const CACHED_LENGTH = 256;
  */
 export class StripeIndex {
   readonly #stripes: number;
+  /** Where the number of stripes is a power of two, a mask does what a division does; else -1. */
+  readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
   #young = new Map<string, number>();
   #old = new Map<string, number>();
 
   constructor(stripes: number, hash: (key: string | Uint8Array) => number) {
     this.#stripes = stripes;
+    this.#mask = (stripes & (stripes - 1)) === 0 ? stripes - 1 : -1;
     this.#hash = hash;
   }
 
   /** Throws for what cannot be a key; `name` is what the error calls it. */
   stripeOf(key: unknown, name: string): number {
     if (typeof key === 'string') return this.#young.get(key) ?? this.#stringStripeSlow(key);
-    if (typeof key === 'number') return integerStripe(key, this.#stripes, name);
+    if (typeof key === 'number' && (key | 0) === key) return this.#fold(mix(key));
+    return this.#otherStripe(key, name);
+  }
+
+  #fold(hash: number): number {
+    return this.#mask >= 0 ? hash & this.#mask : (hash >>> 0) % this.#stripes;
+  }
+
+  #otherStripe(key: unknown, name: string): number {
+    if (typeof key === 'number') return this.#fold(mix(longInteger(key, name)));
     if (key instanceof Uint8Array) return this.#hash(key);
     throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
   }
@@ -47,17 +59,15 @@ export class StripeIndex {
 /** Keeps the low half apart from a high half of the same value; from the golden ratio, as usual. */
 const LOW_HALF = 0x9e37_79b9;
 
-/**
- * The stripe of an integer key: the finalizer of MurmurHash3 (Austin Appleby, public domain) over its 32 bits, or,
- * where it has more, over its low 32 bits and then over those mixed with the high ones.
- */
-function integerStripe(key: number, stripes: number, name: string): number {
-  const low = key | 0;
-  if (low === key) return (mix(low) >>> 0) % stripes;
+function longInteger(key: number, name: string): number {
   if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
-  return (mix(mix(low ^ LOW_HALF) ^ Math.floor(key / 0x1_0000_0000)) >>> 0) % stripes;
+  return mix((key | 0) ^ LOW_HALF) ^ Math.floor(key / 0x1_0000_0000);
 }
 
+/**
+ * The finalizer of MurmurHash3 (Austin Appleby, public domain). For an integer of 32 bits over these; for a longer one
+ * over its low 32 bits, and then over those mixed with the high ones.
+ */
 function mix(value: number): number {
   let h = value;
   h = Math.imul(h ^ (h >>> 16), 0x85eb_ca6b);

@@ -1,8 +1,18 @@
 import { Acquisition, PendingAcquisition, type LockContext } from './acquisition.js';
 import type { LockTable } from './engine/engine.js';
 import { invalidArgType } from './errors.js';
-import { createGuard, grant, markTraced, requestFor, tryTake, type Guard } from './guard.js';
+import {
+  createGuard,
+  createGuardOfSet,
+  grant,
+  handOver,
+  markTraced,
+  stripesOf,
+  tryTake,
+  type Guard,
+} from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
+import { KeySets } from './key-set.js';
 import { checkFunction, checkMode, checkOptionsObject, checkSignal, checkTimeout } from './options.js';
 import { traceHeld, traceNote } from './trace.js';
 import { StripeIndex } from './stripe-index.js';
@@ -16,9 +26,6 @@ import type {
   StripedLockStats,
   StripeState,
 } from './types.js';
-
-/** Up to this many stripes, inserting in place is quicker than a call to sort. */
-const INSERTION_SORT_LIMIT = 24;
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -38,6 +45,7 @@ export class StripedLock {
   readonly handle: StripedLockHandle;
   readonly #table: LockTable;
   readonly #index: StripeIndex;
+  readonly #sets: KeySets;
   readonly #trace: boolean;
   readonly #context: LockContext;
 
@@ -54,6 +62,7 @@ export class StripedLock {
     this.#trace = opened.trace;
     this.#context = { name: opened.name, table };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
+    this.#sets = new KeySets(this.#index);
   }
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError for what is no handle. */
@@ -75,13 +84,11 @@ export class StripedLock {
     options?: AsyncAcquireOptions<M>,
   ): Promise<Guard<K, M>> {
     try {
-      const shared = isShared(options);
-      const timeout = this.#timeoutOf(options);
-      const signal = signalOf(options);
-      const guard = this.#prepare<K, M>(keys, shared);
-      if (signal?.aborted) return Promise.reject(signal.reason as Error);
-      if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
-      return tryTake(guard) ? Promise.resolve(guard) : this.#acquireSlow(guard, timeout, signal, undefined);
+      if (options !== undefined || this.#trace || typeof keys === 'object') {
+        return this.#acquireGeneral(keys, options);
+      }
+      const guard = createGuard<K, M>(this.#table, keys, this.#index.stripeOf(keys, 'key'), false);
+      return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, this.timeout, undefined, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -95,11 +102,11 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: AcquireOptions<M>,
   ): Guard<K, M> {
-    const shared = isShared(options);
-    const timeout = this.#timeoutOf(options);
-    const guard = this.#prepare<K, M>(keys, shared);
-    if (this.#trace) return this.#acquireSyncTraced(guard, timeout);
-    return tryTake(guard) ? guard : this.#acquireSyncSlow(guard, timeout, undefined);
+    if (options !== undefined || this.#trace || typeof keys === 'object') {
+      return this.#acquireSyncGeneral(keys, options);
+    }
+    const guard = createGuard<K, M>(this.#table, keys, this.#index.stripeOf(keys, 'key'), false);
+    return tryTake(guard) ? guard : this.#block(guard, this.timeout, undefined);
   }
 
   /** One attempt, never waits. */
@@ -107,10 +114,13 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    const guard = this.#prepare<K, M>(keys, isShared(options));
+    const guard = this.#prepare<K, M>(keys, options !== undefined && isShared(options));
     if (!tryTake(guard)) {
       // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-      const outcome = this.#table.acquireSync(requestFor(guard, 0, undefined));
+      const stripes = stripesOf(guard);
+      const shared = guard.mode === 'shared';
+      const request = { stripes, taken: handOver(guard), shared, timeout: 0, note: undefined };
+      const outcome = this.#table.acquireSync(request);
       if (outcome.status !== 'granted') return undefined;
       grant(guard, outcome.abandoned);
     }
@@ -192,58 +202,57 @@ export class StripedLock {
   #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], shared: boolean): Guard<K, M> {
     const table = this.#table;
     if (shared && table.shares === undefined) table.openShares();
-    if (!Array.isArray(keys)) return createGuard(table, keys, this.#index.stripeOf(keys, 'key'), shared);
-    const list = keys as readonly K[];
-    return createGuard(table, list.slice(), this.#stripesOf(list), shared);
+    if (!isList(keys)) return createGuard(table, keys, this.#index.stripeOf(keys, 'key'), shared);
+    return createGuardOfSet(table, this.#sets.setOf(keys), shared);
   }
 
-  #stripesOf(keys: readonly unknown[]): Int32Array {
-    const index = this.#index;
-    const count = keys.length;
-    const stripes = new Int32Array(count);
-    let used = 0;
-    if (count > INSERTION_SORT_LIMIT) {
-      for (let i = 0; i < count; i++) stripes[i] = index.stripeOf(keys[i], `keys[${i}]`);
-      stripes.sort();
-      for (let i = 0; i < count; i++) {
-        if (i === 0 || stripes[i] !== stripes[i - 1]) stripes[used++] = stripes[i]!;
-      }
-    } else {
-      for (let i = 0; i < count; i++) {
-        const stripe = index.stripeOf(keys[i], 'keys[]');
-        let at = used;
-        while (at > 0 && stripes[at - 1]! > stripe) at--;
-        if (at > 0 && stripes[at - 1] === stripe) continue;
-        for (let j = used; j > at; j--) stripes[j] = stripes[j - 1]!;
-        stripes[at] = stripe;
-        used++;
-      }
-    }
-    return used === count ? stripes : stripes.slice(0, used);
+  /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
+  #acquireSyncGeneral<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M> | undefined,
+  ): Guard<K, M> {
+    const shared = isShared(options);
+    const timeout = this.#timeoutOf(options);
+    const guard = this.#prepare<K, M>(keys, shared);
+    if (this.#trace) return this.#acquireSyncTraced(guard, timeout);
+    return tryTake(guard) ? guard : this.#block(guard, timeout, undefined);
   }
 
-  #acquireSyncSlow<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
+  #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
     const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
-    const error = acquisition.finish(this.#table.acquireSync(acquisition.request));
+    const error = acquisition.finish(this.#table.acquireSync(acquisition));
     if (error) throw error;
     return guard;
   }
 
-  #acquireSlow<G extends Guard>(
+  #acquireGeneral<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M> | undefined,
+  ): Promise<Guard<K, M>> {
+    const shared = isShared(options);
+    const timeout = this.#timeoutOf(options);
+    const signal = signalOf(options);
+    const guard = this.#prepare<K, M>(keys, shared);
+    if (signal?.aborted) return Promise.reject(signal.reason as Error);
+    if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
+    return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, timeout, signal, undefined);
+  }
+
+  #wait<G extends Guard>(
     guard: G,
     timeout: number,
     signal: AbortSignal | undefined,
     note: string | undefined,
   ): Promise<G> {
     const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
-    const outcome = this.#table.acquireAsync(pending.request, pending);
+    const outcome = this.#table.acquireAsync(pending, pending);
     if (outcome !== undefined) pending.settle(outcome);
     return pending.promise;
   }
 
   #acquireSyncTraced<G extends Guard>(guard: G, timeout: number): G {
     const note = traceNote(guard.keys);
-    if (!tryTake(guard)) this.#acquireSyncSlow(guard, timeout, note);
+    if (!tryTake(guard)) this.#block(guard, timeout, note);
     this.#recordHeld(guard, note);
     return guard;
   }
@@ -254,7 +263,7 @@ export class StripedLock {
     signal: AbortSignal | undefined,
   ): Promise<G> {
     const note = traceNote(guard.keys);
-    if (!tryTake(guard)) await this.#acquireSlow(guard, timeout, signal, note);
+    if (!tryTake(guard)) await this.#wait(guard, timeout, signal, note);
     this.#recordHeld(guard, note);
     return guard;
   }
@@ -264,6 +273,9 @@ export class StripedLock {
     traceHeld(this.name, this.#table, guard, note);
   }
 }
+
+/** As `Array.isArray`, which does not tell a type of read-only lists. */
+const isList: <K extends LockKey>(keys: K | readonly K[]) => keys is readonly K[] = Array.isArray;
 
 function isShared(options: AcquireOptions | undefined): boolean {
   if (options === undefined) return false;

@@ -12,7 +12,7 @@ export const configurations = [
   {
     name: 'exclusive',
     covers: '3 threads, any number of acquisitions; one thread times out and tries',
-    define: { THREADS: 3, TIMEOUTS: 1, ...exclusively },
+    define: { THREADS: 3, TIMEOUTS: 1, TRIES: 1, ...exclusively },
   },
   {
     name: 'readers',
@@ -32,8 +32,9 @@ export const configurations = [
   },
   {
     name: 'pass-over',
-    covers: '2 threads, one also waits asynchronously, and times out; each access of passOver() is a step',
-    define: { THREADS: 2, ASYNC: 1, TIMEOUTS: 1, FINE_PASS_OVER: '', ...exclusively },
+    covers:
+      '2 threads, one also waits asynchronously, times out and tries; each access of passOver() is a step',
+    define: { THREADS: 2, ASYNC: 1, TIMEOUTS: 1, TRIES: 1, FINE_PASS_OVER: '', ...exclusively },
   },
   {
     name: 'async-shared',
@@ -63,12 +64,12 @@ export const configurations = [
   {
     name: 'two-stripes-of-3',
     covers: '3 threads, the same, one acquisition each; one thread times out and tries',
-    define: { THREADS: 3, STRIPES: 2, ROUNDS: 1, TIMEOUTS: 1, ...exclusively },
+    define: { THREADS: 3, STRIPES: 2, ROUNDS: 1, TIMEOUTS: 1, TRIES: 1, ...exclusively },
   },
   {
     name: 'two-stripes-death',
     covers: '2 threads, the same; one of them times out, tries, and dies',
-    define: { THREADS: 2, STRIPES: 2, TIMEOUTS: 1, MORTAL: '', ...exclusively },
+    define: { THREADS: 2, STRIPES: 2, TIMEOUTS: 1, TRIES: 1, MORTAL: '', ...exclusively },
   },
   {
     name: 'two-stripes-async',
@@ -78,6 +79,20 @@ export const configurations = [
       THREADS: 2,
       STRIPES: 2,
       ASYNC: 1,
+      ...exclusively,
+      MAY_TAKE_ONE: '(who == 0)',
+      MAY_TAKE_BOTH: '(who != 0)',
+    },
+  },
+  {
+    name: 'two-stripes-async-death',
+    covers: '2 threads, the same, two acquisitions each; the one that waits asynchronously dies',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      MORTAL: '',
+      ROUNDS: 2,
       ...exclusively,
       MAY_TAKE_ONE: '(who == 0)',
       MAY_TAKE_BOTH: '(who != 0)',

@@ -403,7 +403,7 @@ export const mutations = [
       ],
     ],
     by: 'pass-over',
-    as: DEAD_END,
+    as: ASSERTION,
   },
   {
     name: 'passOver: leaves no note',
@@ -430,7 +430,7 @@ export const mutations = [
       ],
     ],
     by: 'pass-over',
-    as: DEAD_END,
+    as: ASSERTION,
   },
   {
     name: 'unblock: does not resettle',

@@ -32,9 +32,12 @@
 #define mortal false
 #endif
 
-/* How long a sync acquisition is ready to wait, and how many of the threads choose that freely. */
+/* How long a sync acquisition is ready to wait: so many of the threads, from the first, may do so. */
 #ifndef TIMEOUTS
 #define TIMEOUTS 0
+#endif
+#ifndef TRIES
+#define TRIES 0
 #endif
 #define FOREVER 0
 #define TIMED   1
@@ -80,7 +83,7 @@ inline choosePatience() {
   if
   :: patience = FOREVER
   :: t < TIMEOUTS -> patience = TIMED
-  :: t < TIMEOUTS -> patience = AT_ONCE
+  :: t < TRIES -> patience = AT_ONCE
   fi
 }
 

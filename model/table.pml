@@ -243,7 +243,8 @@ inline planExclusive(s) {
   :: mayBeFair -> skip
   :: mayBeUnfair ->
      preferOwn(s);
-     toDesignate = (isAsync(n) && ownerOf(n) == t -> 0 : n + 1)
+     /* One of several stripes is handed over. */
+     toDesignate = (low(n) < high(n) || (isAsync(n) && ownerOf(n) == t) -> 0 : n + 1)
   fi;
   if
   :: toDesignate == 0 ->

@@ -121,6 +121,9 @@ async function main() {
     });
   });
   const finished = Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]));
+  // The time counts from when all are there: on a busy machine threads take seconds to start.
+  const arrived = new Int32Array(gate);
+  while (Atomics.load(arrived, 0) < threads) await Promise.race([finished, delay(1)]);
   await Promise.race([finished, delay(seconds * 1000)]);
   Atomics.store(new Int32Array(cells), STOP, 1);
   const results = await finished;

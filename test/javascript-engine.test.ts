@@ -94,7 +94,7 @@ describe('threads that share stripes', () => {
 
   interface Acquired {
     readonly table: JavaScriptTable;
-    readonly stripes: Int32Array;
+    readonly stripes: readonly number[];
     readonly shared: boolean;
     outcome: Outcome | undefined;
     ticket: number;
@@ -114,7 +114,7 @@ describe('threads that share stripes', () => {
     if (shared) table.openShares();
     const acquired: Acquired = {
       table,
-      stripes: Int32Array.from(stripes),
+      stripes,
       shared,
       outcome: undefined,
       ticket: -1,
@@ -230,7 +230,7 @@ describe('threads that share stripes', () => {
     const waiting = acquire(ours);
     release(holder);
     // Called, but something else of its thread comes first, so that it finds the stripe taken.
-    const request = { stripes: Int32Array.of(0), taken: 0, shared: false, timeout: 0, note: undefined };
+    const request = { stripes: [0], taken: 0, shared: false, timeout: 0, note: undefined };
     expect(ours.acquireSync(request).status).toBe('granted');
     await delay(5);
     ours.release(0, false);
@@ -262,7 +262,7 @@ describe('threads that share stripes', () => {
       release(elsewhere);
       return 'ok';
     }) as typeof Atomics.wait;
-    const request = { stripes: Int32Array.of(0), taken: 0, shared: false, timeout: 30_000, note: undefined };
+    const request = { stripes: [0], taken: 0, shared: false, timeout: 30_000, note: undefined };
     try {
       expect(blocked.acquireSync(request).status).toBe('granted');
     } finally {
@@ -319,7 +319,7 @@ describe('threads that share stripes', () => {
         } else if (what < 0.86) {
           // A thread that blocks: what its async acquisitions were given goes back, and comes again.
           const request = {
-            stripes: Int32Array.of(0),
+            stripes: [0],
             taken: 0,
             shared: false,
             timeout: 0.5,

@@ -16,7 +16,7 @@ export type Outcome =
 /** What an engine needs to know to go on with an acquisition that the fast path began. */
 export interface Request {
   /** Ascending, no duplicates, at least one. */
-  readonly stripes: Int32Array;
+  readonly stripes: readonly number[];
   /** How many of them, from the front, the caller holds already. Given back if the request fails. */
   readonly taken: number;
   readonly shared: boolean;
@@ -35,6 +35,7 @@ export const THREAD_BOUND = Symbol(
 export interface AsyncWaiter {
   /** For the engine's use while the waiter is pending. */
   ticket: number;
+  readonly table: LockTable;
   /** Called once, on the waiter's own thread, never from within {@link LockTable.acquireAsync}. Must not throw. */
   settle(outcome: Outcome): void;
 }
@@ -80,6 +81,8 @@ export interface LockTable {
   /** Gives one stripe back where the fast path could not, {@link shares} included. */
   release(stripe: number, shared: boolean): void;
 
+  /** Ids of the threads that hold a stripe, as far as known. */
+  holders(stripe: number): readonly number[];
   /** Lets `inspect()` show a note with stripes that are held, until it is removed. Returns its id. */
   addNote(stripes: Int32Array, note: string): number;
   removeNote(id: number): void;

@@ -100,6 +100,10 @@ SyncOutcome SyncWait::wait() {
       const Nanoseconds time = now();
       if (deadline_.passedAt(time)) {
         STRIPELOCK_SEAM("wait: before it times out");
+        if (table_.overtakeDesignated(waiter_)) {
+          if (goOn()) break;
+          continue;
+        }
         withdrawn = table_.withdraw(waiter_);
         if (!withdrawn) continue;
         outcome.status = Status::kTimedOut;

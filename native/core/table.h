@@ -20,8 +20,8 @@
 // one that must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
 // after its head was last served, the next release with nobody designated hands over to the head. So the head waits
 // for kFairness, for the designated thread to wake and try, and for one hold. An event loop that is too busy to try
-// holds up the async waiters behind it; sync waiters overtake it at the end of their slice. After "eventual fairness" in
-// parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
+// holds up the async waiters behind it; sync waiters overtake it at the end of their slice or time. After "eventual
+// fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
 // Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Notes, Participant::ready,
 // Participant::wake).
@@ -93,8 +93,8 @@ class Table {
   // A designated waiter found its stripe held: it takes it now after all (true), or goes back to waiting at its
   // place.
   bool retryDesignated(Waiter& waiter);
-  // For a sync waiter that has slept for long: takes its stripe if that is free, but designated to an async waiter
-  // whose event loop is too busy to come. True: taken, and no longer linked.
+  // For a sync waiter that has slept for long, or is about to time out: takes its stripe if that is free, but
+  // designated to an async waiter whose event loop is too busy to come. True: taken, and no longer linked.
   bool overtakeDesignated(Waiter& waiter);
   // A designated waiter has taken its stripe.
   void serveDesignated(Waiter& waiter);

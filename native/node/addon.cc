@@ -8,46 +8,13 @@
 #include "core/hash.h"
 #include "core/inspect.h"
 #include "core/platform.h"
+#include "node/acquisitions.h"
 #include "node/arguments.h"
 #include "node/environment.h"
 
 namespace stripelock {
 
 namespace {
-
-// Whether this environment may run no more JavaScript: any call that could run some is then refused.
-bool interruptRequested(void* data) {
-  const auto env = static_cast<napi_env>(data);
-  napi_handle_scope scope = nullptr;
-  napi_open_handle_scope(env, &scope);
-  napi_value undefined = nullptr;
-  napi_get_undefined(env, &undefined);
-  bool equal = false;
-  const bool interrupted = napi_strict_equals(env, undefined, undefined, &equal) != napi_ok;
-  napi_close_handle_scope(env, scope);
-  return interrupted;
-}
-
-Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers) {
-  Napi::Array array = Napi::Array::New(env, numbers.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    array.Set(static_cast<std::uint32_t>(i), Napi::Number::New(env, numbers[i]));
-  }
-  return array;
-}
-
-Napi::Object outcome(Napi::Env env, const char* status) {
-  Napi::Object object = Napi::Object::New(env);
-  object.Set("status", Napi::String::New(env, status));
-  return object;
-}
-
-Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
-  Napi::Object object = outcome(env, "timeout");
-  object.Set("stripe", Napi::Number::New(env, stripe));
-  object.Set("holders", toArray(env, holdersOf(table, stripe)));
-  return object;
-}
 
 // start(threadId, onReady): slot
 Napi::Value start(const Napi::CallbackInfo& info) {
@@ -145,112 +112,6 @@ napi_value hash(napi_env env, napi_callback_info info) {
   napi_get_value_string_utf8(env, arguments[0], many.data(), length + 1, &length);
   napi_create_uint32(env, stripeOfBytes(many.data(), length, stripes), &result);
   return result;
-}
-
-// acquireSync(table, stripes, taken, shared, timeout, note?): 0 granted, 1 granted and abandoned, an Outcome,
-// or undefined where this thread is being ended
-Napi::Value acquireSync(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  AcquireArguments arguments;
-  if (!acquireArguments(info, arguments)) return env.Undefined();
-  const SyncOutcome result = arguments.membership->acquireSync(
-      arguments.request, {.requested = interruptRequested, .data = static_cast<napi_env>(env)});
-  switch (result.status) {
-    case SyncOutcome::Status::kGranted:
-      return Napi::Number::New(env, result.abandoned ? 1 : 0);
-    case SyncOutcome::Status::kTimedOut:
-      return timeoutOutcome(env, arguments.membership->table(), result.stripe);
-    case SyncOutcome::Status::kDeadlock: {
-      std::vector<std::int32_t> threads;
-      std::vector<std::int32_t> stripes;
-      for (const Blocked& blocked : result.cycle) {
-        threads.push_back(blocked.threadId);
-        stripes.push_back(static_cast<std::int32_t>(blocked.stripe));
-      }
-      Napi::Object object = outcome(env, "deadlock");
-      object.Set("threads", toArray(env, threads));
-      object.Set("stripes", toArray(env, stripes));
-      return object;
-    }
-    case SyncOutcome::Status::kInterrupted:
-      break;
-  }
-  // It may not even make an object any more.
-  return env.Undefined();
-}
-
-// acquireAsync(table, stripes, taken, shared, timeout, note?): -1 granted, -2 granted and abandoned, an Outcome, or the
-// waiter's id
-Napi::Value acquireAsync(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  AcquireArguments arguments;
-  if (!acquireArguments(info, arguments)) return env.Undefined();
-  const AsyncWaits::Started started =
-      Environment::of(env).participant().asyncWaits().start(*arguments.membership, arguments.request);
-  switch (started.status) {
-    case AsyncStart::kGranted:
-      return Napi::Number::New(env, started.abandoned ? -2 : -1);
-    case AsyncStart::kTimedOut:
-      return timeoutOutcome(env, arguments.membership->table(), started.stripe);
-    case AsyncStart::kPending:
-      break;
-  }
-  return Napi::Number::New(env, started.id);
-}
-
-// cancel(id): whether there was such a waiter
-Napi::Value cancel(const Napi::CallbackInfo& info) {
-  Environment& environment = Environment::of(info.Env());
-  if (!environment.started() || !info[0].IsNumber())
-    return invalidArgument(info.Env(), "expected a waiter's id");
-  const bool cancelled =
-      environment.participant().asyncWaits().cancel(info[0].As<Napi::Number>().Uint32Value());
-  return Napi::Boolean::New(info.Env(), cancelled);
-}
-
-// release(table, stripe, shared): 0 not held, 1 released, 2 released and take() has something
-Napi::Value release(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  Membership* const membership = tableArgument(info, 0);
-  if (!membership) return env.Undefined();
-  if (!isIndex(info[1], membership->table().stripes() - 1) || !isBoolean(info[2])) {
-    return invalidArgument(env, "expected a table, a stripe and a boolean");
-  }
-  const std::uint32_t stripe = info[1].As<Napi::Number>().Uint32Value();
-  if (!membership->release(stripe, info[2].As<Napi::Boolean>())) return Napi::Number::New(env, 0);
-  return Napi::Number::New(env, membership->participant().asyncWaits().hasReady() ? 2 : 1);
-}
-
-// take(out): how many; out gets pairs of a waiter's id and whether it was told of an abandoned stripe
-Napi::Value take(const Napi::CallbackInfo& info) {
-  Environment& environment = Environment::of(info.Env());
-  if (!environment.started() || !isInt32Array(info[0]))
-    return invalidArgument(info.Env(), "expected an Int32Array");
-  auto out = info[0].As<Napi::Int32Array>();
-  std::array<AsyncWaits::Granted, 128> granted;
-  const std::size_t room = std::min(granted.size(), out.ElementLength() / 2);
-  const std::size_t count = environment.participant().asyncWaits().take(granted.data(), room);
-  for (std::size_t i = 0; i < count; ++i) {
-    out[2 * i] = static_cast<std::int32_t>(granted[i].id);
-    out[2 * i + 1] = granted[i].abandoned ? 1 : 0;
-  }
-  return Napi::Number::New(info.Env(), static_cast<double>(count));
-}
-
-// expire(out): how many; out gets pairs of a waiter's id and the stripe that it could not have
-Napi::Value expire(const Napi::CallbackInfo& info) {
-  Environment& environment = Environment::of(info.Env());
-  if (!environment.started() || !isInt32Array(info[0]))
-    return invalidArgument(info.Env(), "expected an Int32Array");
-  auto out = info[0].As<Napi::Int32Array>();
-  std::array<AsyncWaits::Expired, 128> expired;
-  const std::size_t room = std::min(expired.size(), out.ElementLength() / 2);
-  const std::size_t count = environment.participant().asyncWaits().expire(expired.data(), room);
-  for (std::size_t i = 0; i < count; ++i) {
-    out[2 * i] = static_cast<std::int32_t>(expired[i].id);
-    out[2 * i + 1] = static_cast<std::int32_t>(expired[i].stripe);
-  }
-  return Napi::Number::New(info.Env(), static_cast<double>(count));
 }
 
 // nextDeadline(): milliseconds until the earliest deadline, 0 if it has passed, Infinity if there is none
@@ -372,12 +233,6 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   add<open>(exports, "open");
   add<close>(exports, "close");
   add<openShares>(exports, "openShares");
-  add<acquireSync>(exports, "acquireSync");
-  add<acquireAsync>(exports, "acquireAsync");
-  add<cancel>(exports, "cancel");
-  add<release>(exports, "release");
-  add<take>(exports, "take");
-  add<expire>(exports, "expire");
   add<nextDeadline>(exports, "nextDeadline");
   add<keepAlive>(exports, "keepAlive");
   add<holders>(exports, "holders");
@@ -385,6 +240,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   add<inspectTable>(exports, "inspect");
   add<addNote>(exports, "addNote");
   add<removeNote>(exports, "removeNote");
+  addAcquisitions(env, exports);
   addLeases(env, exports);
   napi_value hashFunction = nullptr;
   napi_create_function(env, "hash", NAPI_AUTO_LENGTH, hash, nullptr, &hashFunction);

@@ -4,7 +4,7 @@
 
 #include <napi.h>
 
-#include <string>
+#include <vector>
 
 #include "node/environment.h"
 
@@ -16,17 +16,12 @@ Napi::Value invalidArgument(Napi::Env env, const char* message);
 bool isInt32Array(Napi::Value value);
 bool isBoolean(Napi::Value value);
 // A number that is an integer from 0 to `most`.
+bool isIndex(double number, std::uint32_t most);
 bool isIndex(Napi::Value value, std::uint32_t most);
 
 // The table that an argument names, or nullptr with an exception pending.
 Membership* tableArgument(const Napi::CallbackInfo& info, std::size_t index);
 
-// (table, stripes, taken, shared, timeout, note?) as the acquisitions take them. False: an exception is pending.
-struct AcquireArguments {
-  Membership* membership = nullptr;
-  Request request{};
-  std::string note;
-};
-bool acquireArguments(const Napi::CallbackInfo& info, AcquireArguments& arguments);
+Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers);
 
 }  // namespace stripelock

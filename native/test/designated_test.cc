@@ -180,4 +180,16 @@ TEST(Designated, IsOvertakenByABlockedThreadWhileItsEventLoopIsBusy) {
   EXPECT_EQ(world.word(), world.chosen.slot());
 }
 
+TEST(Designated, DoesNotLetABlockedThreadTimeOutWhileTheStripeIsFree) {
+  Designated world;
+  Barrier barrier("wait: before it times out");
+  // Shorter than a slice.
+  Blocking blocking(world.next.client, {0}, {.timeout = 1});
+  ASSERT_TRUE(barrier.awaitArrival());
+  world.release();
+  barrier.open();
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(world.isDesignated(world.chosen));
+}
+
 }  // namespace stripelock::test

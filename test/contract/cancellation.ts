@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
@@ -207,6 +207,27 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       guard.release();
       (await waiting).release();
       expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    });
+
+    it('of thousands by one signal takes one listener, and rejects each of them', async () => {
+      const lock = makeLock();
+      const warnings: Error[] = [];
+      const collect = (warning: Error): void => void warnings.push(warning);
+      process.on('warning', collect);
+      onTestFinished(() => void process.off('warning', collect));
+      const guard = lock.acquireSync('key');
+      const abort = new AbortController();
+      const { signal } = abort;
+      const waiting = Array.from({ length: 5000 }, () => rejectionOf(lock.acquire('key', { signal })));
+      expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+      const reason = new Error('enough');
+      abort.abort(reason);
+      expect(new Set(await Promise.all(waiting))).toEqual(new Set([reason]));
+      expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+      expect(lock.stats()).toMatchObject({ waiting: 0, aborts: 5000 });
+      guard.release();
+      await turns();
+      expect(warnings).toEqual([]);
     });
 
     it('works through withLock, whose function is then not called', async () => {

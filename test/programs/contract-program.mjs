@@ -170,12 +170,13 @@ async function threads(lock) {
   assert.deepEqual([waiter.threadId, waiter.kind, waiter.mode], [threadId, 'async', 'exclusive']);
   assert.ok(waiter.waitingFor >= 0);
 
+  const exit = once(worker, 'exit');
   worker.postMessage('release');
   const guard = await waiting;
   assert.ok(guard.token > theirs.token);
   assert.throws(() => new MessageChannel().port1.postMessage(guard), { name: 'DataCloneError' });
   guard.release();
-  await once(worker, 'exit');
+  await exit;
   assert.deepEqual(lock.inspect(), []);
 }
 

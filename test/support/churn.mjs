@@ -23,8 +23,8 @@ const STRIPES = 4;
 const LONGEST_LIFE = 100;
 /** Milliseconds within which the main thread, which waits for every stripe in turn, must get it. */
 const PATIENCE = 20_000;
-/** Of each thread's own lock: 1 MiB. */
-const OWN_STRIPES = 16_384;
+/** Of each thread's own lock: 4 MiB. */
+const OWN_STRIPES = 65_536;
 
 /** One key for each stripe, in their order. */
 function keysOf(lock) {

@@ -19,18 +19,23 @@ export function runProgram(
   args: readonly string[] = [],
   nodeOptions: readonly string[] = [],
   timeout = HANGS,
+  environment: NodeJS.ProcessEnv = {},
 ): Promise<ProgramResult> {
   const path = fileURLToPath(new URL(`../programs/${name}`, import.meta.url));
-  return runNode([...nodeOptions, path, ...args], timeout);
+  return runNode([...nodeOptions, path, ...args], timeout, environment);
 }
 
-export function runNode(args: readonly string[], timeout = HANGS): Promise<ProgramResult> {
+export function runNode(
+  args: readonly string[],
+  timeout = HANGS,
+  environment: NodeJS.ProcessEnv = {},
+): Promise<ProgramResult> {
   const start = performance.now();
   return new Promise((resolve) => {
     const child = execFile(
       process.execPath,
       args,
-      { timeout, killSignal: 'SIGKILL' },
+      { timeout, killSignal: 'SIGKILL', env: { ...process.env, ...environment } },
       (_error, stdout, stderr) => {
         const { exitCode: code, signalCode: signal } = child;
         resolve({ code, signal, stdout, stderr, elapsed: performance.now() - start });

@@ -4,7 +4,7 @@ import type { Timed } from './deadlines.js';
 /** An acquisition that waits on this thread's event loop. */
 export class Pending implements Timed {
   readonly waiter: AsyncWaiter;
-  readonly stripes: Int32Array;
+  readonly stripes: readonly number[];
   readonly shared: boolean;
   /** When it began to wait, on the clock of `performance.now()`. */
   readonly since: number;

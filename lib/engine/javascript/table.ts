@@ -87,6 +87,10 @@ export class JavaScriptTable implements LockTable {
     this.#notes.remove(id);
   }
 
+  holders(stripe: number): number[] {
+    return this.#holders(stripe, this.#stripes.word(stripe));
+  }
+
   stats(): StripedLockStats {
     let held = 0;
     for (let stripe = 0; stripe < this.stripes; stripe++) {
@@ -193,7 +197,7 @@ export class JavaScriptTable implements LockTable {
   }
 
   #timedOut(stripe: number): Outcome {
-    return { status: 'timeout', stripe, holders: this.#holders(stripe, this.#stripes.word(stripe)) };
+    return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
   /** The thread ids that are known. */

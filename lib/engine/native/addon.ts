@@ -47,7 +47,8 @@ export interface Addon extends LeaseAddon {
   hash(key: string | Uint8Array, stripes: number): number;
   acquireSync(
     table: number,
-    stripes: Int32Array,
+    stripes: number | Int32Array,
+    count: number,
     taken: number,
     shared: boolean,
     timeout: number,
@@ -55,7 +56,8 @@ export interface Addon extends LeaseAddon {
   ): number | Failure | undefined;
   acquireAsync(
     table: number,
-    stripes: Int32Array,
+    stripes: number | Int32Array,
+    count: number,
     taken: number,
     shared: boolean,
     timeout: number,

@@ -9,23 +9,16 @@ import { NativeTable } from './table.js';
 
 /** Waiters that one call into the addon settles. */
 const BATCH = 128;
+/** Stripes that there is room for from the start. More than an Int32Array can have within V8's heap. */
+const SMALL_SET = 64;
 /** The longest delay of a timer: longer ones fire at once. */
 const LONGEST_DELAY = 2 ** 31 - 1;
+
+const SETTLED = Promise.resolve();
 
 /** Throws where the addon cannot be loaded. */
 export function loadNativeEngine(): NativeEngine {
   return new NativeEngine(loadAddon());
-}
-
-interface NativeWaiter {
-  readonly waiter: AsyncWaiter;
-  /** Also keeps the table open while it is waited for. */
-  readonly table: NativeTable;
-}
-
-interface Settled extends NativeWaiter {
-  /** What the addon says with it: whether it was told of an abandoned stripe, or which one it could not have. */
-  readonly detail: number;
 }
 
 /**
@@ -38,10 +31,13 @@ export class NativeEngine implements Engine {
   readonly leases: NativeLeases;
   readonly slot: number;
   readonly #registry: readonly [number, number];
-  /** By the addon's id, which is their ticket; unused ids are undefined. */
-  readonly #waiters: (NativeWaiter | undefined)[] = [];
+  /** By the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
+  readonly #waiters: (AsyncWaiter | undefined)[] = [];
   #pending = 0;
+  /** Pairs of an id and what the addon says with it. */
   readonly #batch = new Int32Array(2 * BATCH);
+  /** See {@link stripesFor}. */
+  #stripes = new Int32Array(SMALL_SET);
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
   readonly #closed = new FinalizationRegistry((table: number) => {
     this.addon.close(table);
@@ -94,16 +90,28 @@ export class NativeEngine implements Engine {
     return opened;
   }
 
-  add(id: number, waiter: AsyncWaiter, table: NativeTable, timeout: number): void {
+  /**
+   * Stripes as the addon reads them, until the next call: one as it is, several at the start of an array that is used
+   * again and again. A new small array would have to be moved out of V8's heap for the addon, which costs more than
+   * the rest of the call.
+   */
+  stripesFor(stripes: readonly number[]): number | Int32Array {
+    if (stripes.length === 1) return stripes[0]!;
+    if (stripes.length > this.#stripes.length) this.#stripes = new Int32Array(stripes.length);
+    this.#stripes.set(stripes);
+    return this.#stripes;
+  }
+
+  add(id: number, waiter: AsyncWaiter, timeout: number): void {
     waiter.ticket = id;
-    this.#waiters[id] = { waiter, table };
+    this.#waiters[id] = waiter;
     if (++this.#pending === 1) this.addon.keepAlive(true);
     if (timeout !== Infinity) this.#arm(timeout);
   }
 
   cancel(waiter: AsyncWaiter): boolean {
     const id = waiter.ticket;
-    if (this.#waiters[id]?.waiter !== waiter) return false;
+    if (this.#waiters[id] !== waiter) return false;
     this.#remove(id);
     return this.addon.cancel(id);
   }
@@ -112,34 +120,42 @@ export class NativeEngine implements Engine {
   settleSoon(): void {
     if (this.#settling) return;
     this.#settling = true;
-    queueMicrotask(this.#settleLater);
+    // Half the price of queueMicrotask, which makes an AsyncResource.
+    void SETTLED.then(this.#settleLater);
   }
 
   #settleReady(): void {
-    let batch: Settled[];
+    let count: number;
     do {
-      batch = this.#takeOut(this.addon.take(this.#batch));
-      for (const { waiter, detail } of batch) waiter.settle({ status: 'granted', abandoned: detail === 1 });
-    } while (batch.length === BATCH);
+      count = this.addon.take(this.#batch);
+      this.#settle(count, (waiter, abandoned) =>
+        waiter.settle({ status: 'granted', abandoned: abandoned === 1 }),
+      );
+    } while (count === BATCH);
   }
 
   /**
-   * The waiters that the addon has put into the batch. All are taken out before the first is settled: that may run
-   * a diagnostics subscriber, and so anything, a cancellation of the others included.
+   * Settles the waiters that the addon has put into the batch. All are taken out before the first is settled: that may
+   * run a diagnostics subscriber, and so anything, a cancellation of the others included.
    */
-  #takeOut(count: number): Settled[] {
-    const batch: Settled[] = [];
-    for (let i = 0; i < count; i++) {
-      batch.push({ ...this.#remove(this.#batch[2 * i]!), detail: this.#batch[2 * i + 1]! });
+  #settle(count: number, settle: (waiter: AsyncWaiter, detail: number) => void): void {
+    const batch = this.#batch;
+    if (count === 1) {
+      const detail = batch[1]!;
+      settle(this.#remove(batch[0]!), detail);
+    } else if (count > 1) {
+      const details = batch.slice(0, 2 * count);
+      const waiters: AsyncWaiter[] = [];
+      for (let i = 0; i < count; i++) waiters.push(this.#remove(batch[2 * i]!));
+      for (let i = 0; i < count; i++) settle(waiters[i]!, details[2 * i + 1]!);
     }
-    return batch;
   }
 
-  #remove(id: number): NativeWaiter {
-    const entry = this.#waiters[id]!;
+  #remove(id: number): AsyncWaiter {
+    const waiter = this.#waiters[id]!;
     this.#waiters[id] = undefined;
     if (--this.#pending === 0) this.addon.keepAlive(false);
-    return entry;
+    return waiter;
   }
 
   /** One timer for all waiters, due at the earliest deadline. */
@@ -159,13 +175,13 @@ export class NativeEngine implements Engine {
     this.#timerDue = Infinity;
     // What was granted in time is granted, however late this thread comes to see it.
     this.#settleReady();
-    let batch: Settled[];
+    let count: number;
     do {
-      batch = this.#takeOut(this.addon.expire(this.#batch));
-      for (const { waiter, table, detail: stripe } of batch) {
-        waiter.settle({ status: 'timeout', stripe, holders: table.holders(stripe) });
-      }
-    } while (batch.length === BATCH);
+      count = this.addon.expire(this.#batch);
+      this.#settle(count, (waiter, stripe) =>
+        waiter.settle({ status: 'timeout', stripe, holders: waiter.table.holders(stripe) }),
+      );
+    } while (count === BATCH);
     const next = this.addon.nextDeadline();
     if (next !== Infinity) this.#arm(next);
   }

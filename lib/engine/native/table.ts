@@ -53,17 +53,19 @@ export class NativeTable implements LockTable {
 
   acquireSync(request: Request): Outcome {
     const { stripes, taken, shared, timeout, note } = request;
-    const result = this.#addon.acquireSync(this.#table, stripes, taken, shared, timeout, note);
+    const list = this.#engine.stripesFor(stripes);
+    const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, shared, timeout, note);
     if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
     return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     const { stripes, taken, shared, timeout, note } = request;
-    const result = this.#addon.acquireAsync(this.#table, stripes, taken, shared, timeout, note);
+    const list = this.#engine.stripesFor(stripes);
+    const result = this.#addon.acquireAsync(this.#table, list, stripes.length, taken, shared, timeout, note);
     if (typeof result !== 'number') return result;
     if (result < 0) return { status: 'granted', abandoned: result === -2 };
-    this.#engine.add(result, waiter, this, timeout);
+    this.#engine.add(result, waiter, timeout);
     return undefined;
   }
 

@@ -1,0 +1,275 @@
+#include "node/acquisitions.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/inspect.h"
+#include "node/arguments.h"
+#include "node/environment.h"
+
+namespace stripelock {
+
+namespace {
+
+// A call's arguments, without the wrapper classes: these calls are what a contended acquisition costs.
+class Call {
+ public:
+  Call(napi_env env, napi_callback_info info) : env_(env) {
+    void* data = nullptr;
+    napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
+    environment_ = static_cast<Environment*>(data);
+  }
+
+  napi_env env() const { return env_; }
+  // Of the thread that calls; it has started.
+  Environment& environment() const { return *environment_; }
+  bool started() const { return environment_->started(); }
+
+  bool isNumber(std::size_t index) const { return typeOf(index) == napi_number; }
+  bool toDouble(std::size_t index, double& out) const {
+    return napi_get_value_double(env_, values_[index], &out) == napi_ok;
+  }
+  // An integer from 0 to `most`.
+  bool toIndex(std::size_t index, std::uint32_t most, std::uint32_t& out) const {
+    double number = 0;
+    if (!toDouble(index, number) || !isIndex(number, most)) return false;
+    out = static_cast<std::uint32_t>(number);
+    return true;
+  }
+  bool toBoolean(std::size_t index, bool& out) const {
+    return napi_get_value_bool(env_, values_[index], &out) == napi_ok;
+  }
+  bool toInts(std::size_t index, std::int32_t*& data, std::size_t& length) const {
+    napi_typedarray_type type{};
+    void* start = nullptr;
+    if (napi_get_typedarray_info(env_, values_[index], &type, &length, &start, nullptr, nullptr) != napi_ok ||
+        type != napi_int32_array) {
+      return false;
+    }
+    data = static_cast<std::int32_t*>(start);
+    return true;
+  }
+  // False where it is no string.
+  bool toText(std::size_t index, std::string& out) const {
+    if (index >= count_ || typeOf(index) != napi_string) return false;
+    out = Napi::String(env_, values_[index]).Utf8Value();
+    return true;
+  }
+  // nullptr where it names no open table.
+  Membership* toTable(std::size_t index) const {
+    std::uint32_t number = 0;
+    return started() && toIndex(index, kMaxStripes, number) ? environment_->membership(number) : nullptr;
+  }
+
+  napi_value number(std::int32_t value) const {
+    napi_value result = nullptr;
+    napi_create_int32(env_, value, &result);
+    return result;
+  }
+
+ private:
+  napi_valuetype typeOf(std::size_t index) const {
+    napi_valuetype type = napi_undefined;
+    napi_typeof(env_, values_[index], &type);
+    return type;
+  }
+
+  napi_env env_;
+  Environment* environment_ = nullptr;
+  std::size_t count_ = 7;
+  // Those that were not passed are undefined.
+  std::array<napi_value, 7> values_{};
+};
+
+struct Acquire {
+  Membership* membership = nullptr;
+  Request request{};
+  std::uint32_t only = 0;
+  std::string note;
+};
+
+// (table, stripes, count, taken, shared, timeout, note?). False: an exception is pending.
+bool readAcquire(const Call& call, Acquire& acquire) {
+  acquire.membership = call.toTable(0);
+  Request& request = acquire.request;
+  bool valid = acquire.membership && call.toIndex(2, kMaxStripes, request.count) &&
+               call.toIndex(3, request.count, request.taken) && call.toBoolean(4, request.shared) &&
+               call.toDouble(5, request.timeout);
+  if (valid && call.isNumber(1)) {
+    valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.only);
+    request.stripes = &acquire.only;
+  } else if (valid) {
+    std::int32_t* stripes = nullptr;
+    std::size_t length = 0;
+    valid = call.toInts(1, stripes, length) && request.count > 0 && request.count <= length;
+    request.stripes = static_cast<const std::uint32_t*>(static_cast<const void*>(stripes));
+  }
+  // The core relies on the order, and indexes by the values.
+  valid = valid && request.stripes[request.count - 1] < acquire.membership->table().stripes() &&
+          (!request.shared || acquire.membership->hasShares());
+  for (std::uint32_t i = 1; valid && i < request.count; ++i)
+    valid = request.stripes[i - 1] < request.stripes[i];
+  if (!valid) {
+    invalidArgument(call.env(),
+                    "expected a table, its stripes in rising order, how many, how many of them are taken, "
+                    "a boolean and a number");
+    return false;
+  }
+  if (call.toText(6, acquire.note)) request.note = &acquire.note;
+  return true;
+}
+
+// Whether this environment may run no more JavaScript: any call that could run some is then refused.
+bool interruptRequested(void* data) {
+  const auto env = static_cast<napi_env>(data);
+  napi_handle_scope scope = nullptr;
+  napi_open_handle_scope(env, &scope);
+  napi_value undefined = nullptr;
+  napi_get_undefined(env, &undefined);
+  bool equal = false;
+  const bool interrupted = napi_strict_equals(env, undefined, undefined, &equal) != napi_ok;
+  napi_close_handle_scope(env, scope);
+  return interrupted;
+}
+
+Napi::Object outcome(Napi::Env env, const char* status) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("status", Napi::String::New(env, status));
+  return object;
+}
+
+Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
+  Napi::Object object = outcome(env, "timeout");
+  object.Set("stripe", Napi::Number::New(env, stripe));
+  object.Set("holders", toArray(env, holdersOf(table, stripe)));
+  return object;
+}
+
+Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle) {
+  std::vector<std::int32_t> threads;
+  std::vector<std::int32_t> stripes;
+  for (const Blocked& blocked : cycle) {
+    threads.push_back(blocked.threadId);
+    stripes.push_back(static_cast<std::int32_t>(blocked.stripe));
+  }
+  Napi::Object object = outcome(env, "deadlock");
+  object.Set("threads", toArray(env, threads));
+  object.Set("stripes", toArray(env, stripes));
+  return object;
+}
+
+// acquireSync(table, stripes, count, taken, shared, timeout, note?): 0 granted, 1 granted and abandoned, an Outcome,
+// or undefined where this thread is being ended. `stripes` is the only one, or an Int32Array that begins with them.
+napi_value acquireSync(napi_env env, napi_callback_info info) {
+  const Call call(env, info);
+  Acquire acquire;
+  if (!readAcquire(call, acquire)) return nullptr;
+  const SyncOutcome result =
+      acquire.membership->acquireSync(acquire.request, {.requested = interruptRequested, .data = env});
+  switch (result.status) {
+    case SyncOutcome::Status::kGranted:
+      return call.number(result.abandoned ? 1 : 0);
+    case SyncOutcome::Status::kTimedOut:
+      return timeoutOutcome(env, acquire.membership->table(), result.stripe);
+    case SyncOutcome::Status::kDeadlock:
+      return deadlockOutcome(env, result.cycle);
+    case SyncOutcome::Status::kInterrupted:
+      break;
+  }
+  // It may not even make an object any more.
+  return nullptr;
+}
+
+// acquireAsync, with the same arguments: -1 granted, -2 granted and abandoned, an Outcome, or the waiter's id
+napi_value acquireAsync(napi_env env, napi_callback_info info) {
+  const Call call(env, info);
+  Acquire acquire;
+  if (!readAcquire(call, acquire)) return nullptr;
+  const AsyncWaits::Started started =
+      call.environment().participant().asyncWaits().start(*acquire.membership, acquire.request);
+  switch (started.status) {
+    case AsyncStart::kGranted:
+      return call.number(started.abandoned ? -2 : -1);
+    case AsyncStart::kTimedOut:
+      return timeoutOutcome(env, acquire.membership->table(), started.stripe);
+    case AsyncStart::kPending:
+      break;
+  }
+  return call.number(static_cast<std::int32_t>(started.id));
+}
+
+// cancel(id): whether there was such a waiter
+Napi::Value cancel(const Napi::CallbackInfo& info) {
+  Environment& environment = Environment::of(info.Env());
+  if (!environment.started() || !info[0].IsNumber())
+    return invalidArgument(info.Env(), "expected a waiter's id");
+  const bool cancelled =
+      environment.participant().asyncWaits().cancel(info[0].As<Napi::Number>().Uint32Value());
+  return Napi::Boolean::New(info.Env(), cancelled);
+}
+
+// release(table, stripe, shared): 0 not held, 1 released, 2 released and take() has something
+napi_value release(napi_env env, napi_callback_info info) {
+  const Call call(env, info);
+  Membership* const membership = call.toTable(0);
+  std::uint32_t stripe = 0;
+  bool shared = false;
+  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) ||
+      !call.toBoolean(2, shared)) {
+    return invalidArgument(env, "expected a table, a stripe and a boolean");
+  }
+  if (!membership->release(stripe, shared)) return call.number(0);
+  return call.number(membership->participant().asyncWaits().hasReady() ? 2 : 1);
+}
+
+// take(out): how many; out gets pairs of a waiter's id and whether it was told of an abandoned stripe
+napi_value take(napi_env env, napi_callback_info info) {
+  const Call call(env, info);
+  std::int32_t* out = nullptr;
+  std::size_t length = 0;
+  if (!call.started() || !call.toInts(0, out, length)) return invalidArgument(env, "expected an Int32Array");
+  std::array<AsyncWaits::Granted, 128> granted;
+  const std::size_t room = std::min(granted.size(), length / 2);
+  const std::size_t count = call.environment().participant().asyncWaits().take(granted.data(), room);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[2 * i] = static_cast<std::int32_t>(granted[i].id);
+    out[2 * i + 1] = granted[i].abandoned ? 1 : 0;
+  }
+  return call.number(static_cast<std::int32_t>(count));
+}
+
+// expire(out): how many; out gets pairs of a waiter's id and the stripe that it could not have
+Napi::Value expire(const Napi::CallbackInfo& info) {
+  Environment& environment = Environment::of(info.Env());
+  if (!environment.started() || !isInt32Array(info[0]))
+    return invalidArgument(info.Env(), "expected an Int32Array");
+  auto out = info[0].As<Napi::Int32Array>();
+  std::array<AsyncWaits::Expired, 128> expired;
+  const std::size_t room = std::min(expired.size(), out.ElementLength() / 2);
+  const std::size_t count = environment.participant().asyncWaits().expire(expired.data(), room);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[2 * i] = static_cast<std::int32_t>(expired[i].id);
+    out[2 * i + 1] = static_cast<std::int32_t>(expired[i].stripe);
+  }
+  return Napi::Number::New(info.Env(), static_cast<double>(count));
+}
+
+void add(Napi::Env env, Napi::Object exports, const char* name, napi_callback function) {
+  napi_value value = nullptr;
+  napi_create_function(env, name, NAPI_AUTO_LENGTH, function, &Environment::of(env), &value);
+  exports.Set(name, value);
+}
+
+}  // namespace
+
+void addAcquisitions(Napi::Env env, Napi::Object exports) {
+  add(env, exports, "acquireSync", acquireSync);
+  add(env, exports, "acquireAsync", acquireAsync);
+  add(env, exports, "release", release);
+  add(env, exports, "take", take);
+  exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
+  exports.Set("expire", Napi::Function::New<expire>(env, "expire"));
+}
+
+}  // namespace stripelock
