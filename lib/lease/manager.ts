@@ -1,7 +1,7 @@
 import { checkBoolean, checkFunction, checkOptionsObject } from '../options.js';
 import { leaseTimeout, managerClosed } from './errors.js';
 import { Grants } from './grants.js';
-import type { Lease } from './lease.js';
+import { createLease, type Lease } from './lease.js';
 import { checkKey, type LeaseStore } from './lease-store.js';
 import {
   resolveManagerOptions,
@@ -49,7 +49,8 @@ export class LeaseManager {
       const terms = this.#begin(key, options);
       const grants = this.#grants;
       if (!grants.takesDirectly) return grants.attempt(key, terms);
-      return Promise.resolve(grants.attemptDirectly(key, terms));
+      const hold = grants.attemptDirectly(key, terms);
+      return Promise.resolve(hold && createLease(hold));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -63,25 +64,8 @@ export class LeaseManager {
    * of arrival, and threads take turns. Other stores are asked again and again, by `backoff`.
    */
   acquire(key: string, options?: AcquireLeaseOptions): Promise<Lease> {
-    try {
-      const terms = this.#begin(key, options);
-      const { timeout, signal } = resolveWait(options);
-      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
-      const grants = this.#grants;
-      if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
-      // Who came before goes first.
-      const turns = grants.turns!;
-      const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
-      if (typeof first !== 'number') return Promise.resolve(first);
-      if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
-      const asked = performance.now();
-      return this.#wait(key, timeout, signal, (wait, ended) => {
-        const attempt = (): Lease | number => grants.takeTurn(key, terms, performance.now() - asked);
-        return new QueuedAcquisition(wait, ended, turns, grants.direct!.clock, attempt);
-      });
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    const hold = options === undefined ? this.#grants.takeAtOnce(key) : undefined;
+    return hold ? Promise.resolve(createLease(hold)) : this.#acquireSlow(key, options);
   }
 
   /**
@@ -123,6 +107,7 @@ export class LeaseManager {
    * where the store failed to release; those leases end with their TTL. The store stays open: it is the caller's.
    */
   close(): Promise<void> {
+    this.#grants.refuse();
     this.#closed ??= this.#close();
     return this.#closed;
   }
@@ -140,6 +125,31 @@ export class LeaseManager {
     const terms = resolveTerms(this.#settings, options);
     if (this.#closed) throw managerClosed();
     return terms;
+  }
+
+  #acquireSlow(key: string, options: AcquireLeaseOptions | undefined): Promise<Lease> {
+    try {
+      const terms = this.#begin(key, options);
+      const { timeout, signal } = resolveWait(options);
+      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
+      const grants = this.#grants;
+      if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
+      // Who came before goes first.
+      const turns = grants.turns!;
+      const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
+      if (typeof first !== 'number') return Promise.resolve(createLease(first));
+      if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
+      const asked = performance.now();
+      return this.#wait(key, timeout, signal, (wait, ended) => {
+        const attempt = (): Lease | number => {
+          const turn = grants.takeTurn(key, terms, performance.now() - asked);
+          return typeof turn === 'number' ? turn : createLease(turn);
+        };
+        return new QueuedAcquisition(wait, ended, turns, grants.direct!.clock, attempt);
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   async #poll(

@@ -69,12 +69,12 @@ void live(World& world, std::mt19937_64& random) {
     const bool certain = key % 2 == 0;
     std::uint64_t token = 0;
     if (random() % 3 == 0) {
-      token = world.table.tryAcquire(claim, certain ? kLong : kShort);
+      token = world.table.tryAcquire(claim, certain ? kLong : kShort).token;
     } else {
       const std::uint32_t id = watches.add(world.table, KeyView(name));
       const Nanoseconds end = now() + 20'000'000;
       while (token == 0 && now() < end && !world.over.load()) {
-        const LeaseTable::Turn turn = world.table.takeTurn(claim, certain ? kLong : kShort, watches);
+        const LeaseTable::Grant turn = world.table.takeTurn(claim, certain ? kLong : kShort, watches);
         token = turn.token;
         if (token != 0) break;
         world.waited.fetch_add(1);

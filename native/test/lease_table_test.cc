@@ -14,9 +14,9 @@ constexpr Nanoseconds kTtl = 1000;
 // A table whose time the test tells.
 struct Leases {
   std::uint64_t acquire(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
-    return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl);
+    return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl).token;
   }
-  LeaseTable::Turn turn(std::string_view key, std::string_view owner, const LeaseWatches& watches) {
+  LeaseTable::Grant turn(std::string_view key, std::string_view owner, const LeaseWatches& watches) {
     return table.takeTurn({.key = KeyView(key), .owner = owner, .at = time}, kTtl, watches);
   }
   bool renew(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
@@ -204,7 +204,7 @@ TEST(LeaseTable, LetsTheThreadThatWaitsLongestGoFirstAfterARelease) {
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
 
-  const LeaseTable::Turn early = leases.turn("key", "2", second.watches);
+  const LeaseTable::Grant early = leases.turn("key", "2", second.watches);
   EXPECT_EQ(early.token, 0u);
   EXPECT_GT(early.retryAfter, 0);
   EXPECT_LE(early.retryAfter, LeaseTable::kTurn);
@@ -241,7 +241,7 @@ TEST(LeaseTable, MakesNobodyWaitWhoDoesNotCareForTurns) {
 TEST(LeaseTable, ReadsTheSteadyClockWhereNoTimeIsTold) {
   LeaseTable table(1);
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  ASSERT_NE(table.tryAcquire(claim, 5'000'000), 0u);
+  ASSERT_NE(table.tryAcquire(claim, 5'000'000).token, 0u);
   EXPECT_TRUE(eventually([&] { return !table.inspect(KeyView("key"), LeaseTable::kSteady); }));
   EXPECT_FALSE(table.renew(claim, 5'000'000));
 }
@@ -260,7 +260,7 @@ TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
   LeaseTable* const table = registry.openTable(number, false);
   EXPECT_EQ(registry.openTable(number, false), table);
   registry.closeTable(number);
-  EXPECT_NE(table->tryAcquire({.key = KeyView("key"), .owner = "a"}, kTtl), 0u);
+  EXPECT_NE(table->tryAcquire({.key = KeyView("key"), .owner = "a"}, kTtl).token, 0u);
   registry.closeTable(number);
 }
 
@@ -270,7 +270,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
   const std::uint64_t number = registry.issue();
   constexpr Nanoseconds kMinute = 60'000'000'000;
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute);
+  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute).token;
   registry.closeTable(number);
   LeaseTable* const again = registry.openTable(number, false);
   EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kSteady)->token, token);
@@ -283,7 +283,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
     return registry.tables() == before;
   }));
   // A table made anew under the number goes on with higher tokens.
-  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1), token);
+  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1).token, token);
   registry.closeTable(number);
 }
 

@@ -73,6 +73,8 @@ interface Entry extends Timed {
 /** The same rules as `native/core/lease_table.h`, for one thread. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
+  grantedAt = NaN;
+  readonly grantedHint = 0;
   readonly #entries = new Map<string, Entry>();
   readonly #times = new Deadlines<Entry>();
   readonly #watches = new Map<string, () => void>();
@@ -90,6 +92,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = this.#tend(at);
     const entry = this.#entries.get(key);
     if (entry && entry.expiresAt > now && entry.owner !== owner) return undefined;
+    this.grantedAt = now;
     const token = this.#nextToken++;
     const name = owner ?? nameOf(token);
     if (entry) {
@@ -109,24 +112,22 @@ class JavaScriptLeaseTable implements LeaseTable {
     return token ?? this.#entries.get(key)!.expiresAt - timeOf(at);
   }
 
-  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean {
+  renew(key: string, owner: string, ttl: number, at: number): boolean {
     const now = this.#tend(at);
-    const entry = this.#heldBy(key, holder, now);
-    if (entry) this.#extend(entry, now + ttl);
-    return entry !== undefined;
+    const entry = this.#held(key, now);
+    if (entry?.owner !== owner) return false;
+    this.#extend(entry, now + ttl);
+    return true;
   }
 
-  release(key: string, holder: string | bigint, at: number): boolean {
-    const entry = this.#heldBy(key, holder, this.#tend(at));
-    if (!entry) return false;
-    this.#erase(entry);
-    const freed = this.#watches.get(key);
-    if (freed) {
-      queueMicrotask(() => {
-        if (this.#watches.get(key) === freed) freed();
-      });
-    }
-    return true;
+  release(key: string, owner: string, at: number): boolean {
+    const entry = this.#held(key, this.#tend(at));
+    return entry?.owner === owner && this.#free(entry);
+  }
+
+  releaseGranted(key: string, token: bigint, _hint: number, at: number): boolean {
+    const entry = this.#held(key, this.#tend(at));
+    return entry?.token === token && this.#free(entry);
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
@@ -141,10 +142,21 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { end: () => void this.#watches.delete(key) };
   }
 
-  #heldBy(key: string, holder: string | bigint, now: number): Entry | undefined {
+  #held(key: string, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
-    if (!entry || entry.expiresAt <= now) return undefined;
-    return (typeof holder === 'bigint' ? entry.token : entry.owner) === holder ? entry : undefined;
+    return entry && entry.expiresAt > now ? entry : undefined;
+  }
+
+  #free(entry: Entry): boolean {
+    const { key } = entry;
+    this.#erase(entry);
+    const freed = this.#watches.get(key);
+    if (freed) {
+      queueMicrotask(() => {
+        if (this.#watches.get(key) === freed) freed();
+      });
+    }
+    return true;
   }
 
   #extend(entry: Entry, expiresAt: number): void {
