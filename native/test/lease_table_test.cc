@@ -109,6 +109,41 @@ TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
   EXPECT_TRUE(leases.table.release({.key = KeyView("key"), .token = next, .at = 0}, nullptr));
 }
 
+TEST(LeaseTable, ReleasesByAHintWhatIsStillWhereItWas) {
+  Leases leases;
+  Watcher watcher;
+  const std::string key(100, 'k');
+  const LeaseTable::Claim claim{.key = KeyView(key), .at = 0};
+  const LeaseTable::Grant grant = leases.table.tryAcquire(claim, kTtl);
+  watcher.watches.add(leases.table, KeyView(key));
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token + 1, 0, nullptr)) << "not that token's";
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint + 1, grant.token, 0, nullptr)) << "another shard";
+  EXPECT_FALSE(leases.table.releaseHinted(0xffffffff, grant.token, 0, nullptr)) << "nothing is there";
+  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr), true);
+  EXPECT_EQ(watcher.take().size(), 1u);
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr)) << "it is gone";
+  EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, TellsByAHintThatTheTimeIsOver) {
+  Leases leases;
+  Watcher watcher;
+  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("key"), .at = 0}, kTtl);
+  watcher.watches.add(leases.table, KeyView("key"));
+  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, kTtl, nullptr), false);
+  EXPECT_TRUE(watcher.take().empty()) << "it was free before";
+}
+
+TEST(LeaseTable, SaysWhenItGranted) {
+  Leases leases;
+  leases.time = 77;
+  EXPECT_EQ(leases.table.tryAcquire({.key = KeyView("key"), .at = 77}, kTtl).since, 77);
+  const Nanoseconds before = now();
+  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("steady")}, kTtl);
+  EXPECT_GE(grant.since, before);
+  EXPECT_LE(grant.since, now());
+}
+
 TEST(LeaseTable, KeepsNothingOfWhatWasReleased) {
   Leases leases;
   for (int i = 0; i < 10'000; ++i) {
@@ -138,6 +173,18 @@ TEST(LeaseTable, SweepsShardsThatAreNotUsedAnyMore) {
   leases.acquire("hot", "a");
   for (int i = 0; i < 16 * 10'000; ++i) leases.renew("hot", "a");
   EXPECT_EQ(leases.table.size(), 1u);
+}
+
+TEST(LeaseTable, SweepsThemWhileOneKeyIsTakenAndReleasedOverAndOver) {
+  Leases leases;
+  Watcher taker;
+  for (int i = 0; i < 10'000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
+  leases.time = 100;
+  for (int i = 0; i < 16 * 10'000; ++i) {
+    ASSERT_NE(leases.turn("hot", "a", taker.watches).token, 0u);
+    ASSERT_TRUE(leases.release("hot", "a"));
+  }
+  EXPECT_EQ(leases.table.size(), 0u);
 }
 
 TEST(LeaseTable, SweepsNothingThatWasRenewed) {
