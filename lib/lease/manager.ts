@@ -92,12 +92,12 @@ export class LeaseManager {
     const fn = withoutOptions ? optionsOrFn : maybeFn;
     checkFunction(fn, 'fn');
     const options = withoutOptions ? undefined : (optionsOrFn as WithLeaseOptions);
-    const lease = await this.#acquireOrTry(key, options);
+    const lease = await (options === undefined ? this.acquire(key) : this.#acquireOrTry(key, options));
     if (!lease) return undefined;
     try {
       return await fn!(lease);
     } finally {
-      await lease[Symbol.asyncDispose]();
+      await lease.release().catch(() => undefined);
     }
   }
 
@@ -189,9 +189,9 @@ export class LeaseManager {
     return waiting.promise;
   }
 
-  async #acquireOrTry(key: string, options: WithLeaseOptions | undefined): Promise<Lease | undefined> {
+  async #acquireOrTry(key: string, options: WithLeaseOptions): Promise<Lease | undefined> {
     checkOptionsObject(options);
-    const { ifAvailable } = options ?? {};
+    const { ifAvailable } = options;
     if (ifAvailable === undefined || !checkBoolean(ifAvailable, 'options.ifAvailable')) {
       return this.acquire(key, options);
     }

@@ -75,7 +75,7 @@ napi_value invalidLeaseArguments(napi_env env) {
   return invalidArgument(env, "expected a key, an owner or none, and a table and two times in the exchange");
 }
 
-// leaseIssue(): a number for a new table or gate
+// leaseIssue(): a number for a new table
 napi_value leaseIssue(napi_env env, napi_callback_info) {
   return real(env, static_cast<double>(LeaseRegistry::instance().issue()));
 }
@@ -245,6 +245,11 @@ napi_value leaseTake(napi_env env, napi_callback_info info) {
   return call.number(static_cast<std::int32_t>(count));
 }
 
+// gateIssue(): a number for a new gate
+napi_value gateIssue(napi_env env, napi_callback_info) {
+  return real(env, static_cast<double>(LeaseRegistry::instance().issueGate()));
+}
+
 // gateOpen(number, capacity): gate, or -1 for a number that was not issued
 napi_value gateOpen(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info);
@@ -308,6 +313,7 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseWatch", leaseWatch);
   addFunction(env, exports, "leaseUnwatch", leaseUnwatch);
   addFunction(env, exports, "leaseTake", leaseTake);
+  addFunction(env, exports, "gateIssue", gateIssue);
   addFunction(env, exports, "gateOpen", gateOpen);
   addFunction(env, exports, "gateClose", gateClose);
   addFunction(env, exports, "gateAdmit", gateAdmit);

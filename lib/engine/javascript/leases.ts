@@ -24,8 +24,8 @@ export class JavaScriptLeases implements LeaseEngine {
   readonly #gone = new FinalizationRegistry<number>((number) => {
     this.#tables.delete(number);
   });
-  /** Never dropped: what a gate knows must outlive those who use it. */
-  readonly #gates: GateTable[] = [];
+  /** Their highest tokens outlive those who use them. */
+  readonly #gates: { gate: WeakRef<GateTable>; readonly highest: Highest }[] = [];
   #last = 0;
 
   constructor() {
@@ -46,14 +46,19 @@ export class JavaScriptLeases implements LeaseEngine {
   }
 
   openGate(capacity: number, number?: number): GateTable {
-    if (number !== undefined) {
-      const found = this.#gates[number - 1];
-      if (found) return found;
-      throw unknownNumber();
+    if (number === undefined) {
+      const highest = { token: 0n };
+      const made = new JavaScriptGate(this.#gates.length + 1, capacity, highest);
+      this.#gates.push({ gate: new WeakRef(made), highest });
+      return made;
     }
-    const made = new JavaScriptGate(this.#gates.length + 1, capacity);
-    this.#gates.push(made);
-    return made;
+    const known = this.#gates[number - 1];
+    if (!known) throw unknownNumber();
+    const open = known.gate.deref();
+    if (open) return open;
+    const again = new JavaScriptGate(number, capacity, known.highest);
+    known.gate = new WeakRef(again);
+    return again;
   }
 }
 
@@ -188,17 +193,25 @@ class JavaScriptLeaseTable implements LeaseTable {
   }
 }
 
+/** Admitted by a gate for any key. */
+interface Highest {
+  token: bigint;
+}
+
 /** The same rules as `native/core/fencing_gate.h`; what is forgotten first is what was written with longest ago. */
 class JavaScriptGate implements GateTable {
   readonly number: number;
   readonly capacity: number;
   /** The least recently raised first. */
   readonly #tokens = new Map<string, bigint>();
-  #floor = 0n;
+  readonly #highest: Highest;
+  #floor: bigint;
 
-  constructor(number: number, capacity: number) {
+  constructor(number: number, capacity: number, highest: Highest) {
     this.number = number;
     this.capacity = capacity;
+    this.#highest = highest;
+    this.#floor = highest.token;
   }
 
   get size(): number {
@@ -217,6 +230,7 @@ class JavaScriptGate implements GateTable {
       if (forgotten > this.#floor) this.#floor = forgotten;
     }
     this.#tokens.set(key, token);
+    if (token > this.#highest.token) this.#highest.token = token;
     return undefined;
   }
 }

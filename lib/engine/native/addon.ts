@@ -22,6 +22,7 @@ interface LeaseAddon {
   leaseWatch(table: number, key: string): number;
   leaseUnwatch(id: number): boolean;
   leaseTake(out: Int32Array): number;
+  gateIssue(): number;
   gateOpen(number: number, capacity: number): number;
   gateClose(gate: number): void;
   gateAdmit(gate: number, key: string, token: bigint): bigint | undefined;

@@ -64,7 +64,7 @@ export class NativeLeases implements LeaseEngine {
     return table;
   }
 
-  openGate(capacity: number, number = this.addon.leaseIssue()): GateTable {
+  openGate(capacity: number, number = this.addon.gateIssue()): GateTable {
     const index = this.addon.gateOpen(number, capacity);
     if (index < 0) throw unknownNumber();
     const gate = new NativeGate(this.addon, index, number, capacity);
