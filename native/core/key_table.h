@@ -72,8 +72,8 @@ class KeyTable {
 
   Node*& bucket(std::size_t index) {
     if (index < kFirst) return few_[index];
-    const auto segment = static_cast<std::size_t>(std::bit_width(index / kFirst));
-    return segments_[segment - 1][index - (kFirst << (segment - 1))];
+    const int segment = std::bit_width(index) - std::bit_width(kFirst);
+    return segments_[static_cast<std::size_t>(segment)][index - std::bit_floor(index)];
   }
   Node*& bucketOf(std::uint64_t hash) {
     const std::size_t index = static_cast<std::size_t>(hash) & mask_;
