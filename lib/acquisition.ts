@@ -3,7 +3,7 @@ import { awaitAbort, forgetAbort, type Abortable } from './abort.js';
 import { channels, type LockMessage } from './diagnostics.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
-import { DeadlockError, LockError, LockTimeoutError } from './errors.js';
+import { DeadlockError, LockError, lockTimeout } from './errors.js';
 import { grant, handOver, stripesOf, type Guard } from './guard.js';
 
 /** What an acquisition needs to know of its lock. */
@@ -69,7 +69,7 @@ export class Acquisition<G extends Guard> implements Request {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
         }
         const details = this.note === undefined ? undefined : tracedHolders(table, stripe);
-        return new LockTimeoutError(name, this.guard.keys, timeout, stripe, holders, details);
+        return lockTimeout(name, this.guard.keys, timeout, stripe, holders, details);
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;

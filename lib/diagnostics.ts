@@ -46,3 +46,43 @@ export const channels = {
   deadlock: diagnostics_channel.channel('stripelock:deadlock'),
   abandoned: diagnostics_channel.channel('stripelock:abandoned'),
 };
+
+/** What the messages of the `stripelock:lease:` channels have in common. Published on the thread that holds. */
+export interface LeaseMessage {
+  readonly key: string;
+  readonly token: bigint;
+  readonly holder: string;
+  readonly threadId: number;
+}
+
+/** `stripelock:lease:acquired`: a lease was granted. */
+export interface LeaseAcquiredMessage extends LeaseMessage {
+  /** Milliseconds. */
+  readonly ttl: number;
+  /** Milliseconds from the call to the grant. */
+  readonly waited: number;
+}
+
+/** `stripelock:lease:renewed`: it was extended. */
+export interface LeaseRenewedMessage extends LeaseMessage {
+  /** Milliseconds. */
+  readonly ttl: number;
+}
+
+/** `stripelock:lease:lost`: it ended without being released. */
+export interface LeaseLostMessage extends LeaseMessage {
+  readonly reason: string;
+}
+
+/** `stripelock:lease:released`: its holder has given it up. */
+export interface LeaseReleasedMessage extends LeaseMessage {
+  /** Milliseconds since it was granted. */
+  readonly held: number;
+}
+
+export const leaseChannels = {
+  acquired: diagnostics_channel.channel('stripelock:lease:acquired'),
+  renewed: diagnostics_channel.channel('stripelock:lease:renewed'),
+  lost: diagnostics_channel.channel('stripelock:lease:lost'),
+  released: diagnostics_channel.channel('stripelock:lease:released'),
+};

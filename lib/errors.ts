@@ -20,24 +20,20 @@ export class LockTimeoutError extends LockError {
   /** The time allowed, in milliseconds. */
   readonly timeout: number;
   readonly keys: readonly LockKey[];
-  /** The stripe that could not be had. */
+  /** The stripe that could not be had; -1 where a lease could not. */
   readonly stripe: number;
   /** Ids of the threads that held that stripe when time ran out, as far as known. */
   readonly holders: readonly number[];
 
   constructor(
-    lock: string,
+    message: string,
     keys: readonly LockKey[],
     timeout: number,
     stripe: number,
     holders: readonly number[],
-    details?: string,
+    options?: ErrorOptions,
   ) {
-    const held = holders.length > 0 ? `, held by ${details ?? threadNames(holders)}` : '';
-    super(
-      'ERR_LOCK_TIMEOUT',
-      `${lockName(lock)}: could not acquire ${keyNames(keys)} within ${timeout} ms (stripe ${stripe}${held})`,
-    );
+    super('ERR_LOCK_TIMEOUT', message, options);
     this.timeout = timeout;
     this.keys = keys;
     this.stripe = stripe;
@@ -47,6 +43,20 @@ export class LockTimeoutError extends LockError {
   static {
     this.prototype.name = 'LockTimeoutError';
   }
+}
+
+/** `details`: of the holders, for the message. */
+export function lockTimeout(
+  lock: string,
+  keys: readonly LockKey[],
+  timeout: number,
+  stripe: number,
+  holders: readonly number[],
+  details?: string,
+): LockTimeoutError {
+  const held = holders.length > 0 ? `, held by ${details ?? threadNames(holders)}` : '';
+  const message = `${lockName(lock)}: could not acquire ${keyNames(keys)} within ${timeout} ms (stripe ${stripe}${held})`;
+  return new LockTimeoutError(message, keys, timeout, stripe, holders);
 }
 
 /** Waiting could never have ended, so it was refused. Nothing of the refused acquisition is held. */

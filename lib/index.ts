@@ -1,9 +1,26 @@
 export { StripedLock } from './striped-lock.js';
 export { Guard } from './guard.js';
 export { DeadlockError, LockError, LockTimeoutError } from './errors.js';
+export { FencingGate, type FencingGateOptions } from './lease/fencing-gate.js';
+export { Lease } from './lease/lease.js';
+export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/errors.js';
+export { LeaseManager } from './lease/manager.js';
+export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory-store.js';
+export type { AdvancingClock, Clock, FencingToken, LeaseState, LeaseStore } from './lease/lease-store.js';
+export type {
+  AcquireLeaseOptions,
+  LeaseManagerOptions,
+  LeaseOptions,
+  WithLeaseOptions,
+} from './lease/options.js';
 export type {
   AbandonedMessage,
   DeadlockMessage,
+  LeaseAcquiredMessage,
+  LeaseLostMessage,
+  LeaseMessage,
+  LeaseReleasedMessage,
+  LeaseRenewedMessage,
   LockMessage,
   TimeoutMessage,
   WaitMessage,

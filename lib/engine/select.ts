@@ -2,6 +2,8 @@ import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
 import { LockError } from '../errors.js';
 import type { Engine, EngineName, LockTable } from './engine.js';
 import { JavaScriptEngine } from './javascript.js';
+import { JavaScriptLeases } from './javascript/leases.js';
+import type { LeaseEngine } from './lease-table.js';
 import {
   byteLengthFor,
   ENGINE_INDEX,
@@ -16,7 +18,8 @@ import {
 import { loadNativeEngine } from './native.js';
 
 let javascript: Engine | undefined;
-let native: Engine | undefined;
+let javascriptLeases: LeaseEngine | undefined;
+let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeFailure: unknown;
 
 /** A new lock on the engine asked for, or on the best there is. */
@@ -42,6 +45,13 @@ export function openTable(buffer: SharedArrayBuffer, stripes: number): LockTable
   }
 }
 
+/** Where leases are kept: with all threads of the process where the addon loads, else within this thread. */
+export function leaseEngine(): LeaseEngine {
+  if (nativeOrUndefined()) return native!.leases;
+  warnOnce();
+  return (javascriptLeases ??= new JavaScriptLeases());
+}
+
 function corrupt(why: string): TypeError {
   const error = new TypeError(`handle must be the intact handle of a StripedLock: ${why}`);
   return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
@@ -64,7 +74,7 @@ function engineNamed(name: EngineName): Engine {
   );
 }
 
-function nativeOrUndefined(): Engine | undefined {
+function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
     try {
       native = loadNativeEngine();

@@ -4,6 +4,7 @@ namespace stripelock {
 
 Environment::~Environment() {
   // The references reset themselves here, in the instance data's finalizer, where that is still allowed.
+  leases_.reset();
   if (participant_) Registry::instance().leave(*participant_);
 }
 
@@ -16,12 +17,14 @@ bool Environment::start(Napi::Env env, std::int32_t threadId, Napi::Function onR
   napi_unref_threadsafe_function(env, ready_);
   participant_ = Registry::instance().join(threadId, {.wake = wake, .data = this});
   if (!participant_) return false;
+  leases_ = std::make_unique<Leases>(*participant_);
   napi_add_env_cleanup_hook(env, onEnd, this);
   return true;
 }
 
 void Environment::onEnd(void* self) {
   auto& environment = *static_cast<Environment*>(self);
+  environment.leases_.reset();
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
   for (const auto& table : environment.tables_) {
@@ -72,6 +75,11 @@ void Environment::close(std::uint32_t table) {
   const bool last = membership.references == 1;
   Registry::instance().close(membership);
   if (last) tables_[table].reset();
+}
+
+void Environment::openLeaseExchange(Napi::Float64Array numbers) {
+  leaseExchange_ = Napi::Persistent(numbers);
+  leases_->exchange = static_cast<LeaseExchange*>(static_cast<void*>(numbers.Data()));
 }
 
 Napi::Value Environment::openShares(std::uint32_t table, Napi::Int32Array shares) {

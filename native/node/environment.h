@@ -1,8 +1,9 @@
 // What one Node.js environment (the main thread, or a worker) keeps in the addon.
 //
 // Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
-// thread-safe function's own clean-up, since it was registered later. It leaves the registry, which cancels what
-// waits, frees what is held, and stops wakes: from then on no other thread touches the thread-safe function.
+// thread-safe function's own clean-up, since it was registered later. It closes what it has open of leases, then leaves
+// the registry, which cancels what waits, frees what is held, and stops wakes: from then on no other thread touches
+// the thread-safe function.
 // References to JavaScript memory go after that, with the instance data.
 
 #pragma once
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "node/leases.h"
 
 namespace stripelock {
 
@@ -29,6 +31,9 @@ class Environment {
   bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
+  Leases* leases() const { return leases_.get(); }
+  // `numbers`: shared memory of the size of a LeaseExchange.
+  void openLeaseExchange(Napi::Float64Array numbers);
   void keepAlive(Napi::Env env, bool alive);
 
   // A table's number in this environment, or -1 where the memory is in use with another number of stripes.
@@ -54,6 +59,8 @@ class Environment {
   static void wake(void* self);
 
   Participant* participant_ = nullptr;
+  std::unique_ptr<Leases> leases_;
+  Napi::Reference<Napi::Float64Array> leaseExchange_;
   napi_threadsafe_function ready_ = nullptr;
   std::vector<std::unique_ptr<OpenTable>> tables_;
 };

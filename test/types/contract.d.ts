@@ -1,5 +1,5 @@
 /**
- * The public contract of "stripelock", leases aside: what `types.test-d.ts` holds the package's own types against.
+ * The public contract of "stripelock": what `types.test-d.ts` holds the package's own types against.
  */
 
 /** What is locked. A string is hashed as its UTF-8 bytes; a number must be a safe integer. */
@@ -154,3 +154,115 @@ export class DeadlockError extends LockError {
   readonly threads: readonly number[];
 }
 // Bad arguments: TypeError with code ERR_INVALID_ARG_TYPE, or RangeError with code ERR_OUT_OF_RANGE; nothing is taken.
+
+// ── leases ──
+
+/** Strictly increases from holder to holder of a key, across release, expiry and crash. */
+export type FencingToken = bigint;
+
+export interface Clock {
+  /** Milliseconds; must never go backwards. */ now(): number;
+}
+
+/** Where leases live. Contention is a result, never an error; only a failing backend rejects. */
+export interface LeaseStore {
+  /** Atomically: if key is free, expired, or held by this same owner, hold it for ttl and return its token. */
+  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
+  /** Extend only if owner still holds key. */
+  renew(key: string, owner: string, ttl: number): Promise<boolean>;
+  /** Compare-and-delete: free key only if owner still holds it. */
+  release(key: string, owner: string): Promise<boolean>;
+  inspect(key: string): Promise<{ owner: string; token: FencingToken; remaining: number } | undefined>;
+  close?(): Promise<void>;
+}
+
+/** Exact-key leases in native memory, shared by every thread of this process. The default store. */
+export class MemoryLeaseStore implements LeaseStore {
+  constructor(options?: { clock?: Clock });
+  static from(handle: object, options?: { clock?: Clock }): MemoryLeaseStore;
+  readonly handle: object;
+  /** Keys in the table now, expired ones not yet swept included. */
+  readonly size: number;
+  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
+  renew(key: string, owner: string, ttl: number): Promise<boolean>;
+  release(key: string, owner: string): Promise<boolean>;
+  inspect(key: string): Promise<{ owner: string; token: FencingToken; remaining: number } | undefined>;
+}
+
+export interface LeaseManagerOptions {
+  store?: LeaseStore;
+  /** Default 30_000. */
+  ttl?: number;
+  /** Renew automatically while held. Default true: every ttl/3. */
+  renew?: boolean | { every?: number };
+  /** Stop renewing after this long, so that a wedged holder still loses the lease. Default Infinity. */
+  maxHold?: number;
+  /** Stable identity: the same holder may take its own live lease again (after a crash). Default: unique per acquisition. */
+  holder?: string;
+  /** Let acquisitions of one key through this manager share one lease, released by the last of them. Default false. */
+  reentrant?: boolean;
+  /** Waits between attempts: initial, doubling to max, with jitter (0 … 1). Default 10, 1000, 0.5. */
+  backoff?: { initial?: number; max?: number; jitter?: number };
+  clock?: Clock;
+}
+export interface LeaseOptions {
+  ttl?: number;
+  renew?: boolean | { every?: number };
+  maxHold?: number;
+}
+
+export class LeaseManager {
+  constructor(options?: LeaseManagerOptions);
+  readonly store: LeaseStore;
+  /** undefined when another live holder has it. Rejects with LeaseStoreError when the store fails: never granted then. */
+  tryAcquire(key: string, options?: LeaseOptions): Promise<Lease | undefined>;
+  /** Waits up to timeout (default 5000). Rejects with LockTimeoutError or signal.reason. Store failures are retried until then. */
+  acquire(key: string, options?: LeaseOptions & { timeout?: number; signal?: AbortSignal }): Promise<Lease>;
+  /** With ifAvailable, resolves to undefined without calling fn when the lease is taken. */
+  withLease<T>(key: string, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
+  withLease<T>(
+    key: string,
+    options: LeaseOptions & { timeout?: number; signal?: AbortSignal; ifAvailable?: boolean },
+    fn: (lease: Lease) => T | PromiseLike<T>,
+  ): Promise<T | undefined>;
+  /** Stops every renewal and releases every lease it holds. */
+  close(): Promise<void>;
+}
+
+export class Lease implements AsyncDisposable {
+  readonly key: string;
+  readonly token: FencingToken;
+  readonly holder: string;
+  /** On the manager's clock. Local, and earlier than the store's own expiry. */
+  readonly expiresAt: number;
+  readonly held: boolean;
+  /** Aborts with LeaseLostError when the lease is lost or its local deadline passes, even while a renewal hangs. Not on release. */
+  readonly signal: AbortSignal;
+  /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */
+  assertHeld(): void;
+  renew(ttl?: number): Promise<boolean>;
+  /** True if this call freed it. Idempotent; never frees another holder's lease; never rejects because it was lost. */
+  release(): Promise<boolean>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+/** code ERR_LEASE_LOST */
+export class LeaseLostError extends LockError {
+  readonly key: string;
+  readonly token: FencingToken;
+}
+/** code ERR_LEASE_STORE; cause is the backend's error */
+export class LeaseStoreError extends LockError {}
+
+/** Remembers the highest token seen per key, for all threads; what a fenced resource checks before each write. */
+export class FencingGate {
+  constructor();
+  static from(handle: object): FencingGate;
+  readonly handle: object;
+  /** Throws StaleTokenError (code ERR_STALE_TOKEN) if a higher token was admitted before. */
+  admit(key: string, token: FencingToken): void;
+}
+export class StaleTokenError extends LockError {
+  readonly key: string;
+  readonly token: FencingToken;
+  readonly newest: FencingToken;
+}

@@ -7,12 +7,24 @@
 
 import {
   DeadlockError,
+  FencingGate,
   Guard,
+  Lease,
+  LeaseLostError,
+  LeaseManager,
+  LeaseStoreError,
   LockError,
   LockTimeoutError,
+  MemoryLeaseStore,
+  StaleTokenError,
   StripedLock,
   type AcquireOptions,
   type AsyncAcquireOptions,
+  type Clock,
+  type FencingToken,
+  type LeaseManagerOptions,
+  type LeaseOptions,
+  type LeaseStore,
   type LockKey,
   type LockMode,
   type StripedLockHandle,
@@ -20,6 +32,8 @@ import {
   type StripedLockStats,
   type StripeState,
 } from 'stripelock';
+import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+import { describe, expect, it } from 'vitest';
 import type * as contract from './contract.js';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -45,6 +59,42 @@ same<StripedLockOptions, contract.StripedLockOptions>();
 same<AcquireOptions, contract.AcquireOptions>();
 same<AsyncAcquireOptions, contract.AsyncAcquireOptions>();
 same<AsyncAcquireOptions<'shared'>, contract.AsyncAcquireOptions<'shared'>>();
+
+// ── leases ──
+
+is<typeof contract.MemoryLeaseStore>(MemoryLeaseStore);
+is<typeof contract.LeaseManager>(LeaseManager);
+is<typeof contract.FencingGate>(FencingGate);
+is<abstract new (...args: never[]) => contract.LeaseLostError>(LeaseLostError);
+is<abstract new (...args: never[]) => contract.LeaseStoreError>(LeaseStoreError);
+is<abstract new (...args: never[]) => contract.StaleTokenError>(StaleTokenError);
+is<contract.Lease>({} as Lease);
+is<contract.LeaseStore>({} as LeaseStore);
+is<LeaseStore>({} as contract.LeaseStore);
+is<contract.Clock>(new FixedClock(5));
+same<FencingToken, contract.FencingToken>();
+same<Clock, contract.Clock>();
+same<LeaseManagerOptions, contract.LeaseManagerOptions>();
+same<LeaseOptions, contract.LeaseOptions>();
+leaseStoreContract({ describe, it, expect }, 'a store', () => new MemoryLeaseStore());
+
+declare const manager: LeaseManager;
+const body = manager.withLease('key', (lease) => lease.token);
+same<typeof body, Promise<bigint>>();
+const bodyIfAvailable = manager.withLease('key', { ifAvailable: true }, async (lease) =>
+  Promise.resolve(lease.key),
+);
+same<typeof bodyIfAvailable, Promise<string | undefined>>();
+const tried = manager.tryAcquire('key');
+same<typeof tried, Promise<Lease | undefined>>();
+// @ts-expect-error: a lease is only ever made by a manager
+new Lease();
+// @ts-expect-error: a token is a bigint
+new FencingGate().admit('key', 5);
+export async function underAwaitUsing(): Promise<boolean> {
+  await using lease = await manager.acquire('key');
+  return lease.held;
+}
 
 // ── guards as proof ──
 

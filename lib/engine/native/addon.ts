@@ -1,11 +1,36 @@
 import { fileURLToPath } from 'node:url';
 import bindings from 'bindings';
 import type { Outcome } from '../engine.js';
+import type { LeaseInfo } from '../lease-table.js';
 
 type Failure = Exclude<Outcome, { status: 'granted' }>;
 
+/** What `native/node/leases.cc` exports; it says what the numbers mean. */
+interface LeaseAddon {
+  leaseIssue(): number;
+  leaseExchange(numbers: Float64Array): void;
+  leaseNow(): number;
+  leaseOpen(number: number, ownClock: boolean): number;
+  leaseClose(table: number): void;
+  leaseAcquire(key: string, owner?: string): void;
+  leaseTakeTurn(key: string, owner?: string): void;
+  leaseRenew(key: string, owner?: string): void;
+  leaseRelease(key: string, owner?: string): void;
+  leaseReleaseHinted(): void;
+  leaseInspect(key: string): LeaseInfo | undefined;
+  leaseSize(table: number): number;
+  leaseWatch(table: number, key: string): number;
+  leaseUnwatch(id: number): boolean;
+  leaseTake(out: Int32Array): number;
+  gateIssue(): number;
+  gateOpen(number: number, capacity: number): number;
+  gateClose(gate: number): void;
+  gateAdmit(gate: number, key: string, token: bigint): bigint | undefined;
+  gateSize(gate: number): number;
+}
+
 /** What `native/node/addon.cc` exports; it says what the numbers mean. */
-export interface Addon {
+export interface Addon extends LeaseAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number): number;

@@ -4,6 +4,7 @@ import type { AsyncWaiter, Engine, LockTable } from '../engine.js';
 import { createMemory } from '../header.js';
 import { ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
 import { loadAddon, type Addon } from './addon.js';
+import { NativeLeases } from './leases.js';
 import { NativeTable } from './table.js';
 
 /** Waiters that one call into the addon settles. */
@@ -18,7 +19,7 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 const SETTLED = Promise.resolve();
 
 /** Throws where the addon cannot be loaded. */
-export function loadNativeEngine(): Engine {
+export function loadNativeEngine(): NativeEngine {
   return new NativeEngine(loadAddon());
 }
 
@@ -29,6 +30,7 @@ export function loadNativeEngine(): Engine {
 export class NativeEngine implements Engine {
   readonly name = 'native';
   readonly addon: Addon;
+  readonly leases: NativeLeases;
   readonly slot: number;
   readonly #registry: readonly [number, number];
   /** By the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
@@ -56,9 +58,13 @@ export class NativeEngine implements Engine {
   constructor(addon: Addon) {
     this.addon = addon;
     this.#registry = addon.registryId();
+    this.leases = new NativeLeases(addon);
     this.slot = addon.start(threadId, () => {
+      // In this order: after it, whoever has news of either kind sends another wake.
       this.#settleReady();
+      this.leases.deliver();
     });
+    this.leases.start();
   }
 
   create(stripes: number): SharedArrayBuffer {

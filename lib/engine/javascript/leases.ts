@@ -1,0 +1,240 @@
+import { LockError } from '../../errors.js';
+import {
+  nameOf,
+  type GateTable,
+  type LeaseEngine,
+  type LeaseInfo,
+  type LeaseTable,
+  type LeaseWatch,
+} from '../lease-table.js';
+import { Deadlines, type Timed } from './deadlines.js';
+
+/** Expired entries that one operation sweeps: more than it can add. */
+const SWEPT = 2;
+
+/**
+ * Leases and gates of one thread, for where the addon does not load. Other threads cannot open them: they would
+ * not see the same memory, and must not believe that they do.
+ */
+export class JavaScriptLeases implements LeaseEngine {
+  readonly name = 'javascript';
+  /** Random, so that no other thread or process takes a handle of this one for its own. */
+  readonly id: readonly [number, number];
+  readonly #tables = new Map<number, WeakRef<LeaseTable>>();
+  readonly #gone = new FinalizationRegistry<number>((number) => {
+    this.#tables.delete(number);
+  });
+  /** Their highest tokens outlive those who use them. */
+  readonly #gates: { gate: WeakRef<GateTable>; readonly highest: Highest }[] = [];
+  #last = 0;
+
+  constructor() {
+    const [low, high] = crypto.getRandomValues(new Int32Array(2));
+    this.id = [low!, high!];
+  }
+
+  openTable(_ownClock: boolean, number?: number): LeaseTable {
+    if (number !== undefined) {
+      const found = this.#tables.get(number)?.deref();
+      if (found) return found;
+      throw unknownNumber();
+    }
+    const made = new JavaScriptLeaseTable(++this.#last);
+    this.#tables.set(made.number, new WeakRef(made));
+    this.#gone.register(made, made.number);
+    return made;
+  }
+
+  openGate(capacity: number, number?: number): GateTable {
+    if (number === undefined) {
+      const highest = { token: 0n };
+      const made = new JavaScriptGate(this.#gates.length + 1, capacity, highest);
+      this.#gates.push({ gate: new WeakRef(made), highest });
+      return made;
+    }
+    const known = this.#gates[number - 1];
+    if (!known) throw unknownNumber();
+    const open = known.gate.deref();
+    if (open) return open;
+    const again = new JavaScriptGate(number, capacity, known.highest);
+    known.gate = new WeakRef(again);
+    return again;
+  }
+}
+
+function unknownNumber(): LockError {
+  return new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that this thread still uses');
+}
+
+interface Entry extends Timed {
+  readonly key: string;
+  owner: string;
+  token: bigint;
+  /** The table's place for it; not later than {@link expiresAt}, which renewing moves alone. */
+  deadline: number;
+  expiresAt: number;
+}
+
+/** The same rules as `native/core/lease_table.h`, for one thread. */
+class JavaScriptLeaseTable implements LeaseTable {
+  readonly number: number;
+  grantedAt = NaN;
+  readonly grantedHint = 0;
+  readonly #entries = new Map<string, Entry>();
+  readonly #times = new Deadlines<Entry>();
+  readonly #watches = new Map<string, () => void>();
+  #nextToken = BigInt(Date.now()) * 1_000_000n;
+
+  constructor(number: number) {
+    this.number = number;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
+    const now = this.#tend(at);
+    const entry = this.#entries.get(key);
+    if (entry && entry.expiresAt > now && entry.owner !== owner) return undefined;
+    this.grantedAt = now;
+    const token = this.#nextToken++;
+    const name = owner ?? nameOf(token);
+    if (entry) {
+      entry.owner = name;
+      entry.token = token;
+      this.#extend(entry, now + ttl);
+    } else {
+      const added = { key, owner: name, token, deadline: now + ttl, expiresAt: now + ttl, place: -1 };
+      this.#entries.set(key, added);
+      this.#times.add(added);
+    }
+    return token;
+  }
+
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
+    const token = this.tryAcquire(key, owner, ttl, at);
+    return token ?? this.#entries.get(key)!.expiresAt - timeOf(at);
+  }
+
+  renew(key: string, owner: string, ttl: number, at: number): boolean {
+    const now = this.#tend(at);
+    const entry = this.#held(key, now);
+    if (entry?.owner !== owner) return false;
+    this.#extend(entry, now + ttl);
+    return true;
+  }
+
+  release(key: string, owner: string, at: number): boolean {
+    const entry = this.#held(key, this.#tend(at));
+    return entry?.owner === owner && this.#free(entry);
+  }
+
+  releaseGranted(key: string, token: bigint, _hint: number, at: number): boolean {
+    const entry = this.#held(key, this.#tend(at));
+    return entry?.token === token && this.#free(entry);
+  }
+
+  inspect(key: string, at: number): LeaseInfo | undefined {
+    const now = timeOf(at);
+    const entry = this.#entries.get(key);
+    if (!entry || entry.expiresAt <= now) return undefined;
+    return { owner: entry.owner, token: entry.token, remaining: entry.expiresAt - now };
+  }
+
+  watch(key: string, freed: () => void): LeaseWatch {
+    this.#watches.set(key, freed);
+    return { end: () => void this.#watches.delete(key) };
+  }
+
+  #held(key: string, now: number): Entry | undefined {
+    const entry = this.#entries.get(key);
+    return entry && entry.expiresAt > now ? entry : undefined;
+  }
+
+  #free(entry: Entry): boolean {
+    const { key } = entry;
+    this.#erase(entry);
+    const freed = this.#watches.get(key);
+    if (freed) {
+      queueMicrotask(() => {
+        if (this.#watches.get(key) === freed) freed();
+      });
+    }
+    return true;
+  }
+
+  #extend(entry: Entry, expiresAt: number): void {
+    entry.expiresAt = expiresAt;
+    if (expiresAt < entry.deadline) this.#move(entry);
+  }
+
+  #move(entry: Entry): void {
+    this.#times.remove(entry);
+    entry.deadline = entry.expiresAt;
+    this.#times.add(entry);
+  }
+
+  #erase(entry: Entry): void {
+    this.#times.remove(entry);
+    this.#entries.delete(entry.key);
+  }
+
+  /** Sweeps a bounded number of expired entries; returns the time. */
+  #tend(at: number): number {
+    const now = timeOf(at);
+    for (let i = 0; i < SWEPT; i++) {
+      const first = this.#times.first;
+      if (first === undefined || first.deadline > now) break;
+      if (first.expiresAt <= now) this.#erase(first);
+      else this.#move(first);
+    }
+    return now;
+  }
+}
+
+/** Admitted by a gate for any key. */
+interface Highest {
+  token: bigint;
+}
+
+/** The same rules as `native/core/fencing_gate.h`; what is forgotten first is what was written with longest ago. */
+class JavaScriptGate implements GateTable {
+  readonly number: number;
+  readonly capacity: number;
+  /** The least recently raised first. */
+  readonly #tokens = new Map<string, bigint>();
+  readonly #highest: Highest;
+  #floor: bigint;
+
+  constructor(number: number, capacity: number, highest: Highest) {
+    this.number = number;
+    this.capacity = capacity;
+    this.#highest = highest;
+    this.#floor = highest.token;
+  }
+
+  get size(): number {
+    return this.#tokens.size;
+  }
+
+  admit(key: string, token: bigint): bigint | undefined {
+    const known = this.#tokens.get(key);
+    const newest = known ?? this.#floor;
+    if (token < newest) return newest;
+    if (token === known) return undefined;
+    this.#tokens.delete(key);
+    if (this.#tokens.size === this.capacity) {
+      const [oldest, forgotten] = this.#tokens.entries().next().value!;
+      this.#tokens.delete(oldest);
+      if (forgotten > this.#floor) this.#floor = forgotten;
+    }
+    this.#tokens.set(key, token);
+    if (token > this.#highest.token) this.#highest.token = token;
+    return undefined;
+  }
+}
+
+function timeOf(at: number): number {
+  return Number.isNaN(at) ? performance.now() : at;
+}

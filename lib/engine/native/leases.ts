@@ -1,0 +1,209 @@
+import { LockError } from '../../errors.js';
+import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../lease-table.js';
+import type { Addon } from './addon.js';
+import {
+  DONE_AND_READY,
+  HINT,
+  LeaseExchange,
+  NO,
+  RETRY_AFTER,
+  SINCE,
+  STATUS,
+  TOKEN,
+  UNKNOWN,
+} from './lease-exchange.js';
+
+/** Watches that one call into the addon tells of. */
+const BATCH = 128;
+
+const SETTLED = Promise.resolve();
+
+/** This thread's side of the addon's leases: hands the news of released keys to those who watch them. */
+export class NativeLeases implements LeaseEngine {
+  readonly name = 'native';
+  readonly id: readonly [number, number];
+  readonly addon: Addon;
+  readonly #exchange = new LeaseExchange();
+  /** By the addon's id. */
+  readonly #watches = new Map<number, () => void>();
+  readonly #batch = new Int32Array(BATCH);
+  /** What this thread has open, so that it is open once. */
+  readonly #tables = new Map<number, WeakRef<NativeLeaseTable>>();
+  readonly #closed = new FinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
+    // A new one may have been opened before the old one was found to be gone.
+    if (this.#tables.get(number)?.deref() === undefined) this.#tables.delete(number);
+    this.addon.leaseClose(index);
+  });
+  readonly #closedGates = new FinalizationRegistry<number>((index) => {
+    this.addon.gateClose(index);
+  });
+  #delivering = false;
+  readonly #deliverLater = (): void => {
+    this.#delivering = false;
+    this.deliver();
+  };
+
+  constructor(addon: Addon) {
+    this.addon = addon;
+    this.id = addon.registryId();
+  }
+
+  /** Once the addon has started. */
+  start(): void {
+    this.#exchange.open(this.addon);
+  }
+
+  openTable(ownClock: boolean, number = this.addon.leaseIssue()): LeaseTable {
+    const open = this.#tables.get(number)?.deref();
+    if (open) return open;
+    const index = this.addon.leaseOpen(number, ownClock);
+    if (index < 0) throw unknownNumber();
+    const table = new NativeLeaseTable(this, this.#exchange, index, number);
+    this.#tables.set(number, new WeakRef(table));
+    this.#closed.register(table, { number, index });
+    return table;
+  }
+
+  openGate(capacity: number, number = this.addon.gateIssue()): GateTable {
+    const index = this.addon.gateOpen(number, capacity);
+    if (index < 0) throw unknownNumber();
+    const gate = new NativeGate(this.addon, index, number, capacity);
+    this.#closedGates.register(gate, index);
+    return gate;
+  }
+
+  watch(id: number, freed: () => void): LeaseWatch {
+    this.#watches.set(id, freed);
+    return {
+      end: () => {
+        if (this.#watches.delete(id)) this.addon.leaseUnwatch(id);
+      },
+    };
+  }
+
+  /** What this thread released itself is delivered before it goes back to its event loop. */
+  deliverSoon(): void {
+    if (this.#delivering) return;
+    this.#delivering = true;
+    void SETTLED.then(this.#deliverLater);
+  }
+
+  deliver(): void {
+    let count: number;
+    do {
+      count = this.addon.leaseTake(this.#batch);
+      // Looked up one by one: who is told may end the watch of another, whose id may be used again.
+      const told = Array.from(this.#batch.subarray(0, count), (id) => ({ id, freed: this.#watches.get(id) }));
+      for (const { id, freed } of told) if (freed && this.#watches.get(id) === freed) freed();
+    } while (count === BATCH);
+  }
+}
+
+class NativeLeaseTable implements LeaseTable {
+  readonly number: number;
+  readonly #leases: NativeLeases;
+  readonly #addon: Addon;
+  readonly #exchange: LeaseExchange;
+  readonly #index: number;
+
+  constructor(leases: NativeLeases, exchange: LeaseExchange, index: number, number: number) {
+    this.number = number;
+    this.#leases = leases;
+    this.#addon = leases.addon;
+    this.#exchange = exchange;
+    this.#index = index;
+  }
+
+  get size(): number {
+    return this.#addon.leaseSize(this.#index);
+  }
+
+  get grantedAt(): number {
+    return this.#exchange.numbers[SINCE]!;
+  }
+
+  get grantedHint(): number {
+    return this.#exchange.integers[HINT]!;
+  }
+
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, ttl);
+    // To pass undefined would cost more than to pass nothing.
+    if (owner === undefined) this.#addon.leaseAcquire(key);
+    else this.#addon.leaseAcquire(key, owner);
+    return exchange.integers[STATUS] === NO ? undefined : exchange.tokens[TOKEN];
+  }
+
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, ttl);
+    if (owner === undefined) this.#addon.leaseTakeTurn(key);
+    else this.#addon.leaseTakeTurn(key, owner);
+    return exchange.integers[STATUS] === NO ? exchange.numbers[RETRY_AFTER]! : exchange.tokens[TOKEN]!;
+  }
+
+  renew(key: string, owner: string, ttl: number, at: number): boolean {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, ttl);
+    this.#addon.leaseRenew(key, owner);
+    return exchange.integers[STATUS] !== NO;
+  }
+
+  release(key: string, owner: string, at: number): boolean {
+    this.#exchange.ask(this.#index, at, 0);
+    this.#addon.leaseRelease(key, owner);
+    return this.#released();
+  }
+
+  releaseGranted(key: string, token: bigint, hint: number, at: number): boolean {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, 0);
+    exchange.tokens[TOKEN] = token;
+    exchange.integers[HINT] = hint;
+    this.#addon.leaseReleaseHinted();
+    if (exchange.integers[STATUS] === UNKNOWN) this.#addon.leaseRelease(key);
+    return this.#released();
+  }
+
+  inspect(key: string, at: number): LeaseInfo | undefined {
+    this.#exchange.ask(this.#index, at, 0);
+    return this.#addon.leaseInspect(key);
+  }
+
+  watch(key: string, freed: () => void): LeaseWatch {
+    return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
+  }
+
+  #released(): boolean {
+    const status = this.#exchange.integers[STATUS]!;
+    if (status === DONE_AND_READY) this.#leases.deliverSoon();
+    return status !== NO;
+  }
+}
+
+class NativeGate implements GateTable {
+  readonly number: number;
+  readonly capacity: number;
+  readonly #addon: Addon;
+  readonly #index: number;
+
+  constructor(addon: Addon, index: number, number: number, capacity: number) {
+    this.number = number;
+    this.capacity = capacity;
+    this.#addon = addon;
+    this.#index = index;
+  }
+
+  get size(): number {
+    return this.#addon.gateSize(this.#index);
+  }
+
+  admit(key: string, token: bigint): bigint | undefined {
+    return this.#addon.gateAdmit(this.#index, key, token);
+  }
+}
+
+function unknownNumber(): LockError {
+  return new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
+}

@@ -1,0 +1,64 @@
+import { keyNames, LockError, LockTimeoutError } from '../errors.js';
+import type { FencingToken } from './lease-store.js';
+
+/** A lease is not held any more, or cannot be known to be. What it guarded may be somebody else's by now. */
+export class LeaseLostError extends LockError {
+  readonly key: string;
+  readonly token: FencingToken;
+
+  constructor(key: string, token: FencingToken, why: string) {
+    super('ERR_LEASE_LOST', `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`);
+    this.key = key;
+    this.token = token;
+  }
+
+  static {
+    this.prototype.name = 'LeaseLostError';
+  }
+}
+
+/** The store failed. `cause` is its error. Nothing was granted; what was held stays held until its time is over. */
+export class LeaseStoreError extends LockError {
+  constructor(message: string, cause?: unknown) {
+    super('ERR_LEASE_STORE', message, cause === undefined ? undefined : { cause });
+  }
+
+  static {
+    this.prototype.name = 'LeaseStoreError';
+  }
+}
+
+/** A write came with a lower token than one before: its sender lost its lease, and may not know it yet. */
+export class StaleTokenError extends LockError {
+  readonly key: string;
+  readonly token: FencingToken;
+  /** The highest token admitted before, or, for a key that the gate has forgotten, the highest that may have been. */
+  readonly newest: FencingToken;
+
+  constructor(key: string, token: FencingToken, newest: FencingToken) {
+    super('ERR_STALE_TOKEN', `token ${token} for ${keyNames([key])} is stale: ${newest} was admitted before`);
+    this.key = key;
+    this.token = token;
+    this.newest = newest;
+  }
+
+  static {
+    this.prototype.name = 'StaleTokenError';
+  }
+}
+
+export function storeFailure(operation: string, key: string, cause: unknown): LeaseStoreError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
+}
+
+/** `cause`: what the store failed with last, if that is why. */
+export function leaseTimeout(key: string, timeout: number, cause: unknown): LockTimeoutError {
+  const reason = cause === undefined ? 'another holder has it' : 'the lease store fails';
+  const message = `could not acquire the lease of ${keyNames([key])} within ${timeout} ms: ${reason}`;
+  return new LockTimeoutError(message, [key], timeout, -1, [], cause === undefined ? undefined : { cause });
+}
+
+export function managerClosed(): LockError {
+  return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
+}

@@ -1,0 +1,237 @@
+import { randomBytes } from 'node:crypto';
+import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
+import { Hold, type HoldContext } from './hold.js';
+import { createLease, type Lease } from './lease.js';
+import type { FencingToken, LeaseStore } from './lease-store.js';
+import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from './memory-store.js';
+import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
+import { OrderedOperations } from './ordered.js';
+import { Schedule } from './schedule.js';
+import { turnsFor, type Turns } from './turns.js';
+
+/** Made once: with every release another one would be dropped. */
+const FREED = Promise.resolve(true);
+const NOT_FREED = Promise.resolve(false);
+
+/** Taken off the prototype once: V8 is slow to look there. */
+const originals = {
+  tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
+  release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
+};
+
+/**
+ * What a manager holds in its store: takes, shares, replaces and gives back.
+ *
+ * Where owners are stable, because they were named or share their leases, the store cannot tell one lease of an owner
+ * from the next. So there is at most one hold of each key then, and attempts and releases of one key are sent
+ * one after the other.
+ */
+export class Grants implements HoldContext {
+  readonly store: LeaseStore;
+  /** On the manager's clock. It has every hold that has not ended. */
+  readonly schedule: Schedule<Hold>;
+  readonly backoff: Backoff;
+  readonly stableOwners: boolean;
+  /** Where the store is a memory store: its table, which decides at once. */
+  readonly direct: DirectLeases | undefined;
+  /** Those of its table. */
+  readonly turns: Turns | undefined;
+  /** Whether the manager judges time by the same clock as the table, which then tells when it granted. */
+  readonly #tableTells: boolean;
+  /** See {@link takeAtOnce}. */
+  #plain: boolean;
+  readonly #terms: LeaseTerms;
+  readonly #reentrant: boolean;
+  readonly #holder: string | undefined;
+  /** By key, with stable owners only: the last that was granted, until it is lost or freed. */
+  readonly #latest = new Map<string, Hold>();
+  readonly #ordered = new OrderedOperations();
+  readonly #name = randomBytes(9).toString('base64url');
+  #named = 0;
+  #closed = false;
+
+  constructor(settings: ManagerSettings) {
+    const { clock } = settings;
+    this.store = settings.store ?? new MemoryLeaseStore(clock === undefined ? {} : { clock });
+    this.direct = this.store instanceof MemoryLeaseStore ? directLeases(this.store) : undefined;
+    this.turns = this.direct && turnsFor(this.direct.table);
+    this.schedule = new Schedule(clock, false);
+    this.#tableTells = this.direct !== undefined && this.direct.clock === clock;
+    this.backoff = settings.backoff;
+    this.#reentrant = settings.reentrant;
+    this.#holder = settings.holder ?? (settings.reentrant ? this.#name : undefined);
+    this.stableOwners = this.#holder !== undefined;
+    this.#plain = this.#tableTells && clock === undefined && !this.stableOwners;
+    this.#terms = settings.terms;
+  }
+
+  /**
+   * One attempt in the memory table for a manager without a clock, names or shared leases, and a call without options.
+   * Undefined where that is not so, where the key is bad, and where nothing is granted: the long way finds out which.
+   * Kept apart from it, and short, so that V8 inlines all of it.
+   */
+  takeAtOnce(key: string): Hold | undefined {
+    if (!this.#plain || typeof key !== 'string' || key === '' || this.turns!.isAwaited(key)) return undefined;
+    if (this.store.tryAcquire !== originals.tryAcquire) return undefined;
+    const { table } = this.direct!;
+    const token = table.takeTurn(key, undefined, this.#terms.ttl, NaN);
+    if (typeof token === 'number') return undefined;
+    const hold = new Hold(this, key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
+    hold.announce(0);
+    return hold;
+  }
+
+  /** Whether the table may be asked itself: not where the method has been replaced, by a subclass or a test. */
+  get takesDirectly(): boolean {
+    return this.direct !== undefined && this.store.tryAcquire === originals.tryAcquire;
+  }
+
+  /** Rejects with a LeaseStoreError, also for a grant that comes when its time is over. */
+  attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+    if (!this.stableOwners) return this.#attempt(key, terms);
+    return this.#ordered.run(key, () => this.#attempt(key, terms));
+  }
+
+  /** One attempt in the memory table: what to make a lease of at once. Undefined if another owner has the key. */
+  attemptDirectly(key: string, terms: LeaseTerms): Hold | undefined {
+    const shared = this.#shared(key);
+    if (shared) return shared;
+    const { table, clock } = this.direct!;
+    const owner = this.#holder;
+    const asked = this.#askedAt();
+    const token = table.tryAcquire(key, owner, terms.ttl, timeOf(clock));
+    return token === undefined
+      ? undefined
+      : this.#hold(key, owner, token, terms, asked ?? table.grantedAt, 0);
+  }
+
+  /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next. */
+  takeTurn(key: string, terms: LeaseTerms, waited: number): Hold | number {
+    const shared = this.#shared(key);
+    if (shared) return shared;
+    const { table, clock } = this.direct!;
+    const owner = this.#holder;
+    const asked = this.#askedAt();
+    const token = table.takeTurn(key, owner, terms.ttl, timeOf(clock));
+    return typeof token === 'number'
+      ? token
+      : this.#hold(key, owner, token, terms, asked ?? table.grantedAt, waited);
+  }
+
+  free(hold: Hold): Promise<boolean> {
+    const { key } = hold;
+    if (this.direct !== undefined && this.store.release === originals.release) {
+      const { table, clock } = this.direct;
+      try {
+        this.#forget(hold);
+        return table.releaseGranted(key, hold.token, hold.hint, timeOf(clock)) ? FREED : NOT_FREED;
+      } catch (error) {
+        return Promise.reject(storeFailure('release', key, error));
+      }
+    }
+    return this.stableOwners
+      ? this.#ordered.run(key, () => this.#freeLatest(hold))
+      : this.#free(key, hold.owner);
+  }
+
+  ended(hold: Hold): void {
+    if (hold.lostReason !== undefined) this.#forget(hold);
+  }
+
+  /** From now on every grant that is still to come is released. */
+  refuse(): void {
+    this.#closed = true;
+    this.#plain = false;
+  }
+
+  /** Releases all. Rejects with the first LeaseStoreError. */
+  async close(): Promise<void> {
+    const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
+    const failed = closing.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  async #attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+    const shared = this.#shared(key);
+    if (shared) return createLease(shared);
+    const owner = this.#newOwner();
+    const started = performance.now();
+    const since = this.schedule.now();
+    let token: unknown;
+    try {
+      token = await this.store.tryAcquire(key, owner, terms.ttl);
+    } catch (error) {
+      throw storeFailure('acquire', key, error);
+    }
+    if (token === undefined) {
+      if (this.#closed) throw managerClosed();
+      return undefined;
+    }
+    if (typeof token !== 'bigint') {
+      throw storeFailure('acquire', key, new TypeError(`its token is a ${typeof token}, not a bigint`));
+    }
+    const late = this.schedule.now() >= since + terms.ttl;
+    if (!late && !this.#closed) {
+      return createLease(this.#hold(key, owner, token, terms, since, performance.now() - started));
+    }
+    await this.#free(key, owner).catch(() => undefined);
+    if (this.#closed) throw managerClosed();
+    throw new LeaseStoreError(
+      `the lease store granted "${key}" after ${terms.ttl} ms, when it was over again`,
+    );
+  }
+
+  /** Nothing that was granted to the same owner after it. */
+  async #freeLatest(hold: Hold): Promise<boolean> {
+    const { key } = hold;
+    if (this.#latest.has(key) && this.#latest.get(key) !== hold) return false;
+    const freed = await this.#free(key, hold.owner);
+    this.#forget(hold);
+    return freed;
+  }
+
+  #forget(hold: Hold): void {
+    if (this.stableOwners && this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
+  }
+
+  async #free(key: string, owner: string): Promise<boolean> {
+    try {
+      return await this.store.release(key, owner);
+    } catch (error) {
+      throw storeFailure('release', key, error);
+    }
+  }
+
+  /** What acquisitions of the key are to share. */
+  #shared(key: string): Hold | undefined {
+    if (!this.#reentrant) return undefined;
+    const hold = this.#latest.get(key);
+    return hold?.look() ? hold : undefined;
+  }
+
+  #hold(
+    key: string,
+    owner: string | undefined,
+    token: FencingToken,
+    terms: LeaseTerms,
+    since: number,
+    waited: number,
+  ): Hold {
+    const hold = new Hold(this, key, owner, token, this.direct?.table.grantedHint ?? 0, terms, since);
+    if (this.stableOwners) {
+      this.#latest.get(key)?.lose('this same holder has taken it again');
+      this.#latest.set(key, hold);
+    }
+    hold.announce(waited);
+    return hold;
+  }
+
+  /** Where the table does not tell when it granted: a time not later than that. */
+  #askedAt(): number | undefined {
+    return this.#tableTells ? undefined : this.schedule.now();
+  }
+
+  #newOwner(): string {
+    return this.#holder ?? `${this.#name}:${this.#named++}`;
+  }
+}

@@ -1,0 +1,116 @@
+import { LeaseLostError } from './errors.js';
+import { LOST, type Hold, type Holder } from './hold.js';
+import type { FencingToken } from './lease-store.js';
+import { checkTtl } from './lease-store.js';
+import { heldSignal } from './held-signal.js';
+
+/** Made by managers only. */
+export let createLease: (hold: Hold) => Lease;
+
+/**
+ * A key held in a store for a time, and renewed while it lasts if so asked. Belongs to the thread that acquired it.
+ *
+ * Holding it is a matter of time: between a look at {@link held} and what is done next, the process can be paused for
+ * longer than the lease lasts. So pass {@link token} along with every write, and let what is written to refuse
+ * tokens lower than the highest it has seen (see {@link FencingGate}).
+ */
+export class Lease implements AsyncDisposable, Holder {
+  readonly #hold: Hold;
+  #controller: AbortController | undefined = undefined;
+  /** The last call of release. */
+  #releasing: Promise<boolean> | undefined = undefined;
+
+  private constructor(hold: Hold) {
+    this.#hold = hold;
+    hold.join(this);
+  }
+
+  get key(): string {
+    return this.#hold.key;
+  }
+
+  /** Greater than that of every earlier holder of the key. Stays the same when the lease is renewed. */
+  get token(): FencingToken {
+    return this.#hold.token;
+  }
+
+  /** Who holds it, as the store knows it. */
+  get holder(): string {
+    return this.#hold.owner;
+  }
+
+  /** On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. */
+  get expiresAt(): number {
+    return this.#hold.expiresAt;
+  }
+
+  /** Looks at the clock: right even after the event loop was blocked. */
+  get held(): boolean {
+    return this.#releasing === undefined && this.#hold.look();
+  }
+
+  /**
+   * Aborts with LeaseLostError when the lease is lost or its local deadline passes, even while a renewal hangs. Not
+   * on release. `aborted` looks at the clock, as {@link held} does.
+   */
+  get signal(): AbortSignal {
+    if (this.#controller) return this.#controller.signal;
+    const controller = new AbortController();
+    this.#controller = controller;
+    const { lostReason } = this.#hold;
+    if (lostReason !== undefined && this.#releasing === undefined)
+      controller.abort(this.#lostError(lostReason));
+    return heldSignal(controller.signal, () => this.held);
+  }
+
+  /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */
+  assertHeld(): void {
+    if (this.held) return;
+    throw this.#lostError(this.#hold.lostReason ?? 'it was released');
+  }
+
+  /**
+   * Extends it to `ttl` milliseconds from now; default: its own ttl. False if it is not held any more, which the signal
+   * then tells, too. Rejects with LeaseStoreError when the store fails; it is held until its deadline then.
+   */
+  async renew(ttl: number = this.#hold.terms.ttl): Promise<boolean> {
+    checkTtl(ttl);
+    return this.#releasing === undefined && this.#hold.renew(ttl);
+  }
+
+  /**
+   * True if this call freed it. Idempotent; never frees another holder's lease; never rejects because it was lost.
+   * Rejects with LeaseStoreError when the store fails: then it is not renewed any more, ends with its TTL at the
+   * latest, and the call can be repeated.
+   */
+  release(): Promise<boolean> {
+    const before = this.#releasing;
+    if (before !== undefined) return (this.#releasing = this.#releaseAgain(before));
+    return (this.#releasing = this.#hold.leave(this) ? this.#hold.release() : Promise.resolve(false));
+  }
+
+  /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => undefined);
+  }
+
+  /** For its hold. */
+  [LOST](reason: string): void {
+    this.#controller?.abort(this.#lostError(reason));
+  }
+
+  #releaseAgain(before: Promise<boolean>): Promise<boolean> {
+    return before.then(
+      () => false,
+      () => (this.#hold.leave(this) ? this.#hold.release() : false),
+    );
+  }
+
+  #lostError(reason: string): LeaseLostError {
+    return new LeaseLostError(this.key, this.token, reason);
+  }
+
+  static {
+    createLease = (hold) => new Lease(hold);
+  }
+}

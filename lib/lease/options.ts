@@ -1,0 +1,178 @@
+import { invalidArgType, outOfRange } from '../errors.js';
+import { checkBoolean, checkOptionsObject, checkSignal, checkTimeout, DEFAULT_TIMEOUT } from '../options.js';
+import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
+
+/** Milliseconds. */
+export const DEFAULT_TTL = 30_000;
+/** Two beats may fail before the lease is lost. */
+const BEATS_PER_TTL = 3;
+const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
+
+const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
+
+export interface LeaseOptions {
+  /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
+  ttl?: number;
+  /** Renew automatically while held: every ttl/3, or every so many milliseconds, fewer than ttl. Default: the manager's. */
+  renew?: boolean | { every?: number };
+  /** Milliseconds after which no renewal is sent any more. The lease ends one ttl later at most. Default: the manager's. */
+  maxHold?: number;
+}
+
+export interface LeaseManagerOptions {
+  /** Default: a new {@link MemoryLeaseStore}, on the manager's clock if that is given. */
+  store?: LeaseStore;
+  /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
+  ttl?: number;
+  /** Renew automatically while held. Default true: every ttl/3. */
+  renew?: boolean | { every?: number };
+  /** Stop renewing after this long, so that a wedged holder still loses the lease. Default Infinity. */
+  maxHold?: number;
+  /**
+   * Stable identity: the same holder may take its own live lease again (after a crash). Default: unique per
+   * acquisition. A name belongs to one living manager at a time: the store cannot tell two of the same name apart.
+   */
+  holder?: string;
+  /** Let acquisitions of one key through this manager share one lease, released by the last of them. Default false. */
+  reentrant?: boolean;
+  /** Waits between attempts: initial, doubling to max, with jitter (0 … 1). Default 10, 1000, 0.5. */
+  backoff?: { initial?: number; max?: number; jitter?: number };
+  /** Judges local deadlines, renewal and maxHold. Default: `performance.now()`. */
+  clock?: Clock;
+}
+
+export interface AcquireLeaseOptions extends LeaseOptions {
+  /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits for ever. Default 5000. */
+  timeout?: number;
+  /** Aborting ends the wait and rejects with signal.reason. */
+  signal?: AbortSignal;
+}
+
+export interface WithLeaseOptions extends AcquireLeaseOptions {
+  /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
+  ifAvailable?: boolean;
+}
+
+export interface Backoff {
+  readonly initial: number;
+  readonly max: number;
+  readonly jitter: number;
+}
+
+export interface LeaseTerms {
+  readonly ttl: number;
+  /** Milliseconds between renewals; Infinity for none. */
+  readonly every: number;
+  readonly maxHold: number;
+}
+
+export interface ManagerSettings {
+  readonly store: LeaseStore | undefined;
+  readonly ttl: number;
+  readonly renew: boolean | { readonly every: number | undefined };
+  readonly maxHold: number;
+  readonly holder: string | undefined;
+  readonly reentrant: boolean;
+  readonly backoff: Backoff;
+  readonly clock: Clock | undefined;
+  /** Of a lease whose options say nothing. */
+  readonly terms: LeaseTerms;
+}
+
+export function resolveManagerOptions(options: LeaseManagerOptions | undefined): ManagerSettings {
+  checkOptionsObject(options);
+  const { store, ttl, renew, maxHold, holder, reentrant, backoff, clock } = options ?? {};
+  const settings = {
+    store: store === undefined ? undefined : checkStore(store),
+    ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
+    renew: renew === undefined ? true : checkRenew(renew),
+    maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
+    holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
+    reentrant: reentrant === undefined ? false : checkBoolean(reentrant, 'options.reentrant'),
+    backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
+    clock: clock === undefined ? undefined : checkClock(clock),
+  };
+  const every = everyOf(settings.renew, settings.ttl);
+  return { ...settings, terms: { ttl: settings.ttl, every, maxHold: settings.maxHold } };
+}
+
+/** The terms of one lease. */
+export function resolveTerms(manager: ManagerSettings, options: LeaseOptions | undefined): LeaseTerms {
+  if (options === undefined) return manager.terms;
+  checkOptionsObject(options);
+  const { ttl, renew, maxHold } = options;
+  if (ttl === undefined && renew === undefined && maxHold === undefined) return manager.terms;
+  const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
+  return {
+    ttl: own,
+    every: everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
+    maxHold: maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
+  };
+}
+
+export function resolveWait(options: AcquireLeaseOptions | undefined): {
+  timeout: number;
+  signal: AbortSignal | undefined;
+} {
+  if (options === undefined) return DEFAULT_WAIT;
+  const { timeout, signal } = options;
+  return {
+    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    signal: signal === undefined ? undefined : checkSignal(signal),
+  };
+}
+
+function everyOf(renew: boolean | { readonly every: number | undefined }, ttl: number): number {
+  if (renew === false) return Infinity;
+  const every = (renew === true ? undefined : renew.every) ?? ttl / BEATS_PER_TTL;
+  if (every < ttl) return every;
+  throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
+}
+
+function checkRenew(renew: unknown): boolean | { every: number | undefined } {
+  if (typeof renew === 'boolean') return renew;
+  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
+    throw invalidArgType('options.renew', 'a boolean or an object', renew);
+  }
+  const { every } = renew as { every?: unknown };
+  return { every: every === undefined ? undefined : checkPositive(every, 'options.renew.every') };
+}
+
+function checkBackoff(backoff: unknown): Backoff {
+  if (typeof backoff !== 'object' || backoff === null || Array.isArray(backoff)) {
+    throw invalidArgType('options.backoff', 'an object', backoff);
+  }
+  const { initial, max, jitter } = { ...DEFAULT_BACKOFF, ...withoutUndefined(backoff) };
+  checkPositive(initial, 'options.backoff.initial');
+  checkPositive(max, 'options.backoff.max');
+  if (typeof jitter !== 'number') throw invalidArgType('options.backoff.jitter', 'a number', jitter);
+  if (!(jitter >= 0 && jitter <= 1))
+    throw outOfRange('options.backoff.jitter', 'a number from 0 to 1', jitter);
+  if (max < initial)
+    throw outOfRange('options.backoff.max', `at least options.backoff.initial, ${initial}`, max);
+  return { initial, max, jitter };
+}
+
+function withoutUndefined(object: object): object {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+function checkPositive(value: unknown, name: string): number {
+  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
+  if (!(value > 0 && value < Infinity)) {
+    throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
+  }
+  return value;
+}
+
+const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
+
+function checkStore(store: unknown): LeaseStore {
+  const candidate = store as Partial<LeaseStore> | null;
+  const complete =
+    typeof candidate === 'object' &&
+    candidate !== null &&
+    OPERATIONS.every((operation) => typeof candidate[operation] === 'function');
+  if (!complete) throw invalidArgType('options.store', `an object with ${OPERATIONS.join(', ')}`, store);
+  return candidate as LeaseStore;
+}

@@ -1,0 +1,99 @@
+// The global of this name is a getter, which costs more than the reading.
+import { performance } from 'node:perf_hooks';
+import { Deadlines, type Timed } from '../engine/javascript/deadlines.js';
+import { onAdvance, readClock, type Clock } from './lease-store.js';
+
+/** The longest delay of a timer, in milliseconds: longer ones fire at once. */
+const LONGEST_DELAY = 2 ** 31 - 1;
+/** How often to look at a clock that is not the timers' own, in milliseconds: nobody says how fast it runs. */
+export const FOREIGN_CLOCK_POLL = 100;
+
+/** Something that is due at a time. */
+export interface Due extends Timed {
+  deadline: number;
+  /** Its time has come; it is not in the schedule any more. Must not throw. */
+  run(now: number): void;
+}
+
+/** One timer for any number of things that are due at some time of one clock. */
+export class Schedule<T extends Due = Due> {
+  readonly #clock: Clock | undefined;
+  readonly #keepAlive: boolean;
+  readonly #due = new Deadlines<T>();
+  #timer: NodeJS.Timeout | undefined;
+  /** What the timer was set for, on the clock. */
+  #timerDue = Infinity;
+  #stopListening: (() => void) | undefined;
+
+  /** Without a clock, that of `performance.now()`. `keepAlive`: whether what is scheduled keeps the process alive. */
+  constructor(clock: Clock | undefined, keepAlive: boolean) {
+    this.#clock = clock;
+    this.#keepAlive = keepAlive;
+  }
+
+  now(): number {
+    return this.#clock === undefined ? performance.now() : readClock(this.#clock);
+  }
+
+  /** Moves it where it is scheduled already. Infinity counts as scheduled only for keeping the process alive. */
+  set(entry: T, deadline: number): void {
+    this.#due.remove(entry);
+    // Further off than any timer reaches: who is run too early then schedules itself again.
+    entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
+    this.#due.add(entry);
+    if (entry.deadline < this.#timerDue || this.#timer === undefined) this.#arm();
+  }
+
+  /** What is scheduled; not what is running just now. */
+  entries(): T[] {
+    return this.#due.toArray();
+  }
+
+  clear(entry: T): void {
+    this.#due.remove(entry);
+    if (this.#due.first !== undefined) return;
+    // One that holds nothing alive may as well come for nothing: setting and clearing timers costs more.
+    if (this.#keepAlive) this.#disarm();
+    this.#stopListening?.();
+    this.#stopListening = undefined;
+  }
+
+  #arm(): void {
+    const first = this.#due.first;
+    clearTimeout(this.#timer);
+    if (first === undefined) {
+      this.#disarm();
+      return;
+    }
+    this.#timerDue = first.deadline;
+    const longest = this.#clock === undefined ? LONGEST_DELAY : FOREIGN_CLOCK_POLL;
+    // Whole milliseconds up, so that it does not come early only to be set again.
+    const delay = Math.max(0, Math.min(Math.ceil(first.deadline - this.now()), longest));
+    this.#timer = setTimeout(() => this.#fire(), delay);
+    if (!this.#keepAlive) this.#timer.unref();
+    this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
+  }
+
+  #disarm(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#timerDue = Infinity;
+  }
+
+  #fire(): void {
+    const now = this.now();
+    // Those that are due now, each once, however they schedule themselves again.
+    const due: T[] = [];
+    for (let first = this.#due.first; first !== undefined && first.deadline <= now; first = this.#due.first) {
+      this.#due.remove(first);
+      due.push(first);
+    }
+    this.#disarm();
+    for (const entry of due) if (entry.place < 0) entry.run(now);
+    if (this.#timer === undefined) this.#arm();
+    if (this.#due.first === undefined) {
+      this.#stopListening?.();
+      this.#stopListening = undefined;
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import { invalidArgType, outOfRange } from '../errors.js';
+import type { AdvancingClock } from '../lease/lease-store.js';
+
+/**
+ * A clock that stands until it is advanced, so that tests need not sleep. Who waits for it (managers, acquisitions) is
+ * told when it is advanced, on the thread that advances it.
+ */
+export class FixedClock implements AdvancingClock {
+  #now: number;
+  readonly #listeners = new Set<() => void>();
+
+  /** Starts at that many milliseconds. Default 0. */
+  constructor(now = 0) {
+    if (typeof now !== 'number') throw invalidArgType('now', 'a number', now);
+    if (!Number.isFinite(now)) throw outOfRange('now', 'a finite number of milliseconds', now);
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  /** Moves on by that many milliseconds, 0 or more. */
+  advance(ms: number): void {
+    if (typeof ms !== 'number') throw invalidArgType('ms', 'a number', ms);
+    if (!(ms >= 0 && ms < Infinity)) throw outOfRange('ms', 'a finite number of milliseconds from 0', ms);
+    this.#now += ms;
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  onAdvance(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+}

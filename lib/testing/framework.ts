@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import type { LeaseStore } from '../lease/lease-store.js';
+
+/** What the suite asks of a value: a small part of what vitest's and jest's `expect` offer. */
+export type Expect = (actual: unknown) => {
+  toBe(expected: unknown): void;
+  toEqual(expected: unknown): void;
+};
+
+/** The functions of a test runner: those of vitest, of jest, or of node:test, which has no `expect`. */
+export interface ContractFramework {
+  describe: (name: string, define: () => void) => unknown;
+  it: (name: string, test: () => Promise<void>) => unknown;
+  /** Default: assertions of node:assert. */
+  expect?: Expect;
+}
+
+export interface StoreUnderTest {
+  store: LeaseStore;
+  /**
+   * Further clients of the same store: other connections, threads or processes. The suite sends its operations
+   * through all of them in turn, so that what must hold holds among them.
+   */
+  peers?: readonly LeaseStore[];
+  /** Lets that many milliseconds pass for the store. Default: waits that long, and a little longer. */
+  advance?(milliseconds: number): void | Promise<void>;
+  /** Called when a test is over. Default: calls `close` of each store that has one. */
+  dispose?(): void | Promise<void>;
+  /**
+   * The time to live that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Longer for a
+   * store whose operations are slow: several of them must fit.
+   */
+  ttl?: number;
+}
+
+/** A store with nothing in it: itself, or with what the suite may know about it. */
+export type MakeStore = () => LeaseStore | StoreUnderTest | Promise<LeaseStore | StoreUnderTest>;
+
+export const assertions: Expect = (actual) => ({
+  toBe(expected) {
+    assert.ok(Object.is(actual, expected), `expected ${String(expected)}, received ${String(actual)}`);
+  },
+  toEqual(expected) {
+    assert.deepEqual(actual, expected);
+  },
+});
+
+/** What one test works with. */
+export interface Scene {
+  /** One client of the store after the other, so that operations in a row go through different ones. */
+  readonly store: LeaseStore;
+  readonly ttl: number;
+  /** Lets time pass. */
+  pass(milliseconds: number): Promise<void>;
+  /** The time, for {@link requireWithin}. */
+  now(): number;
+  /**
+   * What follows is only so if less than that has passed since then. A machine that was slower has not shown anything,
+   * right or wrong: the test starts again.
+   */
+  requireWithin(milliseconds: number, since: number): void;
+  expect: Expect;
+}
+
+export type Sentence = readonly [name: string, test: (scene: Scene) => Promise<void>];
+
+/** A real clock and the store's need not agree to the millisecond. */
+const MARGIN = 30;
+/** A machine that is too slow that often is too slow for the TTL. */
+const STARTS = 20;
+
+class TooSlow extends Error {
+  constructor(ttl: number) {
+    super(`the machine, or the store, is too slow for a ttl of ${ttl} ms: pass a longer one`);
+  }
+}
+
+export async function runSentence(
+  test: (scene: Scene) => Promise<void>,
+  makeStore: MakeStore,
+  expect: Expect,
+): Promise<void> {
+  for (let start = 1; ; start++) {
+    try {
+      await runOnce(test, makeStore, expect);
+      return;
+    } catch (error) {
+      if (!(error instanceof TooSlow) || start === STARTS) throw error;
+    }
+  }
+}
+
+async function runOnce(
+  test: (scene: Scene) => Promise<void>,
+  makeStore: MakeStore,
+  expect: Expect,
+): Promise<void> {
+  const made = await makeStore();
+  const subject: StoreUnderTest = 'store' in made ? made : { store: made };
+  const clients = [subject.store, ...(subject.peers ?? [])];
+  const ttl = subject.ttl ?? (subject.advance ? 10_000 : 400);
+  let next = 0;
+  const scene: Scene = {
+    get store() {
+      return clients[next++ % clients.length]!;
+    },
+    ttl,
+    async pass(milliseconds) {
+      if (subject.advance) await subject.advance(milliseconds);
+      else await new Promise((resolve) => setTimeout(resolve, milliseconds + MARGIN));
+    },
+    now: () => (subject.advance ? 0 : performance.now()),
+    requireWithin(milliseconds, since) {
+      if (scene.now() - since >= milliseconds) throw new TooSlow(ttl);
+    },
+    expect,
+  };
+  try {
+    await test(scene);
+  } finally {
+    if (subject.dispose) await subject.dispose();
+    else for (const client of clients) await client.close?.();
+  }
+}
+
+/** The code that a promise is rejected with. */
+export async function codeOf(operation: () => Promise<unknown>): Promise<unknown> {
+  try {
+    await operation();
+  } catch (error) {
+    return (error as { code?: unknown }).code;
+  }
+  return 'nothing was thrown';
+}

@@ -1,0 +1,42 @@
+import { badInput } from './bad-input.js';
+import { expiry } from './expiry.js';
+import {
+  assertions,
+  runSentence,
+  type ContractFramework,
+  type MakeStore,
+  type Sentence,
+} from './framework.js';
+import { holding } from './holding.js';
+import { managed } from './managed.js';
+import { tokens } from './tokens.js';
+
+export type { ContractFramework, MakeStore, StoreUnderTest } from './framework.js';
+
+const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
+  'who holds a key': holding,
+  'when its time is over': expiry,
+  'fencing tokens': tokens,
+  'bad input': badInput,
+  'under a LeaseManager': managed,
+};
+
+/**
+ * The suite that every `LeaseStore` must pass: call it in a test file with the functions of your test runner.
+ * `makeStore` is called for each test, and makes a store with nothing in it.
+ *
+ *     import { describe, expect, it } from 'vitest';
+ *     leaseStoreContract({ describe, it, expect }, 'my store', () => myStore());
+ *
+ * Without `advance` (see {@link StoreUnderTest}) some tests wait for leases to expire, a fraction of a second each.
+ */
+export function leaseStoreContract(framework: ContractFramework, name: string, makeStore: MakeStore): void {
+  const { describe, it, expect = assertions } = framework;
+  describe(`${name}: the contract of lease stores`, () => {
+    for (const [chapter, sentences] of Object.entries(CHAPTERS)) {
+      describe(chapter, () => {
+        for (const [sentence, test] of sentences) it(sentence, () => runSentence(test, makeStore, expect));
+      });
+    }
+  });
+}

@@ -1,0 +1,92 @@
+import { LeaseManager } from '../lease/manager.js';
+import { codeOf, type Sentence } from './framework.js';
+
+/** A TTL that does not pass in these tests, in milliseconds. */
+const ttl = 600_000;
+
+/** What a store must do for a manager: its own promises rest on these. */
+export const managed: readonly Sentence[] = [
+  [
+    'a body runs only if the key was free, and it is free again afterwards, also when the body fails',
+    async (on) => {
+      const one = new LeaseManager({ store: on.store, ttl });
+      const other = new LeaseManager({ store: on.store, ttl });
+      const result = await one.withLease('key', async () => {
+        on.expect(await other.withLease('key', { ifAvailable: true }, () => 'ran')).toBe(undefined);
+        return 'done';
+      });
+      on.expect(result).toBe('done');
+      const failure = Object.assign(new Error('the body fails'), { code: 'BODY' });
+      on.expect(await codeOf(() => other.withLease('key', () => Promise.reject(failure)))).toBe('BODY');
+      on.expect(await one.withLease('key', { ifAvailable: true }, () => 'ran')).toBe('ran');
+    },
+  ],
+  [
+    'who waits has it after its release, with a higher token',
+    async (on) => {
+      const one = new LeaseManager({ store: on.store, ttl });
+      const other = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
+      const first = await one.acquire('key');
+      const waiting = other.acquire('key', { timeout: 30_000 });
+      on.expect(await first.release()).toBe(true);
+      const second = await waiting;
+      on.expect(second.token > first.token).toBe(true);
+      on.expect(await first.release()).toBe(false);
+      on.expect(second.held).toBe(true);
+      on.expect(await second.release()).toBe(true);
+    },
+  ],
+  [
+    'waiting ends with a timeout error, and takes nothing',
+    async (on) => {
+      const one = new LeaseManager({ store: on.store, ttl });
+      const other = new LeaseManager({ store: on.store, ttl });
+      const held = await one.acquire('key');
+      on.expect(await codeOf(() => other.acquire('key', { timeout: 30 }))).toBe('ERR_LOCK_TIMEOUT');
+      on.expect(await held.release()).toBe(true);
+      // An attempt that was under way may have been granted just now, or be granted yet: then it is given back.
+      const next = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
+      const lease = await next.acquire('key', { timeout: 30_000 });
+      on.expect(await lease.release()).toBe(true);
+    },
+  ],
+  [
+    'a holder that comes back under its name has its lease back at once',
+    async (on) => {
+      const before = new LeaseManager({ store: on.store, ttl, holder: 'worker 1', renew: false });
+      const first = await before.acquire('key');
+      const after = new LeaseManager({ store: on.store, ttl, holder: 'worker 1' });
+      const again = await after.tryAcquire('key');
+      on.expect(again !== undefined && again.token > first.token).toBe(true);
+      const stranger = new LeaseManager({ store: on.store, ttl, holder: 'worker 2' });
+      on.expect(await stranger.tryAcquire('key')).toBe(undefined);
+      on.expect(await again?.release()).toBe(true);
+    },
+  ],
+  [
+    'acquisitions that share a lease hold it until the last of them has released it',
+    async (on) => {
+      const one = new LeaseManager({ store: on.store, ttl, reentrant: true });
+      const other = new LeaseManager({ store: on.store, ttl });
+      const first = await one.acquire('key');
+      const second = await one.acquire('key');
+      on.expect(second.token).toBe(first.token);
+      on.expect(await first.release()).toBe(false);
+      on.expect([first.held, second.held]).toEqual([false, true]);
+      on.expect(await other.tryAcquire('key')).toBe(undefined);
+      on.expect(await second.release()).toBe(true);
+      on.expect(await (await other.tryAcquire('key'))?.release()).toBe(true);
+    },
+  ],
+  [
+    'close gives everything back',
+    async (on) => {
+      const one = new LeaseManager({ store: on.store, ttl });
+      const leases = [await one.acquire('a'), await one.acquire('b')];
+      await one.close();
+      on.expect(leases.some((lease) => lease.held)).toBe(false);
+      on.expect(await on.store.inspect('a')).toBe(undefined);
+      on.expect(await on.store.inspect('b')).toBe(undefined);
+    },
+  ],
+];

@@ -1,0 +1,58 @@
+// Exact keys, hashed once: for the shard, and for the place in its table.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "core/hash.h"
+
+namespace stripelock {
+
+// A key as it is passed around. The text is the caller's.
+struct KeyView {
+  explicit KeyView(std::string_view key) : text(key), hash(hashBytes(key.data(), key.size())) {}
+  KeyView(std::string_view key, std::uint64_t hashed) : text(key), hash(hashed) {}
+  std::string_view text;
+  std::uint64_t hash;
+};
+
+// A key as it is kept. Short ones lie in place, which saves an allocation, and looking at it a cache miss.
+class ExactKey {
+ public:
+  explicit ExactKey(const KeyView& key) { assign(key); }
+  ExactKey(const ExactKey&) = delete;
+  ExactKey& operator=(const ExactKey&) = delete;
+
+  KeyView view() const { return {text(), hash_}; }
+  std::uint64_t hash() const { return hash_; }
+  bool is(const KeyView& key) const { return hash_ == key.hash && text() == key.text; }
+  bool isInPlace() const { return !many_; }
+  void assign(const KeyView& key) {
+    hash_ = key.hash;
+    length_ = key.text.size();
+    many_ = length_ > few_.size() ? std::make_unique<char[]>(length_) : nullptr;
+    std::copy(key.text.begin(), key.text.end(), many_ ? many_.get() : few_.data());
+  }
+
+ private:
+  std::string_view text() const { return {many_ ? many_.get() : few_.data(), length_}; }
+
+  std::uint64_t hash_ = 0;
+  std::size_t length_ = 0;
+  std::unique_ptr<char[]> many_;
+  std::array<char, 40> few_;
+};
+
+// Shards are chosen by the hash's upper half, places in them by the lower.
+template <std::uint32_t count>
+std::uint32_t shardOf(const KeyView& key) {
+  static_assert((count & (count - 1)) == 0);
+  return static_cast<std::uint32_t>(key.hash >> 32) & (count - 1);
+}
+
+}  // namespace stripelock

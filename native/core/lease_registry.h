@@ -1,0 +1,75 @@
+// The lease tables and fencing gates of the process, by number.
+//
+// A thread that opens a number uses the object until it closes it. What nobody uses goes away, as far as nothing is
+// lost with it, and is made anew when somebody opens its number again: a handle may be on its way between threads
+// while nobody has it open.
+//
+//   a lease table   stays while leases in it have not expired. A new one starts with a higher token.
+//   a gate          stays as its highest token, which is the floor of the new one. Beyond kRemembered of those, the
+//                   lowest is forgotten; a gate of a forgotten number starts with the highest that was.
+
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "core/fencing_gate.h"
+#include "core/lease_table.h"
+
+namespace stripelock {
+
+class LeaseRegistry {
+ public:
+  static LeaseRegistry& instance();
+
+  // Gates that nobody uses and whose own floor is known.
+  static constexpr std::size_t kRemembered = 1024;
+
+  // A number that was not used before, for a table.
+  std::uint64_t issue();
+  // The same for a gate.
+  std::uint64_t issueGate();
+  // nullptr for a number that was never issued. `ownClock`: its times are told by the callers, which cannot be asked
+  // once the table is closed: then it stays while there is anything in it.
+  LeaseTable* openTable(std::uint64_t number, bool ownClock);
+  void closeTable(std::uint64_t number);
+  // The capacity counts for the first to open it.
+  FencingGate* openGate(std::uint64_t number, std::uint32_t capacity);
+  void closeGate(std::uint64_t number);
+
+  // Those there are, used or not.
+  std::size_t tables();
+  std::size_t gates();
+
+ private:
+  struct SharedTable {
+    std::unique_ptr<LeaseTable> table;
+    bool ownClock = false;
+    std::uint32_t users = 0;
+  };
+  struct SharedGate {
+    std::unique_ptr<FencingGate> gate;
+    std::uint64_t floor = 0;
+    std::uint32_t users = 0;
+    // It has been open, and is not now.
+    bool remembered = false;
+  };
+
+  LeaseRegistry() = default;
+  bool issued(std::uint64_t number) const { return number > 0 && number < next_; }
+  // Drops tables that nobody uses and whose leases have expired.
+  void sweepUnused();
+  void forgetLowestGate();
+
+  Mutex mutex_;
+  std::uint64_t next_ = 1;
+  // All tables that were dropped gave tokens below this.
+  std::uint64_t firstToken_ = 0;
+  std::unordered_map<std::uint64_t, SharedTable> tables_;
+  std::size_t unused_ = 0;
+  std::unordered_map<std::uint64_t, SharedGate> gates_;
+  std::size_t remembered_ = 0;
+  std::uint64_t forgotten_ = 0;
+};
+
+}  // namespace stripelock

@@ -1,0 +1,215 @@
+#include "core/lease_table.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/participant.h"
+#include "core/wake_set.h"
+
+namespace stripelock {
+
+namespace {
+
+// Under the shard's lock, so that on the steady clock operations on one key see time in their order.
+Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kSteady ? now() : at; }
+Nanoseconds resolveRecent(Nanoseconds at) { return at == LeaseTable::kSteady ? recently() : at; }
+
+}  // namespace
+
+LeaseTable::Grant LeaseTable::acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker) {
+  Shard& shard = shardFor(claim.key);
+  Lock lock(shard.mutex);
+  const Nanoseconds at = resolve(claim.at);
+  const bool due = tend(shard, at);
+  Entry* const entry = shard.entries.find(claim.key);
+  Nanoseconds retryAfter = 0;
+  if (isHeld(entry, at) && !isOwn(*entry, claim)) {
+    retryAfter = entry->expiresAt - at;
+  } else if (taker) {
+    retryAfter = passTurn(shard, claim.key, *taker);
+  }
+  const Grant granted =
+      retryAfter > 0 ? Grant{.retryAfter = retryAfter} : grant(shard, entry, claim, at, ttl);
+  lock.unlock();
+  if (due) sweepOther(at);
+  return granted;
+}
+
+Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker) {
+  Waiting* const queue = shard.waiting.empty() ? nullptr : shard.waiting.find(key);
+  if (!queue) return 0;
+  std::vector<LeaseWatch*>& watches = queue->watches;
+  const bool first = &watches.front()->owner == &taker;
+  const Nanoseconds left = queue->turnEnds - now();
+  if (!first && left > 0) return left;
+  // Who takes its turn, or has let it pass, is last for the next.
+  if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
+  queue->turnEnds = 0;
+  return 0;
+}
+
+bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl) {
+  Shard& shard = shardFor(claim.key);
+  Lock lock(shard.mutex);
+  const Nanoseconds at = resolve(claim.at);
+  const bool due = tend(shard, at);
+  Entry* const entry = shard.entries.find(claim.key);
+  const bool own = isHeldBy(entry, claim, at);
+  if (own) extend(shard, *entry, at + ttl);
+  lock.unlock();
+  if (due) sweepOther(at);
+  return own;
+}
+
+bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
+  // Sent when the shard is unlocked, since it was locked later.
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  Shard& shard = shardFor(claim.key);
+  const Lock lock(shard.mutex);
+  Entry* const entry = shard.entries.find(claim.key);
+  return entry && isOwn(*entry, claim) && freeEntry(shard, *entry, resolveRecent(claim.at), wakes);
+}
+
+std::optional<bool> LeaseTable::releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
+                                              const LeaseWatches* self) {
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  Shard& shard = shards_[hint % kShards];
+  const Lock lock(shard.mutex);
+  Entry* const entry = shard.times.at(hint / kShards);
+  // Tokens are never given twice.
+  if (!entry || entry->token != token) return std::nullopt;
+  return freeEntry(shard, *entry, resolveRecent(at), wakes);
+}
+
+bool LeaseTable::freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes) {
+  const bool held = isHeld(&entry, at);
+  if (held && !shard.waiting.empty()) {
+    if (Waiting* const queue = shard.waiting.find(entry.key.view())) {
+      // One for each thread: whoever does not get it now needs to know since when it is free.
+      queue->turnEnds = now() + kTurn;
+      for (LeaseWatch* const watch : queue->watches) {
+        watch->owner.push(*watch);
+        wakes.addReady(watch->owner.participant());
+      }
+    }
+  }
+  // Otherwise it has expired, and is as well swept now.
+  erase(shard, entry);
+  sweep(shard, at, kSweepOwn);
+  return held;
+}
+
+std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseconds at) {
+  Shard& shard = shardFor(key);
+  const Lock lock(shard.mutex);
+  at = resolve(at);
+  const Entry* const entry = shard.entries.find(key);
+  if (!isHeld(entry, at)) return std::nullopt;
+  return Info{.owner = entry->name(), .token = entry->token, .remaining = entry->expiresAt - at};
+}
+
+bool LeaseTable::sweepAll(Nanoseconds at) {
+  for (Shard& shard : shards_) {
+    const Lock lock(shard.mutex);
+    sweep(shard, resolve(at), std::numeric_limits<unsigned>::max());
+  }
+  return size() == 0;
+}
+
+void LeaseTable::link(LeaseWatch& watch) {
+  const KeyView key = watch.key.view();
+  Shard& shard = shardFor(key);
+  const Lock lock(shard.mutex);
+  Waiting* queue = shard.waiting.find(key);
+  if (!queue) queue = &shard.waiting.add(std::make_unique<Waiting>(key));
+  queue->watches.push_back(&watch);
+}
+
+void LeaseTable::unlink(LeaseWatch& watch) {
+  const KeyView key = watch.key.view();
+  Shard& shard = shardFor(key);
+  const Lock lock(shard.mutex);
+  Waiting* const queue = shard.waiting.find(key);
+  std::vector<LeaseWatch*>& watches = queue->watches;
+  watches.erase(std::find(watches.begin(), watches.end(), &watch));
+  if (watches.empty()) shard.waiting.remove(*queue);
+}
+
+bool LeaseTable::isOwn(const Entry& entry, const Claim& claim) {
+  if (claim.token != 0) return entry.token == claim.token;
+  if (claim.owner.empty()) return false;
+  return entry.owner.empty() ? claim.owner == nameOf(entry.token) : claim.owner == entry.owner;
+}
+
+std::string LeaseTable::nameOf(std::uint64_t token) {
+  const std::string text = "lease " + std::to_string(token);
+  const std::u16string units(text.begin(), text.end());
+  std::string bytes(units.size() * sizeof(char16_t), '\0');
+  std::memcpy(bytes.data(), units.data(), bytes.size());
+  return bytes;
+}
+
+LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at,
+                                    Nanoseconds ttl) {
+  if (entry) {
+    extend(shard, *entry, at + ttl);
+  } else {
+    entry = &add(shard, claim.key, at + ttl);
+  }
+  entry->owner = claim.owner;
+  entry->token = nextToken_.fetch_add(1);  // keeps I1
+  const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
+  return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};
+}
+
+LeaseTable::Entry& LeaseTable::add(Shard& shard, const KeyView& key, Nanoseconds expiresAt) {
+  std::unique_ptr<Entry> added = std::move(shard.spare);
+  if (added) {
+    added->key.assign(key);
+  } else {
+    added = std::make_unique<Entry>(key);
+  }
+  Entry& entry = shard.entries.add(std::move(added));
+  entry.expiresAt = expiresAt;
+  shard.times.add(entry, expiresAt);  // keeps I2
+  size_.fetch_add(1, std::memory_order_relaxed);
+  return entry;
+}
+
+void LeaseTable::extend(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
+  entry.expiresAt = expiresAt;
+  if (expiresAt < shard.times.rankOf(entry)) shard.times.move(entry, expiresAt);  // keeps I3
+}
+
+void LeaseTable::erase(Shard& shard, Entry& entry) {
+  shard.times.remove(entry);
+  std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps I2
+  // A spare entry is worth its own allocation only, not the memory of long texts.
+  if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);
+  size_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {
+  for (unsigned i = 0; i < most && !shard.times.empty() && shard.times.leastRank() <= at; ++i) {
+    Entry& entry = shard.times.least();
+    if (entry.expiresAt <= at) {
+      erase(shard, entry);
+    } else {
+      shard.times.move(entry, entry.expiresAt);
+    }
+  }
+}
+
+void LeaseTable::sweepOther(Nanoseconds at) {
+  Shard& shard = shards_[sweepNext_.fetch_add(1, std::memory_order_relaxed) % kShards];
+  const Lock lock(shard.mutex, std::try_to_lock);
+  // Who has it locked sweeps it.
+  if (lock.owns_lock()) sweep(shard, at, kSweepOther);
+}
+
+bool LeaseTable::tend(Shard& shard, Nanoseconds at) {
+  sweep(shard, at, kSweepOwn);
+  return ++shard.operations % kSweepEvery == 0;
+}
+
+}  // namespace stripelock

@@ -1,0 +1,171 @@
+// Leases on exact keys, for all threads of the process.
+//
+// A key is
+//
+//   free                 no entry, or an entry whose time has passed
+//   held by an owner     an entry whose time is still to come
+//
+// and goes from free to held by tryAcquire or takeTurn, from held to free by release or by time alone.
+//
+// I1  Tokens are assigned under the shard of their key, from one counter: the token of each grant is greater than
+//     that of every earlier grant in the table, whatever became of those.
+// I2  An entry is in its shard's table and in its shard's heap, or in neither.
+// I3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
+//     renewed far more often than it expires; who finds the rank due moves it up to the time.
+// I4  No key is skipped over for ever: an operation sweeps expired entries of its own shard, and one in
+//     kSweepEvery of those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so that each operation is
+//     O(log n), and expired entries are swept as fast as new ones can be made.
+//
+// Time is what the caller says it is, so that tests can advance it, or the steady clock's under the shard's lock.
+
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/indexed_heap.h"
+#include "core/key_table.h"
+#include "core/lease_watches.h"
+#include "core/sync.h"
+
+namespace stripelock {
+
+class WakeSet;
+
+class LeaseTable {
+ public:
+  // In the place of a time: the steady clock's.
+  static constexpr Nanoseconds kSteady = std::numeric_limits<Nanoseconds>::min();
+  // For so long after a release the thread that has waited longest may take its turn before others that wait.
+  // Long enough for an event loop that is not blocked, short enough not to matter when it is.
+  static constexpr Nanoseconds kTurn = 5'000'000;
+
+  explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
+
+  // Who asks for which key, and when.
+  struct Claim {
+    KeyView key;
+    // Empty: the holder has no name of its own. It is then known by its token, and called nameOf(token).
+    std::string_view owner;
+    // Not 0: whoever was granted this token, whatever the owner's name.
+    std::uint64_t token = 0;
+    Nanoseconds at = kSteady;
+  };
+  // "lease 1763697600000000000", in UTF-16 code units, as the texts of the host are.
+  static std::string nameOf(std::uint64_t token);
+
+  struct Grant {
+    // 0: not granted.
+    std::uint64_t token = 0;
+    // When it was granted, on the clock of Claim::at. It expires ttl later.
+    Nanoseconds since = 0;
+    // Where releaseHinted() looks.
+    std::uint32_t hint = 0;
+    // If not granted: when to try again even if nothing is said. The holder's time is over then, or another's turn.
+    Nanoseconds retryAfter = 0;
+  };
+  // Not granted where another owner holds the key. The same owner is given a new token.
+  Grant tryAcquire(const Claim& claim, Nanoseconds ttl) { return acquire(claim, ttl, nullptr); }
+  // The same for a thread that waits, or would: lets the one go first that has waited longest.
+  Grant takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker) {
+    return acquire(claim, ttl, &taker);
+  }
+
+  // Extends what the owner holds. False if it does not.
+  bool renew(const Claim& claim, Nanoseconds ttl);
+  // Frees what the owner holds, and tells who watches the key. False if it did not hold it. `self`: the caller's
+  // own, which is not woken, since it looks by itself. The steady clock is read as recently(): what expired since,
+  // and nobody has taken, counts as held.
+  bool release(const Claim& claim, const LeaseWatches* self);
+  // The same for what was granted with that token and hint, without its key, which costs as much to read and hash as
+  // all the rest. Nothing where it is not there any more: its key is to be asked then.
+  std::optional<bool> releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
+                                    const LeaseWatches* self);
+
+  struct Info {
+    std::string owner;
+    std::uint64_t token;
+    Nanoseconds remaining;
+  };
+  std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
+
+  // Entries, expired ones that are not swept yet included.
+  std::size_t size() const { return size_.load(); }
+  // No token of the table is as great or greater.
+  std::uint64_t nextToken() const { return nextToken_.load(); }
+  // Removes everything that has expired. Not bounded. Whether nothing is left.
+  bool sweepAll(Nanoseconds at);
+
+  // For LeaseWatches.
+  void link(LeaseWatch& watch);
+  void unlink(LeaseWatch& watch);
+
+ private:
+  static constexpr std::uint32_t kShards = 128;
+  // Two for one that an operation can add: the backlog shrinks.
+  static constexpr unsigned kSweepOwn = 2;
+  static constexpr unsigned kSweepOther = 32;
+  static constexpr std::uint32_t kSweepEvery = 16;
+  // Bytes.
+  static constexpr std::size_t kSpareOwner = 64;
+
+  struct Entry : KeyNode<Entry> {
+    using KeyNode::KeyNode;
+    std::string name() const { return owner.empty() ? nameOf(token) : owner; }
+    // Empty: nameOf(token).
+    std::string owner;
+    std::uint64_t token = 0;
+    Nanoseconds expiresAt = 0;
+    std::uint32_t place = 0;
+  };
+  // The threads that wait for a key, in the order in which they came, or last had it.
+  struct Waiting : KeyNode<Waiting> {
+    using KeyNode::KeyNode;
+    std::vector<LeaseWatch*> watches;
+    // Until when the first of them goes before the others; 0 when no release was told since the last turn. On the
+    // steady clock, whatever the leases' is: it is about how quick threads are.
+    Nanoseconds turnEnds = 0;
+  };
+  struct alignas(64) Shard {
+    Mutex mutex;
+    KeyTable<Entry> entries;
+    IndexedHeap<Nanoseconds, Entry> times;
+    KeyTable<Waiting> waiting;
+    std::uint32_t operations = 0;
+    // What was removed last, for its memory: taking and releasing one key over and over allocates nothing.
+    std::unique_ptr<Entry> spare;
+  };
+
+  Shard& shardFor(const KeyView& key) { return shards_[shardOf<kShards>(key)]; }
+  static bool isHeld(const Entry* entry, Nanoseconds at) { return entry && entry->expiresAt > at; }
+  static bool isOwn(const Entry& entry, const Claim& claim);
+  static bool isHeldBy(const Entry* entry, const Claim& claim, Nanoseconds at) {
+    return isHeld(entry, at) && isOwn(*entry, claim);
+  }
+  // `taker`: who cares for turns, or nullptr.
+  Grant acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker);
+  // `entry`: the key's, expired or not, or nullptr.
+  Grant grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at, Nanoseconds ttl);
+  // For one who may have a free key: 0 if it is his turn, which is then over, else when to try again.
+  static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
+  // What all releases end with. `wakes`: to be sent when the shard is unlocked.
+  bool freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes);
+  Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);
+  static void extend(Shard& shard, Entry& entry, Nanoseconds expiresAt);
+  void erase(Shard& shard, Entry& entry);
+  // Removes up to `most` expired entries.
+  void sweep(Shard& shard, Nanoseconds at, unsigned most);
+  // With no shard locked.
+  void sweepOther(Nanoseconds at);
+  // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. With the shard locked.
+  bool tend(Shard& shard, Nanoseconds at);
+
+  std::array<Shard, kShards> shards_;
+  std::atomic<std::uint64_t> nextToken_;
+  std::atomic<std::size_t> size_{0};
+  std::atomic<std::uint32_t> sweepNext_{0};
+};
+
+}  // namespace stripelock

@@ -1,0 +1,70 @@
+// What one thread wants to be told of: keys of lease tables that are released.
+//
+// A watch belongs to its thread, and is linked into its table under the shard of its key. So a release finds it
+// alive, and once it is removed nobody refers to it. Telling costs the event loop one wake, however many keys were
+// released meanwhile (Participant::wakeReady).
+//
+// Order of locks: a table's shard, then the ready list.
+
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/exact_key.h"
+#include "core/sync.h"
+
+namespace stripelock {
+
+class LeaseTable;
+class LeaseWatches;
+class Participant;
+
+struct LeaseWatch {
+  LeaseWatch(LeaseWatches& watcher, LeaseTable& watched, const KeyView& name, std::uint32_t number)
+      : owner(watcher), table(watched), key(name), id(number) {}
+  LeaseWatches& owner;
+  LeaseTable& table;
+  const ExactKey key;
+  const std::uint32_t id;
+  // It is in the ready list; guarded by that.
+  bool ready = false;
+};
+
+class LeaseWatches {
+ public:
+  explicit LeaseWatches(Participant& participant) : participant_(participant) {}
+  ~LeaseWatches();
+  LeaseWatches(const LeaseWatches&) = delete;
+  LeaseWatches& operator=(const LeaseWatches&) = delete;
+
+  // ── by the thread itself ──
+
+  // At most one for a key at a time. Returns what names it until it is removed.
+  std::uint32_t add(LeaseTable& table, const KeyView& key);
+  // False if there is none.
+  bool remove(std::uint32_t id);
+  // Those of a table that the thread closes.
+  void removeAll(const LeaseTable& table);
+  // Hands out up to `room` ids of watches whose keys were released.
+  std::size_t take(std::uint32_t* out, std::size_t room);
+
+  // ── from any thread ──
+
+  Participant& participant() const { return participant_; }
+  // With the watch's shard locked. The caller wakes the participant after it is unlocked.
+  void push(LeaseWatch& watch);
+  bool hasReady() const { return hasReady_.load(); }
+
+ private:
+  Participant& participant_;
+  // By id; unused ids are null here and listed there.
+  std::vector<std::unique_ptr<LeaseWatch>> watches_;
+  std::vector<std::uint32_t> freeIds_;
+
+  Mutex readyMutex_;
+  std::vector<LeaseWatch*> ready_;
+  std::atomic<bool> hasReady_{false};
+};
+
+}  // namespace stripelock

@@ -1,0 +1,154 @@
+// The arguments of the calls that leases are made of.
+
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "node/call.h"
+
+namespace stripelock {
+
+// What a number may be: integers that a double holds exactly.
+inline constexpr double kMaxNumber = 9007199254740991.0;
+inline constexpr double kNanosecondsPerMillisecond = 1e6;
+// Milliseconds, so that times and sums of two do not overflow: 2^42, 139 years. lib/ has a narrower limit.
+inline constexpr double kMaxTime = 4398046511104.0;
+
+inline napi_value real(napi_env env, double value) {
+  napi_value result = nullptr;
+  napi_create_double(env, value, &result);
+  return result;
+}
+
+// A string argument as the bytes of its UTF-16 code units: exact for every string, ill-formed ones included, and
+// copied faster than UTF-8 is encoded.
+class Text {
+ public:
+  // False where it is no string.
+  bool read(napi_env env, napi_value value) {
+    std::size_t length = 0;
+    if (napi_get_value_string_utf16(env, value, few_.data(), few_.size(), &length) != napi_ok) return false;
+    if (length + 1 < few_.size()) {
+      view_ = {few_.data(), length};
+      return true;
+    }
+    // It may have been cut off.
+    napi_get_value_string_utf16(env, value, nullptr, 0, &length);
+    many_.resize(length);
+    napi_get_value_string_utf16(env, value, many_.data(), length + 1, &length);
+    view_ = many_;
+    return true;
+  }
+  std::string_view view() const {
+    return {static_cast<const char*>(static_cast<const void*>(view_.data())),
+            view_.size() * sizeof(char16_t)};
+  }
+
+ private:
+  std::array<char16_t, 128> few_;
+  std::u16string many_;
+  std::u16string_view view_;
+};
+
+class LeaseCall : public Call {
+ public:
+  using Call::Call;
+
+  // Of the thread that calls, which has started.
+  Leases& leases() const { return *environment().leases(); }
+
+  bool toNumber(std::size_t index, double least, double most, std::uint64_t& out) const {
+    double value = 0;
+    if (!toDouble(index, value) || !(value >= least && value <= most) || value != std::floor(value))
+      return false;
+    out = static_cast<std::uint64_t>(value);
+    return true;
+  }
+  bool toKey(std::size_t index, Text& out) const { return out.read(env(), at(index)); }
+  bool toToken(std::size_t index, std::uint64_t& out) const {
+    bool lossless = false;
+    return napi_get_value_bigint_uint64(env(), at(index), &out, &lossless) == napi_ok && lossless;
+  }
+  // nullptr where it names none that is open.
+  LeaseTable* leaseTable(double number) const {
+    return number >= 0 && number <= kMaxOpen ? leases().table(static_cast<std::uint32_t>(number)) : nullptr;
+  }
+  LeaseTable* toLeaseTable(std::size_t index) const {
+    double number = -1;
+    return started() && toDouble(index, number) ? leaseTable(number) : nullptr;
+  }
+  FencingGate* toGate(std::size_t index) const {
+    std::uint32_t place = 0;
+    return started() && toIndex(index, kMaxOpen, place) ? leases().gate(place) : nullptr;
+  }
+
+ private:
+  static constexpr std::uint32_t kMaxOpen = 1'000'000'000;
+};
+
+// Milliseconds as nanoseconds, whole ones exactly.
+inline Nanoseconds toNanoseconds(double milliseconds) {
+  const auto whole = static_cast<Nanoseconds>(milliseconds);
+  const double rest = milliseconds - static_cast<double>(whole);
+  return whole * 1'000'000 + static_cast<Nanoseconds>(rest * kNanosecondsPerMillisecond);
+}
+
+// A time of the caller's clock, or NaN for the steady one. False for what is none.
+inline bool toTime(double milliseconds, Nanoseconds& out) {
+  out = LeaseTable::kSteady;
+  if (std::isnan(milliseconds)) return true;
+  if (!(std::abs(milliseconds) <= kMaxTime)) return false;
+  out = toNanoseconds(milliseconds);
+  return true;
+}
+
+inline double toMilliseconds(Nanoseconds time) {
+  return static_cast<double>(time) / kNanosecondsPerMillisecond;
+}
+
+// (key, owner?) and the exchange, as most calls take them. Without an owner: to acquire, a holder without a name; else
+// whoever was granted the exchange's token.
+class LeaseArguments {
+ public:
+  explicit LeaseArguments(const LeaseCall& call)
+      : exchange_(call.started() ? call.leases().exchange : nullptr), named_(call.has(1)) {
+    table_ = exchange_ ? call.leaseTable(exchange_->table) : nullptr;
+    valid_ =
+        table_ && call.toKey(0, key_) && (!named_ || call.toKey(1, owner_)) && toTime(exchange_->at, at_);
+  }
+
+  explicit operator bool() const { return valid_; }
+  LeaseExchange& exchange() const { return *exchange_; }
+  LeaseTable& table() const { return *table_; }
+  KeyView key() const { return KeyView(key_.view()); }
+  Nanoseconds at() const { return at_; }
+  // False for what is none.
+  bool readTtl(Nanoseconds& out) const {
+    const double ttl = exchange_->ttl;
+    if (!(ttl >= 0 && ttl <= kMaxTime)) return false;
+    out = toNanoseconds(ttl);
+    return true;
+  }
+  // To acquire.
+  LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
+  // What has been acquired.
+  LeaseTable::Claim held() const {
+    return {.key = key(), .owner = owner(), .token = named_ ? 0 : exchange_->token, .at = at_};
+  }
+
+ private:
+  std::string_view owner() const { return named_ ? owner_.view() : std::string_view(); }
+
+  LeaseExchange* const exchange_;
+  const bool named_;
+  LeaseTable* table_;
+  bool valid_;
+  Nanoseconds at_ = 0;
+  Text key_;
+  Text owner_;
+};
+
+}  // namespace stripelock

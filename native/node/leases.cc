@@ -1,0 +1,262 @@
+#include "node/leases.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "node/lease_call.h"
+
+namespace stripelock {
+
+Leases::~Leases() {
+  for (std::uint32_t i = 0; i < tables_.size(); ++i) {
+    if (tables_[i].object) closeTable(i);
+  }
+  for (std::uint32_t i = 0; i < gates_.size(); ++i) {
+    if (gates_[i].object) closeGate(i);
+  }
+}
+
+template <typename Object>
+std::int32_t Leases::place(std::vector<Open<Object>>& list, Object* object, std::uint64_t number) {
+  if (!object) return -1;
+  std::size_t unused = 0;
+  while (unused < list.size() && list[unused].object) ++unused;
+  if (unused == list.size()) list.emplace_back();
+  list[unused] = {object, number};
+  return static_cast<std::int32_t>(unused);
+}
+
+std::int32_t Leases::openTable(std::uint64_t number, bool ownClock) {
+  return place(tables_, LeaseRegistry::instance().openTable(number, ownClock), number);
+}
+
+std::int32_t Leases::openGate(std::uint64_t number, std::uint32_t capacity) {
+  return place(gates_, LeaseRegistry::instance().openGate(number, capacity), number);
+}
+
+void Leases::closeTable(std::uint32_t index) {
+  const Open<LeaseTable> closed = tables_[index];
+  tables_[index] = {};
+  // It may be open here a second time, until the first is found to be garbage.
+  const bool last = std::none_of(tables_.begin(), tables_.end(),
+                                 [&](const auto& open) { return open.object == closed.object; });
+  if (last) watches.removeAll(*closed.object);
+  LeaseRegistry::instance().closeTable(closed.number);
+}
+
+void Leases::closeGate(std::uint32_t index) {
+  LeaseRegistry::instance().closeGate(gates_[index].number);
+  gates_[index] = {};
+}
+
+namespace {
+
+napi_value boolean(napi_env env, bool value) {
+  napi_value result = nullptr;
+  napi_get_boolean(env, value, &result);
+  return result;
+}
+
+// The opposite of Text.
+Napi::String fromBytes(napi_env env, const std::string& bytes) {
+  std::u16string units(bytes.size() / sizeof(char16_t), u'\0');
+  std::memcpy(units.data(), bytes.data(), bytes.size());
+  return Napi::String::New(env, units);
+}
+
+napi_value invalidLeaseArguments(napi_env env) {
+  return invalidArgument(env, "expected a key, an owner or none, and a table and two times in the exchange");
+}
+
+// leaseIssue(): a number for a new table
+napi_value leaseIssue(napi_env env, napi_callback_info) {
+  return real(env, static_cast<double>(LeaseRegistry::instance().issue()));
+}
+
+// leaseExchange(numbers): `numbers` is all of a small SharedArrayBuffer, laid out as LeaseExchange
+napi_value leaseExchange(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  napi_typedarray_type type{};
+  std::size_t length = 0;
+  std::size_t offset = 0;
+  napi_value buffer = nullptr;
+  bool unshared = true;
+  const bool valid =
+      call.started() &&
+      napi_get_typedarray_info(env, call.at(0), &type, &length, nullptr, &buffer, &offset) == napi_ok &&
+      napi_is_arraybuffer(env, buffer, &unshared) == napi_ok && type == napi_float64_array && offset == 0 &&
+      length * sizeof(double) == sizeof(LeaseExchange);
+  // Only shared memory: an ArrayBuffer could be detached, and its memory be gone.
+  if (!valid || unshared) return invalidArgument(env, "expected a shared Float64Array");
+  call.environment().openLeaseExchange({env, call.at(0)});
+  return nullptr;
+}
+
+// leaseNow(): the steady clock, in milliseconds
+napi_value leaseNow(napi_env env, napi_callback_info) { return real(env, toMilliseconds(now())); }
+
+// leaseOpen(number, ownClock): table, or -1 for a number that was not issued
+napi_value leaseOpen(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  std::uint64_t named = 0;
+  bool ownClock = false;
+  if (!call.started() || !call.toNumber(0, 1, kMaxNumber, named) || !call.toBoolean(1, ownClock))
+    return invalidArgument(env, "expected a number and a boolean");
+  return call.number(call.leases().openTable(named, ownClock));
+}
+
+// leaseClose(table)
+napi_value leaseClose(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  std::uint64_t place = 0;
+  if (!call.toLeaseTable(0) || !call.toNumber(0, 0, kMaxNumber, place))
+    return invalidArgument(env, "expected an open table");
+  call.leases().closeTable(static_cast<std::uint32_t>(place));
+  return nullptr;
+}
+
+// Results are in the exchange.
+napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& grant) {
+  LeaseExchange& exchange = arguments.exchange();
+  exchange.status = grant.token != 0 ? LeaseExchange::kDone : LeaseExchange::kNo;
+  exchange.token = grant.token;
+  exchange.hint = grant.hint;
+  const bool steady = arguments.at() == LeaseTable::kSteady;
+  exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
+  exchange.retryAfter = toMilliseconds(grant.retryAfter);
+  return nullptr;
+}
+
+// leaseAcquire(key, owner?)
+napi_value leaseAcquire(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  Nanoseconds ttl = 0;
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  return granted(arguments, arguments.table().tryAcquire(arguments.claim(), ttl));
+}
+
+// leaseTakeTurn(key, owner?)
+napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  Nanoseconds ttl = 0;
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  return granted(arguments, arguments.table().takeTurn(arguments.claim(), ttl, call.leases().watches));
+}
+
+// leaseRenew(key, owner?)
+napi_value leaseRenew(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  Nanoseconds ttl = 0;
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  const bool renewed = arguments.table().renew(arguments.held(), ttl);
+  arguments.exchange().status = renewed ? LeaseExchange::kDone : LeaseExchange::kNo;
+  return nullptr;
+}
+
+LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
+  if (!released) return LeaseExchange::kNo;
+  return watches.hasReady() ? LeaseExchange::kDoneAndReady : LeaseExchange::kDone;
+}
+
+// leaseRelease(key, owner?)
+napi_value leaseRelease(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  if (!arguments) return invalidLeaseArguments(env);
+  const LeaseWatches& watches = call.leases().watches;
+  const bool released = arguments.table().release(arguments.held(), &watches);
+  arguments.exchange().status = statusOf(released, watches);
+  return nullptr;
+}
+
+// leaseReleaseHinted()
+napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  LeaseExchange* const exchange = call.started() ? call.leases().exchange : nullptr;
+  LeaseTable* const table = exchange ? call.leaseTable(exchange->table) : nullptr;
+  Nanoseconds at = 0;
+  if (!table || !toTime(exchange->at, at)) return invalidLeaseArguments(env);
+  const LeaseWatches& watches = call.leases().watches;
+  const std::optional<bool> released = table->releaseHinted(exchange->hint, exchange->token, at, &watches);
+  exchange->status = released ? statusOf(*released, watches) : LeaseExchange::kUnknown;
+  return nullptr;
+}
+
+// leaseInspect(key): { owner, token, remaining }, or undefined
+napi_value leaseInspect(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  if (!arguments) return invalidLeaseArguments(env);
+  const std::optional<LeaseTable::Info> found = arguments.table().inspect(arguments.key(), arguments.at());
+  if (!found) return nullptr;
+  Napi::Object object = Napi::Object::New(env);
+  // As a value: a string would be converted to UTF-8 and back.
+  object.Set("owner", Napi::Value(fromBytes(env, found->owner)));
+  object.Set("token", Napi::BigInt::New(env, found->token));
+  object.Set("remaining", Napi::Number::New(env, toMilliseconds(found->remaining)));
+  return object;
+}
+
+// leaseSize(table): entries, expired ones that are not swept included
+napi_value leaseSize(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseTable* const table = call.toLeaseTable(0);
+  if (!table) return invalidArgument(env, "expected an open table");
+  return real(env, static_cast<double>(table->size()));
+}
+
+// leaseWatch(table, key): id
+napi_value leaseWatch(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  LeaseTable* const table = call.toLeaseTable(0);
+  Text key;
+  if (!table || !call.toKey(1, key)) return invalidArgument(env, "expected a table and a key");
+  return real(env, call.leases().watches.add(*table, KeyView(key.view())));
+}
+
+// leaseUnwatch(id)
+napi_value leaseUnwatch(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  std::uint64_t id = 0;
+  if (!call.started() || !call.toNumber(0, 0, 4294967295.0, id))
+    return invalidArgument(env, "expected an id");
+  return boolean(env, call.leases().watches.remove(static_cast<std::uint32_t>(id)));
+}
+
+// leaseTake(out): how many; out gets the ids of watches whose keys were released
+napi_value leaseTake(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  std::int32_t* out = nullptr;
+  std::size_t length = 0;
+  if (!call.started() || !call.toInts(0, out, length)) return invalidArgument(env, "expected an Int32Array");
+  std::array<std::uint32_t, 128> ids;
+  const std::size_t count = call.leases().watches.take(ids.data(), std::min(ids.size(), length));
+  std::copy_n(ids.begin(), count, out);
+  return call.number(static_cast<std::int32_t>(count));
+}
+
+}  // namespace
+
+void addLeases(Napi::Env env, Napi::Object exports) {
+  addFunction(env, exports, "leaseIssue", leaseIssue);
+  addFunction(env, exports, "leaseExchange", leaseExchange);
+  addFunction(env, exports, "leaseNow", leaseNow);
+  addFunction(env, exports, "leaseOpen", leaseOpen);
+  addFunction(env, exports, "leaseClose", leaseClose);
+  addFunction(env, exports, "leaseAcquire", leaseAcquire);
+  addFunction(env, exports, "leaseTakeTurn", leaseTakeTurn);
+  addFunction(env, exports, "leaseRenew", leaseRenew);
+  addFunction(env, exports, "leaseRelease", leaseRelease);
+  addFunction(env, exports, "leaseReleaseHinted", leaseReleaseHinted);
+  addFunction(env, exports, "leaseInspect", leaseInspect);
+  addFunction(env, exports, "leaseSize", leaseSize);
+  addFunction(env, exports, "leaseWatch", leaseWatch);
+  addFunction(env, exports, "leaseUnwatch", leaseUnwatch);
+  addFunction(env, exports, "leaseTake", leaseTake);
+}
+
+}  // namespace stripelock

@@ -1,0 +1,337 @@
+#include "core/lease_table.h"
+
+#include <gtest/gtest.h>
+
+#include "core/lease_registry.h"
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+constexpr Nanoseconds kTtl = 1000;
+
+// A table whose time the test tells.
+struct Leases {
+  std::uint64_t acquire(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
+    return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl).token;
+  }
+  LeaseTable::Grant turn(std::string_view key, std::string_view owner, const LeaseWatches& watches) {
+    return table.takeTurn({.key = KeyView(key), .owner = owner, .at = time}, kTtl, watches);
+  }
+  bool renew(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
+    return table.renew({.key = KeyView(key), .owner = owner, .at = time}, ttl);
+  }
+  bool release(std::string_view key, std::string_view owner, const LeaseWatches* self = nullptr) {
+    return table.release({.key = KeyView(key), .owner = owner, .at = time}, self);
+  }
+  std::optional<LeaseTable::Info> inspect(std::string_view key) { return table.inspect(KeyView(key), time); }
+
+  LeaseTable table{100};
+  Nanoseconds time = 0;
+};
+
+// A thread that watches keys.
+struct Watcher {
+  Environment environment;
+  LeaseWatches watches{environment.participant()};
+
+  std::vector<std::uint32_t> take() {
+    std::array<std::uint32_t, 8> ids{};
+    // As the host does before: the next wake is a new one.
+    takeGrants(environment);
+    const std::size_t count = watches.take(ids.data(), ids.size());
+    return {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+};
+
+}  // namespace
+
+TEST(LeaseTable, HoldsAKeyForOneOwnerUntilItIsReleased) {
+  Leases leases;
+  EXPECT_EQ(leases.acquire("key", "a"), 100u);
+  EXPECT_EQ(leases.acquire("key", "b"), 0u);
+  EXPECT_EQ(leases.acquire("other", "b"), 101u);
+  EXPECT_FALSE(leases.release("key", "b"));
+  EXPECT_TRUE(leases.release("key", "a"));
+  EXPECT_FALSE(leases.release("key", "a"));
+  EXPECT_EQ(leases.acquire("key", "b"), 102u);
+}
+
+TEST(LeaseTable, HoldsAKeyUntilItsTimeIsOverAndNotAtThatMoment) {
+  Leases leases;
+  leases.acquire("key", "a");
+  leases.time = kTtl - 1;
+  EXPECT_EQ(leases.acquire("key", "b"), 0u);
+  EXPECT_EQ(leases.inspect("key")->remaining, 1);
+  leases.time = kTtl;
+  EXPECT_FALSE(leases.inspect("key"));
+  EXPECT_FALSE(leases.renew("key", "a"));
+  EXPECT_FALSE(leases.release("key", "a"));
+  EXPECT_NE(leases.acquire("key", "b"), 0u);
+  EXPECT_FALSE(leases.release("key", "a"));
+  EXPECT_EQ(leases.inspect("key")->owner, "b");
+}
+
+TEST(LeaseTable, RenewsToAnyTimeFromNowOn) {
+  Leases leases;
+  leases.acquire("key", "a");
+  leases.time = kTtl / 2;
+  EXPECT_TRUE(leases.renew("key", "a"));
+  leases.time = kTtl + 1;
+  EXPECT_EQ(leases.inspect("key")->token, 100u);
+  // And shorter.
+  EXPECT_TRUE(leases.renew("key", "a", 1));
+  leases.time += 1;
+  EXPECT_EQ(leases.acquire("key", "b"), 101u);
+}
+
+TEST(LeaseTable, GivesTheSameOwnerANewToken) {
+  Leases leases;
+  EXPECT_EQ(leases.acquire("key", "a"), 100u);
+  EXPECT_EQ(leases.acquire("key", "a", 5 * kTtl), 101u);
+  leases.time = 4 * kTtl;
+  EXPECT_EQ(leases.inspect("key")->token, 101u);
+  EXPECT_EQ(leases.table.size(), 1u);
+}
+
+TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
+  Leases leases;
+  const std::uint64_t token = leases.acquire("key", "");
+  ASSERT_NE(token, 0u);
+  EXPECT_EQ(leases.acquire("key", ""), 0u) << "nobody else without a name is the same";
+  EXPECT_EQ(leases.inspect("key")->owner, LeaseTable::nameOf(token));
+  EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token + 1, .at = 0}, nullptr));
+  EXPECT_TRUE(leases.table.renew({.key = KeyView("key"), .token = token, .at = 0}, kTtl));
+  EXPECT_TRUE(leases.release("key", LeaseTable::nameOf(token)));
+  const std::uint64_t next = leases.acquire("key", "named");
+  EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token, .at = 0}, nullptr));
+  EXPECT_TRUE(leases.table.release({.key = KeyView("key"), .token = next, .at = 0}, nullptr));
+}
+
+TEST(LeaseTable, ReleasesByAHintWhatIsStillWhereItWas) {
+  Leases leases;
+  Watcher watcher;
+  const std::string key(100, 'k');
+  const LeaseTable::Claim claim{.key = KeyView(key), .at = 0};
+  const LeaseTable::Grant grant = leases.table.tryAcquire(claim, kTtl);
+  watcher.watches.add(leases.table, KeyView(key));
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token + 1, 0, nullptr)) << "not that token's";
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint + 1, grant.token, 0, nullptr)) << "another shard";
+  EXPECT_FALSE(leases.table.releaseHinted(0xffffffff, grant.token, 0, nullptr)) << "nothing is there";
+  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr), true);
+  EXPECT_EQ(watcher.take().size(), 1u);
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr)) << "it is gone";
+  EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, TellsByAHintThatTheTimeIsOver) {
+  Leases leases;
+  Watcher watcher;
+  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("key"), .at = 0}, kTtl);
+  watcher.watches.add(leases.table, KeyView("key"));
+  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, kTtl, nullptr), false);
+  EXPECT_TRUE(watcher.take().empty()) << "it was free before";
+}
+
+TEST(LeaseTable, SaysWhenItGranted) {
+  Leases leases;
+  leases.time = 77;
+  EXPECT_EQ(leases.table.tryAcquire({.key = KeyView("key"), .at = 77}, kTtl).since, 77);
+  const Nanoseconds before = now();
+  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("steady")}, kTtl);
+  EXPECT_GE(grant.since, before);
+  EXPECT_LE(grant.since, now());
+}
+
+TEST(LeaseTable, KeepsNothingOfWhatWasReleased) {
+  Leases leases;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    leases.acquire(key, "a");
+    EXPECT_TRUE(leases.release(key, "a"));
+  }
+  EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, SweepsWhatHasExpiredAsFastAsNewLeasesAreTaken) {
+  Leases leases;
+  std::size_t most = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    leases.time = i;
+    ASSERT_NE(leases.acquire("key " + std::to_string(i), "a", 100), 0u);
+    most = std::max(most, leases.table.size());
+  }
+  // 100 are held at a time; a shard that is not used keeps what it has until it is its turn to be swept.
+  EXPECT_LT(most, 1000u);
+}
+
+TEST(LeaseTable, SweepsShardsThatAreNotUsedAnyMore) {
+  Leases leases;
+  for (int i = 0; i < 10'000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
+  leases.time = 100;
+  leases.acquire("hot", "a");
+  for (int i = 0; i < 16 * 10'000; ++i) leases.renew("hot", "a");
+  EXPECT_EQ(leases.table.size(), 1u);
+}
+
+TEST(LeaseTable, SweepsThemWhileOneKeyIsTakenAndReleasedOverAndOver) {
+  Leases leases;
+  Watcher taker;
+  for (int i = 0; i < 10'000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
+  leases.time = 100;
+  for (int i = 0; i < 16 * 10'000; ++i) {
+    ASSERT_NE(leases.turn("hot", "a", taker.watches).token, 0u);
+    ASSERT_TRUE(leases.release("hot", "a"));
+  }
+  EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, SweepsNothingThatWasRenewed) {
+  Leases leases;
+  for (int i = 0; i < 1000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
+  leases.time = 99;
+  for (int i = 0; i < 1000; i += 2) EXPECT_TRUE(leases.renew("key " + std::to_string(i), "a", 1000));
+  leases.time = 500;
+  EXPECT_FALSE(leases.table.sweepAll(leases.time));
+  EXPECT_EQ(leases.table.size(), 500u);
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_EQ(leases.inspect("key " + std::to_string(i)).has_value(), i % 2 == 0) << i;
+  leases.time = 2000;
+  EXPECT_TRUE(leases.table.sweepAll(leases.time));
+}
+
+TEST(LeaseTable, TellsEveryThreadThatWatchesAKeyOfItsRelease) {
+  Leases leases;
+  Watcher one;
+  Watcher other;
+  leases.acquire("key", "a");
+  const std::uint32_t id = one.watches.add(leases.table, KeyView("key"));
+  const std::uint32_t unrelated = one.watches.add(leases.table, KeyView("unrelated"));
+  other.watches.add(leases.table, KeyView("key"));
+  EXPECT_NE(id, unrelated);
+  leases.release("key", "a");
+  EXPECT_EQ(one.environment.wakes(), 1);
+  EXPECT_EQ(other.environment.wakes(), 1);
+  EXPECT_EQ(one.take(), std::vector{id});
+  EXPECT_TRUE(one.take().empty());
+  EXPECT_EQ(other.take().size(), 1u);
+}
+
+TEST(LeaseTable, DoesNotWakeTheThreadThatReleases) {
+  Leases leases;
+  Watcher self;
+  leases.acquire("key", "a");
+  self.watches.add(leases.table, KeyView("key"));
+  leases.release("key", "a", &self.watches);
+  EXPECT_EQ(self.environment.wakes(), 0);
+  EXPECT_TRUE(self.watches.hasReady());
+  EXPECT_EQ(self.take().size(), 1u);
+}
+
+TEST(LeaseTable, TellsNobodyOfAWatchThatIsRemoved) {
+  Leases leases;
+  Watcher watcher;
+  leases.acquire("key", "a");
+  const std::uint32_t id = watcher.watches.add(leases.table, KeyView("key"));
+  leases.release("key", "a");
+  EXPECT_TRUE(watcher.watches.remove(id));
+  EXPECT_FALSE(watcher.watches.remove(id));
+  EXPECT_FALSE(watcher.watches.hasReady());
+  EXPECT_TRUE(watcher.take().empty());
+}
+
+TEST(LeaseTable, LetsTheThreadThatWaitsLongestGoFirstAfterARelease) {
+  Leases leases;
+  Watcher first;
+  Watcher second;
+  leases.acquire("key", "a");
+  EXPECT_EQ(leases.turn("key", "1", first.watches).retryAfter, kTtl);
+  first.watches.add(leases.table, KeyView("key"));
+  second.watches.add(leases.table, KeyView("key"));
+  leases.release("key", "a");
+
+  const LeaseTable::Grant early = leases.turn("key", "2", second.watches);
+  EXPECT_EQ(early.token, 0u);
+  EXPECT_GT(early.retryAfter, 0);
+  EXPECT_LE(early.retryAfter, LeaseTable::kTurn);
+  EXPECT_NE(leases.turn("key", "1", first.watches).token, 0u);
+  // Who has had it is last for the next.
+  leases.release("key", "1");
+  EXPECT_EQ(leases.turn("key", "1 again", first.watches).token, 0u);
+  EXPECT_NE(leases.turn("key", "2", second.watches).token, 0u);
+}
+
+TEST(LeaseTable, DoesNotWaitForAThreadThatLetsItsTurnPass) {
+  Leases leases;
+  Watcher blocked;
+  Watcher second;
+  leases.acquire("key", "a");
+  blocked.watches.add(leases.table, KeyView("key"));
+  second.watches.add(leases.table, KeyView("key"));
+  leases.release("key", "a");
+  EXPECT_TRUE(eventually([&] { return leases.turn("key", "2", second.watches).token != 0; }));
+  // And it comes last from then on.
+  leases.release("key", "2");
+  EXPECT_NE(leases.turn("key", "2", second.watches).token, 0u);
+}
+
+TEST(LeaseTable, MakesNobodyWaitWhoDoesNotCareForTurns) {
+  Leases leases;
+  Watcher waiting;
+  leases.acquire("key", "a");
+  waiting.watches.add(leases.table, KeyView("key"));
+  leases.release("key", "a");
+  EXPECT_NE(leases.acquire("key", "b"), 0u) << "a key that is free is had by who asks for it";
+}
+
+TEST(LeaseTable, ReadsTheSteadyClockWhereNoTimeIsTold) {
+  LeaseTable table(1);
+  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
+  ASSERT_NE(table.tryAcquire(claim, 5'000'000).token, 0u);
+  EXPECT_TRUE(eventually([&] { return !table.inspect(KeyView("key"), LeaseTable::kSteady); }));
+  EXPECT_FALSE(table.renew(claim, 5'000'000));
+}
+
+TEST(LeaseRegistry, OpensNothingThatWasNotIssued) {
+  LeaseRegistry& registry = LeaseRegistry::instance();
+  const std::uint64_t number = registry.issue();
+  EXPECT_EQ(registry.openTable(number + 1, false), nullptr);
+  EXPECT_EQ(registry.openTable(0, false), nullptr);
+  EXPECT_EQ(registry.openGate(number + 1, 10), nullptr);
+}
+
+TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
+  LeaseRegistry& registry = LeaseRegistry::instance();
+  const std::uint64_t number = registry.issue();
+  LeaseTable* const table = registry.openTable(number, false);
+  EXPECT_EQ(registry.openTable(number, false), table);
+  registry.closeTable(number);
+  EXPECT_NE(table->tryAcquire({.key = KeyView("key"), .owner = "a"}, kTtl).token, 0u);
+  registry.closeTable(number);
+}
+
+TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
+  LeaseRegistry& registry = LeaseRegistry::instance();
+  const std::size_t before = registry.tables();
+  const std::uint64_t number = registry.issue();
+  constexpr Nanoseconds kMinute = 60'000'000'000;
+  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
+  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute).token;
+  registry.closeTable(number);
+  LeaseTable* const again = registry.openTable(number, false);
+  EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kSteady)->token, token);
+  again->renew(claim, 1);
+  registry.closeTable(number);
+  EXPECT_TRUE(eventually([&] {
+    const std::uint64_t other = registry.issue();
+    registry.openTable(other, false);
+    registry.closeTable(other);
+    return registry.tables() == before;
+  }));
+  // A table made anew under the number goes on with higher tokens.
+  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1).token, token);
+  registry.closeTable(number);
+}
+
+}  // namespace stripelock::test

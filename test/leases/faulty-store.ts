@@ -1,0 +1,54 @@
+import { MemoryLeaseStore, type Clock, type LeaseState, type LeaseStore } from 'stripelock';
+
+/** A store as it is at the other end of a network: it can be slow, fail or hang, and says what it was asked. */
+export class FaultyStore implements LeaseStore {
+  readonly inner: MemoryLeaseStore;
+  /** What was asked, in order. */
+  readonly asked: string[] = [];
+  /** Of the next operations of that name; stays until it is changed. */
+  readonly before: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
+  readonly after: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
+
+  constructor(clock?: Clock) {
+    this.inner = new MemoryLeaseStore(clock && { clock });
+  }
+
+  tryAcquire(key: string, owner: string, ttl: number): Promise<bigint | undefined> {
+    return this.#run('tryAcquire', () => this.inner.tryAcquire(key, owner, ttl));
+  }
+
+  renew(key: string, owner: string, ttl: number): Promise<boolean> {
+    return this.#run('renew', () => this.inner.renew(key, owner, ttl));
+  }
+
+  release(key: string, owner: string): Promise<boolean> {
+    return this.#run('release', () => this.inner.release(key, owner));
+  }
+
+  inspect(key: string): Promise<LeaseState | undefined> {
+    return this.inner.inspect(key);
+  }
+
+  count(operation: string): number {
+    return this.asked.filter((asked) => asked === operation).length;
+  }
+
+  async #run<T>(name: 'tryAcquire' | 'renew' | 'release', operation: () => Promise<T>): Promise<T> {
+    this.asked.push(name);
+    await this.before[name]?.();
+    const result = await operation();
+    await this.after[name]?.();
+    return result;
+  }
+}
+
+/** For the hooks of a {@link FaultyStore}: waits until it is opened. */
+export function gate(): { readonly pass: () => Promise<void>; open(): void } {
+  let open!: () => void;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { pass: () => opened, open };
+}
+
+export function failing(): never {
+  throw new Error('the network is down');
+}

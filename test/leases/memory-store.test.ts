@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { FixedClock } from 'stripelock/testing';
+import { JavaScriptLeases } from '../../dist/engine/javascript/leases.js';
+import { runThread } from '../support/threads.js';
+
+/** Ten million show it better: STRIPELOCK_LEASE_KEYS=10000000. */
+const KEYS = Number(process.env['STRIPELOCK_LEASE_KEYS'] ?? 300_000);
+
+describe('MemoryLeaseStore', () => {
+  it('keeps what is held in memory, and not what was, however many keys were leased once', async () => {
+    const clock = new FixedClock();
+    const store = new MemoryLeaseStore({ clock });
+    let most = 0;
+    for (let i = 0; i < KEYS; i++) {
+      // A thousand live at a time.
+      await store.tryAcquire(`key ${i}`, 'owner', 1000);
+      clock.advance(1);
+      if (i % 1000 === 0) most = Math.max(most, store.size);
+    }
+    expect(most).toBeLessThan(3000);
+    const before = store.size;
+    await store.tryAcquire('another', 'owner', 1000);
+    await store.release('another', 'owner');
+    expect(store.size).toBeLessThanOrEqual(before);
+  });
+
+  it('starts its tokens at the wall clock, in nanoseconds, and higher for a later table', async () => {
+    const before = BigInt(Date.now()) * 1_000_000n;
+    const first = await new MemoryLeaseStore().tryAcquire('key', 'a', 1000);
+    const second = await new MemoryLeaseStore().tryAcquire('key', 'a', 1000);
+    expect(first).toBeGreaterThanOrEqual(before - 1_000_000_000n);
+    expect(first).toBeLessThan(before + 60_000_000_000n);
+    expect(second).toBeGreaterThan(first!);
+  });
+
+  it('keeps the leases of a thread that has ended until their time is over', async () => {
+    const store = new MemoryLeaseStore();
+    const token = await runThread<bigint>('lease-and-end.mjs', { handle: store.handle, ttl: 400 });
+    expect(await store.inspect('key')).toMatchObject({ owner: 'ended', token });
+    const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
+    expect(lease.token).toBeGreaterThan(token);
+  });
+
+  it('keeps leases that nobody has open any more', async () => {
+    const handle = await runThread<object>('lease-and-end.mjs', { ttl: 60_000 });
+    expect(await MemoryLeaseStore.from(handle).inspect('key')).toMatchObject({ owner: 'ended' });
+  });
+
+  it('takes strings that are no well-formed Unicode for what they are', async () => {
+    const store = new MemoryLeaseStore();
+    const keys = ['\ud800', '\ud801', '\ufffd', '\udc00\ud800', 'x\ud800'];
+    for (const key of keys) expect(await store.tryAcquire(key, `owner of ${key}`, 1000)).toBeTypeOf('bigint');
+    for (const key of keys) expect((await store.inspect(key))!.owner).toBe(`owner of ${key}`);
+  });
+
+  it('is opened only by its handle, and with a clock where it was made with one', () => {
+    const type = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
+    const engine = expect.objectContaining({ code: 'ERR_LOCK_ENGINE' }) as Error;
+    const store = new MemoryLeaseStore();
+    const handle = structuredClone(store.handle) as { id: [number, number]; number: number };
+    expect(MemoryLeaseStore.from(handle).size).toBe(0);
+    for (const wrong of [undefined, null, 5, {}, { kind: 'stripelock/striped-lock' }, { ...handle, id: 5 }]) {
+      expect(() => MemoryLeaseStore.from(wrong as object)).toThrow(type);
+    }
+    expect(() => MemoryLeaseStore.from({ ...handle, number: handle.number + 1e6 })).toThrow(engine);
+    expect(() => MemoryLeaseStore.from({ ...handle, id: [1, 2] })).toThrow(engine);
+    const clock = new FixedClock();
+    expect(() => MemoryLeaseStore.from(handle, { clock })).toThrow(type);
+    const fixed = new MemoryLeaseStore({ clock });
+    expect(() => MemoryLeaseStore.from(fixed.handle)).toThrow(type);
+    expect(MemoryLeaseStore.from(fixed.handle, { clock }).size).toBe(0);
+    expect(() => new MemoryLeaseStore({ clock: 5 as never })).toThrow(type);
+  });
+
+  it('refuses times that its clock cannot add', async () => {
+    const clock = new FixedClock(Number.MAX_SAFE_INTEGER);
+    const refused = new MemoryLeaseStore({ clock }).tryAcquire('key', 'a', 1);
+    await expect(refused).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+  });
+});
+
+describe('without the addon', () => {
+  it('a table of another thread is refused, and one of this thread is the same again', () => {
+    const leases = new JavaScriptLeases();
+    const table = leases.openTable(false);
+    expect(leases.openTable(false, table.number)).toBe(table);
+    expect(() => leases.openTable(false, table.number + 1)).toThrow('names nothing');
+    expect(new JavaScriptLeases().id).not.toEqual(leases.id);
+  });
+
+  it('a gate admits by the same rules, in bounded memory', () => {
+    const gate = new JavaScriptLeases().openGate(2);
+    expect([gate.admit('a', 5n), gate.admit('a', 4n), gate.admit('a', 5n)]).toEqual([
+      undefined,
+      5n,
+      undefined,
+    ]);
+    gate.admit('b', 6n);
+    gate.admit('c', 7n);
+    expect([gate.size, gate.admit('a', 4n), gate.admit('a', 5n)]).toEqual([2, 5n, undefined]);
+  });
+});

@@ -1,0 +1,91 @@
+// Argument: scenario. What a scenario leaves undone when the event loop runs dry is not printed.
+import { once } from 'node:events';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+
+/** Asks the store as another one would be asked: without its queues. */
+function polled(store) {
+  return {
+    tryAcquire: (...args) => store.tryAcquire(...args),
+    renew: (...args) => store.renew(...args),
+    release: (...args) => store.release(...args),
+    inspect: (...args) => store.inspect(...args),
+  };
+}
+
+async function heldByAWorker(store, milliseconds) {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { handle: store.handle, milliseconds } });
+  await once(worker, 'message');
+  worker.unref();
+}
+
+const scenarios = {
+  async 'held leases'() {
+    const store = new MemoryLeaseStore();
+    await new LeaseManager({ store, ttl: 60 }).acquire('a');
+    await new LeaseManager({ store: polled(store), ttl: 60 }).acquire('b');
+    console.log('held');
+    setTimeout(() => console.log('kept alive'), 60_000).unref();
+  },
+  async 'released by a thread'() {
+    const store = new MemoryLeaseStore();
+    await heldByAWorker(store, 200);
+    await new LeaseManager({ store }).acquire('key', { timeout: Infinity });
+    console.log('granted');
+  },
+  async 'expired after its thread ended'() {
+    const store = new MemoryLeaseStore();
+    await heldByAWorker(store, 0);
+    await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
+    console.log('granted');
+  },
+  async polling() {
+    const store = new MemoryLeaseStore();
+    await heldByAWorker(store, 200);
+    await new LeaseManager({ store: polled(store) }).acquire('key', { timeout: Infinity });
+    console.log('granted');
+  },
+  async timeout() {
+    const store = new MemoryLeaseStore();
+    await store.tryAcquire('key', 'a', 60_000);
+    await new LeaseManager({ store })
+      .acquire('key', { timeout: 50 })
+      .catch((error) => console.log(error.code));
+  },
+  async 'nothing rejects unhandled'() {
+    process.on('unhandledRejection', (reason) => console.log('unhandled', reason));
+    const keptAlive = setInterval(() => undefined, 1000);
+    const failing = { ...polled(new MemoryLeaseStore()) };
+    const manager = new LeaseManager({ store: failing, ttl: 60 });
+    const lost = await manager.acquire('lost');
+    const renewing = await manager.acquire('renewing', { ttl: 90 });
+    failing.renew = failing.release = () => Promise.reject(new Error('down'));
+    void lost.signal;
+    await new Promise((resolve) => renewing.signal.addEventListener('abort', resolve, { once: true }));
+    failing.tryAcquire = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 60));
+      return 1n;
+    };
+    const abort = new AbortController();
+    const waiting = manager.acquire('late', { signal: abort.signal, timeout: 5000 });
+    abort.abort();
+    await waiting.catch(({ name }) => console.log(name));
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await manager.withLease('key', { ttl: 1000 }, () => console.log('ran'));
+    clearInterval(keptAlive);
+  },
+};
+
+if (isMainThread) {
+  await scenarios[process.argv[2]]();
+} else {
+  const { handle, milliseconds } = workerData;
+  const manager = new LeaseManager({
+    store: MemoryLeaseStore.from(handle),
+    ttl: 400,
+    renew: milliseconds > 0,
+  });
+  const lease = await manager.acquire('key');
+  parentPort.postMessage('held');
+  if (milliseconds > 0) setTimeout(() => lease.release(), milliseconds);
+}
