@@ -59,6 +59,7 @@ const charts = [
     title: 'Another key while 100,000 wait',
   },
   { file: 'waiters-cancel', group: 'waiters', metric: 'cancelNs', title: 'Cancelling a waiter' },
+  { file: 'leases', group: 'leases', metric: 'nsPerOp', title: 'Leases in memory: time per operation' },
 ];
 
 /** One for each mark. */

@@ -16,7 +16,7 @@ import { subjects, whyNot } from './subjects/index.mjs';
 
 /** The subjects of a workload, its floors first. */
 export function rowsOf(workload) {
-  return [...workload.floors, ...subjects].map((subject) => {
+  return [...workload.floors, ...(workload.subjects ?? subjects)].map((subject) => {
     const why = whyNot(subject, workload);
     const floor = workload.floors.includes(subject);
     return { subject, floor, status: why === undefined ? 'measured' : 'cannot', why, rounds: [] };

@@ -132,6 +132,10 @@ export const loops = {
     };
   },
 
+  /** The subject brings its loop along; a floor waits as it does for a lock. */
+  own: (lock, keys, counter) =>
+    lock.loop === undefined ? loops.async(lock, keys, counter) : lock.loop(counter),
+
   run: (lock, keys, counter) => callbacks((key, section) => lock.run(key, section))(keys, counter),
 };
 

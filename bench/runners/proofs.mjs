@@ -21,7 +21,7 @@ const heldKeys = {
  * @throws {Error} Where a second exclusive acquisition succeeds during the first, or none succeeds after it.
  */
 export async function prove(lock, subject, operation, keys) {
-  const [, how, form] = /^(sync|try|async|run)(.*)$/.exec(operation);
+  const [, how, form] = /^(sync|try|async|run)(.*)$/.exec(operation) ?? [];
   if (heldKeys[form] === undefined) return;
   if (how === 'async' || how === 'run') await proveByQueueing(lock, form, keys);
   else if (subject.can.includes('try')) proveByTrying(lock, methodOf[how](form), form, keys);

@@ -15,7 +15,7 @@ const SAMPLE = 0.02;
  * to the subject, so that of several rounds the median counts, not the best.
  */
 export async function measureSingle(workload, subject, effort) {
-  const lock = subject.open(subject.create({ stripes: workload.stripes }));
+  const lock = await subject.open(subject.create({ stripes: workload.stripes }));
   const counter = new Float64Array(new SharedArrayBuffer(8));
   const keys = workload.makeKeys();
   const loop = loops[workload.operation](lock, keys, counter);
@@ -28,6 +28,7 @@ export async function measureSingle(workload, subject, effort) {
   const { sample, mean } = await timed(batch, count, effort);
   if (counter[0] !== done) throw new Error(`${done} operations counted ${counter[0]}`);
   if (!workload.floors.includes(subject)) await prove(lock, subject, workload.operation, keys);
+  await lock.close?.();
   const nanoseconds = (seconds) => (seconds * 1e9) / count;
   return { nsPerOp: nanoseconds(Math.min(...sample)), meanNsPerOp: nanoseconds(mean) };
 }

@@ -4,6 +4,7 @@ import { asyncMutex } from './async-mutex.mjs';
 import { asyncLock } from './async-lock.mjs';
 import { nodeLocks } from './node-locks.mjs';
 import { webLocksPackage } from './web-locks.mjs';
+import { leaseSubjects } from './leases.mjs';
 import { floors } from './floors.mjs';
 
 /**
@@ -30,7 +31,7 @@ import { floors } from './floors.mjs';
  * @property {boolean} [unsound] Known to let two in at once now and then: a miscount is shown with its figures, and
  *   does not fail the run.
  * @property {(settings: { stripes: number }) => unknown} create What the threads share; structured-cloneable.
- * @property {(shared: unknown) => Lock} open In each thread.
+ * @property {(shared: unknown) => Lock} open In each thread. Subjects of a workload's own may give a promise of it.
  */
 
 /** @type {readonly Subject[]} */
@@ -44,7 +45,7 @@ export const subjects = [
   webLocksPackage,
 ];
 
-const everything = [...Object.values(floors), ...subjects];
+const everything = [...Object.values(floors), ...subjects, ...Object.values(leaseSubjects).flat()];
 
 /** @returns {Subject} */
 export function subjectNamed(name) {

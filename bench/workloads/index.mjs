@@ -1,6 +1,7 @@
 import { contendedAsync } from './contended-async.mjs';
 import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { handOff } from './hand-off.mjs';
+import { leases } from './leases.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
 
@@ -14,6 +15,7 @@ import { waiters } from './waiters.mjs';
  * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
  * @property {number} keys
  * @property {number} [mostRounds] Where fewer than usual will do.
+ * @property {readonly object[]} [subjects] Instead of all that there are.
  * @property {readonly object[]} floors Subjects measured along with the others. Ratios are to the first.
  */
 
@@ -22,7 +24,14 @@ import { waiters } from './waiters.mjs';
  *
  * @type {readonly Workload[]}
  */
-export const workloads = [...uncontended, ...contendedSync, ...contendedAsync, ...handOff, ...waiters];
+export const workloads = [
+  ...uncontended,
+  ...contendedSync,
+  ...contendedAsync,
+  ...handOff,
+  ...waiters,
+  ...leases,
+];
 
 const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(
   ({ name }) => !workloads.some((usual) => usual.name === name),

@@ -1,0 +1,97 @@
+// What is measured of leases: the manager's ways to hold one, and the store alone. Their peers are stores outside the
+// process, which are another matter, so that their ratios are to the floor.
+
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+
+const KEY = 'job:nightly';
+const OWNER = 'owner';
+const TTL = 30_000;
+/** Those that are held beside it outlast every measurement. */
+const LONG = 3_600_000;
+const MANY = 1_000_000;
+
+/** @returns {import('./index.mjs').Subject} */
+const subject = (name, open) => ({
+  name: `lease: ${name}`,
+  packages: ['stripelock'],
+  can: [],
+  create: () => undefined,
+  open,
+});
+
+const counted = (counter, once) => async (count) => {
+  for (let i = 0; i < count; i++) {
+    await once();
+    counter[0]++;
+  }
+};
+
+function acquireAndRelease(name, options) {
+  return subject(name, () => {
+    const manager = new LeaseManager({ ttl: TTL, ...options });
+    const once = async () => {
+      const lease = await manager.acquire(KEY);
+      if (!(await lease.release())) throw new Error('the lease was lost');
+    };
+    return { loop: (counter) => counted(counter, once), close: () => manager.close() };
+  });
+}
+
+const storeAlone = subject('store alone', () => {
+  const store = new MemoryLeaseStore();
+  const once = async () => {
+    if ((await store.tryAcquire(KEY, OWNER, TTL)) === undefined) throw new Error('the key was taken');
+    if (!(await store.release(KEY, OWNER))) throw new Error('the lease was lost');
+  };
+  return { loop: (counter) => counted(counter, once) };
+});
+
+async function hold(store, count) {
+  for (let i = 0; i < count; i++) await store.tryAcquire(`held:${i}`, 'other', LONG);
+}
+
+function renewal(name, heldBesides) {
+  return subject(name, async () => {
+    const manager = new LeaseManager({ ttl: TTL, renew: false });
+    await hold(manager.store, heldBesides);
+    const lease = await manager.acquire(KEY);
+    const once = async () => {
+      if (!(await lease.renew())) throw new Error('the lease was lost');
+    };
+    return { loop: (counter) => counted(counter, once), close: () => manager.close() };
+  });
+}
+
+/** Every operation on a key of its own, so that no part of the table is in a cache. */
+const amongMany = subject(`acquire + release among ${MANY.toLocaleString('en')} held`, async () => {
+  const manager = new LeaseManager({ ttl: TTL, renew: false });
+  await hold(manager.store, MANY);
+  let next = 0;
+  const once = async () => {
+    next = (next + 7919) % MANY;
+    const lease = await manager.acquire(`free:${next}`);
+    if (!(await lease.release())) throw new Error('the lease was lost');
+  };
+  return { loop: (counter) => counted(counter, once), close: () => manager.close() };
+});
+
+/** What sweeping the expired costs. */
+const leasedOnce = subject('a new key each time, for 1 ms, never released', () => {
+  const store = new MemoryLeaseStore();
+  let next = 0;
+  const once = async () => {
+    if ((await store.tryAcquire(`once:${next++}`, OWNER, 1)) === undefined)
+      throw new Error('the key was taken');
+  };
+  return { loop: (counter) => counted(counter, once) };
+});
+
+export const leaseSubjects = {
+  acquisition: [
+    acquireAndRelease('acquire + release, renewal off', { renew: false }),
+    acquireAndRelease('acquire + release, renewal on', {}),
+    storeAlone,
+  ],
+  renewal: [renewal('renew, one held', 0), renewal(`renew, among ${MANY.toLocaleString('en')} held`, MANY)],
+  manyKeys: [amongMany, leasedOnce],
+};
