@@ -104,6 +104,7 @@ const ASYNC = 'async, hot string key';
 const SHORT = 'sync, 2 threads, 1 stripe, 100 ns section, uniform';
 const CROWD = 'sync, 8 threads, 16 stripes, 5 µs section, uniform';
 
+const LEASE = 'lease, acquire + release';
 const MEMORY = 'memory of a waiter, 100,000 waiting';
 const CANCEL = 'cancel a waiter, 100,000 waiting';
 const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
@@ -162,6 +163,11 @@ const targets = [
   }),
   figureTarget(`${UNRELATED_ASYNC}: at most 1.1 × with none`, UNRELATED_ASYNC, 'growth', 'times', same),
   figureTarget(`${UNRELATED_SYNC}: at most 1.1 × with none`, UNRELATED_SYNC, 'growth', 'times', same),
+  ratioTarget(`${LEASE}: at most 10 × ${AWAIT}`, (ratio) => ratio <= 10, {
+    metric: 'nsPerOp',
+    over: [LEASE, 'lease: acquire + release, renewal off'],
+    under: [LEASE, AWAIT],
+  }),
   nobodyStarves,
   noSlowerThanJavaScript,
 ];
