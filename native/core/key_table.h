@@ -2,7 +2,7 @@
 // by single buckets (linear hashing; Litwin, 1980), where doubling would move all of them at once. Measured with
 // std::unordered_map: 1.1 ms for one insertion on the way to a million leases in 128 shards, 13 ms to eight million.
 //
-// The buckets lie in segments, each as large as all before it, so that none is ever moved.
+// The buckets lie in segments, each as large as all before it, so that none is ever moved; a new one is only cleared.
 
 #pragma once
 
