@@ -100,8 +100,12 @@ class SqliteLeaseStore implements LeaseStore {
       () => undefined,
     );
     if (token === undefined || performance.now() - asked < ttl) return token;
-    await this.#run(() => this.#rows.withdraw(storedKey, storedOwner, token), failBusy);
-    return undefined;
+    await this.#run(() => this.#rows.withdraw(storedKey, storedOwner, token), failBusy).catch(
+      () => undefined,
+    );
+    throw new LeaseStoreError(
+      `SQLite granted a lease of ${ttl} ms when that time was over; it was given back`,
+    );
   }
 
   async renew(key: string, owner: string, ttl: number): Promise<boolean> {
