@@ -100,7 +100,6 @@ describe.each(servers)('the Redis store on %s', (name) => {
     await expect(hasty.tryAcquire('key', 'a', 600_000)).rejects.toThrow(/has not answered within 50 ms/);
     expect(performance.now() - started).toBeLessThan(290);
     // Once the pause is over, the lease is granted, and given back; its bucket tells that it was.
-    await expect.poll(() => server.command('EXISTS', 'stripelock:{x}'), { timeout: 5000 }).toBe(':0');
     await expect
       .poll(async () => /stripelock:\{\d+\}$/m.test(await server.command('KEYS', '*')), { timeout: 5000 })
       .toBe(true);
@@ -120,7 +119,6 @@ describe.each(servers)('the Redis store on %s', (name) => {
     });
     const held = await manager.acquire('key', { ttl: 60_000 });
     const waiting = other.acquire('key', { timeout: 50_000 });
-    await expect.poll(() => server.command('PUBSUB', 'NUMSUB', 'stripelock:none')).toContain(':0');
     await expect.poll(async () => (await server.command('PUBSUB', 'CHANNELS')).includes(':key')).toBe(true);
     const released = performance.now();
     await held.release();

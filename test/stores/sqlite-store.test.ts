@@ -36,7 +36,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     const mine = database();
     mine.exec('CREATE TABLE mine (id INTEGER PRIMARY KEY)');
     const store = sqliteLeaseStore({ database: mine, table: 'locks' });
-    await store.tryAcquire('key', 'a', 1000);
+    await store.tryAcquire('key', 'a', 60_000);
     expect(mine.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
     const tables = mine.prepare(`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`).all();
     expect(tables.map(({ name }) => name)).toEqual(['locks', 'locks_clock', 'mine']);
@@ -46,8 +46,8 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     const shared = database();
     const one = sqliteLeaseStore({ database: shared, table: 'one' });
     const other = sqliteLeaseStore({ database: shared, table: 'other' });
-    expect(await one.tryAcquire('key', 'a', 1000)).toBeTypeOf('bigint');
-    expect(await other.tryAcquire('key', 'b', 1000)).toBeTypeOf('bigint');
+    expect(await one.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
+    expect(await other.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
   });
 
   it('refuses to work in the transaction of its caller, which stays open', async () => {
@@ -55,12 +55,12 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     const store = sqliteLeaseStore({ database: mine });
     const refused = { name: 'LockError', code: 'ERR_LEASE_IN_TRANSACTION' };
     mine.exec('BEGIN');
-    await expect(store.tryAcquire('key', 'a', 1000)).rejects.toMatchObject(refused);
+    await expect(store.tryAcquire('key', 'a', 60_000)).rejects.toMatchObject(refused);
     mine.exec('COMMIT');
-    expect(await store.tryAcquire('key', 'a', 1000)).toBeTypeOf('bigint');
+    expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
     mine.exec('BEGIN');
-    await expect(store.tryAcquire('key', 'b', 1000)).rejects.toMatchObject(refused);
-    await expect(store.renew('key', 'a', 1000)).rejects.toMatchObject(refused);
+    await expect(store.tryAcquire('key', 'b', 60_000)).rejects.toMatchObject(refused);
+    await expect(store.renew('key', 'a', 60_000)).rejects.toMatchObject(refused);
     await expect(store.release('key', 'a')).rejects.toMatchObject(refused);
     await expect(store.inspect('key')).rejects.toMatchObject(refused);
     mine.exec('COMMIT');
@@ -71,7 +71,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     const mine = database();
     const silent = { prepare: (sql: string) => mine.prepare(sql), exec: (sql: string) => mine.exec(sql) };
     const store = sqliteLeaseStore({ database: silent });
-    expect(await store.tryAcquire('key', 'a', 1000)).toBeTypeOf('bigint');
+    expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
     mine.exec('BEGIN');
     await expect(store.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_IN_TRANSACTION' });
     mine.exec('COMMIT');
@@ -109,51 +109,55 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     const clock = new WallClock();
     const mine = database();
     const store = sqliteLeaseStore({ database: mine, clock });
-    const first = (await store.tryAcquire('key', 'a', 1000))!;
+    const first = (await store.tryAcquire('key', 'a', 60_000))!;
     expect(first).toBe(BigInt(clock.time) * 1_000_000n);
     mine.exec('DELETE FROM stripelock_leases');
     clock.time -= 3_600_000;
-    const second = (await store.tryAcquire('key', 'b', 1000))!;
+    const second = (await store.tryAcquire('key', 'b', 60_000))!;
     expect(second).toBe(first + 1n);
     const afterRestart = sqliteLeaseStore({ database: database(), clock });
     await store.release('key', 'b');
-    expect(await afterRestart.tryAcquire('key', 'c', 1000)).toBe(second + 1n);
+    expect(await afterRestart.tryAcquire('key', 'c', 60_000)).toBe(second + 1n);
   });
 
   it('has tokens rise after the file was lost, by the wall clock', async () => {
     const clock = new WallClock();
-    const first = await sqliteLeaseStore({ database: database(), clock }).tryAcquire('key', 'a', 1000);
+    const first = await sqliteLeaseStore({ database: database(), clock }).tryAcquire('key', 'a', 60_000);
     clock.time += 1;
-    const second = await sqliteLeaseStore({ database: open(':memory:'), clock }).tryAcquire('key', 'a', 1000);
+    const second = await sqliteLeaseStore({ database: open(':memory:'), clock }).tryAcquire(
+      'key',
+      'a',
+      60_000,
+    );
     expect(second! > first!).toBe(true);
   });
 
   it('neither ends leases early nor keeps them for ever when the wall clock is set back', async () => {
     const clock = new WallClock();
     const store = sqliteLeaseStore({ database: database(), clock });
-    await store.tryAcquire('key', 'a', 1000);
+    await store.tryAcquire('key', 'a', 60_000);
     clock.time -= 3_600_000;
-    expect(await store.renew('key', 'a', 1000)).toBe(true);
-    clock.time += 900;
-    expect(await store.tryAcquire('key', 'b', 1000)).toBeUndefined();
-    clock.time += 150;
-    expect(await store.tryAcquire('key', 'b', 1000)).toBeTypeOf('bigint');
+    expect(await store.renew('key', 'a', 60_000)).toBe(true);
+    clock.time += 59_000;
+    expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+    clock.time += 1100;
+    expect(await store.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
   });
 
   it('removes what has expired as other leases are taken', async () => {
     const clock = new WallClock();
     const mine = database();
     const store = sqliteLeaseStore({ database: mine, clock });
-    for (let i = 0; i < 100; i++) await store.tryAcquire(`key ${i}`, 'a', 100);
-    clock.time += 1000;
-    for (let i = 0; i < 25; i++) await store.tryAcquire('one key', 'a', 100);
+    for (let i = 0; i < 100; i++) await store.tryAcquire(`key ${i}`, 'a', 60_000);
+    clock.time += 100_000;
+    for (let i = 0; i < 25; i++) await store.tryAcquire('one key', 'a', 60_000);
     expect(mine.prepare('SELECT count(*) AS rows FROM stripelock_leases').get()).toEqual({ rows: 1 });
   });
 
   it('keeps keys apart that UTF-8 cannot', async () => {
     const store = sqliteLeaseStore({ database: database() });
     const keys = ['\ud800', '\ud801', '\ufffd', '\u{10ffff}', '\u{10ffff}00d8', 'a\0', 'a\0b', 'a'];
-    for (const key of keys) expect(await store.tryAcquire(key, `owner ${key}`, 1000)).toBeTypeOf('bigint');
+    for (const key of keys) expect(await store.tryAcquire(key, `owner ${key}`, 60_000)).toBeTypeOf('bigint');
     for (const key of keys) expect((await store.inspect(key))?.owner).toBe(`owner ${key}`);
   });
 

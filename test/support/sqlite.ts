@@ -1,10 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import type { SqliteDatabase } from 'stripelock/sqlite';
-
-const require = createRequire(import.meta.url);
+import { onNode20, sqliteDrivers as drivers } from './sqlite-drivers.mjs';
 
 export interface TestDatabase extends SqliteDatabase {
   prepare(sql: string): {
@@ -20,30 +18,7 @@ export interface SqliteDriver {
   readonly open: (file: string) => TestDatabase;
 }
 
-type Constructor = new (file: string) => TestDatabase;
-
-const onNode20 = Number(process.versions.node.split('.')[0]) < 22;
-
-function nodeSqlite(): SqliteDriver[] {
-  const sqlite = process.getBuiltinModule('node:sqlite') as { DatabaseSync: Constructor } | undefined;
-  return sqlite ? [{ name: 'node:sqlite', open: (file) => new sqlite.DatabaseSync(file) }] : [];
-}
-
-/** The version that is installed for all does not even load on Node 20, which has one of its own. */
-function betterSqlite(): SqliteDriver[] {
-  try {
-    const Database = require(
-      onNode20 ? '../drivers/node20/node_modules/better-sqlite3' : 'better-sqlite3',
-    ) as Constructor;
-    new Database(':memory:').close();
-    return [{ name: 'better-sqlite3', open: (file) => new Database(file) }];
-  } catch {
-    return [];
-  }
-}
-
-/** All that work on this Node. */
-export const sqliteDrivers: readonly SqliteDriver[] = [...nodeSqlite(), ...betterSqlite()];
+export const sqliteDrivers: readonly SqliteDriver[] = drivers;
 export const missingDrivers: readonly string[] = [
   'better-sqlite3',
   ...(onNode20 ? [] : ['node:sqlite']),

@@ -62,7 +62,10 @@ export class Connection {
         `Node ${process.version} has no node:sqlite (22.13 and later have): give a better-sqlite3 database as options.database`,
       );
     }
-    return new Connection(new sqlite.DatabaseSync(path));
+    const connection = new Connection(new sqlite.DatabaseSync(path));
+    // In WAL mode the file stays whole however the machine stops; leases need not outlive that, and commits be quick.
+    connection.exec('PRAGMA synchronous = NORMAL');
+    return connection;
   }
 
   prepare(sql: string): SqliteStatement {

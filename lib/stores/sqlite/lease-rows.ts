@@ -43,7 +43,7 @@ export class LeaseRows {
     const { clock, lease } = this.#prepared();
     const found = lease.get(key);
     if (found === undefined) return undefined;
-    const remaining = (found['expires'] as bigint) - timeAt(clock.get()!, this.#wall());
+    const remaining = (found['expires'] as bigint) - timeAt(clock.get(), this.#wall());
     if (remaining <= 0n) return undefined;
     return { owner: found['owner'] as string, token: found['token'] as bigint, remaining };
   }
@@ -112,9 +112,9 @@ export class LeaseRows {
   }
 
   #readClock({ clock }: ReturnType<typeof prepare>): [now: bigint, wall: bigint, highest: bigint] {
-    const row = clock.get()!;
+    const row = clock.get();
     const wall = this.#wall();
-    return [timeAt(row, wall), wall, row['token'] as bigint];
+    return [timeAt(row, wall), wall, row === undefined ? 0n : (row['token'] as bigint)];
   }
 
   #wall(): bigint {
@@ -125,14 +125,14 @@ export class LeaseRows {
   #prepared(): ReturnType<typeof prepare> {
     this.#connection.checkOutsideTransaction();
     if (this.#statements) return this.#statements;
-    this.#withoutSleeping(() => create(this.#connection, this.#table, this.#wall()));
+    this.#withoutSleeping(() => create(this.#connection, this.#table));
     this.#statements = prepare(this.#connection, this.#table);
     return this.#statements;
   }
 }
 
 /** Reading and writing at once, and readers that never lock a writer out. What is in memory has no such mode. */
-function create(connection: Connection, table: string, wall: bigint): void {
+function create(connection: Connection, table: string): void {
   connection.prepare('PRAGMA journal_mode = WAL').get();
   connection.exec(
     `CREATE TABLE IF NOT EXISTS ${table} (
@@ -141,8 +141,7 @@ function create(connection: Connection, table: string, wall: bigint): void {
      CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires);
      CREATE TABLE IF NOT EXISTS ${table}_clock (
        id INTEGER PRIMARY KEY CHECK (id = 1), time INTEGER NOT NULL, wall INTEGER NOT NULL, token INTEGER NOT NULL
-     );
-     INSERT OR IGNORE INTO ${table}_clock VALUES (1, ${wall}, ${wall}, 0);`,
+     );`,
   );
 }
 
@@ -150,7 +149,7 @@ function prepare(connection: Connection, table: string) {
   const statement = (sql: string): SqliteStatement => connection.prepare(sql);
   return {
     clock: statement(`SELECT time, wall, token FROM ${table}_clock`),
-    setClock: statement(`UPDATE ${table}_clock SET time = ?, wall = ?, token = ?`),
+    setClock: statement(`INSERT OR REPLACE INTO ${table}_clock (id, time, wall, token) VALUES (1, ?, ?, ?)`),
     lease: statement(`SELECT owner, token, expires FROM ${table} WHERE key = ?`),
     put: statement(
       `INSERT INTO ${table} (key, owner, token, expires) VALUES (?, ?, ?, ?) ON CONFLICT (key)
@@ -165,8 +164,9 @@ function prepare(connection: Connection, table: string) {
   };
 }
 
-/** The store's clock when the wall clock shows `wall`. */
-function timeAt(clock: SqliteRow, wall: bigint): bigint {
+/** The store's clock when the wall clock shows `wall`. Somebody may have emptied the tables. */
+function timeAt(clock: SqliteRow | undefined, wall: bigint): bigint {
+  if (clock === undefined) return wall;
   const passed = wall - (clock['wall'] as bigint);
   return (clock['time'] as bigint) + (passed > 0n ? passed : 0n);
 }
