@@ -23,6 +23,21 @@ async function freePort() {
   return port;
 }
 
+/** One command on a connection of its own; the reply as it is on the wire, without the last line's end. */
+export async function command(port, ...parts) {
+  const socket = net.connect(port, '127.0.0.1');
+  try {
+    socket.setTimeout(5000, () => socket.destroy(new Error('redis-server does not answer')));
+    await once(socket, 'connect');
+    const bulk = parts.map((part) => `$${Buffer.byteLength(String(part))}\r\n${part}\r\n`);
+    socket.write(`*${parts.length}\r\n${bulk.join('')}`);
+    const [reply] = await once(socket, 'data');
+    return String(reply).trimEnd();
+  } finally {
+    socket.destroy();
+  }
+}
+
 /** A server of the tests' own, without persistence: restarted, it is empty. */
 export class RedisServer {
   #child;
@@ -68,19 +83,8 @@ export class RedisServer {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** One command on a connection of its own; the reply as it is on the wire, without the last line's end. */
-  async command(...parts) {
-    const socket = net.connect(this.port, '127.0.0.1');
-    try {
-      socket.setTimeout(5000, () => socket.destroy(new Error('redis-server does not answer')));
-      await once(socket, 'connect');
-      const bulk = parts.map((part) => `$${Buffer.byteLength(String(part))}\r\n${part}\r\n`);
-      socket.write(`*${parts.length}\r\n${bulk.join('')}`);
-      const [reply] = await once(socket, 'data');
-      return String(reply).trimEnd();
-    } finally {
-      socket.destroy();
-    }
+  command(...parts) {
+    return command(this.port, ...parts);
   }
 
   #end = () => void this.#child.kill('SIGKILL');
