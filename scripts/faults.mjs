@@ -1,9 +1,9 @@
 // Processes that take leases on a real store while everything goes wrong, for as long as is asked for. Ends with an
 // error, and says what, where a promise was broken.
 //
-//   node scripts/faults.mjs [--store redis,sqlite] [--minutes 1] [--seed N] [--plant release-without-compare]
+//   node scripts/faults.mjs [--store redis,sqlite] [--minutes 1] [--seed N] [--only replies] [--plant plain-counter]
 //
-// With --plant the processes have a bug, of those in test/faults/planted.mjs, and only the scenario that reveals it is
+// --only plays the scenarios whose name contains a text, once. With --plant the processes have a bug, of those in test/faults/planted.mjs, and only the scenario that reveals it is
 // played: it must end with an error.
 
 import { randomInt } from 'node:crypto';
@@ -20,6 +20,7 @@ const { values } = parseArgs({
     store: { type: 'string', default: 'redis,sqlite' },
     minutes: { type: 'string', default: '1' },
     seed: { type: 'string', default: String(randomInt(2 ** 31)) },
+    only: { type: 'string', default: '' },
     plant: { type: 'string' },
   },
 });
@@ -35,9 +36,13 @@ if (values.plant !== undefined && !PLANTS.includes(values.plant)) {
 
 let broken = 0;
 async function play(store, name, run) {
+  const started = performance.now();
   const { violations, counts } = await run({ store, seed, plant: values.plant });
   const done = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
-  console.log(`${store}: ${name} (seed ${seed}): ${done.join(', ')}, ${violations.length} violations`);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  console.log(
+    `${store}: ${name} (seed ${seed}, ${seconds} s): ${done.join(', ')}, ${violations.length} violations`,
+  );
   for (const violation of violations.slice(0, 20)) console.log(`  ${violation}`);
   broken += violations.length;
   seed++;
@@ -50,10 +55,10 @@ for (const store of stores) {
     await play(store, name, (options) => runScenario(name, options));
     continue;
   }
-  for (const name of Object.keys(scenarios[store])) {
+  for (const name of Object.keys(scenarios[store]).filter((name) => name.includes(values.only))) {
     if (performance.now() < until) await play(store, name, (options) => runScenario(name, options));
   }
-  while (performance.now() < until) {
+  while (values.only === '' && performance.now() < until) {
     const left = Math.max(1000, Math.min(FUZZ, until - performance.now()));
     await play(store, 'random faults', (options) => runFuzz(left, options));
   }

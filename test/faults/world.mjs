@@ -104,7 +104,7 @@ export class World {
       world.database = sqliteDrivers[0].open(world.file);
       world.onClose(() => world.database.close());
       // The tables are made before anybody empties them.
-      await sqliteLeaseStore({ database: world.database }).tryAcquire('first', 'nobody', 1);
+      await sqliteLeaseStore({ database: world.database }).inspect('key');
     }
     return world;
   }
