@@ -2,6 +2,7 @@
 
 import Benchmark from 'benchmark';
 import { Command } from 'commander';
+import { leases } from './workloads/leases.mjs';
 import { uncontended } from './workloads/uncontended.mjs';
 
 /** Awaits in one timed call of an async row, so that Benchmark.js's own cost of a deferred call does not show. */
@@ -14,7 +15,7 @@ const options = new Command('bench')
   .parse()
   .opts();
 
-const workloads = uncontended.filter(({ name }) => name.includes(options.only ?? ''));
+const workloads = [...uncontended, ...leases].filter(({ name }) => name.includes(options.only ?? ''));
 if (workloads.length === 0) {
   console.error(`no workload's name contains "${options.only}"`);
   process.exit(1);
@@ -44,15 +45,17 @@ for (const workload of workloads) {
 if (options.smoke) console.log(`${measured} passed, 0 failed`);
 
 /** Resolves to one result per row, in order. Rejects with the first error of a row. */
-function measure(workload) {
+async function measure(workload) {
   const settings = options.smoke ? { maxTime: 0.01, minSamples: 1, initCount: 1 } : { maxTime: 1 };
   const suite = new Benchmark.Suite();
-  for (const { name, run } of workload.rows()) {
+  const rows = workload.rows();
+  for (const { name, run, prepare } of rows) {
+    await prepare?.();
     if (workload.async)
       suite.add(name, { ...settings, defer: true, fn: (deferred) => awaitMany(run, deferred) });
     else suite.add(name, { ...settings, fn: run });
   }
-  return new Promise((resolve, reject) => {
+  const results = await new Promise((resolve, reject) => {
     suite
       .on('error', (event) => reject(event.target.error))
       .on('complete', () => {
@@ -67,9 +70,13 @@ function measure(workload) {
       })
       .run({ async: true });
   });
+  for (const { dispose } of rows) await dispose?.();
+  return results;
 }
 
+/** A row that takes a number repeats its operation itself. */
 async function awaitMany(run, deferred) {
-  for (let i = 0; i < AWAITS; i++) await run();
+  if (run.length === 1) await run(AWAITS);
+  else for (let i = 0; i < AWAITS; i++) await run();
   deferred.resolve();
 }

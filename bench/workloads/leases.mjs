@@ -1,8 +1,7 @@
 // Leases on the memory store.
 //
-// How they are measured: `run(times)` does one row's operation that many times, one after the other, and is awaited once;
-// time it in one thread, and divide by `times`. `prepare`, where there is one, is awaited once before, untimed, and
-// `dispose` after. Ratios to the floor row, the await of a settled promise, are what counts.
+// `run(times)` does one row's operation that many times, one after the other, and is awaited once. `prepare`, where there
+// is one, is awaited once before, untimed, and `dispose` after. Ratios to the floor row are what counts.
 
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 

@@ -15,6 +15,10 @@ export interface LeaseTable {
   readonly number: number;
   /** Entries, expired ones that are not swept yet included. */
   readonly size: number;
+  /** When the last grant was made: on the caller's clock or, where that was NaN, on `performance.now()`'s. */
+  readonly grantedAt: number;
+  /** What finds it quickly; for {@link releaseGranted}. */
+  readonly grantedHint: number;
   /** Without an owner, a holder without a name of its own, whom {@link nameOf} names. */
   tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined;
   /**
@@ -22,9 +26,10 @@ export interface LeaseTable {
    * Where nothing is granted, returns the milliseconds after which to try again even if nobody calls.
    */
   takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number;
-  /** Of an owner, or of whoever was granted that token. */
-  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean;
-  release(key: string, holder: string | bigint, at: number): boolean;
+  renew(key: string, owner: string, ttl: number, at: number): boolean;
+  release(key: string, owner: string, at: number): boolean;
+  /** Of whoever was granted that token. */
+  releaseGranted(key: string, token: bigint, hint: number, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Calls `freed` on this thread, and never from within another call, whenever the key has been released, by whatever

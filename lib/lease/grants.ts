@@ -1,16 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
-import { HoldList } from './hold-list.js';
 import { createLease, type Lease } from './lease.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
-import { directLeases, MemoryLeaseStore, type DirectLeases } from './memory-store.js';
+import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from './memory-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
 import { OrderedOperations } from './ordered.js';
 import { Schedule } from './schedule.js';
 import { turnsFor, type Turns } from './turns.js';
 
-const memory = MemoryLeaseStore.prototype;
+/** Made once: with every release another one would be dropped. */
+const FREED = Promise.resolve(true);
+const NOT_FREED = Promise.resolve(false);
+
+/** Taken off the prototype once: V8 is slow to look there. */
+const originals = {
+  tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
+  release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
+};
 
 /**
  * What a manager holds in its store: takes, shares, replaces and gives back.
@@ -21,17 +28,21 @@ const memory = MemoryLeaseStore.prototype;
  */
 export class Grants implements HoldContext {
   readonly store: LeaseStore;
-  /** On the manager's clock. */
-  readonly schedule: Schedule;
+  /** On the manager's clock. It has every hold that has not ended. */
+  readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
   /** Where the store is a memory store: its table, which decides at once. */
   readonly direct: DirectLeases | undefined;
   /** Those of its table. */
   readonly turns: Turns | undefined;
+  /** Whether the manager judges time by the same clock as the table, which then tells when it granted. */
+  readonly #tableTells: boolean;
+  /** See {@link takeAtOnce}. */
+  #plain: boolean;
+  readonly #terms: LeaseTerms;
   readonly #reentrant: boolean;
   readonly #holder: string | undefined;
-  readonly #holds = new HoldList();
   /** By key, with stable owners only: the last that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
   readonly #ordered = new OrderedOperations();
@@ -45,19 +56,34 @@ export class Grants implements HoldContext {
     this.direct = this.store instanceof MemoryLeaseStore ? directLeases(this.store) : undefined;
     this.turns = this.direct && turnsFor(this.direct.table);
     this.schedule = new Schedule(clock, false);
+    this.#tableTells = this.direct !== undefined && this.direct.clock === clock;
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
     this.#holder = settings.holder ?? (settings.reentrant ? this.#name : undefined);
     this.stableOwners = this.#holder !== undefined;
+    this.#plain = this.#tableTells && clock === undefined && !this.stableOwners;
+    this.#terms = settings.terms;
+  }
+
+  /**
+   * One attempt in the memory table for a manager without a clock, names or shared leases, and a call without options.
+   * Undefined where that is not so, where the key is bad, and where nothing is granted: the long way finds out which.
+   * Kept apart from it, and short, so that V8 inlines all of it.
+   */
+  takeAtOnce(key: string): Hold | undefined {
+    if (!this.#plain || typeof key !== 'string' || key === '' || this.turns!.isAwaited(key)) return undefined;
+    if (this.store.tryAcquire !== originals.tryAcquire) return undefined;
+    const { table } = this.direct!;
+    const token = table.takeTurn(key, undefined, this.#terms.ttl, NaN);
+    if (typeof token === 'number') return undefined;
+    const hold = new Hold(this, key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
+    hold.announce(0);
+    return hold;
   }
 
   /** Whether the table may be asked itself: not where the method has been replaced, by a subclass or a test. */
   get takesDirectly(): boolean {
-    return this.direct !== undefined && this.store.tryAcquire === memory.tryAcquire;
-  }
-
-  get #freesDirectly(): boolean {
-    return this.direct !== undefined && this.store.release === memory.release;
+    return this.direct !== undefined && this.store.tryAcquire === originals.tryAcquire;
   }
 
   /** Rejects with a LeaseStoreError, also for a grant that comes when its time is over. */
@@ -66,35 +92,39 @@ export class Grants implements HoldContext {
     return this.#ordered.run(key, () => this.#attempt(key, terms));
   }
 
-  /** One attempt in the memory table. Undefined if another owner has the key. */
-  attemptDirectly(key: string, terms: LeaseTerms): Lease | undefined {
-    const shared = this.#join(key);
+  /** One attempt in the memory table: what to make a lease of at once. Undefined if another owner has the key. */
+  attemptDirectly(key: string, terms: LeaseTerms): Hold | undefined {
+    const shared = this.#shared(key);
     if (shared) return shared;
-    const { table, at } = this.direct!;
+    const { table, clock } = this.direct!;
     const owner = this.#holder;
-    const since = this.schedule.now();
-    const token = table.tryAcquire(key, owner, terms.ttl, at());
-    return token === undefined ? undefined : this.#hold(key, owner, token, terms, since, 0);
+    const asked = this.#askedAt();
+    const token = table.tryAcquire(key, owner, terms.ttl, timeOf(clock));
+    return token === undefined
+      ? undefined
+      : this.#hold(key, owner, token, terms, asked ?? table.grantedAt, 0);
   }
 
   /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next. */
-  takeTurn(key: string, terms: LeaseTerms, waited: number): Lease | number {
-    const shared = this.#join(key);
+  takeTurn(key: string, terms: LeaseTerms, waited: number): Hold | number {
+    const shared = this.#shared(key);
     if (shared) return shared;
-    const { table, at } = this.direct!;
+    const { table, clock } = this.direct!;
     const owner = this.#holder;
-    const since = this.schedule.now();
-    const token = table.takeTurn(key, owner, terms.ttl, at());
-    return typeof token === 'number' ? token : this.#hold(key, owner, token, terms, since, waited);
+    const asked = this.#askedAt();
+    const token = table.takeTurn(key, owner, terms.ttl, timeOf(clock));
+    return typeof token === 'number'
+      ? token
+      : this.#hold(key, owner, token, terms, asked ?? table.grantedAt, waited);
   }
 
   free(hold: Hold): Promise<boolean> {
     const { key } = hold;
-    if (this.#freesDirectly) {
-      const { table, at } = this.direct!;
+    if (this.direct !== undefined && this.store.release === originals.release) {
+      const { table, clock } = this.direct;
       try {
         this.#forget(hold);
-        return Promise.resolve(table.release(key, hold.token, at()));
+        return table.releaseGranted(key, hold.token, hold.hint, timeOf(clock)) ? FREED : NOT_FREED;
       } catch (error) {
         return Promise.reject(storeFailure('release', key, error));
       }
@@ -105,21 +135,25 @@ export class Grants implements HoldContext {
   }
 
   ended(hold: Hold): void {
-    this.#holds.remove(hold);
     if (hold.lostReason !== undefined) this.#forget(hold);
   }
 
-  /** Releases all, and every grant that is still to come. Rejects with the first LeaseStoreError. */
-  async close(): Promise<void> {
+  /** From now on every grant that is still to come is released. */
+  refuse(): void {
     this.#closed = true;
-    const closing = await Promise.allSettled(this.#holds.toArray().map((hold) => hold.close()));
+    this.#plain = false;
+  }
+
+  /** Releases all. Rejects with the first LeaseStoreError. */
+  async close(): Promise<void> {
+    const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
     const failed = closing.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
   }
 
   async #attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
-    const shared = this.#join(key);
-    if (shared) return shared;
+    const shared = this.#shared(key);
+    if (shared) return createLease(shared);
     const owner = this.#newOwner();
     const started = performance.now();
     const since = this.schedule.now();
@@ -138,7 +172,7 @@ export class Grants implements HoldContext {
     }
     const late = this.schedule.now() >= since + terms.ttl;
     if (!late && !this.#closed) {
-      return this.#hold(key, owner, token, terms, since, performance.now() - started);
+      return createLease(this.#hold(key, owner, token, terms, since, performance.now() - started));
     }
     await this.#free(key, owner).catch(() => undefined);
     if (this.#closed) throw managerClosed();
@@ -168,10 +202,11 @@ export class Grants implements HoldContext {
     }
   }
 
-  #join(key: string): Lease | undefined {
+  /** What acquisitions of the key are to share. */
+  #shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    return hold?.look() ? createLease(hold) : undefined;
+    return hold?.look() ? hold : undefined;
   }
 
   #hold(
@@ -181,15 +216,19 @@ export class Grants implements HoldContext {
     terms: LeaseTerms,
     since: number,
     waited: number,
-  ): Lease {
-    const hold = new Hold(this, key, owner, token, terms, since);
+  ): Hold {
+    const hold = new Hold(this, key, owner, token, this.direct?.table.grantedHint ?? 0, terms, since);
     if (this.stableOwners) {
       this.#latest.get(key)?.lose('this same holder has taken it again');
       this.#latest.set(key, hold);
     }
-    this.#holds.add(hold);
     hold.announce(waited);
-    return createLease(hold);
+    return hold;
+  }
+
+  /** Where the table does not tell when it granted: a time not later than that. */
+  #askedAt(): number | undefined {
+    return this.#tableTells ? undefined : this.schedule.now();
   }
 
   #newOwner(): string {

@@ -85,14 +85,8 @@ export class Lease implements AsyncDisposable, Holder {
    */
   release(): Promise<boolean> {
     const before = this.#releasing;
-    this.#releasing =
-      before === undefined
-        ? this.#release()
-        : before.then(
-            () => false,
-            () => this.#release(),
-          );
-    return this.#releasing;
+    if (before !== undefined) return (this.#releasing = this.#releaseAgain(before));
+    return (this.#releasing = this.#hold.leave(this) ? this.#hold.release() : Promise.resolve(false));
   }
 
   /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
@@ -105,8 +99,11 @@ export class Lease implements AsyncDisposable, Holder {
     this.#controller?.abort(this.#lostError(reason));
   }
 
-  #release(): Promise<boolean> {
-    return this.#hold.leave(this) ? this.#hold.release() : Promise.resolve(false);
+  #releaseAgain(before: Promise<boolean>): Promise<boolean> {
+    return before.then(
+      () => false,
+      () => (this.#hold.leave(this) ? this.#hold.release() : false),
+    );
   }
 
   #lostError(reason: string): LeaseLostError {

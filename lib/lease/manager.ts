@@ -1,7 +1,7 @@
 import { checkBoolean, checkFunction, checkOptionsObject } from '../options.js';
 import { leaseTimeout, managerClosed } from './errors.js';
 import { Grants } from './grants.js';
-import type { Lease } from './lease.js';
+import { createLease, type Lease } from './lease.js';
 import { checkKey, type LeaseStore } from './lease-store.js';
 import {
   resolveManagerOptions,
@@ -49,7 +49,8 @@ export class LeaseManager {
       const terms = this.#begin(key, options);
       const grants = this.#grants;
       if (!grants.takesDirectly) return grants.attempt(key, terms);
-      return Promise.resolve(grants.attemptDirectly(key, terms));
+      const hold = grants.attemptDirectly(key, terms);
+      return Promise.resolve(hold && createLease(hold));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -64,25 +65,8 @@ export class LeaseManager {
    * releases has heard of one.
    */
   acquire(key: string, options?: AcquireLeaseOptions): Promise<Lease> {
-    try {
-      const terms = this.#begin(key, options);
-      const { timeout, signal } = resolveWait(options);
-      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
-      const grants = this.#grants;
-      if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
-      // Who came before goes first.
-      const turns = grants.turns!;
-      const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
-      if (typeof first !== 'number') return Promise.resolve(first);
-      if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
-      const asked = performance.now();
-      return this.#wait(key, timeout, signal, (wait, ended) => {
-        const attempt = (): Lease | number => grants.takeTurn(key, terms, performance.now() - asked);
-        return new QueuedAcquisition(wait, ended, turns, grants.direct!.clock, attempt);
-      });
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    const hold = options === undefined ? this.#grants.takeAtOnce(key) : undefined;
+    return hold ? Promise.resolve(createLease(hold)) : this.#acquireSlow(key, options);
   }
 
   /**
@@ -109,12 +93,12 @@ export class LeaseManager {
     const fn = withoutOptions ? optionsOrFn : maybeFn;
     checkFunction(fn, 'fn');
     const options = withoutOptions ? undefined : (optionsOrFn as WithLeaseOptions);
-    const lease = await this.#acquireOrTry(key, options);
+    const lease = await (options === undefined ? this.acquire(key) : this.#acquireOrTry(key, options));
     if (!lease) return undefined;
     try {
       return await fn!(lease);
     } finally {
-      await lease[Symbol.asyncDispose]();
+      await lease.release().catch(() => undefined);
     }
   }
 
@@ -124,6 +108,7 @@ export class LeaseManager {
    * where the store failed to release; those leases end with their TTL. The store stays open: it is the caller's.
    */
   close(): Promise<void> {
+    this.#grants.refuse();
     this.#closed ??= this.#close();
     return this.#closed;
   }
@@ -141,6 +126,31 @@ export class LeaseManager {
     const terms = resolveTerms(this.#settings, options);
     if (this.#closed) throw managerClosed();
     return terms;
+  }
+
+  #acquireSlow(key: string, options: AcquireLeaseOptions | undefined): Promise<Lease> {
+    try {
+      const terms = this.#begin(key, options);
+      const { timeout, signal } = resolveWait(options);
+      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
+      const grants = this.#grants;
+      if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
+      // Who came before goes first.
+      const turns = grants.turns!;
+      const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
+      if (typeof first !== 'number') return Promise.resolve(createLease(first));
+      if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
+      const asked = performance.now();
+      return this.#wait(key, timeout, signal, (wait, ended) => {
+        const attempt = (): Lease | number => {
+          const turn = grants.takeTurn(key, terms, performance.now() - asked);
+          return typeof turn === 'number' ? turn : createLease(turn);
+        };
+        return new QueuedAcquisition(wait, ended, turns, grants.direct!.clock, attempt);
+      });
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   async #poll(
@@ -180,9 +190,9 @@ export class LeaseManager {
     return waiting.promise;
   }
 
-  async #acquireOrTry(key: string, options: WithLeaseOptions | undefined): Promise<Lease | undefined> {
+  async #acquireOrTry(key: string, options: WithLeaseOptions): Promise<Lease | undefined> {
     checkOptionsObject(options);
-    const { ifAvailable } = options ?? {};
+    const { ifAvailable } = options;
     if (ifAvailable === undefined || !checkBoolean(ifAvailable, 'options.ifAvailable')) {
       return this.acquire(key, options);
     }

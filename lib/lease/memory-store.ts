@@ -31,8 +31,11 @@ interface StoreHandle extends HandleFields {
 export interface DirectLeases {
   readonly table: LeaseTable;
   readonly clock: Clock | undefined;
-  /** The time for the table's calls: NaN where it reads its own clock. */
-  readonly at: () => number;
+}
+
+/** The time for a table's calls: NaN where it reads its own clock. */
+export function timeOf(clock: Clock | undefined): number {
+  return clock === undefined ? NaN : readClock(clock);
 }
 
 export let directLeases: (store: MemoryLeaseStore) => DirectLeases;
@@ -119,11 +122,11 @@ export class MemoryLeaseStore implements LeaseStore {
   }
 
   #at(): number {
-    return this.#clock === undefined ? NaN : readClock(this.#clock);
+    return timeOf(this.#clock);
   }
 
   static {
-    directLeases = (store) => ({ table: store.#table, clock: store.#clock, at: () => store.#at() });
+    directLeases = (store) => ({ table: store.#table, clock: store.#clock });
   }
 }
 

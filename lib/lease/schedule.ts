@@ -16,10 +16,10 @@ export interface Due extends Timed {
 }
 
 /** One timer for any number of things that are due at some time of one clock. */
-export class Schedule {
+export class Schedule<T extends Due = Due> {
   readonly #clock: Clock | undefined;
   readonly #keepAlive: boolean;
-  readonly #due = new Deadlines<Due>();
+  readonly #due = new Deadlines<T>();
   #timer: NodeJS.Timeout | undefined;
   /** What the timer was set for, on the clock. */
   #timerDue = Infinity;
@@ -36,7 +36,7 @@ export class Schedule {
   }
 
   /** Moves it where it is scheduled already. Infinity counts as scheduled only for keeping the process alive. */
-  set(entry: Due, deadline: number): void {
+  set(entry: T, deadline: number): void {
     this.#due.remove(entry);
     // Further off than any timer reaches: who is run too early then schedules itself again.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
@@ -44,7 +44,12 @@ export class Schedule {
     if (entry.deadline < this.#timerDue || this.#timer === undefined) this.#arm();
   }
 
-  clear(entry: Due): void {
+  /** What is scheduled; not what is running just now. */
+  entries(): T[] {
+    return this.#due.toArray();
+  }
+
+  clear(entry: T): void {
     this.#due.remove(entry);
     if (this.#due.first !== undefined) return;
     // One that holds nothing alive may as well come for nothing: setting and clearing timers costs more.
@@ -78,7 +83,7 @@ export class Schedule {
   #fire(): void {
     const now = this.now();
     // Those that are due now, each once, however they schedule themselves again.
-    const due: Due[] = [];
+    const due: T[] = [];
     for (let first = this.#due.first; first !== undefined && first.deadline <= now; first = this.#due.first) {
       this.#due.remove(first);
       due.push(first);

@@ -1,3 +1,4 @@
+import { awaitAbort, forgetAbort, type Abortable } from '../abort.js';
 import { leaseTimeout } from './errors.js';
 import type { Lease } from './lease.js';
 import { onAdvance, onRelease, type Clock, type LeaseStore } from './lease-store.js';
@@ -15,7 +16,7 @@ export interface Wait {
 }
 
 /** An acquisition that waits. Its promise is settled once: by a grant, a failure, its timeout, an abort, or `fail`. */
-export abstract class WaitingAcquisition implements Due {
+export abstract class WaitingAcquisition implements Due, Abortable {
   readonly promise: Promise<Lease>;
   deadline = Infinity;
   place = -1;
@@ -39,8 +40,7 @@ export abstract class WaitingAcquisition implements Due {
     });
     this.endsAt = wait.schedule.now() + wait.timeout;
     wait.schedule.set(this, this.endsAt);
-    // It is its own listener (see handleEvent): no closure for each.
-    wait.signal?.addEventListener('abort', this);
+    if (wait.signal) awaitAbort(wait.signal, this);
   }
 
   /** The timeout. */
@@ -51,8 +51,8 @@ export abstract class WaitingAcquisition implements Due {
   }
 
   /** The signal was aborted. */
-  handleEvent(): void {
-    this.fail(this.#wait.signal!.reason);
+  abort(reason: unknown): void {
+    this.fail(reason);
   }
 
   fail(reason: unknown): void {
@@ -76,7 +76,7 @@ export abstract class WaitingAcquisition implements Due {
     if (this.settled) return false;
     this.settled = true;
     this.#wait.schedule.clear(this);
-    this.#wait.signal?.removeEventListener('abort', this);
+    if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
     this.leave();
     this.#ended(this);
     return true;

@@ -1,12 +1,13 @@
-// Exact keys of hash maps, hashed once: for the shard, and for the place in its map.
+// Exact keys, hashed once: for the shard, and for the place in its table.
 
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/hash.h"
 
@@ -20,47 +21,34 @@ struct KeyView {
   std::uint64_t hash;
 };
 
-// A key as a map keeps it.
-struct ExactKey {
-  explicit ExactKey(const KeyView& key) : text(key.text), hash(key.hash) {}
-  KeyView view() const { return {text, hash}; }
-  // Keeps the memory.
+// A key as it is kept. Short ones lie in place, which saves an allocation, and looking at it a cache miss.
+class ExactKey {
+ public:
+  explicit ExactKey(const KeyView& key) { assign(key); }
+  ExactKey(const ExactKey&) = delete;
+  ExactKey& operator=(const ExactKey&) = delete;
+
+  KeyView view() const { return {text(), hash_}; }
+  std::uint64_t hash() const { return hash_; }
+  bool is(const KeyView& key) const { return hash_ == key.hash && text() == key.text; }
+  bool isInPlace() const { return !many_; }
   void assign(const KeyView& key) {
-    text.assign(key.text);
-    hash = key.hash;
+    hash_ = key.hash;
+    length_ = key.text.size();
+    many_ = length_ > few_.size() ? std::make_unique<char[]>(length_) : nullptr;
+    std::copy(key.text.begin(), key.text.end(), many_ ? many_.get() : few_.data());
   }
-  std::string text;
-  std::uint64_t hash;
+
+ private:
+  std::string_view text() const { return {many_ ? many_.get() : few_.data(), length_}; }
+
+  std::uint64_t hash_ = 0;
+  std::size_t length_ = 0;
+  std::unique_ptr<char[]> many_;
+  std::array<char, 40> few_;
 };
 
-struct KeyHash {
-  using is_transparent = void;
-  std::size_t operator()(const KeyView& key) const noexcept { return static_cast<std::size_t>(key.hash); }
-  std::size_t operator()(const ExactKey& key) const noexcept { return static_cast<std::size_t>(key.hash); }
-};
-
-struct KeyEqual {
-  using is_transparent = void;
-  bool operator()(const ExactKey& a, const ExactKey& b) const noexcept {
-    return a.hash == b.hash && a.text == b.text;
-  }
-  bool operator()(const KeyView& a, const ExactKey& b) const noexcept {
-    return a.hash == b.hash && a.text == b.text;
-  }
-  bool operator()(const ExactKey& a, const KeyView& b) const noexcept { return (*this)(b, a); }
-};
-
-template <typename Value>
-using KeyMap = std::unordered_map<ExactKey, Value, KeyHash, KeyEqual>;
-
-// Gives the buckets of a burst back. To be called when an entry has been erased: halving or less makes it constant
-// time on the average.
-template <typename Value>
-void shrinkSparse(KeyMap<Value>& map) {
-  if (map.bucket_count() > 256 && map.size() < map.bucket_count() / 8) map.rehash(map.size() * 2);
-}
-
-// Shards are chosen by the hash's upper half; maps use the whole modulo a number of buckets.
+// Shards are chosen by the hash's upper half, places in them by the lower.
 template <std::uint32_t count>
 std::uint32_t shardOf(const KeyView& key) {
   static_assert((count & (count - 1)) == 0);

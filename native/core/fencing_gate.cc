@@ -14,21 +14,17 @@ FencingGate::FencingGate(std::uint32_t capacity, std::uint64_t floor)
 std::uint64_t FencingGate::admit(const KeyView& key, std::uint64_t token) {
   Shard& shard = shards_[shards_.size() == 1 ? 0 : shardOf<kShards>(key)];
   const Lock lock(shard.mutex);
-  const auto found = shard.entries.find(key);
-  if (found != shard.entries.end()) {
-    Entry& entry = found->second;
-    if (token < entry.token) return entry.token;
-    if (token == entry.token) return 0;
-    entry.token = token;
-    shard.tokens.move(entry, token);
+  if (Entry* const entry = shard.entries.find(key)) {
+    if (token < entry->token) return entry->token;
+    if (token == entry->token) return 0;
+    entry->token = token;
+    shard.tokens.move(*entry, token);
   } else {
     if (token < shard.floor) return shard.floor;
     if (shard.entries.size() == shardCapacity_) forgetLowest(shard);
-    const auto added = shard.entries.try_emplace(ExactKey(key)).first;
-    Entry& entry = added->second;
-    entry.key = &added->first;
-    entry.token = token;
-    shard.tokens.add(entry, token);
+    Entry& added = shard.entries.add(std::make_unique<Entry>(key));
+    added.token = token;
+    shard.tokens.add(added, token);
     size_.fetch_add(1, std::memory_order_relaxed);
   }
   std::uint64_t highest = highest_.load();
@@ -41,7 +37,7 @@ void FencingGate::forgetLowest(Shard& shard) {
   Entry& lowest = shard.tokens.least();
   shard.floor = std::max(shard.floor, lowest.token);  // keeps I2
   shard.tokens.remove(lowest);
-  shard.entries.erase(shard.entries.find(lowest.key->view()));
+  shard.entries.remove(lowest);
   size_.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -13,8 +13,8 @@
 
 #include <vector>
 
-#include "core/exact_key.h"
 #include "core/indexed_heap.h"
+#include "core/key_table.h"
 #include "core/sync.h"
 
 namespace stripelock {
@@ -33,15 +33,15 @@ class FencingGate {
  private:
   static constexpr std::uint32_t kShards = 16;
 
-  struct Entry {
+  struct Entry : KeyNode<Entry> {
+    using KeyNode::KeyNode;
     std::uint64_t token = 0;
-    const ExactKey* key = nullptr;
     std::uint32_t place = 0;
   };
   struct alignas(64) Shard {
     Mutex mutex;
     std::uint64_t floor = 0;
-    KeyMap<Entry> entries;
+    KeyTable<Entry> entries;
     IndexedHeap<std::uint64_t, Entry> tokens;
   };
 

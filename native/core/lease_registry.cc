@@ -25,6 +25,12 @@ std::uint64_t LeaseRegistry::issue() {
   return next_++;
 }
 
+std::uint64_t LeaseRegistry::issueGate() {
+  const Lock lock(mutex_);
+  gates_.try_emplace(next_);
+  return next_++;
+}
+
 LeaseTable* LeaseRegistry::openTable(std::uint64_t number, bool ownClock) {
   const Lock lock(mutex_);
   if (!issued(number)) return nullptr;
@@ -51,7 +57,11 @@ void LeaseRegistry::closeTable(std::uint64_t number) {
 FencingGate* LeaseRegistry::openGate(std::uint64_t number, std::uint32_t capacity) {
   const Lock lock(mutex_);
   if (!issued(number)) return nullptr;
-  SharedGate& shared = gates_[number];
+  const auto [place, forgotten] = gates_.try_emplace(number);
+  SharedGate& shared = place->second;
+  if (forgotten) shared.floor = forgotten_;
+  if (shared.remembered) --remembered_;
+  shared.remembered = false;
   if (!shared.gate) shared.gate = std::make_unique<FencingGate>(capacity, shared.floor);
   ++shared.users;
   return shared.gate.get();
@@ -59,12 +69,28 @@ FencingGate* LeaseRegistry::openGate(std::uint64_t number, std::uint32_t capacit
 
 void LeaseRegistry::closeGate(std::uint64_t number) {
   const Lock lock(mutex_);
-  const auto found = gates_.find(number);
-  SharedGate& shared = found->second;
+  SharedGate& shared = gates_.find(number)->second;
   if (--shared.users > 0) return;
   shared.floor = shared.gate->highest();
   shared.gate.reset();
-  if (shared.floor == 0) gates_.erase(found);
+  shared.remembered = true;
+  if (++remembered_ > kRemembered) forgetLowestGate();
+}
+
+void LeaseRegistry::forgetLowestGate() {
+  auto lowest = gates_.end();
+  for (auto place = gates_.begin(); place != gates_.end(); ++place) {
+    if (!place->second.remembered) continue;
+    if (lowest == gates_.end() || place->second.floor < lowest->second.floor) lowest = place;
+  }
+  forgotten_ = std::max(forgotten_, lowest->second.floor);
+  gates_.erase(lowest);
+  --remembered_;
+}
+
+std::size_t LeaseRegistry::gates() {
+  const Lock lock(mutex_);
+  return gates_.size();
 }
 
 std::size_t LeaseRegistry::tables() {

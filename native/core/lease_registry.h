@@ -5,7 +5,8 @@
 // while nobody has it open.
 //
 //   a lease table   stays while leases in it have not expired. A new one starts with a higher token.
-//   a gate          stays as its highest token, which is the floor of the new one.
+//   a gate          stays as its highest token, which is the floor of the new one. Beyond kRemembered of those, the
+//                   lowest is forgotten; a gate of a forgotten number starts with the highest that was.
 
 #pragma once
 
@@ -21,8 +22,13 @@ class LeaseRegistry {
  public:
   static LeaseRegistry& instance();
 
-  // A number that was not used before.
+  // Gates that nobody uses and whose own floor is known.
+  static constexpr std::size_t kRemembered = 1024;
+
+  // A number that was not used before, for a table.
   std::uint64_t issue();
+  // The same for a gate.
+  std::uint64_t issueGate();
   // nullptr for a number that was never issued. `ownClock`: its times are told by the callers, which cannot be asked
   // once the table is closed: then it stays while there is anything in it.
   LeaseTable* openTable(std::uint64_t number, bool ownClock);
@@ -31,8 +37,9 @@ class LeaseRegistry {
   FencingGate* openGate(std::uint64_t number, std::uint32_t capacity);
   void closeGate(std::uint64_t number);
 
-  // Tables there are, used or not.
+  // Those there are, used or not.
   std::size_t tables();
+  std::size_t gates();
 
  private:
   struct SharedTable {
@@ -44,12 +51,15 @@ class LeaseRegistry {
     std::unique_ptr<FencingGate> gate;
     std::uint64_t floor = 0;
     std::uint32_t users = 0;
+    // It has been open, and is not now.
+    bool remembered = false;
   };
 
   LeaseRegistry() = default;
   bool issued(std::uint64_t number) const { return number > 0 && number < next_; }
   // Drops tables that nobody uses and whose leases have expired.
   void sweepUnused();
+  void forgetLowestGate();
 
   Mutex mutex_;
   std::uint64_t next_ = 1;
@@ -58,6 +68,8 @@ class LeaseRegistry {
   std::unordered_map<std::uint64_t, SharedTable> tables_;
   std::size_t unused_ = 0;
   std::unordered_map<std::uint64_t, SharedGate> gates_;
+  std::size_t remembered_ = 0;
+  std::uint64_t forgotten_ = 0;
 };
 
 }  // namespace stripelock

@@ -12,40 +12,50 @@ namespace {
 
 // Under the shard's lock, so that on the steady clock operations on one key see time in their order.
 Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kSteady ? now() : at; }
+Nanoseconds resolveRecent(Nanoseconds at) { return at == LeaseTable::kSteady ? recently() : at; }
 
 }  // namespace
 
-std::uint64_t LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl) {
+LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl) {
   Shard& shard = shardFor(claim.key);
   Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
-  Entry* const entry = find(shard, claim.key);
+  Entry* const entry = shard.entries.find(claim.key);
   const bool taken = isHeld(entry, at) && !isOwn(*entry, claim);
-  const std::uint64_t token = taken ? 0 : grant(shard, entry, claim, at + ttl);
+  const Grant granted =
+      taken ? Grant{.retryAfter = entry->expiresAt - at} : grant(shard, entry, claim, at, ttl);
   lock.unlock();
   if (due) sweepOther(at);
-  return token;
+  return granted;
 }
 
-LeaseTable::Turn LeaseTable::takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& waiting) {
+LeaseTable::Grant LeaseTable::takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& waiting) {
   Shard& shard = shardFor(claim.key);
-  const Lock lock(shard.mutex);
+  Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
-  tend(shard, at);
-  Entry* const entry = find(shard, claim.key);
-  if (isHeld(entry, at) && !isOwn(*entry, claim)) return {.token = 0, .retryAfter = entry->expiresAt - at};
-  const auto found = shard.waiting.find(claim.key);
-  if (found != shard.waiting.end()) {
-    auto& [watches, turnEnds] = found->second;
-    const bool first = &watches.front()->owner == &waiting;
-    const Nanoseconds left = turnEnds - now();
-    if (!first && left > 0) return {.token = 0, .retryAfter = left};
-    // Who takes its turn, or has let it pass, is last for the next.
-    if (first || turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
-    turnEnds = 0;
-  }
-  return {.token = grant(shard, entry, claim, at + ttl), .retryAfter = 0};
+  const bool due = tend(shard, at);
+  Entry* const entry = shard.entries.find(claim.key);
+  const bool taken = isHeld(entry, at) && !isOwn(*entry, claim);
+  const Nanoseconds retryAfter = taken ? entry->expiresAt - at : passTurn(shard, claim.key, waiting);
+  const Grant granted =
+      retryAfter > 0 ? Grant{.retryAfter = retryAfter} : grant(shard, entry, claim, at, ttl);
+  lock.unlock();
+  if (due) sweepOther(at);
+  return granted;
+}
+
+Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker) {
+  Waiting* const queue = shard.waiting.empty() ? nullptr : shard.waiting.find(key);
+  if (!queue) return 0;
+  std::vector<LeaseWatch*>& watches = queue->watches;
+  const bool first = &watches.front()->owner == &taker;
+  const Nanoseconds left = queue->turnEnds - now();
+  if (!first && left > 0) return left;
+  // Who takes its turn, or has let it pass, is last for the next.
+  if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
+  queue->turnEnds = 0;
+  return 0;
 }
 
 bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl) {
@@ -53,7 +63,7 @@ bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl) {
   Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
-  Entry* const entry = find(shard, claim.key);
+  Entry* const entry = shard.entries.find(claim.key);
   const bool own = isHeldBy(entry, claim, at);
   if (own) extend(shard, *entry, at + ttl);
   lock.unlock();
@@ -66,28 +76,44 @@ bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
   WakeSet wakes(self ? &self->participant() : nullptr);
   Shard& shard = shardFor(claim.key);
   const Lock lock(shard.mutex);
-  const Nanoseconds at = resolve(claim.at);
-  tend(shard, at);
-  Entry* const entry = find(shard, claim.key);
-  if (!isHeldBy(entry, claim, at)) return false;
-  erase(shard, *entry);
-  if (shard.waiting.empty()) return true;
-  const auto found = shard.waiting.find(claim.key);
-  if (found == shard.waiting.end()) return true;
-  // One for each thread: whoever does not get it now needs to know since when it is free.
-  found->second.turnEnds = now() + kTurn;
-  for (LeaseWatch* const watch : found->second.watches) {
-    watch->owner.push(*watch);
-    wakes.addReady(watch->owner.participant());
+  Entry* const entry = shard.entries.find(claim.key);
+  return entry && isOwn(*entry, claim) && free(shard, *entry, resolveRecent(claim.at), wakes);
+}
+
+std::optional<bool> LeaseTable::releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
+                                              const LeaseWatches* self) {
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  Shard& shard = shards_[hint % kShards];
+  const Lock lock(shard.mutex);
+  Entry* const entry = shard.times.at(hint / kShards);
+  // Tokens are never given twice.
+  if (!entry || entry->token != token) return std::nullopt;
+  return free(shard, *entry, resolveRecent(at), wakes);
+}
+
+bool LeaseTable::free(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes) {
+  const bool held = isHeld(&entry, at);
+  if (held && !shard.waiting.empty()) {
+    if (Waiting* const queue = shard.waiting.find(entry.key.view())) {
+      // One for each thread: whoever does not get it now needs to know since when it is free.
+      queue->turnEnds = now() + kTurn;
+      for (LeaseWatch* const watch : queue->watches) {
+        watch->owner.push(*watch);
+        wakes.addReady(watch->owner.participant());
+      }
+    }
   }
-  return true;
+  // Otherwise it has expired, and is as well swept now.
+  erase(shard, entry);
+  sweep(shard, at, kSweepOwn);
+  return held;
 }
 
 std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseconds at) {
   Shard& shard = shardFor(key);
   const Lock lock(shard.mutex);
   at = resolve(at);
-  const Entry* const entry = find(shard, key);
+  const Entry* const entry = shard.entries.find(key);
   if (!isHeld(entry, at)) return std::nullopt;
   return Info{.owner = entry->name(), .token = entry->token, .remaining = entry->expiresAt - at};
 }
@@ -101,25 +127,22 @@ bool LeaseTable::sweepAll(Nanoseconds at) {
 }
 
 void LeaseTable::link(LeaseWatch& watch) {
-  Shard& shard = shardFor(watch.key.view());
+  const KeyView key = watch.key.view();
+  Shard& shard = shardFor(key);
   const Lock lock(shard.mutex);
-  shard.waiting[watch.key].watches.push_back(&watch);
+  Waiting* queue = shard.waiting.find(key);
+  if (!queue) queue = &shard.waiting.add(std::make_unique<Waiting>(key));
+  queue->watches.push_back(&watch);
 }
 
 void LeaseTable::unlink(LeaseWatch& watch) {
-  Shard& shard = shardFor(watch.key.view());
+  const KeyView key = watch.key.view();
+  Shard& shard = shardFor(key);
   const Lock lock(shard.mutex);
-  const auto found = shard.waiting.find(watch.key);
-  std::vector<LeaseWatch*>& watches = found->second.watches;
+  Waiting* const queue = shard.waiting.find(key);
+  std::vector<LeaseWatch*>& watches = queue->watches;
   watches.erase(std::find(watches.begin(), watches.end(), &watch));
-  if (!watches.empty()) return;
-  shard.waiting.erase(found);
-  shrinkSparse(shard.waiting);
-}
-
-LeaseTable::Entry* LeaseTable::find(Shard& shard, const KeyView& key) {
-  const auto found = shard.entries.find(key);
-  return found == shard.entries.end() ? nullptr : &found->second;
+  if (watches.empty()) shard.waiting.remove(*queue);
 }
 
 bool LeaseTable::isOwn(const Entry& entry, const Claim& claim) {
@@ -136,27 +159,27 @@ std::string LeaseTable::nameOf(std::uint64_t token) {
   return bytes;
 }
 
-std::uint64_t LeaseTable::grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds expiresAt) {
+LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at,
+                                    Nanoseconds ttl) {
   if (entry) {
-    extend(shard, *entry, expiresAt);
+    extend(shard, *entry, at + ttl);
   } else {
-    entry = &add(shard, claim.key, expiresAt);
+    entry = &add(shard, claim.key, at + ttl);
   }
   entry->owner = claim.owner;
   entry->token = nextToken_.fetch_add(1);  // keeps I1
-  return entry->token;
+  const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
+  return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};
 }
 
 LeaseTable::Entry& LeaseTable::add(Shard& shard, const KeyView& key, Nanoseconds expiresAt) {
-  KeyMap<Entry>::iterator place;
-  if (shard.spare.empty()) {
-    place = shard.entries.try_emplace(ExactKey(key)).first;
+  std::unique_ptr<Entry> added = std::move(shard.spare);
+  if (added) {
+    added->key.assign(key);
   } else {
-    shard.spare.key().assign(key);
-    place = shard.entries.insert(std::move(shard.spare)).position;
+    added = std::make_unique<Entry>(key);
   }
-  Entry& entry = place->second;
-  entry.key = &place->first;
+  Entry& entry = shard.entries.add(std::move(added));
   entry.expiresAt = expiresAt;
   shard.times.add(entry, expiresAt);  // keeps I2
   size_.fetch_add(1, std::memory_order_relaxed);
@@ -170,10 +193,9 @@ void LeaseTable::extend(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
 
 void LeaseTable::erase(Shard& shard, Entry& entry) {
   shard.times.remove(entry);
-  shard.spare = shard.entries.extract(shard.entries.find(entry.key->view()));  // keeps I2
-  // A spare node is worth its malloc only, not a long key's memory.
-  if (shard.spare.key().text.capacity() > kSpareKey) shard.spare = {};
-  shrinkSparse(shard.entries);
+  std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps I2
+  // A spare entry is worth its own allocation only, not the memory of long texts.
+  if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);
   size_.fetch_sub(1, std::memory_order_relaxed);
 }
 

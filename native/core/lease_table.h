@@ -9,12 +9,12 @@
 //
 // I1  Tokens are assigned under the shard of their key, from one counter: the token of each grant is greater than
 //     that of every earlier grant in the table, whatever became of those.
-// I2  An entry is in its shard's map and in its shard's heap, or in neither.
+// I2  An entry is in its shard's table and in its shard's heap, or in neither.
 // I3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
 //     renewed far more often than it expires; who finds the rank due moves it up to the time.
 // I4  No key is skipped over for ever: an operation sweeps expired entries of its own shard, and one in
-//     kSweepEvery those of another shard in turn. Each sweep is bounded, so that each operation is
-//     O(log n) but for the growth of a map, and expired entries are swept as fast as new ones can be made.
+//     kSweepEvery of those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so that each operation is
+//     O(log n), and expired entries are swept as fast as new ones can be made.
 //
 // Time is what the caller says it is, so that tests can advance it, or the steady clock's under the shard's lock.
 
@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exact_key.h"
 #include "core/indexed_heap.h"
+#include "core/key_table.h"
 #include "core/lease_watches.h"
 #include "core/sync.h"
 
@@ -56,23 +56,31 @@ class LeaseTable {
   // "lease 1763697600000000000", in UTF-16 code units, as the texts of the host are.
   static std::string nameOf(std::uint64_t token);
 
-  // The token, or 0 where another owner holds the key. The same owner is given a new token.
-  std::uint64_t tryAcquire(const Claim& claim, Nanoseconds ttl);
-
-  struct Turn {
+  struct Grant {
     // 0: not granted.
-    std::uint64_t token;
-    // When to try again even if nothing is said: the holder's time is over then, or another's turn.
-    Nanoseconds retryAfter;
+    std::uint64_t token = 0;
+    // When it was granted, on the clock of Claim::at. It expires ttl later.
+    Nanoseconds since = 0;
+    // Where releaseHinted() looks.
+    std::uint32_t hint = 0;
+    // If not granted: when to try again even if nothing is said. The holder's time is over then, or another's turn.
+    Nanoseconds retryAfter = 0;
   };
+  // Not granted where another owner holds the key. The same owner is given a new token.
+  Grant tryAcquire(const Claim& claim, Nanoseconds ttl);
   // The same for a thread that waits, or would: lets the one go first that has waited longest.
-  Turn takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& waiting);
+  Grant takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& waiting);
 
   // Extends what the owner holds. False if it does not.
   bool renew(const Claim& claim, Nanoseconds ttl);
   // Frees what the owner holds, and tells who watches the key. False if it did not hold it. `self`: the caller's
-  // own, which is not woken, since it looks by itself.
+  // own, which is not woken, since it looks by itself. The steady clock is read as recently(): what expired since,
+  // and nobody has taken, counts as held.
   bool release(const Claim& claim, const LeaseWatches* self);
+  // The same for what was granted with that token and hint, without its key, which costs as much to read and hash as
+  // all the rest. Nothing where it is not there any more: its key is to be asked then.
+  std::optional<bool> releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
+                                    const LeaseWatches* self);
 
   struct Info {
     std::string owner;
@@ -99,19 +107,20 @@ class LeaseTable {
   static constexpr unsigned kSweepOther = 32;
   static constexpr std::uint32_t kSweepEvery = 16;
   // Bytes.
-  static constexpr std::size_t kSpareKey = 256;
+  static constexpr std::size_t kSpareOwner = 64;
 
-  struct Entry {
+  struct Entry : KeyNode<Entry> {
+    using KeyNode::KeyNode;
     std::string name() const { return owner.empty() ? nameOf(token) : owner; }
     // Empty: nameOf(token).
     std::string owner;
     std::uint64_t token = 0;
     Nanoseconds expiresAt = 0;
-    const ExactKey* key = nullptr;
     std::uint32_t place = 0;
   };
   // The threads that wait for a key, in the order in which they came, or last had it.
-  struct Waiting {
+  struct Waiting : KeyNode<Waiting> {
+    using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
     // Until when the first of them goes before the others; 0 when no release was told since the last turn. On the
     // steady clock, whatever the leases' is: it is about how quick threads are.
@@ -119,24 +128,26 @@ class LeaseTable {
   };
   struct alignas(64) Shard {
     Mutex mutex;
-    KeyMap<Entry> entries;
+    KeyTable<Entry> entries;
     IndexedHeap<Nanoseconds, Entry> times;
-    KeyMap<Waiting> waiting;
+    KeyTable<Waiting> waiting;
     std::uint32_t operations = 0;
-    // What was erased last, for its memory: taking and releasing one key over and over allocates nothing.
-    KeyMap<Entry>::node_type spare;
+    // What was removed last, for its memory: taking and releasing one key over and over allocates nothing.
+    std::unique_ptr<Entry> spare;
   };
 
   Shard& shardFor(const KeyView& key) { return shards_[shardOf<kShards>(key)]; }
-  // Expired or not; nullptr where there is none.
-  static Entry* find(Shard& shard, const KeyView& key);
   static bool isHeld(const Entry* entry, Nanoseconds at) { return entry && entry->expiresAt > at; }
   static bool isOwn(const Entry& entry, const Claim& claim);
   static bool isHeldBy(const Entry* entry, const Claim& claim, Nanoseconds at) {
     return isHeld(entry, at) && isOwn(*entry, claim);
   }
-  // `entry`: what find() gave.
-  std::uint64_t grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds expiresAt);
+  // `entry`: the key's, expired or not, or nullptr.
+  Grant grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at, Nanoseconds ttl);
+  // For one who may have a free key: 0 if it is his turn, which is then over, else when to try again.
+  static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
+  // What all releases end with. `wakes`: to be sent when the shard is unlocked.
+  bool free(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes);
   Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);
   static void extend(Shard& shard, Entry& entry, Nanoseconds expiresAt);
   void erase(Shard& shard, Entry& entry);
@@ -144,7 +155,7 @@ class LeaseTable {
   void sweep(Shard& shard, Nanoseconds at, unsigned most);
   // With no shard locked.
   void sweepOther(Nanoseconds at);
-  // Counts an operation, sweeps, and says whether sweepOther is due. With the shard locked.
+  // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. With the shard locked.
   bool tend(Shard& shard, Nanoseconds at);
 
   std::array<Shard, kShards> shards_;

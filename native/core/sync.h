@@ -12,6 +12,9 @@
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <ctime>
+#endif
 
 #include "core/seam.h"
 
@@ -34,6 +37,17 @@ inline Nanoseconds now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+// The same clock as it was at the system's last tick, some milliseconds ago, where that costs less: 5 instead of 24 ns.
+inline Nanoseconds recently() {
+#if defined(__linux__)
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+#else
+  return now();
+#endif
 }
 
 // A point in time, so that several steps spend one budget.

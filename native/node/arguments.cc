@@ -15,11 +15,6 @@ bool isInt32Array(Napi::Value value) {
 
 bool isBoolean(Napi::Value value) { return value.IsBoolean(); }
 
-bool isIndex(double number, std::uint32_t most) {
-  // False for NaN too.
-  return number >= 0 && number <= most && number == static_cast<double>(static_cast<std::uint32_t>(number));
-}
-
 bool isIndex(Napi::Value value, std::uint32_t most) {
   return value.IsNumber() && isIndex(value.As<Napi::Number>().DoubleValue(), most);
 }

@@ -16,7 +16,10 @@ Napi::Value invalidArgument(Napi::Env env, const char* message);
 bool isInt32Array(Napi::Value value);
 bool isBoolean(Napi::Value value);
 // A number that is an integer from 0 to `most`.
-bool isIndex(double number, std::uint32_t most);
+inline bool isIndex(double number, std::uint32_t most) {
+  // False for NaN too.
+  return number >= 0 && number <= most && number == static_cast<double>(static_cast<std::uint32_t>(number));
+}
 bool isIndex(Napi::Value value, std::uint32_t most);
 
 // The table that an argument names, or nullptr with an exception pending.

@@ -77,6 +77,11 @@ void Environment::close(std::uint32_t table) {
   if (last) tables_[table].reset();
 }
 
+void Environment::openLeaseExchange(Napi::Float64Array numbers) {
+  leaseExchange_ = Napi::Persistent(numbers);
+  leases_->exchange = static_cast<LeaseExchange*>(static_cast<void*>(numbers.Data()));
+}
+
 Napi::Value Environment::openShares(std::uint32_t table, Napi::Int32Array shares) {
   OpenTable& open = *tables_[table];
   if (open.shares.IsEmpty()) {

@@ -32,6 +32,8 @@ class Environment {
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
+  // `numbers`: shared memory of the size of a LeaseExchange.
+  void openLeaseExchange(Napi::Float64Array numbers);
   void keepAlive(Napi::Env env, bool alive);
 
   // A table's number in this environment, or -1 where the memory is in use with another number of stripes.
@@ -58,6 +60,7 @@ class Environment {
 
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
+  Napi::Reference<Napi::Float64Array> leaseExchange_;
   napi_threadsafe_function ready_ = nullptr;
   std::vector<std::unique_ptr<OpenTable>> tables_;
 };

@@ -1,20 +1,17 @@
-// The arguments of the calls that leases are made of, read without the wrapper classes: these calls are most of what an
-// uncontended lease costs.
+// The arguments of the calls that leases are made of.
 
 #pragma once
-
-#include <napi.h>
 
 #include <array>
 #include <cmath>
 #include <string>
 #include <string_view>
 
-#include "node/environment.h"
+#include "node/call.h"
 
 namespace stripelock {
 
-// What number() accepts: integers that a double holds exactly.
+// What a number may be: integers that a double holds exactly.
 inline constexpr double kMaxNumber = 9007199254740991.0;
 inline constexpr double kNanosecondsPerMillisecond = 1e6;
 // Milliseconds, so that times and sums of two do not overflow: 2^42, 139 years. lib/ has a narrower limit.
@@ -50,77 +47,102 @@ class Text {
   std::u16string_view view_;
 };
 
-// The arguments of one call.
-class Call {
+class LeaseCall : public Call {
  public:
-  Call(napi_env env, napi_callback_info info) : env(env) {
-    std::size_t count = values_.size();
-    napi_get_cb_info(env, info, &count, values_.data(), nullptr, nullptr);
-    const Environment& environment = Environment::of(env);
-    if (environment.started()) leases = environment.leases();
-  }
+  using Call::Call;
 
-  bool number(std::size_t index, double least, double most, double& out) const {
-    return napi_get_value_double(env, values_[index], &out) == napi_ok && out >= least && out <= most;
-  }
-  bool integer(std::size_t index, double least, double most, std::uint64_t& out) const {
+  // Of the thread that calls, which has started.
+  Leases& leases() const { return *environment().leases(); }
+
+  bool toNumber(std::size_t index, double least, double most, std::uint64_t& out) const {
     double value = 0;
-    if (!number(index, least, most, value) || value != std::floor(value)) return false;
+    if (!toDouble(index, value) || !(value >= least && value <= most) || value != std::floor(value))
+      return false;
     out = static_cast<std::uint64_t>(value);
     return true;
   }
-  bool boolean(std::size_t index, bool& out) const {
-    return napi_get_value_bool(env, values_[index], &out) == napi_ok;
-  }
-  bool text(std::size_t index, Text& out) const { return out.read(env, values_[index]); }
-  bool textOrUndefined(std::size_t index, Text& out) const {
-    napi_valuetype type{};
-    return (napi_typeof(env, values_[index], &type) == napi_ok && type == napi_undefined) || text(index, out);
-  }
-  bool token(std::size_t index, std::uint64_t& out) const {
+  bool toKey(std::size_t index, Text& out) const { return out.read(env(), at(index)); }
+  bool toToken(std::size_t index, std::uint64_t& out) const {
     bool lossless = false;
-    return napi_get_value_bigint_uint64(env, values_[index], &out, &lossless) == napi_ok && lossless;
+    return napi_get_value_bigint_uint64(env(), at(index), &out, &lossless) == napi_ok && lossless;
   }
-  // Milliseconds as nanoseconds, whole ones exactly.
-  bool duration(std::size_t index, Nanoseconds& out) const {
-    double milliseconds = 0;
-    if (!number(index, 0, kMaxTime, milliseconds)) return false;
-    out = toNanoseconds(milliseconds);
-    return true;
+  // nullptr where it names none that is open.
+  LeaseTable* leaseTable(double number) const {
+    return number >= 0 && number <= kMaxOpen ? leases().table(static_cast<std::uint32_t>(number)) : nullptr;
   }
-  // A time of the caller's clock, or NaN for the steady one.
-  bool time(std::size_t index, Nanoseconds& out) const {
-    double milliseconds = 0;
-    if (napi_get_value_double(env, values_[index], &milliseconds) != napi_ok) return false;
-    out = LeaseTable::kSteady;
-    if (std::isnan(milliseconds)) return true;
-    if (!(std::abs(milliseconds) <= kMaxTime)) return false;
-    out = toNanoseconds(milliseconds);
-    return true;
+  LeaseTable* toLeaseTable(std::size_t index) const {
+    double number = -1;
+    return started() && toDouble(index, number) ? leaseTable(number) : nullptr;
   }
-  LeaseTable* table(std::size_t index) const {
-    std::uint64_t place = 0;
-    return leases && integer(index, 0, 1e9, place) ? leases->table(static_cast<std::uint32_t>(place))
-                                                   : nullptr;
+  FencingGate* toGate(std::size_t index) const {
+    std::uint32_t place = 0;
+    return started() && toIndex(index, kMaxOpen, place) ? leases().gate(place) : nullptr;
   }
-  FencingGate* gate(std::size_t index) const {
-    std::uint64_t place = 0;
-    return leases && integer(index, 0, 1e9, place) ? leases->gate(static_cast<std::uint32_t>(place))
-                                                   : nullptr;
-  }
-  napi_value at(std::size_t index) const { return values_[index]; }
-
-  const napi_env env;
-  Leases* leases = nullptr;
 
  private:
-  static Nanoseconds toNanoseconds(double milliseconds) {
-    const double whole = std::floor(milliseconds);
-    return static_cast<Nanoseconds>(whole) * 1'000'000 +
-           static_cast<Nanoseconds>((milliseconds - whole) * kNanosecondsPerMillisecond);
+  static constexpr std::uint32_t kMaxOpen = 1'000'000'000;
+};
+
+// Milliseconds as nanoseconds, whole ones exactly.
+inline Nanoseconds toNanoseconds(double milliseconds) {
+  const auto whole = static_cast<Nanoseconds>(milliseconds);
+  const double rest = milliseconds - static_cast<double>(whole);
+  return whole * 1'000'000 + static_cast<Nanoseconds>(rest * kNanosecondsPerMillisecond);
+}
+
+// A time of the caller's clock, or NaN for the steady one. False for what is none.
+inline bool toTime(double milliseconds, Nanoseconds& out) {
+  out = LeaseTable::kSteady;
+  if (std::isnan(milliseconds)) return true;
+  if (!(std::abs(milliseconds) <= kMaxTime)) return false;
+  out = toNanoseconds(milliseconds);
+  return true;
+}
+
+inline double toMilliseconds(Nanoseconds time) {
+  return static_cast<double>(time) / kNanosecondsPerMillisecond;
+}
+
+// (key, owner?) and the exchange, as most calls take them. Without an owner: to acquire, a holder without a name; else
+// whoever was granted the exchange's token.
+class LeaseArguments {
+ public:
+  explicit LeaseArguments(const LeaseCall& call)
+      : exchange_(call.started() ? call.leases().exchange : nullptr), named_(call.has(1)) {
+    table_ = exchange_ ? call.leaseTable(exchange_->table) : nullptr;
+    valid_ =
+        table_ && call.toKey(0, key_) && (!named_ || call.toKey(1, owner_)) && toTime(exchange_->at, at_);
   }
 
-  std::array<napi_value, 6> values_{};
+  explicit operator bool() const { return valid_; }
+  LeaseExchange& exchange() const { return *exchange_; }
+  LeaseTable& table() const { return *table_; }
+  KeyView key() const { return KeyView(key_.view()); }
+  Nanoseconds at() const { return at_; }
+  // False for what is none.
+  bool readTtl(Nanoseconds& out) const {
+    const double ttl = exchange_->ttl;
+    if (!(ttl >= 0 && ttl <= kMaxTime)) return false;
+    out = toNanoseconds(ttl);
+    return true;
+  }
+  // To acquire.
+  LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
+  // What has been acquired.
+  LeaseTable::Claim held() const {
+    return {.key = key(), .owner = owner(), .token = named_ ? 0 : exchange_->token, .at = at_};
+  }
+
+ private:
+  std::string_view owner() const { return named_ ? owner_.view() : std::string_view(); }
+
+  LeaseExchange* const exchange_;
+  const bool named_;
+  LeaseTable* table_;
+  bool valid_;
+  Nanoseconds at_ = 0;
+  Text key_;
+  Text owner_;
 };
 
 }  // namespace stripelock

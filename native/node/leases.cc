@@ -4,8 +4,6 @@
 #include <cstring>
 #include <string>
 
-#include "node/arguments.h"
-#include "node/environment.h"
 #include "node/lease_call.h"
 
 namespace stripelock {
@@ -54,7 +52,7 @@ void Leases::closeGate(std::uint32_t index) {
 
 namespace {
 
-napi_value number(napi_env env, double value) {
+napi_value real(napi_env env, double value) {
   napi_value result = nullptr;
   napi_create_double(env, value, &result);
   return result;
@@ -66,21 +64,6 @@ napi_value boolean(napi_env env, bool value) {
   return result;
 }
 
-napi_value undefined(napi_env env) {
-  napi_value result = nullptr;
-  napi_get_undefined(env, &result);
-  return result;
-}
-
-napi_value tokenOrUndefined(napi_env env, std::uint64_t token) {
-  if (token == 0) return undefined(env);
-  napi_value result = nullptr;
-  napi_create_bigint_uint64(env, token, &result);
-  return result;
-}
-
-double toMilliseconds(Nanoseconds time) { return static_cast<double>(time) / kNanosecondsPerMillisecond; }
-
 // The opposite of Text.
 Napi::String fromBytes(napi_env env, const std::string& bytes) {
   std::u16string units(bytes.size() / sizeof(char16_t), u'\0');
@@ -88,104 +71,134 @@ Napi::String fromBytes(napi_env env, const std::string& bytes) {
   return Napi::String::New(env, units);
 }
 
-// (table, key, who, …) as most of them take. Who: an owner's name; or, to acquire, undefined for one without a name;
-// or, for what was acquired, its token.
-struct LeaseArguments {
-  explicit LeaseArguments(const Call& call) : table(call.table(0)), valid(table && call.text(1, key)) {}
-  bool readOwner(const Call& call) { return valid && call.textOrUndefined(2, owner); }
-  bool readHolder(const Call& call) { return valid && (call.token(2, token) || call.text(2, owner)); }
-  LeaseTable::Claim claim(Nanoseconds at) const {
-    return {.key = KeyView(key.view()), .owner = owner.view(), .token = token, .at = at};
-  }
-
-  LeaseTable* const table;
-  Text key;
-  Text owner;
-  std::uint64_t token = 0;
-  const bool valid;
-};
-
-// leaseIssue(): a number for a new table or gate
-napi_value leaseIssue(napi_env env, napi_callback_info) {
-  return number(env, static_cast<double>(LeaseRegistry::instance().issue()));
+napi_value invalidLeaseArguments(napi_env env) {
+  return invalidArgument(env, "expected a key, an owner or none, and a table and two times in the exchange");
 }
+
+// leaseIssue(): a number for a new table
+napi_value leaseIssue(napi_env env, napi_callback_info) {
+  return real(env, static_cast<double>(LeaseRegistry::instance().issue()));
+}
+
+// leaseExchange(numbers): `numbers` is all of a small SharedArrayBuffer, laid out as LeaseExchange
+napi_value leaseExchange(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  napi_typedarray_type type{};
+  std::size_t length = 0;
+  std::size_t offset = 0;
+  napi_value buffer = nullptr;
+  bool unshared = true;
+  const bool valid =
+      call.started() &&
+      napi_get_typedarray_info(env, call.at(0), &type, &length, nullptr, &buffer, &offset) == napi_ok &&
+      napi_is_arraybuffer(env, buffer, &unshared) == napi_ok && type == napi_float64_array && offset == 0 &&
+      length * sizeof(double) == sizeof(LeaseExchange);
+  // Only shared memory: an ArrayBuffer could be detached, and its memory be gone.
+  if (!valid || unshared) return invalidArgument(env, "expected a shared Float64Array");
+  call.environment().openLeaseExchange({env, call.at(0)});
+  return nullptr;
+}
+
+// leaseNow(): the steady clock, in milliseconds
+napi_value leaseNow(napi_env env, napi_callback_info) { return real(env, toMilliseconds(now())); }
 
 // leaseOpen(number, ownClock): table, or -1 for a number that was not issued
 napi_value leaseOpen(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+  const LeaseCall call(env, info);
   std::uint64_t named = 0;
   bool ownClock = false;
-  if (!call.leases || !call.integer(0, 1, kMaxNumber, named) || !call.boolean(1, ownClock))
+  if (!call.started() || !call.toNumber(0, 1, kMaxNumber, named) || !call.toBoolean(1, ownClock))
     return invalidArgument(env, "expected a number and a boolean");
-  return number(env, call.leases->openTable(named, ownClock));
+  return call.number(call.leases().openTable(named, ownClock));
 }
 
 // leaseClose(table)
 napi_value leaseClose(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+  const LeaseCall call(env, info);
   std::uint64_t place = 0;
-  if (!call.table(0) || !call.integer(0, 0, 1e9, place))
+  if (!call.toLeaseTable(0) || !call.toNumber(0, 0, kMaxNumber, place))
     return invalidArgument(env, "expected an open table");
-  call.leases->closeTable(static_cast<std::uint32_t>(place));
-  return undefined(env);
+  call.leases().closeTable(static_cast<std::uint32_t>(place));
+  return nullptr;
 }
 
-// leaseAcquire(table, key, owner?, ttl, at): token, or undefined
+// Results are in the exchange.
+napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& grant) {
+  LeaseExchange& exchange = arguments.exchange();
+  exchange.status = grant.token != 0 ? LeaseExchange::kDone : LeaseExchange::kNo;
+  exchange.token = grant.token;
+  exchange.hint = grant.hint;
+  const bool steady = arguments.at() == LeaseTable::kSteady;
+  exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
+  exchange.retryAfter = toMilliseconds(grant.retryAfter);
+  return nullptr;
+}
+
+// leaseAcquire(key, owner?)
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  LeaseArguments arguments(call);
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  Nanoseconds at = 0;
-  if (!arguments.readOwner(call) || !call.duration(3, ttl) || !call.time(4, at))
-    return invalidArgument(env, "expected a table, a key, an owner and two times");
-  return tokenOrUndefined(env, arguments.table->tryAcquire(arguments.claim(at), ttl));
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  return granted(arguments, arguments.table().tryAcquire(arguments.claim(), ttl));
 }
 
-// leaseTakeTurn(table, key, owner?, ttl, at): token, or the milliseconds after which to try again
+// leaseTakeTurn(key, owner?)
 napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  LeaseArguments arguments(call);
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  Nanoseconds at = 0;
-  if (!arguments.readOwner(call) || !call.duration(3, ttl) || !call.time(4, at))
-    return invalidArgument(env, "expected a table, a key, an owner and two times");
-  const LeaseTable::Turn turn = arguments.table->takeTurn(arguments.claim(at), ttl, call.leases->watches);
-  return turn.token != 0 ? tokenOrUndefined(env, turn.token) : number(env, toMilliseconds(turn.retryAfter));
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  return granted(arguments, arguments.table().takeTurn(arguments.claim(), ttl, call.leases().watches));
 }
 
-// leaseRenew(table, key, owner or token, ttl, at): whether it was held
+// leaseRenew(key, owner?)
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  LeaseArguments arguments(call);
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  Nanoseconds at = 0;
-  if (!arguments.readHolder(call) || !call.duration(3, ttl) || !call.time(4, at))
-    return invalidArgument(env, "expected a table, a key, an owner and two times");
-  return boolean(env, arguments.table->renew(arguments.claim(at), ttl));
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  const bool renewed = arguments.table().renew(arguments.held(), ttl);
+  arguments.exchange().status = renewed ? LeaseExchange::kDone : LeaseExchange::kNo;
+  return nullptr;
 }
 
-// leaseRelease(table, key, owner or token, at): 0 not held, 1 freed, 2 freed and leaseTake() has something
+LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
+  if (!released) return LeaseExchange::kNo;
+  return watches.hasReady() ? LeaseExchange::kDoneAndReady : LeaseExchange::kDone;
+}
+
+// leaseRelease(key, owner?)
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  LeaseArguments arguments(call);
-  Nanoseconds at = 0;
-  if (!arguments.readHolder(call) || !call.time(3, at))
-    return invalidArgument(env, "expected a table, a key, an owner and a time");
-  LeaseWatches& watches = call.leases->watches;
-  if (!arguments.table->release(arguments.claim(at), &watches)) return number(env, 0);
-  return number(env, watches.hasReady() ? 2 : 1);
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  if (!arguments) return invalidLeaseArguments(env);
+  const LeaseWatches& watches = call.leases().watches;
+  const bool released = arguments.table().release(arguments.held(), &watches);
+  arguments.exchange().status = statusOf(released, watches);
+  return nullptr;
 }
 
-// leaseInspect(table, key, at): { owner, token, remaining }, or undefined
-napi_value leaseInspect(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  LeaseTable* const table = call.table(0);
-  Text key;
+// leaseReleaseHinted()
+napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  LeaseExchange* const exchange = call.started() ? call.leases().exchange : nullptr;
+  LeaseTable* const table = exchange ? call.leaseTable(exchange->table) : nullptr;
   Nanoseconds at = 0;
-  if (!table || !call.text(1, key) || !call.time(2, at))
-    return invalidArgument(env, "expected a table, a key and a time");
-  const std::optional<LeaseTable::Info> found = table->inspect(KeyView(key.view()), at);
-  if (!found) return undefined(env);
+  if (!table || !toTime(exchange->at, at)) return invalidLeaseArguments(env);
+  const LeaseWatches& watches = call.leases().watches;
+  const std::optional<bool> released = table->releaseHinted(exchange->hint, exchange->token, at, &watches);
+  exchange->status = released ? statusOf(*released, watches) : LeaseExchange::kUnknown;
+  return nullptr;
+}
+
+// leaseInspect(key): { owner, token, remaining }, or undefined
+napi_value leaseInspect(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseArguments arguments(call);
+  if (!arguments) return invalidLeaseArguments(env);
+  const std::optional<LeaseTable::Info> found = arguments.table().inspect(arguments.key(), arguments.at());
+  if (!found) return nullptr;
   Napi::Object object = Napi::Object::New(env);
   // As a value: a string would be converted to UTF-8 and back.
   object.Set("owner", Napi::Value(fromBytes(env, found->owner)));
@@ -196,103 +209,115 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
 
 // leaseSize(table): entries, expired ones that are not swept included
 napi_value leaseSize(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  const LeaseTable* const table = call.table(0);
+  const LeaseCall call(env, info);
+  const LeaseTable* const table = call.toLeaseTable(0);
   if (!table) return invalidArgument(env, "expected an open table");
-  return number(env, static_cast<double>(table->size()));
+  return real(env, static_cast<double>(table->size()));
 }
 
 // leaseWatch(table, key): id
 napi_value leaseWatch(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  LeaseTable* const table = call.table(0);
+  const LeaseCall call(env, info);
+  LeaseTable* const table = call.toLeaseTable(0);
   Text key;
-  if (!table || !call.text(1, key)) return invalidArgument(env, "expected a table and a key");
-  return number(env, call.leases->watches.add(*table, KeyView(key.view())));
+  if (!table || !call.toKey(1, key)) return invalidArgument(env, "expected a table and a key");
+  return real(env, call.leases().watches.add(*table, KeyView(key.view())));
 }
 
 // leaseUnwatch(id)
 napi_value leaseUnwatch(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+  const LeaseCall call(env, info);
   std::uint64_t id = 0;
-  if (!call.leases || !call.integer(0, 0, 4294967295.0, id)) return invalidArgument(env, "expected an id");
-  return boolean(env, call.leases->watches.remove(static_cast<std::uint32_t>(id)));
+  if (!call.started() || !call.toNumber(0, 0, 4294967295.0, id))
+    return invalidArgument(env, "expected an id");
+  return boolean(env, call.leases().watches.remove(static_cast<std::uint32_t>(id)));
 }
 
 // leaseTake(out): how many; out gets the ids of watches whose keys were released
 napi_value leaseTake(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  const Napi::Value value(env, call.at(0));
-  if (!call.leases || !isInt32Array(value)) return invalidArgument(env, "expected an Int32Array");
-  auto out = value.As<Napi::Int32Array>();
+  const LeaseCall call(env, info);
+  std::int32_t* out = nullptr;
+  std::size_t length = 0;
+  if (!call.started() || !call.toInts(0, out, length)) return invalidArgument(env, "expected an Int32Array");
   std::array<std::uint32_t, 128> ids;
-  const std::size_t count = call.leases->watches.take(ids.data(), std::min(ids.size(), out.ElementLength()));
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::int32_t>(ids[i]);
-  return number(env, static_cast<double>(count));
+  const std::size_t count = call.leases().watches.take(ids.data(), std::min(ids.size(), length));
+  std::copy_n(ids.begin(), count, out);
+  return call.number(static_cast<std::int32_t>(count));
+}
+
+// gateIssue(): a number for a new gate
+napi_value gateIssue(napi_env env, napi_callback_info) {
+  return real(env, static_cast<double>(LeaseRegistry::instance().issueGate()));
 }
 
 // gateOpen(number, capacity): gate, or -1 for a number that was not issued
 napi_value gateOpen(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+  const LeaseCall call(env, info);
   std::uint64_t named = 0;
   std::uint64_t capacity = 0;
-  if (!call.leases || !call.integer(0, 1, kMaxNumber, named) || !call.integer(1, 1, 4294967295.0, capacity))
+  if (!call.started() || !call.toNumber(0, 1, kMaxNumber, named) ||
+      !call.toNumber(1, 1, 4294967295.0, capacity)) {
     return invalidArgument(env, "expected a number and a capacity");
-  return number(env, call.leases->openGate(named, static_cast<std::uint32_t>(capacity)));
+  }
+  return call.number(call.leases().openGate(named, static_cast<std::uint32_t>(capacity)));
 }
 
 // gateClose(gate)
 napi_value gateClose(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+  const LeaseCall call(env, info);
   std::uint64_t place = 0;
-  if (!call.gate(0) || !call.integer(0, 0, 1e9, place)) return invalidArgument(env, "expected an open gate");
-  call.leases->closeGate(static_cast<std::uint32_t>(place));
-  return undefined(env);
+  if (!call.toGate(0) || !call.toNumber(0, 0, kMaxNumber, place))
+    return invalidArgument(env, "expected an open gate");
+  call.leases().closeGate(static_cast<std::uint32_t>(place));
+  return nullptr;
 }
 
 // gateAdmit(gate, key, token): undefined, or the higher token on account of which it is refused
 napi_value gateAdmit(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  FencingGate* const gate = call.gate(0);
+  const LeaseCall call(env, info);
+  FencingGate* const gate = call.toGate(0);
   Text key;
   std::uint64_t token = 0;
-  if (!gate || !call.text(1, key) || !call.token(2, token))
+  if (!gate || !call.toKey(1, key) || !call.toToken(2, token))
     return invalidArgument(env, "expected a gate, a key and a token");
-  return tokenOrUndefined(env, gate->admit(KeyView(key.view()), token));
+  const std::uint64_t newest = gate->admit(KeyView(key.view()), token);
+  if (newest == 0) return nullptr;
+  napi_value result = nullptr;
+  napi_create_bigint_uint64(env, newest, &result);
+  return result;
 }
 
 // gateSize(gate): keys that are remembered
 napi_value gateSize(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
-  const FencingGate* const gate = call.gate(0);
+  const LeaseCall call(env, info);
+  const FencingGate* const gate = call.toGate(0);
   if (!gate) return invalidArgument(env, "expected an open gate");
-  return number(env, static_cast<double>(gate->size()));
+  return real(env, static_cast<double>(gate->size()));
 }
 
 }  // namespace
 
 void addLeases(Napi::Env env, Napi::Object exports) {
-  const auto add = [&](const char* name, napi_callback function) {
-    napi_value value = nullptr;
-    napi_create_function(env, name, NAPI_AUTO_LENGTH, function, nullptr, &value);
-    exports.Set(name, value);
-  };
-  add("leaseIssue", leaseIssue);
-  add("leaseOpen", leaseOpen);
-  add("leaseClose", leaseClose);
-  add("leaseAcquire", leaseAcquire);
-  add("leaseTakeTurn", leaseTakeTurn);
-  add("leaseRenew", leaseRenew);
-  add("leaseRelease", leaseRelease);
-  add("leaseInspect", leaseInspect);
-  add("leaseSize", leaseSize);
-  add("leaseWatch", leaseWatch);
-  add("leaseUnwatch", leaseUnwatch);
-  add("leaseTake", leaseTake);
-  add("gateOpen", gateOpen);
-  add("gateClose", gateClose);
-  add("gateAdmit", gateAdmit);
-  add("gateSize", gateSize);
+  addFunction(env, exports, "leaseIssue", leaseIssue);
+  addFunction(env, exports, "leaseExchange", leaseExchange);
+  addFunction(env, exports, "leaseNow", leaseNow);
+  addFunction(env, exports, "leaseOpen", leaseOpen);
+  addFunction(env, exports, "leaseClose", leaseClose);
+  addFunction(env, exports, "leaseAcquire", leaseAcquire);
+  addFunction(env, exports, "leaseTakeTurn", leaseTakeTurn);
+  addFunction(env, exports, "leaseRenew", leaseRenew);
+  addFunction(env, exports, "leaseRelease", leaseRelease);
+  addFunction(env, exports, "leaseReleaseHinted", leaseReleaseHinted);
+  addFunction(env, exports, "leaseInspect", leaseInspect);
+  addFunction(env, exports, "leaseSize", leaseSize);
+  addFunction(env, exports, "leaseWatch", leaseWatch);
+  addFunction(env, exports, "leaseUnwatch", leaseUnwatch);
+  addFunction(env, exports, "leaseTake", leaseTake);
+  addFunction(env, exports, "gateIssue", gateIssue);
+  addFunction(env, exports, "gateOpen", gateOpen);
+  addFunction(env, exports, "gateClose", gateClose);
+  addFunction(env, exports, "gateAdmit", gateAdmit);
+  addFunction(env, exports, "gateSize", gateSize);
 }
 
 }  // namespace stripelock

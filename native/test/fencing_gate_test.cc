@@ -70,13 +70,31 @@ TEST(FencingGate, NeverAdmitsAStaleTokenHoweverLittleItRemembers) {
 
 TEST(FencingGate, IsRememberedByItsHighestTokenWhenNobodyUsesIt) {
   LeaseRegistry& registry = LeaseRegistry::instance();
-  const std::uint64_t number = registry.issue();
+  const std::uint64_t number = registry.issueGate();
   EXPECT_EQ(admit(*registry.openGate(number, 10), "a", 7), 0u);
   registry.closeGate(number);
   FencingGate* const again = registry.openGate(number, 10);
   EXPECT_EQ(admit(*again, "a", 6), 7u);
   EXPECT_EQ(admit(*again, "a", 7), 0u);
   registry.closeGate(number);
+}
+
+TEST(FencingGate, AdmitsNothingStaleAfterSoManyOthersThatItsFloorIsForgotten) {
+  LeaseRegistry& registry = LeaseRegistry::instance();
+  const std::uint64_t first = registry.issueGate();
+  const std::uint64_t unborn = registry.issueGate();
+  EXPECT_EQ(admit(*registry.openGate(first, 10), "a", 1000), 0u);
+  registry.closeGate(first);
+  for (std::uint64_t i = 0; i < 2 * LeaseRegistry::kRemembered; ++i) {
+    const std::uint64_t number = registry.issueGate();
+    EXPECT_EQ(admit(*registry.openGate(number, 10), "a", 1001 + i), 0u);
+    registry.closeGate(number);
+  }
+  EXPECT_LE(registry.gates(), LeaseRegistry::kRemembered + 1);
+  EXPECT_GE(admit(*registry.openGate(first, 10), "a", 999), 1000u);
+  registry.closeGate(first);
+  EXPECT_EQ(admit(*registry.openGate(unborn, 10), "a", 1), 0u) << "it never admitted anything";
+  registry.closeGate(unborn);
 }
 
 }  // namespace stripelock::test

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -22,11 +21,6 @@ constexpr std::uint32_t kKeys = 8;
 constexpr unsigned kThreads = 4;
 constexpr Nanoseconds kShort = 300'000;
 constexpr Nanoseconds kLong = 60'000'000'000;
-
-std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 struct World {
   LeaseTable table{1000};
@@ -68,14 +62,18 @@ void live(World& world, std::mt19937_64& random) {
     // Those that may end by themselves are told apart by their key, so that "certain" ones never expire.
     const bool certain = key % 2 == 0;
     std::uint64_t token = 0;
+    std::uint32_t hint = 0;
     if (random() % 3 == 0) {
-      token = world.table.tryAcquire(claim, certain ? kLong : kShort);
+      const LeaseTable::Grant grant = world.table.tryAcquire(claim, certain ? kLong : kShort);
+      token = grant.token;
+      hint = grant.hint;
     } else {
       const std::uint32_t id = watches.add(world.table, KeyView(name));
       const Nanoseconds end = now() + 20'000'000;
       while (token == 0 && now() < end && !world.over.load()) {
-        const LeaseTable::Turn turn = world.table.takeTurn(claim, certain ? kLong : kShort, watches);
+        const LeaseTable::Grant turn = world.table.takeTurn(claim, certain ? kLong : kShort, watches);
         token = turn.token;
+        hint = turn.hint;
         if (token != 0) break;
         world.waited.fetch_add(1);
         environment.awaitWake(std::min(milliseconds(turn.retryAfter), 1.0));
@@ -97,7 +95,11 @@ void live(World& world, std::mt19937_64& random) {
     }
     // The others may as well be forgotten.
     if (certain || random() % 2 == 0) {
-      const bool released = world.table.release(random() % 2 == 0 ? held : byName, &watches);
+      const std::optional<bool> hinted =
+          random() % 3 == 0 ? world.table.releaseHinted(hint, token, LeaseTable::kSteady, &watches)
+                            : std::nullopt;
+      const bool released =
+          hinted ? *hinted : world.table.release(random() % 2 == 0 ? held : byName, &watches);
       if (certain) {
         ASSERT_TRUE(released);
       }
@@ -110,14 +112,12 @@ void live(World& world, std::mt19937_64& random) {
 }  // namespace
 
 TEST(LeaseStress, NeverHasTwoHoldersNorAStaleToken) {
-  const std::uint64_t seed = numberFrom("STRIPELOCK_SEED", std::random_device()());
+  std::mt19937_64 seeds = seeded("LeaseStress");
   const double seconds = static_cast<double>(numberFrom("STRIPELOCK_SECONDS", 2));
-  std::printf("LeaseStress: STRIPELOCK_SEED=%llu\n", static_cast<unsigned long long>(seed));
   World world;
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&world, seed, i] {
-      std::mt19937_64 random(seed + i);
+    threads.emplace_back([&world, random = std::mt19937_64(seeds())]() mutable {
       while (!world.over.load() && !testing::Test::HasFatalFailure()) live(world, random);
     });
   }

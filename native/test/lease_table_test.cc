@@ -14,9 +14,9 @@ constexpr Nanoseconds kTtl = 1000;
 // A table whose time the test tells.
 struct Leases {
   std::uint64_t acquire(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
-    return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl);
+    return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl).token;
   }
-  LeaseTable::Turn turn(std::string_view key, std::string_view owner, const LeaseWatches& watches) {
+  LeaseTable::Grant turn(std::string_view key, std::string_view owner, const LeaseWatches& watches) {
     return table.takeTurn({.key = KeyView(key), .owner = owner, .at = time}, kTtl, watches);
   }
   bool renew(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
@@ -109,6 +109,41 @@ TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
   EXPECT_TRUE(leases.table.release({.key = KeyView("key"), .token = next, .at = 0}, nullptr));
 }
 
+TEST(LeaseTable, ReleasesByAHintWhatIsStillWhereItWas) {
+  Leases leases;
+  Watcher watcher;
+  const std::string key(100, 'k');
+  const LeaseTable::Claim claim{.key = KeyView(key), .at = 0};
+  const LeaseTable::Grant grant = leases.table.tryAcquire(claim, kTtl);
+  watcher.watches.add(leases.table, KeyView(key));
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token + 1, 0, nullptr)) << "not that token's";
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint + 1, grant.token, 0, nullptr)) << "another shard";
+  EXPECT_FALSE(leases.table.releaseHinted(0xffffffff, grant.token, 0, nullptr)) << "nothing is there";
+  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr), true);
+  EXPECT_EQ(watcher.take().size(), 1u);
+  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr)) << "it is gone";
+  EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, TellsByAHintThatTheTimeIsOver) {
+  Leases leases;
+  Watcher watcher;
+  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("key"), .at = 0}, kTtl);
+  watcher.watches.add(leases.table, KeyView("key"));
+  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, kTtl, nullptr), false);
+  EXPECT_TRUE(watcher.take().empty()) << "it was free before";
+}
+
+TEST(LeaseTable, SaysWhenItGranted) {
+  Leases leases;
+  leases.time = 77;
+  EXPECT_EQ(leases.table.tryAcquire({.key = KeyView("key"), .at = 77}, kTtl).since, 77);
+  const Nanoseconds before = now();
+  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("steady")}, kTtl);
+  EXPECT_GE(grant.since, before);
+  EXPECT_LE(grant.since, now());
+}
+
 TEST(LeaseTable, KeepsNothingOfWhatWasReleased) {
   Leases leases;
   for (int i = 0; i < 10'000; ++i) {
@@ -138,6 +173,18 @@ TEST(LeaseTable, SweepsShardsThatAreNotUsedAnyMore) {
   leases.acquire("hot", "a");
   for (int i = 0; i < 16 * 10'000; ++i) leases.renew("hot", "a");
   EXPECT_EQ(leases.table.size(), 1u);
+}
+
+TEST(LeaseTable, SweepsThemWhileOneKeyIsTakenAndReleasedOverAndOver) {
+  Leases leases;
+  Watcher taker;
+  for (int i = 0; i < 10'000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
+  leases.time = 100;
+  for (int i = 0; i < 16 * 10'000; ++i) {
+    ASSERT_NE(leases.turn("hot", "a", taker.watches).token, 0u);
+    ASSERT_TRUE(leases.release("hot", "a"));
+  }
+  EXPECT_EQ(leases.table.size(), 0u);
 }
 
 TEST(LeaseTable, SweepsNothingThatWasRenewed) {
@@ -204,7 +251,7 @@ TEST(LeaseTable, LetsTheThreadThatWaitsLongestGoFirstAfterARelease) {
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
 
-  const LeaseTable::Turn early = leases.turn("key", "2", second.watches);
+  const LeaseTable::Grant early = leases.turn("key", "2", second.watches);
   EXPECT_EQ(early.token, 0u);
   EXPECT_GT(early.retryAfter, 0);
   EXPECT_LE(early.retryAfter, LeaseTable::kTurn);
@@ -241,7 +288,7 @@ TEST(LeaseTable, MakesNobodyWaitWhoDoesNotCareForTurns) {
 TEST(LeaseTable, ReadsTheSteadyClockWhereNoTimeIsTold) {
   LeaseTable table(1);
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  ASSERT_NE(table.tryAcquire(claim, 5'000'000), 0u);
+  ASSERT_NE(table.tryAcquire(claim, 5'000'000).token, 0u);
   EXPECT_TRUE(eventually([&] { return !table.inspect(KeyView("key"), LeaseTable::kSteady); }));
   EXPECT_FALSE(table.renew(claim, 5'000'000));
 }
@@ -260,7 +307,7 @@ TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
   LeaseTable* const table = registry.openTable(number, false);
   EXPECT_EQ(registry.openTable(number, false), table);
   registry.closeTable(number);
-  EXPECT_NE(table->tryAcquire({.key = KeyView("key"), .owner = "a"}, kTtl), 0u);
+  EXPECT_NE(table->tryAcquire({.key = KeyView("key"), .owner = "a"}, kTtl).token, 0u);
   registry.closeTable(number);
 }
 
@@ -270,7 +317,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
   const std::uint64_t number = registry.issue();
   constexpr Nanoseconds kMinute = 60'000'000'000;
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute);
+  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute).token;
   registry.closeTable(number);
   LeaseTable* const again = registry.openTable(number, false);
   EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kSteady)->token, token);
@@ -283,7 +330,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
     return registry.tables() == before;
   }));
   // A table made anew under the number goes on with higher tokens.
-  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1), token);
+  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1).token, token);
   registry.closeTable(number);
 }
 

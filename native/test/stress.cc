@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -20,11 +19,6 @@ namespace {
 // No operation may take longer: sync waits that cannot end are refused, and async ones have deadlines. Far beyond
 // the longest that a loaded machine under ThreadSanitizer has needed.
 constexpr double kWatchdog = 60'000;
-
-std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 enum class Manners {
   // Waits only while holding nothing: no deadlock is possible, so none may be reported.

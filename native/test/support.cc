@@ -1,6 +1,8 @@
 #include "test/support.h"
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -9,6 +11,17 @@
 namespace stripelock::test {
 
 double milliseconds(Nanoseconds time) { return static_cast<double>(time) / 1e6; }
+
+std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+std::mt19937_64 seeded(const char* name) {
+  const std::uint64_t seed = numberFrom("STRIPELOCK_SEED", std::random_device()());
+  std::printf("%s: STRIPELOCK_SEED=%llu\n", name, static_cast<unsigned long long>(seed));
+  return std::mt19937_64(seed);
+}
 
 bool eventually(const std::function<bool()>& condition) {
   const Deadline deadline = Deadline::after(kStuck);

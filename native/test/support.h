@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,6 +28,11 @@ inline constexpr double kForever = std::numeric_limits<double>::infinity();
 inline constexpr double kStuck = 30'000;
 
 double milliseconds(Nanoseconds time);
+
+// What an environment variable says, as a number.
+std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise);
+// A source of random numbers whose seed, STRIPELOCK_SEED or a random one, is printed with that name.
+std::mt19937_64 seeded(const char* name);
 
 // Waits for what other threads bring about. False after kStuck.
 bool eventually(const std::function<bool()>& condition);

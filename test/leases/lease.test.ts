@@ -3,7 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseLostError, LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
-import { rejectionOf, thrownBy, until } from '../support/waiting.js';
+import { runThread } from '../support/threads.js';
+import { rejectionOf, thrownBy, turns, until } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
 /** Blocks the event loop, as a long computation does. */
@@ -25,6 +26,19 @@ describe('the local deadline', () => {
     const lease = await new LeaseManager({ store, ttl: 1000 }).acquire('key');
     expect(lease.expiresAt - before).toBeLessThan(1030);
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(lease.expiresAt - performance.now());
+  });
+
+  it('of a memory lease is not later than its expiry, in threads that count time from different moments', async () => {
+    const ttl = 10_000;
+    const { handle } = new MemoryLeaseStore();
+    for (let i = 0; i < 3; i++) {
+      const seen = await runThread<Record<string, number>>('lease-deadline.mjs', { handle, ttl });
+      const { sinceAsked, remaining, inStore, remainingThen } = seen as Required<typeof seen>;
+      // The clocks are compared to within some microseconds; a thread can be interrupted there, but not 16 times.
+      expect(sinceAsked).toBeGreaterThan(ttl - 5);
+      expect(remaining).toBeLessThanOrEqual(ttl);
+      expect(remainingThen).toBeLessThanOrEqual(inStore!);
+    }
   });
 
   it('ends the lease, that moment excluded', async () => {
@@ -107,6 +121,17 @@ describe('renewal', () => {
     expect(await store.inspect('key')).toMatchObject(lease.held ? { token: lease.token } : {});
   }, 20_000);
 
+  it('keeps one alive for 100 TTLs whatever the timers do, if it is let run every sixth of a TTL', async () => {
+    const { clock, manager } = onFixedClock();
+    const lease = await manager.acquire('key');
+    for (let i = 0; i < 600; i++) {
+      clock.advance(50);
+      await turns();
+      expect(lease.held).toBe(true);
+    }
+    expect(await manager.store.inspect('key')).toMatchObject({ token: lease.token });
+  });
+
   it('beats every third of the TTL, or as told', async () => {
     for (const [renew, first] of [
       [true, 100],
@@ -181,6 +206,16 @@ describe('renewal', () => {
     store.before.renew = failing;
     expect(await rejectionOf(lease.renew())).toMatchObject({ code: 'ERR_LEASE_STORE' });
     expect(lease.held).toBe(true);
+  });
+
+  it('by hand alone is not repeated by itself when it fails', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, ttl: 60, renew: false, backoff: { initial: 1, max: 2 } });
+    const lease = await manager.acquire('key');
+    store.before.renew = failing;
+    expect(await rejectionOf(lease.renew())).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    await until(() => !lease.held, 'its time is over');
+    expect(store.count('renew')).toBe(1);
   });
 
   it('never outlives a release, however late its reply', async () => {

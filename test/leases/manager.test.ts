@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, LeaseStoreError, LockTimeoutError, MemoryLeaseStore } from 'stripelock';
@@ -116,6 +117,18 @@ describe('acquire', () => {
     expect(await rejectionOf(waiting)).toBe(reason);
     await next.promise.catch(() => undefined);
     expect(next.reason).toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+  });
+
+  it('takes one listener for a signal, however many wait with it', async () => {
+    const manager = new LeaseManager();
+    await manager.acquire('key');
+    const abort = new AbortController();
+    const { signal } = abort;
+    const waiting = Array.from({ length: 50 }, () => rejectionOf(manager.acquire('key', { signal })));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    abort.abort();
+    expect(await Promise.all(waiting)).toEqual(waiting.map(() => signal.reason as unknown));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
   it('lets those behind pass when the head of the queue is aborted after a release', async () => {

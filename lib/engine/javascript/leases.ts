@@ -24,8 +24,8 @@ export class JavaScriptLeases implements LeaseEngine {
   readonly #gone = new FinalizationRegistry<number>((number) => {
     this.#tables.delete(number);
   });
-  /** Never dropped: what a gate knows must outlive those who use it. */
-  readonly #gates: GateTable[] = [];
+  /** Their highest tokens outlive those who use them. */
+  readonly #gates: { gate: WeakRef<GateTable>; readonly highest: Highest }[] = [];
   #last = 0;
 
   constructor() {
@@ -46,14 +46,19 @@ export class JavaScriptLeases implements LeaseEngine {
   }
 
   openGate(capacity: number, number?: number): GateTable {
-    if (number !== undefined) {
-      const found = this.#gates[number - 1];
-      if (found) return found;
-      throw unknownNumber();
+    if (number === undefined) {
+      const highest = { token: 0n };
+      const made = new JavaScriptGate(this.#gates.length + 1, capacity, highest);
+      this.#gates.push({ gate: new WeakRef(made), highest });
+      return made;
     }
-    const made = new JavaScriptGate(this.#gates.length + 1, capacity);
-    this.#gates.push(made);
-    return made;
+    const known = this.#gates[number - 1];
+    if (!known) throw unknownNumber();
+    const open = known.gate.deref();
+    if (open) return open;
+    const again = new JavaScriptGate(number, capacity, known.highest);
+    known.gate = new WeakRef(again);
+    return again;
   }
 }
 
@@ -73,6 +78,8 @@ interface Entry extends Timed {
 /** The same rules as `native/core/lease_table.h`, for one thread. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
+  grantedAt = NaN;
+  readonly grantedHint = 0;
   readonly #entries = new Map<string, Entry>();
   readonly #times = new Deadlines<Entry>();
   readonly #watches = new Map<string, () => void>();
@@ -90,6 +97,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = this.#tend(at);
     const entry = this.#entries.get(key);
     if (entry && entry.expiresAt > now && entry.owner !== owner) return undefined;
+    this.grantedAt = now;
     const token = this.#nextToken++;
     const name = owner ?? nameOf(token);
     if (entry) {
@@ -109,24 +117,22 @@ class JavaScriptLeaseTable implements LeaseTable {
     return token ?? this.#entries.get(key)!.expiresAt - timeOf(at);
   }
 
-  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean {
+  renew(key: string, owner: string, ttl: number, at: number): boolean {
     const now = this.#tend(at);
-    const entry = this.#heldBy(key, holder, now);
-    if (entry) this.#extend(entry, now + ttl);
-    return entry !== undefined;
+    const entry = this.#held(key, now);
+    if (entry?.owner !== owner) return false;
+    this.#extend(entry, now + ttl);
+    return true;
   }
 
-  release(key: string, holder: string | bigint, at: number): boolean {
-    const entry = this.#heldBy(key, holder, this.#tend(at));
-    if (!entry) return false;
-    this.#erase(entry);
-    const freed = this.#watches.get(key);
-    if (freed) {
-      queueMicrotask(() => {
-        if (this.#watches.get(key) === freed) freed();
-      });
-    }
-    return true;
+  release(key: string, owner: string, at: number): boolean {
+    const entry = this.#held(key, this.#tend(at));
+    return entry?.owner === owner && this.#free(entry);
+  }
+
+  releaseGranted(key: string, token: bigint, _hint: number, at: number): boolean {
+    const entry = this.#held(key, this.#tend(at));
+    return entry?.token === token && this.#free(entry);
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
@@ -141,10 +147,21 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { end: () => void this.#watches.delete(key) };
   }
 
-  #heldBy(key: string, holder: string | bigint, now: number): Entry | undefined {
+  #held(key: string, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
-    if (!entry || entry.expiresAt <= now) return undefined;
-    return (typeof holder === 'bigint' ? entry.token : entry.owner) === holder ? entry : undefined;
+    return entry && entry.expiresAt > now ? entry : undefined;
+  }
+
+  #free(entry: Entry): boolean {
+    const { key } = entry;
+    this.#erase(entry);
+    const freed = this.#watches.get(key);
+    if (freed) {
+      queueMicrotask(() => {
+        if (this.#watches.get(key) === freed) freed();
+      });
+    }
+    return true;
   }
 
   #extend(entry: Entry, expiresAt: number): void {
@@ -176,17 +193,25 @@ class JavaScriptLeaseTable implements LeaseTable {
   }
 }
 
+/** Admitted by a gate for any key. */
+interface Highest {
+  token: bigint;
+}
+
 /** The same rules as `native/core/fencing_gate.h`; what is forgotten first is what was written with longest ago. */
 class JavaScriptGate implements GateTable {
   readonly number: number;
   readonly capacity: number;
   /** The least recently raised first. */
   readonly #tokens = new Map<string, bigint>();
-  #floor = 0n;
+  readonly #highest: Highest;
+  #floor: bigint;
 
-  constructor(number: number, capacity: number) {
+  constructor(number: number, capacity: number, highest: Highest) {
     this.number = number;
     this.capacity = capacity;
+    this.#highest = highest;
+    this.#floor = highest.token;
   }
 
   get size(): number {
@@ -205,6 +230,7 @@ class JavaScriptGate implements GateTable {
       if (forgotten > this.#floor) this.#floor = forgotten;
     }
     this.#tokens.set(key, token);
+    if (token > this.#highest.token) this.#highest.token = token;
     return undefined;
   }
 }

@@ -8,29 +8,21 @@ type Failure = Exclude<Outcome, { status: 'granted' }>;
 /** What `native/node/leases.cc` exports; it says what the numbers mean. */
 interface LeaseAddon {
   leaseIssue(): number;
+  leaseExchange(numbers: Float64Array): void;
+  leaseNow(): number;
   leaseOpen(number: number, ownClock: boolean): number;
   leaseClose(table: number): void;
-  leaseAcquire(
-    table: number,
-    key: string,
-    owner: string | undefined,
-    ttl: number,
-    at: number,
-  ): bigint | undefined;
-  leaseTakeTurn(
-    table: number,
-    key: string,
-    owner: string | undefined,
-    ttl: number,
-    at: number,
-  ): bigint | number;
-  leaseRenew(table: number, key: string, holder: string | bigint, ttl: number, at: number): boolean;
-  leaseRelease(table: number, key: string, holder: string | bigint, at: number): number;
-  leaseInspect(table: number, key: string, at: number): LeaseInfo | undefined;
+  leaseAcquire(key: string, owner?: string): void;
+  leaseTakeTurn(key: string, owner?: string): void;
+  leaseRenew(key: string, owner?: string): void;
+  leaseRelease(key: string, owner?: string): void;
+  leaseReleaseHinted(): void;
+  leaseInspect(key: string): LeaseInfo | undefined;
   leaseSize(table: number): number;
   leaseWatch(table: number, key: string): number;
   leaseUnwatch(id: number): boolean;
   leaseTake(out: Int32Array): number;
+  gateIssue(): number;
   gateOpen(number: number, capacity: number): number;
   gateClose(gate: number): void;
   gateAdmit(gate: number, key: string, token: bigint): bigint | undefined;

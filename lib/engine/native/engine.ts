@@ -60,6 +60,7 @@ export class NativeEngine implements Engine {
       this.#settleReady();
       this.leases.deliver();
     });
+    this.leases.start();
   }
 
   create(stripes: number): SharedArrayBuffer {

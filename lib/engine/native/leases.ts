@@ -1,15 +1,29 @@
 import { LockError } from '../../errors.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../lease-table.js';
 import type { Addon } from './addon.js';
+import {
+  DONE_AND_READY,
+  HINT,
+  LeaseExchange,
+  NO,
+  RETRY_AFTER,
+  SINCE,
+  STATUS,
+  TOKEN,
+  UNKNOWN,
+} from './lease-exchange.js';
 
 /** Watches that one call into the addon tells of. */
 const BATCH = 128;
+
+const SETTLED = Promise.resolve();
 
 /** This thread's side of the addon's leases: hands the news of released keys to those who watch them. */
 export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
+  readonly #exchange = new LeaseExchange();
   /** By the addon's id. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
@@ -24,10 +38,19 @@ export class NativeLeases implements LeaseEngine {
     this.addon.gateClose(index);
   });
   #delivering = false;
+  readonly #deliverLater = (): void => {
+    this.#delivering = false;
+    this.deliver();
+  };
 
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
+  }
+
+  /** Once the addon has started. */
+  start(): void {
+    this.#exchange.open(this.addon);
   }
 
   openTable(ownClock: boolean, number = this.addon.leaseIssue()): LeaseTable {
@@ -35,13 +58,13 @@ export class NativeLeases implements LeaseEngine {
     if (open) return open;
     const index = this.addon.leaseOpen(number, ownClock);
     if (index < 0) throw unknownNumber();
-    const table = new NativeLeaseTable(this, index, number);
+    const table = new NativeLeaseTable(this, this.#exchange, index, number);
     this.#tables.set(number, new WeakRef(table));
     this.#closed.register(table, { number, index });
     return table;
   }
 
-  openGate(capacity: number, number = this.addon.leaseIssue()): GateTable {
+  openGate(capacity: number, number = this.addon.gateIssue()): GateTable {
     const index = this.addon.gateOpen(number, capacity);
     if (index < 0) throw unknownNumber();
     const gate = new NativeGate(this.addon, index, number, capacity);
@@ -62,10 +85,7 @@ export class NativeLeases implements LeaseEngine {
   deliverSoon(): void {
     if (this.#delivering) return;
     this.#delivering = true;
-    queueMicrotask(() => {
-      this.#delivering = false;
-      this.deliver();
-    });
+    void SETTLED.then(this.#deliverLater);
   }
 
   deliver(): void {
@@ -83,12 +103,14 @@ class NativeLeaseTable implements LeaseTable {
   readonly number: number;
   readonly #leases: NativeLeases;
   readonly #addon: Addon;
+  readonly #exchange: LeaseExchange;
   readonly #index: number;
 
-  constructor(leases: NativeLeases, index: number, number: number) {
+  constructor(leases: NativeLeases, exchange: LeaseExchange, index: number, number: number) {
     this.number = number;
     this.#leases = leases;
     this.#addon = leases.addon;
+    this.#exchange = exchange;
     this.#index = index;
   }
 
@@ -96,30 +118,67 @@ class NativeLeaseTable implements LeaseTable {
     return this.#addon.leaseSize(this.#index);
   }
 
+  get grantedAt(): number {
+    return this.#exchange.numbers[SINCE]!;
+  }
+
+  get grantedHint(): number {
+    return this.#exchange.integers[HINT]!;
+  }
+
   tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
-    return this.#addon.leaseAcquire(this.#index, key, owner, ttl, at);
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, ttl);
+    // To pass undefined would cost more than to pass nothing.
+    if (owner === undefined) this.#addon.leaseAcquire(key);
+    else this.#addon.leaseAcquire(key, owner);
+    return exchange.integers[STATUS] === NO ? undefined : exchange.tokens[TOKEN];
   }
 
   takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
-    return this.#addon.leaseTakeTurn(this.#index, key, owner, ttl, at);
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, ttl);
+    if (owner === undefined) this.#addon.leaseTakeTurn(key);
+    else this.#addon.leaseTakeTurn(key, owner);
+    return exchange.integers[STATUS] === NO ? exchange.numbers[RETRY_AFTER]! : exchange.tokens[TOKEN]!;
   }
 
-  renew(key: string, holder: string | bigint, ttl: number, at: number): boolean {
-    return this.#addon.leaseRenew(this.#index, key, holder, ttl, at);
+  renew(key: string, owner: string, ttl: number, at: number): boolean {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, ttl);
+    this.#addon.leaseRenew(key, owner);
+    return exchange.integers[STATUS] !== NO;
   }
 
-  release(key: string, holder: string | bigint, at: number): boolean {
-    const freed = this.#addon.leaseRelease(this.#index, key, holder, at);
-    if (freed === 2) this.#leases.deliverSoon();
-    return freed !== 0;
+  release(key: string, owner: string, at: number): boolean {
+    this.#exchange.ask(this.#index, at, 0);
+    this.#addon.leaseRelease(key, owner);
+    return this.#released();
+  }
+
+  releaseGranted(key: string, token: bigint, hint: number, at: number): boolean {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, 0);
+    exchange.tokens[TOKEN] = token;
+    exchange.integers[HINT] = hint;
+    this.#addon.leaseReleaseHinted();
+    if (exchange.integers[STATUS] === UNKNOWN) this.#addon.leaseRelease(key);
+    return this.#released();
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
-    return this.#addon.leaseInspect(this.#index, key, at);
+    this.#exchange.ask(this.#index, at, 0);
+    return this.#addon.leaseInspect(key);
   }
 
   watch(key: string, freed: () => void): LeaseWatch {
     return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
+  }
+
+  #released(): boolean {
+    const status = this.#exchange.integers[STATUS]!;
+    if (status === DONE_AND_READY) this.#leases.deliverSoon();
+    return status !== NO;
   }
 }
 

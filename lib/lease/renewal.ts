@@ -1,0 +1,72 @@
+import { leaseChannels } from '../diagnostics.js';
+import { storeFailure } from './errors.js';
+import type { Hold, HoldContext } from './hold.js';
+
+/** The renewals of a hold. */
+export class Renewal {
+  readonly #hold: Hold;
+  readonly #context: HoldContext;
+  /** The last beat's time, if it was answered; when to try again if it was not. Infinity for never. */
+  #next = Infinity;
+  #failures = 0;
+  /** The one under way: one at a time, so that the last that the store has seen is the last that was sent. */
+  #underWay: Promise<boolean> | undefined = undefined;
+
+  constructor(hold: Hold, context: HoldContext) {
+    this.#hold = hold;
+    this.#context = context;
+  }
+
+  /** See {@link Hold.renew}. */
+  async renew(ttl: number): Promise<boolean> {
+    const hold = this.#hold;
+    while (this.#underWay) await this.#underWay.catch(() => undefined);
+    if (!hold.look()) return false;
+    const underWay = this.#send(ttl);
+    this.#underWay = underWay;
+    hold.plan(Infinity);
+    try {
+      return await underWay;
+    } finally {
+      this.#underWay = undefined;
+      if (!hold.ended) hold.plan(this.#next);
+    }
+  }
+
+  async #send(ttl: number): Promise<boolean> {
+    const { store, schedule } = this.#context;
+    const hold = this.#hold;
+    const before = schedule.now();
+    let renewed: boolean;
+    try {
+      renewed = await store.renew(hold.key, hold.owner, ttl);
+    } catch (error) {
+      this.#next = schedule.now() + this.#retryDelay();
+      throw storeFailure('renew', hold.key, error);
+    }
+    this.#failures = 0;
+    if (hold.released) return false;
+    if (!renewed) {
+      hold.lose('the store says that it expired or was taken');
+      return false;
+    }
+    if (hold.lostReason === undefined && schedule.now() < before + ttl) {
+      hold.expiresAt = before + ttl;
+      // However long it was extended for: when no more is left than at any other beat.
+      this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
+      if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...hold.message(), ttl });
+      return true;
+    }
+    // Too late to count. Nobody uses what the store has just extended: others need not wait for it to end.
+    hold.expire();
+    await hold.freeExpired().catch(() => undefined);
+    return false;
+  }
+
+  /** Infinity for one that is renewed by hand alone. */
+  #retryDelay(): number {
+    const { every } = this.#hold.terms;
+    const { initial, max } = this.#context.backoff;
+    return every === Infinity ? Infinity : Math.min(initial * 2 ** this.#failures++, max, every);
+  }
+}

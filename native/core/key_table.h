@@ -1,0 +1,124 @@
+// A hash table of nodes by exact key whose every operation is short, however many nodes there are: it grows and shrinks
+// by single buckets (linear hashing; Litwin, 1980), where doubling would move all of them at once. Measured with
+// std::unordered_map: 1.1 ms for one insertion on the way to a million leases in 128 shards, 13 ms to eight million.
+//
+// The buckets lie in segments, each as large as all before it, so that none is ever moved.
+
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/exact_key.h"
+
+namespace stripelock {
+
+// What a node begins with.
+template <typename Node>
+struct KeyNode {
+  explicit KeyNode(const KeyView& name) : key(name) {}
+  ExactKey key;
+  // The table's.
+  Node* next = nullptr;
+};
+
+// Node derives from KeyNode<Node>.
+template <typename Node>
+class KeyTable {
+ public:
+  KeyTable() = default;
+  KeyTable(const KeyTable&) = delete;
+  KeyTable& operator=(const KeyTable&) = delete;
+  ~KeyTable() {
+    for (std::size_t i = 0; i < buckets_; ++i) {
+      for (Node* node = bucket(i); node;) delete std::exchange(node, node->next);
+    }
+  }
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+
+  // nullptr where there is none.
+  Node* find(const KeyView& key) {
+    Node* node = bucketOf(key.hash);
+    while (node && !node->key.is(key)) node = node->next;
+    return node;
+  }
+
+  // One whose key the table does not have.
+  Node& add(std::unique_ptr<Node> node) {
+    if (++size_ > buckets_) split();
+    Node*& first = bucketOf(node->key.hash());
+    node->next = first;
+    return *(first = node.release());
+  }
+
+  std::unique_ptr<Node> remove(Node& node) {
+    Node** link = &bucketOf(node.key.hash());
+    while (*link != &node) link = &(*link)->next;
+    *link = node.next;
+    --size_;
+    // Four for one, so that an emptied table has given all of its buckets back.
+    for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
+    return std::unique_ptr<Node>(&node);
+  }
+
+ private:
+  static constexpr std::size_t kFirst = 8;
+
+  Node*& bucket(std::size_t index) {
+    if (index < kFirst) return few_[index];
+    const auto segment = static_cast<std::size_t>(std::bit_width(index / kFirst));
+    return segments_[segment - 1][index - (kFirst << (segment - 1))];
+  }
+  Node*& bucketOf(std::uint64_t hash) {
+    const std::size_t index = static_cast<std::size_t>(hash) & mask_;
+    return bucket(index < buckets_ ? index : index & (mask_ >> 1));
+  }
+
+  // Adds a bucket, with what is its own of the one that stood for both.
+  void split() {
+    const std::size_t added = buckets_++;
+    if (added > mask_) {
+      mask_ = 2 * mask_ + 1;
+      segments_.push_back(std::make_unique<Node*[]>(added));
+    }
+    Node** link = &bucket(added & (mask_ >> 1));
+    Node** end = &bucket(added);
+    while (Node* const node = *link) {
+      if ((static_cast<std::size_t>(node->key.hash()) & mask_) == added) {
+        *link = node->next;
+        *end = node;
+        end = &node->next;
+      } else {
+        link = &node->next;
+      }
+    }
+    *end = nullptr;
+  }
+
+  // The opposite.
+  void merge() {
+    const std::size_t removed = --buckets_;
+    Node** end = &bucket(removed & (mask_ >> 1));
+    while (*end) end = &(*end)->next;
+    *end = bucket(removed);
+    if (removed == (mask_ >> 1) + 1) {
+      mask_ >>= 1;
+      segments_.pop_back();
+    }
+  }
+
+  std::size_t size_ = 0;
+  // From mask_ / 2 + 1 to mask_ + 1 of them.
+  std::size_t buckets_ = kFirst;
+  std::size_t mask_ = kFirst - 1;
+  std::array<Node*, kFirst> few_{};
+  std::vector<std::unique_ptr<Node*[]>> segments_;
+};
+
+}  // namespace stripelock

@@ -1,0 +1,15 @@
+// How a thread's own deadline of a lease lies to when it asked, and to what is left of it in the store.
+import { parentPort, workerData } from 'node:worker_threads';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+
+const { handle, ttl } = workerData;
+const store = MemoryLeaseStore.from(handle);
+const manager = new LeaseManager({ store, ttl });
+const before = performance.now();
+const lease = await manager.acquire('key of a thread');
+const sinceAsked = lease.expiresAt - before;
+const remaining = lease.expiresAt - performance.now();
+const { remaining: inStore } = await store.inspect('key of a thread');
+const remainingThen = lease.expiresAt - performance.now();
+await lease.release();
+parentPort.postMessage({ sinceAsked, remaining, inStore, remainingThen });
