@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { seedFor } from '../support/seed.js';
 import { PLANTS } from './planted.mjs';
 import { runScenario } from './run-scenario.mjs';
@@ -11,8 +11,12 @@ const found: Record<string, RegExp> = {
   'deadline-from-reply': /held key together/,
 };
 
+/** Milliseconds: each starts processes, which a busy machine does slowly. */
+const TIMEOUT = 180_000;
+
 /** Every scenario on a store, and that the checker finds each planted bug. */
 export function describeFaults(store: 'redis' | 'sqlite'): void {
+  vi.setConfig({ testTimeout: TIMEOUT });
   for (const name of Object.keys(scenarios[store])) {
     it(`holds what it promises when ${name}`, async () => {
       const { violations, counts } = await runScenario(name, { store, seed: seedFor(name) });
