@@ -6,7 +6,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { Command } from 'commander';
-import { FencingGate, MemoryLeaseStore } from 'stripelock';
+import { FencingGate, MemoryLeaseStore, StripedLock } from 'stripelock';
 import { Report } from './report.mjs';
 
 const whole = (text) => Math.max(1, Math.trunc(Number(text)) || 1);
@@ -18,6 +18,8 @@ const options = new Command('nightly-job')
 
 const store = new MemoryLeaseStore();
 const gate = new FencingGate();
+/** For what is written to: admission and write are one step. */
+const lock = new StripedLock();
 const report = new Report();
 /** Set by the first that runs the job: only that one is paused. */
 const paused = new Int32Array(new SharedArrayBuffer(4));
@@ -28,6 +30,7 @@ const workers = Array.from({ length: Math.max(2, options.workers) }, (_, i) => {
     name: `worker ${i + 1}`,
     store: store.handle,
     gate: gate.handle,
+    lock: lock.handle,
     report: report.handle,
     paused,
     ttl: options.ttl,

@@ -1,19 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { FencingGate, LeaseManager, MemoryLeaseStore, StaleTokenError } from 'stripelock';
+import { FencingGate, LeaseManager, MemoryLeaseStore, StaleTokenError, StripedLock } from 'stripelock';
 import { Report } from './report.mjs';
 
-const { name, store, gate: gateHandle, report: reportHandle, paused, ttl } = workerData;
+const { name, store, gate: gateHandle, lock: lockHandle, report: reportHandle, paused, ttl } = workerData;
 const manager = new LeaseManager({ store: MemoryLeaseStore.from(store), ttl });
 const gate = FencingGate.from(gateHandle);
+const lock = StripedLock.from(lockHandle);
 const report = Report.from(reportHandle);
 const number = Number(name.split(' ')[1]);
 const say = (text) => parentPort.postMessage(`${name} ${text}`);
 
-/** Admission and write are one step: nothing is awaited between them, and only one holder at a time gets this far. */
+/** Admission and write are one step: the lock keeps the others out for a moment, which a lease is too long for. */
 function write(lease) {
-  gate.admit(lease.key, lease.token);
-  report.write(number, lease.token);
+  lock.withLockSync('report', () => {
+    gate.admit(lease.key, lease.token);
+    report.write(number, lease.token);
+  });
 }
 
 async function nightlyJob(lease) {

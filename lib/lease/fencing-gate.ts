@@ -26,7 +26,8 @@ class OpenedGate {
 
 /**
  * Remembers the highest token seen per key, for all threads; what a fenced resource checks before each write. Check
- * and write must be one step: guard both by the same lock, or do both without awaiting anything between them.
+ * and write must be one step: where several threads write, under a lock that all of them take
+ * (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`); where one does, with nothing awaited between.
  *
  * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest
  * token that it has forgotten. A key that it does not remember admits no token lower than that one. So no stale

@@ -2,7 +2,7 @@
 // by single buckets (linear hashing; Litwin, 1980), where doubling would move all of them at once. Measured with
 // std::unordered_map: 1.1 ms for one insertion on the way to a million leases in 128 shards, 13 ms to eight million.
 //
-// The buckets lie in segments, each as large as all before it, so that none is ever moved.
+// The buckets lie in segments, each as large as all before it, so that none is ever moved; a new one is only cleared.
 
 #pragma once
 
@@ -72,8 +72,8 @@ class KeyTable {
 
   Node*& bucket(std::size_t index) {
     if (index < kFirst) return few_[index];
-    const auto segment = static_cast<std::size_t>(std::bit_width(index / kFirst));
-    return segments_[segment - 1][index - (kFirst << (segment - 1))];
+    const int segment = std::bit_width(index) - std::bit_width(kFirst);
+    return segments_[static_cast<std::size_t>(segment)][index - std::bit_floor(index)];
   }
   Node*& bucketOf(std::uint64_t hash) {
     const std::size_t index = static_cast<std::size_t>(hash) & mask_;

@@ -16,28 +16,18 @@ Nanoseconds resolveRecent(Nanoseconds at) { return at == LeaseTable::kSteady ? r
 
 }  // namespace
 
-LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl) {
+LeaseTable::Grant LeaseTable::acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker) {
   Shard& shard = shardFor(claim.key);
   Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
   Entry* const entry = shard.entries.find(claim.key);
-  const bool taken = isHeld(entry, at) && !isOwn(*entry, claim);
-  const Grant granted =
-      taken ? Grant{.retryAfter = entry->expiresAt - at} : grant(shard, entry, claim, at, ttl);
-  lock.unlock();
-  if (due) sweepOther(at);
-  return granted;
-}
-
-LeaseTable::Grant LeaseTable::takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& waiting) {
-  Shard& shard = shardFor(claim.key);
-  Lock lock(shard.mutex);
-  const Nanoseconds at = resolve(claim.at);
-  const bool due = tend(shard, at);
-  Entry* const entry = shard.entries.find(claim.key);
-  const bool taken = isHeld(entry, at) && !isOwn(*entry, claim);
-  const Nanoseconds retryAfter = taken ? entry->expiresAt - at : passTurn(shard, claim.key, waiting);
+  Nanoseconds retryAfter = 0;
+  if (isHeld(entry, at) && !isOwn(*entry, claim)) {
+    retryAfter = entry->expiresAt - at;
+  } else if (taker) {
+    retryAfter = passTurn(shard, claim.key, *taker);
+  }
   const Grant granted =
       retryAfter > 0 ? Grant{.retryAfter = retryAfter} : grant(shard, entry, claim, at, ttl);
   lock.unlock();
@@ -77,7 +67,7 @@ bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
   Shard& shard = shardFor(claim.key);
   const Lock lock(shard.mutex);
   Entry* const entry = shard.entries.find(claim.key);
-  return entry && isOwn(*entry, claim) && free(shard, *entry, resolveRecent(claim.at), wakes);
+  return entry && isOwn(*entry, claim) && freeEntry(shard, *entry, resolveRecent(claim.at), wakes);
 }
 
 std::optional<bool> LeaseTable::releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
@@ -88,10 +78,10 @@ std::optional<bool> LeaseTable::releaseHinted(std::uint32_t hint, std::uint64_t 
   Entry* const entry = shard.times.at(hint / kShards);
   // Tokens are never given twice.
   if (!entry || entry->token != token) return std::nullopt;
-  return free(shard, *entry, resolveRecent(at), wakes);
+  return freeEntry(shard, *entry, resolveRecent(at), wakes);
 }
 
-bool LeaseTable::free(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes) {
+bool LeaseTable::freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes) {
   const bool held = isHeld(&entry, at);
   if (held && !shard.waiting.empty()) {
     if (Waiting* const queue = shard.waiting.find(entry.key.view())) {

@@ -67,9 +67,11 @@ class LeaseTable {
     Nanoseconds retryAfter = 0;
   };
   // Not granted where another owner holds the key. The same owner is given a new token.
-  Grant tryAcquire(const Claim& claim, Nanoseconds ttl);
+  Grant tryAcquire(const Claim& claim, Nanoseconds ttl) { return acquire(claim, ttl, nullptr); }
   // The same for a thread that waits, or would: lets the one go first that has waited longest.
-  Grant takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& waiting);
+  Grant takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker) {
+    return acquire(claim, ttl, &taker);
+  }
 
   // Extends what the owner holds. False if it does not.
   bool renew(const Claim& claim, Nanoseconds ttl);
@@ -142,12 +144,14 @@ class LeaseTable {
   static bool isHeldBy(const Entry* entry, const Claim& claim, Nanoseconds at) {
     return isHeld(entry, at) && isOwn(*entry, claim);
   }
+  // `taker`: who cares for turns, or nullptr.
+  Grant acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker);
   // `entry`: the key's, expired or not, or nullptr.
   Grant grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at, Nanoseconds ttl);
   // For one who may have a free key: 0 if it is his turn, which is then over, else when to try again.
   static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
   // What all releases end with. `wakes`: to be sent when the shard is unlocked.
-  bool free(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes);
+  bool freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes);
   Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);
   static void extend(Shard& shard, Entry& entry, Nanoseconds expiresAt);
   void erase(Shard& shard, Entry& entry);

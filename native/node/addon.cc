@@ -11,6 +11,7 @@
 #include "node/acquisitions.h"
 #include "node/arguments.h"
 #include "node/environment.h"
+#include "node/gates.h"
 
 namespace stripelock {
 
@@ -242,6 +243,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   add<removeNote>(exports, "removeNote");
   addAcquisitions(env, exports);
   addLeases(env, exports);
+  addGates(env, exports);
   napi_value hashFunction = nullptr;
   napi_create_function(env, "hash", NAPI_AUTO_LENGTH, hash, nullptr, &hashFunction);
   exports.Set("hash", hashFunction);

@@ -17,6 +17,12 @@ inline constexpr double kNanosecondsPerMillisecond = 1e6;
 // Milliseconds, so that times and sums of two do not overflow: 2^42, 139 years. lib/ has a narrower limit.
 inline constexpr double kMaxTime = 4398046511104.0;
 
+inline napi_value real(napi_env env, double value) {
+  napi_value result = nullptr;
+  napi_create_double(env, value, &result);
+  return result;
+}
+
 // A string argument as the bytes of its UTF-16 code units: exact for every string, ill-formed ones included, and
 // copied faster than UTF-8 is encoded.
 class Text {

@@ -1,13 +1,17 @@
-import { MemoryLeaseStore, type LeaseState, type LeaseStore } from 'stripelock';
+import { MemoryLeaseStore, type Clock, type LeaseState, type LeaseStore } from 'stripelock';
 
 /** A store as it is at the other end of a network: it can be slow, fail or hang, and says what it was asked. */
 export class FaultyStore implements LeaseStore {
-  readonly inner = new MemoryLeaseStore();
+  readonly inner: MemoryLeaseStore;
   /** What was asked, in order. */
   readonly asked: string[] = [];
   /** Of the next operations of that name; stays until it is changed. */
   readonly before: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
   readonly after: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
+
+  constructor(clock?: Clock) {
+    this.inner = new MemoryLeaseStore(clock && { clock });
+  }
 
   tryAcquire(key: string, owner: string, ttl: number): Promise<bigint | undefined> {
     return this.#run('tryAcquire', () => this.inner.tryAcquire(key, owner, ttl));

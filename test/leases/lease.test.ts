@@ -21,10 +21,13 @@ function onFixedClock(options: object = {}): { clock: FixedClock; manager: Lease
 describe('the local deadline', () => {
   it('counts from before the request was sent', async () => {
     const store = new FaultyStore();
-    store.before.tryAcquire = () => delay(50);
-    const before = performance.now();
+    let sent = NaN;
+    store.before.tryAcquire = () => {
+      sent = performance.now();
+      return delay(50);
+    };
     const lease = await new LeaseManager({ store, ttl: 1000 }).acquire('key');
-    expect(lease.expiresAt - before).toBeLessThan(1030);
+    expect(lease.expiresAt).toBeLessThanOrEqual(sent + 1000);
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(lease.expiresAt - performance.now());
   });
 
@@ -64,16 +67,23 @@ describe('the local deadline', () => {
   });
 
   it('is signalled while a renewal hangs', async () => {
-    const store = new FaultyStore();
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
     const hanging = gate();
-    store.before.renew = hanging.pass;
-    const lease = await new LeaseManager({ store, ttl: 60 }).acquire('key');
-    const { signal } = lease;
-    await until(() => signal.aborted, 'the loss is signalled');
-    expect(store.count('renew')).toBe(1);
-    // What the store then extends is given back, since nobody holds it.
+    store.after.renew = hanging.pass;
+    const lease = await new LeaseManager({ store, clock, ttl: 300 }).acquire('key');
+    const events: Event[] = [];
+    lease.signal.addEventListener('abort', (event) => events.push(event));
+    clock.advance(299);
+    await turns();
+    expect([store.count('renew'), events.length, lease.held]).toEqual([1, 0, true]);
+    clock.advance(1);
+    expect([store.count('renew'), events.length, lease.held]).toEqual([1, 1, false]);
+    expect(await store.inspect('key')).toMatchObject({ remaining: 299 });
+    // What the store has extended is given back, since nobody holds it.
     hanging.open();
-    await until(() => store.inner.size === 0 || store.count('release') === 1, 'it is given back');
+    await turns();
+    expect(store.inner.size).toBe(0);
   });
 
   it.each(['held', 'assertHeld', 'aborted', 'throwIfAborted', 'reason'])(
@@ -163,15 +173,28 @@ describe('renewal', () => {
   });
 
   it('survives failures of the store that end before the deadline', async () => {
-    const store = new FaultyStore();
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
     let failures = 2;
     store.before.renew = () => {
       if (failures-- > 0) failing();
     };
-    const lease = await new LeaseManager({ store, ttl: 300, backoff: { initial: 5 } }).acquire('key');
-    await delay(600);
-    expect(lease.held).toBe(true);
-    expect(store.count('renew')).toBeGreaterThan(3);
+    const lease = await new LeaseManager({ store, clock, ttl: 300, backoff: { initial: 5 } }).acquire('key');
+    for (const [milliseconds, renewals] of [
+      [100, 1],
+      // It failed: once more after 5, and after 10.
+      [5, 2],
+      [9, 2],
+      [1, 3],
+      // And then every 100 again.
+      [99, 3],
+      [1, 4],
+    ] as const) {
+      clock.advance(milliseconds);
+      await turns();
+      expect([lease.held, store.count('renew')]).toEqual([true, renewals]);
+    }
+    expect(lease.expiresAt).toBe(clock.now() + 300);
   });
 
   it('tells at once when the store says that somebody else has it', async () => {
@@ -209,13 +232,25 @@ describe('renewal', () => {
   });
 
   it('by hand alone is not repeated by itself when it fails', async () => {
-    const store = new FaultyStore();
-    const manager = new LeaseManager({ store, ttl: 60, renew: false, backoff: { initial: 1, max: 2 } });
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
+    const manager = new LeaseManager({
+      store,
+      clock,
+      ttl: 60,
+      renew: false,
+      backoff: { initial: 1, max: 2 },
+    });
     const lease = await manager.acquire('key');
     store.before.renew = failing;
     expect(await rejectionOf(lease.renew())).toMatchObject({ code: 'ERR_LEASE_STORE' });
-    await until(() => !lease.held, 'its time is over');
-    expect(store.count('renew')).toBe(1);
+    for (let i = 0; i < 59; i++) {
+      clock.advance(1);
+      await turns(1);
+    }
+    expect([lease.held, store.count('renew')]).toEqual([true, 1]);
+    clock.advance(1);
+    expect(lease.held).toBe(false);
   });
 
   it('never outlives a release, however late its reply', async () => {
@@ -232,15 +267,15 @@ describe('renewal', () => {
   });
 
   it('of ten thousand leases takes one timer', async () => {
-    const manager = new LeaseManager({ ttl: 2000 });
+    const manager = new LeaseManager({ ttl: 60_000, renew: { every: 300 } });
     const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
     const before = timers();
     const keys = Array.from({ length: 10_000 }, (_, i) => `key ${i}`);
     const leases = await Promise.all(keys.map((key) => manager.acquire(key)));
     expect(timers() - before).toBeLessThanOrEqual(1);
-    const first = Math.min(...leases.map(({ expiresAt }) => expiresAt));
-    await delay(1500);
-    expect(leases.filter(({ held, expiresAt }) => !held || expiresAt < first + 500)).toEqual([]);
+    const first = leases.map(({ expiresAt }) => expiresAt);
+    await until(() => leases.every(({ expiresAt }, i) => expiresAt > first[i]!), 'all are renewed');
+    expect(timers() - before).toBeLessThanOrEqual(1);
     await manager.close();
   });
 });

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryLeaseStore } from 'stripelock';
+import { loadAddon } from '../../dist/engine/native/addon.js';
+
+/** Where the numbers are of `LeaseExchange`, in `native/node/leases.h`. */
+const [TABLE, AT, TTL] = [0, 1, 2];
+const DOUBLES = 8;
+
+const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
+
+describe('the addon refuses what lib/ would never pass, instead of crashing:', () => {
+  // It has started by then, for this thread. From the first call of leaseExchange on only this test can use leases.
+  new MemoryLeaseStore();
+  const addon = loadAddon();
+  const numbers = new Float64Array(new SharedArrayBuffer(8 * DOUBLES));
+  const raw = addon as unknown as Record<string, (...args: unknown[]) => unknown>;
+
+  it('memory for the exchange that may go away, or is too small', () => {
+    for (const wrong of [
+      undefined,
+      'numbers',
+      new Float64Array(DOUBLES),
+      new Float64Array(new SharedArrayBuffer(8 * DOUBLES - 8)),
+      new Float64Array(new SharedArrayBuffer(8 * DOUBLES + 8), 8),
+      new Int32Array(new SharedArrayBuffer(8 * DOUBLES)),
+    ]) {
+      expect(() => raw['leaseExchange']!(wrong)).toThrow(refusal);
+    }
+  });
+
+  it('a table that is not open, a key or an owner that is no text, a time that is none', () => {
+    addon.leaseExchange(numbers);
+    const table = addon.leaseOpen(addon.leaseIssue(), false);
+    const right = { [TABLE]: table, [AT]: NaN, [TTL]: 1000 };
+    const withNumbers = (name: string, args: unknown[], changed: Record<number, number> = {}): unknown => {
+      for (const [place, number] of Object.entries({ ...right, ...changed })) numbers[Number(place)] = number;
+      return raw[name]!(...args);
+    };
+    const calls = ['leaseAcquire', 'leaseTakeTurn', 'leaseRenew', 'leaseRelease', 'leaseInspect'];
+    for (const call of calls) {
+      withNumbers(call, ['key']);
+      withNumbers(call, ['key', 'owner']);
+      for (const args of [[], [5], [undefined, 'owner'], ['key', 5], ['key', undefined]]) {
+        expect(() => withNumbers(call, args)).toThrow(refusal);
+      }
+    }
+    for (const call of [...calls, 'leaseReleaseHinted']) {
+      for (const number of [-1, table + 1, 2 ** 40, NaN, Infinity]) {
+        expect(() => withNumbers(call, ['key'], { [TABLE]: number })).toThrow(refusal);
+      }
+      for (const time of [Infinity, -Infinity, 2 ** 43]) {
+        expect(() => withNumbers(call, ['key'], { [AT]: time })).toThrow(refusal);
+      }
+    }
+    for (const call of ['leaseAcquire', 'leaseTakeTurn', 'leaseRenew']) {
+      for (const ttl of [-1, NaN, Infinity, 2 ** 43]) {
+        expect(() => withNumbers(call, ['key'], { [TTL]: ttl })).toThrow(refusal);
+      }
+    }
+    addon.leaseClose(table);
+    expect(() => withNumbers('leaseAcquire', ['key'])).toThrow(refusal);
+  });
+
+  it('numbers that name no gate, and tokens that are none', () => {
+    const { gateOpen, gateAdmit, gateSize, gateClose } = raw;
+    expect(() => gateOpen!('1', 10)).toThrow(refusal);
+    expect(() => gateOpen!(addon.gateIssue(), 0)).toThrow(refusal);
+    const gate = addon.gateOpen(addon.gateIssue(), 10);
+    for (const token of [5, -1n, 2n ** 64n, undefined])
+      expect(() => gateAdmit!(gate, 'key', token)).toThrow(refusal);
+    for (const wrong of [-1, gate + 1, 0.5, '0']) {
+      expect(() => gateAdmit!(wrong, 'key', 1n)).toThrow(refusal);
+      expect(() => gateSize!(wrong)).toThrow(refusal);
+      expect(() => gateClose!(wrong)).toThrow(refusal);
+    }
+  });
+});
