@@ -6,7 +6,14 @@ export { Lease } from './lease/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/errors.js';
 export { LeaseManager } from './lease/manager.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory-store.js';
-export type { AdvancingClock, Clock, FencingToken, LeaseState, LeaseStore } from './lease/lease-store.js';
+export type {
+  AdvancingClock,
+  Clock,
+  FencingToken,
+  LeaseState,
+  LeaseStore,
+  WakingLeaseStore,
+} from './lease/lease-store.js';
 export type {
   AcquireLeaseOptions,
   LeaseManagerOptions,

@@ -33,7 +33,7 @@ export function isUpToDate() {
 }
 
 /** Headers installed beside this very node: no download. An explicit nodedir wins. */
-function nodedirArguments(extraArguments) {
+export function nodedirArguments(extraArguments = []) {
   const explicit =
     extraArguments.some((argument) => argument.startsWith('--nodedir')) ||
     process.env.npm_config_nodedir ||

@@ -45,6 +45,15 @@ export interface LeaseStore {
   close?(): Promise<void>;
 }
 
+/** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */
+export interface WakingLeaseStore extends LeaseStore {
+  /**
+   * Calls `listener` when the key may have become free, until the function it returns is called. Not for every such
+   * moment, and not each listener: who waits goes on asking by itself, too.
+   */
+  onRelease(key: string, listener: () => void): () => void;
+}
+
 /** Milliseconds, 139 years: the sum of a time and such a length of time fits every store's clock. */
 export const MAX_TTL = 2 ** 42;
 
@@ -91,4 +100,10 @@ export function readClock(clock: Clock): number {
 export function onAdvance(clock: Clock | undefined, listener: () => void): () => void {
   const advancing = clock as Partial<AdvancingClock> | undefined;
   return typeof advancing?.onAdvance === 'function' ? advancing.onAdvance(listener) : () => undefined;
+}
+
+/** Calls `listener` when the key may have become free, if the store is one that can tell. Returns how to end it. */
+export function onRelease(store: LeaseStore, key: string, listener: () => void): () => void {
+  const waking = store as Partial<WakingLeaseStore>;
+  return typeof waking.onRelease === 'function' ? waking.onRelease(key, listener) : () => undefined;
 }

@@ -61,7 +61,8 @@ export class LeaseManager {
    * signal.reason. Store failures are retried until then, and the last is the error's cause.
    *
    * A memory lease that is released, or expires, wakes its waiters at once, in every thread: within a thread in order
-   * of arrival, and threads take turns. Other stores are asked again and again, by `backoff`.
+   * of arrival, and threads take turns. Other stores are asked again and again, by `backoff`, and at once when one that hears of
+   * releases has heard of one.
    */
   acquire(key: string, options?: AcquireLeaseOptions): Promise<Lease> {
     const hold = options === undefined ? this.#grants.takeAtOnce(key) : undefined;
@@ -162,7 +163,7 @@ export class LeaseManager {
     if (timeout > 0) {
       const { backoff } = this.#settings;
       return this.#wait(key, timeout, signal, (wait, ended) => {
-        return new PollingAcquisition(wait, ended, backoff, attempt);
+        return new PollingAcquisition(wait, ended, this.store, backoff, attempt);
       });
     }
     let failure: unknown;

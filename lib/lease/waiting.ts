@@ -1,7 +1,7 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../abort.js';
 import { leaseTimeout } from './errors.js';
 import type { Lease } from './lease.js';
-import { onAdvance, type Clock } from './lease-store.js';
+import { onAdvance, onRelease, type Clock, type LeaseStore } from './lease-store.js';
 import type { Backoff } from './options.js';
 import { FOREIGN_CLOCK_POLL, type Due, type Schedule } from './schedule.js';
 import type { Turns, TurnWaiter } from './turns.js';
@@ -129,20 +129,26 @@ export class QueuedAcquisition extends WaitingAcquisition implements TurnWaiter 
   }
 }
 
-/** Asks the store again and again, ever less often, until it grants. */
+/** Asks the store again and again, ever less often, until it grants; and at once when the store says that it may. */
 export class PollingAcquisition extends WaitingAcquisition {
+  readonly #store: LeaseStore;
   readonly #backoff: Backoff;
   readonly #schedule: Schedule;
   readonly #attempt: () => Promise<Lease | undefined>;
   #pause: { readonly entry: Due; readonly end: () => void } | undefined;
+  /** Since the last pause began. */
+  #woken = false;
+  #stopListening: (() => void) | undefined;
 
   constructor(
     wait: Wait,
     ended: (waiting: WaitingAcquisition) => void,
+    store: LeaseStore,
     backoff: Backoff,
     attempt: () => Promise<Lease | undefined>,
   ) {
     super(wait, ended);
+    this.#store = store;
     this.#backoff = backoff;
     this.#schedule = wait.schedule;
     this.#attempt = attempt;
@@ -153,12 +159,29 @@ export class PollingAcquisition extends WaitingAcquisition {
   }
 
   protected leave(): void {
+    this.#stopListening?.();
     this.#pause?.end();
+  }
+
+  /** Only once it has to wait. */
+  #listen(): void {
+    if (this.settled) return;
+    this.#stopListening ??= onRelease(this.#store, this.key, () => {
+      this.#woken = true;
+      this.#pause?.end();
+    });
+  }
+
+  /** The pause after this one. */
+  #next(step: number): number {
+    const next = this.#woken ? this.#backoff.initial : Math.min(step * 2, this.#backoff.max);
+    this.#woken = false;
+    return next;
   }
 
   /** Never rejects. */
   async #poll(): Promise<void> {
-    for (let step = this.#backoff.initial; !this.settled; step = Math.min(step * 2, this.#backoff.max)) {
+    for (let step = this.#backoff.initial; !this.settled; step = this.#next(step)) {
       try {
         const lease = await this.#attempt();
         // Nobody waits for a late one any more.
@@ -167,6 +190,7 @@ export class PollingAcquisition extends WaitingAcquisition {
       } catch (error) {
         this.failure = error;
       }
+      this.#listen();
       // Not at all where it was settled meanwhile.
       await this.#sleep(step * (1 - this.#backoff.jitter * Math.random()));
     }
@@ -179,7 +203,8 @@ export class PollingAcquisition extends WaitingAcquisition {
     const last = left > this.#backoff.initial ? left - this.#backoff.initial : left;
     const until = Math.min(milliseconds, last);
     return new Promise((resolve) => {
-      if (this.settled) {
+      // Woken while it asked: the answer may be older.
+      if (this.settled || this.#woken) {
         resolve();
         return;
       }

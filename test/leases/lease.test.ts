@@ -67,16 +67,23 @@ describe('the local deadline', () => {
   });
 
   it('is signalled while a renewal hangs', async () => {
-    const store = new FaultyStore();
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
     const hanging = gate();
-    store.before.renew = hanging.pass;
-    const lease = await new LeaseManager({ store, ttl: 60 }).acquire('key');
-    const { signal } = lease;
-    await until(() => signal.aborted, 'the loss is signalled');
-    expect(store.count('renew')).toBe(1);
-    // What the store then extends is given back, since nobody holds it.
+    store.after.renew = hanging.pass;
+    const lease = await new LeaseManager({ store, clock, ttl: 300 }).acquire('key');
+    const events: Event[] = [];
+    lease.signal.addEventListener('abort', (event) => events.push(event));
+    clock.advance(299);
+    await turns();
+    expect([store.count('renew'), events.length, lease.held]).toEqual([1, 0, true]);
+    clock.advance(1);
+    expect([store.count('renew'), events.length, lease.held]).toEqual([1, 1, false]);
+    expect(await store.inspect('key')).toMatchObject({ remaining: 299 });
+    // What the store has extended is given back, since nobody holds it.
     hanging.open();
-    await until(() => store.inner.size === 0 || store.count('release') === 1, 'it is given back');
+    await turns();
+    expect(store.inner.size).toBe(0);
   });
 
   it.each(['held', 'assertHeld', 'aborted', 'throwIfAborted', 'reason'])(
@@ -225,13 +232,25 @@ describe('renewal', () => {
   });
 
   it('by hand alone is not repeated by itself when it fails', async () => {
-    const store = new FaultyStore();
-    const manager = new LeaseManager({ store, ttl: 60, renew: false, backoff: { initial: 1, max: 2 } });
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
+    const manager = new LeaseManager({
+      store,
+      clock,
+      ttl: 60,
+      renew: false,
+      backoff: { initial: 1, max: 2 },
+    });
     const lease = await manager.acquire('key');
     store.before.renew = failing;
     expect(await rejectionOf(lease.renew())).toMatchObject({ code: 'ERR_LEASE_STORE' });
-    await until(() => !lease.held, 'its time is over');
-    expect(store.count('renew')).toBe(1);
+    for (let i = 0; i < 59; i++) {
+      clock.advance(1);
+      await turns(1);
+    }
+    expect([lease.held, store.count('renew')]).toEqual([true, 1]);
+    clock.advance(1);
+    expect(lease.held).toBe(false);
   });
 
   it('never outlives a release, however late its reply', async () => {

@@ -1,0 +1,51 @@
+// The same nightly job in several processes, as on several machines behind one crontab: each night one of them runs it.
+// On the first night the one that runs it crashes half-way; another takes over once its lease is over.
+//
+//   node examples/cron/cron.mjs --store sqlite|redis [--processes 3] [--nights 3] [--url redis://127.0.0.1:6379]
+
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { Command, Option } from 'commander';
+import { openStore } from './stores.mjs';
+
+const whole = (text) => Math.max(1, Math.trunc(Number(text)) || 1);
+const options = new Command('cron')
+  .addOption(
+    new Option('--store <name>', 'where the leases are').choices(['sqlite', 'redis']).default('sqlite'),
+  )
+  .option('--processes <count>', 'how many have the job in their crontab', whole, 3)
+  .option('--nights <count>', 'how many nights to run for', whole, 3)
+  .option('--night <milliseconds>', 'how long a night is', whole, 1000)
+  .option('--url <url>', 'of the Redis server', 'redis://127.0.0.1:6379')
+  .parse()
+  .opts();
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-cron-'));
+const settings = {
+  ...options,
+  file: path.join(folder, 'cron.db'),
+  prefix: `cron-${process.pid}:`,
+  start: Date.now() + 500,
+};
+
+try {
+  const { journal, close } = await openStore(settings);
+  const instance = new URL('instance.mjs', import.meta.url);
+  // One more than asked for where there is one only: somebody has to take over.
+  const processes = Array.from({ length: Math.max(2, options.processes) }, (_, i) =>
+    fork(instance, [JSON.stringify({ ...settings, name: `process ${i + 1}` })]),
+  );
+  await Promise.all(processes.map((child) => once(child, 'exit')));
+  for (const { night, author, token } of await journal.read()) {
+    console.log(`night ${night}: done by ${author} under token ${token}`);
+  }
+  await close();
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

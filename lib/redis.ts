@@ -1,0 +1,2 @@
+export { redisLeaseStore, type RedisLeaseStoreOptions } from './stores/redis/store.js';
+export type { RedisClient } from './stores/redis/client.js';

@@ -1,0 +1,7 @@
+export {
+  sqliteLeaseStore,
+  type SqliteDatabaseOptions,
+  type SqliteLeaseStoreOptions,
+  type SqlitePathOptions,
+} from './stores/sqlite/store.js';
+export type { SqliteDatabase } from './stores/sqlite/database.js';

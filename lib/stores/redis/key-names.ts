@@ -1,0 +1,40 @@
+import { invalidArgType, outOfRange } from '../../errors.js';
+import { encodeText } from '../exact-text.js';
+
+/** Enough to spread the leases over the nodes of any cluster, and few enough to be kept for ever. */
+const BUCKETS = 1024;
+const DEFAULT_PREFIX = 'stripelock:';
+const FNV_OFFSET = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+
+/**
+ * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that a lease and its
+ * bucket's token are in one slot of a cluster:
+ *
+ *     stripelock:{17}:job:nightly     a lease; its name is also the channel on which its release is published
+ *     stripelock:{17}                 the highest token of bucket 17
+ */
+export interface KeyNames {
+  readonly lease: string;
+  readonly highest: string;
+}
+
+export function keyNamesOf(prefix: string, key: string): KeyNames {
+  const text = encodeText(key);
+  const highest = `${prefix}{${bucketOf(text)}}`;
+  return { lease: `${highest}:${text}`, highest };
+}
+
+/** FNV-1a: it must be the same in every client of every version. */
+function bucketOf(text: string): number {
+  let hash = FNV_OFFSET;
+  for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, FNV_PRIME);
+  return (hash >>> 0) % BUCKETS;
+}
+
+export function checkPrefix(prefix: unknown): string {
+  if (prefix === undefined) return DEFAULT_PREFIX;
+  if (typeof prefix !== 'string') throw invalidArgType('options.prefix', 'a string', prefix);
+  if (/[{}]/.test(prefix)) throw outOfRange('options.prefix', 'a string without braces', prefix);
+  return prefix;
+}

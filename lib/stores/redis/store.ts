@@ -1,0 +1,170 @@
+import { invalidArgType } from '../../errors.js';
+import { LeaseStoreError } from '../../lease/errors.js';
+import {
+  checkKey,
+  checkOwner,
+  checkTtl,
+  type FencingToken,
+  type LeaseState,
+  type WakingLeaseStore,
+} from '../../lease/lease-store.js';
+import { checkOptionsObject, checkTimeout } from '../../options.js';
+import { checkDrift, withDrift, withoutDrift } from '../drift.js';
+import { decodeText, encodeText } from '../exact-text.js';
+import { connectionOf, type RedisClient, type RedisConnection } from './client.js';
+import { checkPrefix, keyNamesOf, type KeyNames } from './key-names.js';
+import { Releases } from './releases.js';
+import { ACQUIRE, INSPECT, RELEASE, RENEW, type Script } from './scripts.js';
+
+/** Milliseconds. */
+const DEFAULT_TIMEOUT = 1000;
+const MICROSECOND = 1000n;
+
+export interface RedisLeaseStoreOptions {
+  /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
+  client: RedisClient;
+  /** Before every key; without braces. Default "stripelock:". */
+  prefix?: string;
+  /** Milliseconds after which an operation that was not answered has failed. Default 1000. */
+  timeout?: number;
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
+  drift?: number;
+}
+
+/**
+ * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; expiry is
+ * judged by the server. An operation rejects with LeaseStoreError if the server fails, or has not answered within
+ * `timeout`; a grant that is answered later is given back.
+ *
+ * A manager's waiting acquisitions are woken when a lease is released, by a second connection that is made from the
+ * client while anybody waits. `close` ends that connection; the client stays open.
+ *
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
+ */
+export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseStore {
+  return new RedisLeaseStore(options);
+}
+
+class RedisLeaseStore implements WakingLeaseStore {
+  readonly #connection: RedisConnection;
+  readonly #releases: Releases;
+  readonly #prefix: string;
+  readonly #timeout: number;
+  readonly #drift: number;
+  /** The highest token that this client was given. It floors the next: a server that forgot may have another clock. */
+  #highest = 0n;
+  #closed = false;
+
+  constructor(options: RedisLeaseStoreOptions) {
+    if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
+    checkOptionsObject(options);
+    const { client, prefix, timeout, drift } = options;
+    this.#prefix = checkPrefix(prefix);
+    this.#timeout = timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout');
+    this.#drift = checkDrift(drift);
+    this.#connection = connectionOf(client);
+    this.#releases = new Releases(this.#connection);
+  }
+
+  async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
+    const names = keyNamesOf(this.#prefix, checkKey(key));
+    const stored = encodeText(checkOwner(owner));
+    const milliseconds = String(withDrift(checkTtl(ttl), this.#drift));
+    const asked = performance.now();
+    const floor = String(this.#highest / MICROSECOND);
+    const reply = await this.#run(
+      ACQUIRE,
+      [names.lease, names.highest],
+      [stored, milliseconds, floor],
+      (late) => this.#giveBack(names, stored, late),
+    );
+    const [granted, answer] = reply as [unknown, unknown];
+    if (Number(granted) !== 1) {
+      this.#releases.endsIn(names.lease, Number(answer));
+      return undefined;
+    }
+    const token = BigInt(String(answer));
+    if (token > this.#highest) this.#highest = token;
+    if (performance.now() - asked < ttl) return token;
+    this.#giveBack(names, stored, reply);
+    throw new LeaseStoreError(
+      `Redis granted a lease of ${ttl} ms when that time was over; it was given back`,
+    );
+  }
+
+  async renew(key: string, owner: string, ttl: number): Promise<boolean> {
+    const { lease } = keyNamesOf(this.#prefix, checkKey(key));
+    const milliseconds = String(withDrift(checkTtl(ttl, 'ttl'), this.#drift));
+    const reply = await this.#run(RENEW, [lease], [encodeText(checkOwner(owner)), milliseconds]);
+    return Number(reply) === 1;
+  }
+
+  async release(key: string, owner: string): Promise<boolean> {
+    const { lease } = keyNamesOf(this.#prefix, checkKey(key));
+    return Number(await this.#run(RELEASE, [lease], [encodeText(checkOwner(owner)), '', lease])) === 1;
+  }
+
+  async inspect(key: string): Promise<LeaseState | undefined> {
+    const { lease } = keyNamesOf(this.#prefix, checkKey(key));
+    const reply = await this.#run(INSPECT, [lease], []);
+    if (!Array.isArray(reply)) return undefined;
+    const [owner, token, remaining] = reply as unknown[];
+    return {
+      owner: decodeText(String(owner)),
+      token: BigInt(String(token)),
+      remaining: withoutDrift(Number(remaining), this.#drift),
+    };
+  }
+
+  onRelease(key: string, listener: () => void): () => void {
+    return this.#releases.listen(keyNamesOf(this.#prefix, checkKey(key)).lease, listener);
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    this.#releases.close();
+    return Promise.resolve();
+  }
+
+  /** `late`: what to do with an answer that comes when nobody waits for it any more. */
+  async #run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    late?: (reply: unknown) => void,
+  ): Promise<unknown> {
+    if (this.#closed) throw new LeaseStoreError('the Redis lease store was closed');
+    const answer = this.#connection.evaluate(script, keys, args);
+    let timer: NodeJS.Timeout | undefined;
+    let isLate = false;
+    const tooLate = new Promise<never>((_, reject) => {
+      if (this.#timeout > 2 ** 31 - 1) return;
+      timer = setTimeout(() => {
+        isLate = true;
+        reject(new LeaseStoreError(`Redis has not answered within ${this.#timeout} ms`));
+      }, this.#timeout);
+    });
+    const handled = answer.then((reply) => {
+      if (isLate) late?.(reply);
+      return reply;
+    });
+    try {
+      return await Promise.race([handled, tooLate]);
+    } catch (error) {
+      if (error instanceof LeaseStoreError) throw error;
+      throw new LeaseStoreError(
+        `Redis failed: ${error instanceof Error ? error.message : String(error)}`,
+        error,
+      );
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** That very grant, and no later one of the same owner. Nobody waits for it: the lease ends with its time, anyway. */
+  #giveBack({ lease }: KeyNames, owner: string, reply: unknown): void {
+    const [granted, token] = reply as [unknown, unknown];
+    if (Number(granted) !== 1) return;
+    this.#connection.evaluate(RELEASE, [lease], [owner, String(token), lease]).catch(() => undefined);
+  }
+}

@@ -1,0 +1,115 @@
+import { invalidArgType, LockError } from '../../errors.js';
+
+export type SqliteValue = string | bigint;
+export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;
+
+/** A prepared statement that gives integers as bigints. */
+export interface SqliteStatement {
+  get(...parameters: SqliteValue[]): SqliteRow | undefined;
+  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
+}
+
+/** What `node:sqlite` and `better-sqlite3` have in common. */
+export interface SqliteDatabase {
+  prepare(sql: string): unknown;
+  exec(sql: string): unknown;
+}
+
+interface Driver extends SqliteDatabase {
+  prepare(sql: string): SqliteStatement & {
+    setReadBigInts?(enabled: boolean): void;
+    safeIntegers?(enabled: boolean): unknown;
+  };
+  close(): unknown;
+  /** Of node:sqlite, from Node 22.16 on. */
+  readonly isTransaction?: boolean;
+  /** Of better-sqlite3. */
+  readonly inTransaction?: boolean;
+}
+
+const BUSY = 5;
+const LOCKED = 6;
+const PRIMARY_CODE = 0xff;
+
+/** The caller's database, whichever library it is of. */
+export class Connection {
+  readonly #driver: Driver;
+
+  constructor(database: unknown) {
+    const candidate = database as Partial<Driver> | null | undefined;
+    const complete =
+      typeof candidate === 'object' &&
+      candidate !== null &&
+      typeof candidate.prepare === 'function' &&
+      typeof candidate.exec === 'function';
+    if (!complete) {
+      throw invalidArgType(
+        'options.database',
+        'a DatabaseSync of node:sqlite or a better-sqlite3 database',
+        database,
+      );
+    }
+    this.#driver = candidate as Driver;
+  }
+
+  /** Opens a file by node:sqlite. Throws a LockError (ERR_NO_SQLITE) where this Node has none. */
+  static open(path: string): Connection {
+    const sqlite = process.getBuiltinModule('node:sqlite') as
+      { DatabaseSync: new (path: string) => Driver } | undefined;
+    if (sqlite === undefined) {
+      throw new LockError(
+        'ERR_NO_SQLITE',
+        `Node ${process.version} has no node:sqlite (22.13 and later have): give a better-sqlite3 database as options.database`,
+      );
+    }
+    const connection = new Connection(new sqlite.DatabaseSync(path));
+    // In WAL mode the file stays whole however the machine stops; leases need not outlive that, and commits be quick.
+    connection.exec('PRAGMA synchronous = NORMAL');
+    return connection;
+  }
+
+  prepare(sql: string): SqliteStatement {
+    const statement = this.#driver.prepare(sql);
+    if (statement.setReadBigInts) statement.setReadBigInts(true);
+    else statement.safeIntegers?.(true);
+    return statement;
+  }
+
+  exec(sql: string): void {
+    this.#driver.exec(sql);
+  }
+
+  close(): void {
+    this.#driver.close();
+  }
+
+  /** Throws a LockError (ERR_LEASE_IN_TRANSACTION) while a transaction of the caller's is open. */
+  checkOutsideTransaction(): void {
+    const open = this.#driver.isTransaction ?? this.#driver.inTransaction ?? this.#beginFails();
+    if (!open) return;
+    throw new LockError(
+      'ERR_LEASE_IN_TRANSACTION',
+      'a transaction is open on the database: a lease taken in it would not be seen before it commits, and be lost ' +
+        'if it rolls back. Give the store a connection of its own',
+    );
+  }
+
+  /** For a driver that cannot tell: SQLite refuses a transaction within a transaction, by an error without a code. */
+  #beginFails(): boolean {
+    try {
+      this.exec('BEGIN');
+    } catch (error) {
+      return /within a transaction/.test((error as Error).message);
+    }
+    this.exec('COMMIT');
+    return false;
+  }
+}
+
+/** Whether it failed only because somebody else has the database locked. */
+export function isBusy(error: unknown): boolean {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  // node:sqlite tells SQLite's number, better-sqlite3 its name; both of the extended code.
+  if (typeof errcode === 'number') return [BUSY, LOCKED].includes(errcode & PRIMARY_CODE);
+  return typeof code === 'string' && /^SQLITE_(BUSY|LOCKED)/.test(code);
+}

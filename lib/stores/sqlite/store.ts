@@ -1,0 +1,174 @@
+import { invalidArgType, LockError, outOfRange } from '../../errors.js';
+import { LeaseStoreError } from '../../lease/errors.js';
+import {
+  checkClock,
+  checkKey,
+  checkNonEmpty,
+  checkOwner,
+  checkTtl,
+  readClock,
+  type Clock,
+  type FencingToken,
+  type LeaseState,
+  type LeaseStore,
+} from '../../lease/lease-store.js';
+import { checkOptionsObject, checkTimeout } from '../../options.js';
+import { checkDrift, withDrift, withoutDrift } from '../drift.js';
+import { decodeText, encodeText } from '../exact-text.js';
+import { Connection, isBusy, type SqliteDatabase } from './database.js';
+import { LeaseRows } from './lease-rows.js';
+
+const DEFAULT_TABLE = 'stripelock_leases';
+/** Milliseconds; a transaction of this store takes less than one. */
+const DEFAULT_TIMEOUT = 1000;
+/** Milliseconds between attempts at a locked database: at first, and at most. */
+const FIRST_PAUSE = 1;
+const LONGEST_PAUSE = 25;
+
+interface CommonOptions {
+  /** Name of the table that is made where it is missing. Letters, digits and underscores. Default "stripelock_leases". */
+  table?: string;
+  /** Milliseconds that an operation goes on trying while others have the database locked. Default 1000. */
+  timeout?: number;
+  /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
+  drift?: number;
+  /** The wall clock that all clients of the file share. Default: `Date.now()`. */
+  clock?: Clock;
+}
+
+export interface SqliteDatabaseOptions extends CommonOptions {
+  /** A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), or a `better-sqlite3` database. It stays the caller's. */
+  database: SqliteDatabase;
+  path?: undefined;
+}
+
+export interface SqlitePathOptions extends CommonOptions {
+  /** A file to open with `node:sqlite`, made where it is missing. */
+  path: string;
+  database?: undefined;
+}
+
+export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
+
+/**
+ * Leases in a SQLite file, for the processes of one machine. `close` closes the database if the store has opened it.
+ *
+ * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond; while
+ * others have the database locked it is tried again without blocking. An acquisition that finds it locked until its
+ * time is over counts as contention (undefined), other operations reject with LeaseStoreError. An operation rejects
+ * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database.
+ *
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
+ * (ERR_NO_SQLITE) for a path where this Node has no `node:sqlite`, and what the driver throws where it cannot be opened.
+ */
+export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): LeaseStore {
+  return new SqliteLeaseStore(options);
+}
+
+class SqliteLeaseStore implements LeaseStore {
+  readonly #rows: LeaseRows;
+  readonly #connection: Connection;
+  readonly #ownsConnection: boolean;
+  readonly #timeout: number;
+  readonly #drift: number;
+  #closed = false;
+
+  constructor(options: SqliteLeaseStoreOptions) {
+    if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
+    checkOptionsObject(options);
+    const { table, timeout, drift, clock } = options;
+    const name = table === undefined ? DEFAULT_TABLE : checkTable(table);
+    this.#timeout = timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout');
+    this.#drift = checkDrift(drift);
+    const checked = clock === undefined ? undefined : checkClock(clock);
+    this.#ownsConnection = options.path !== undefined;
+    this.#connection = connect(options);
+    this.#rows = new LeaseRows(this.#connection, name, checked ? () => readClock(checked) : Date.now);
+  }
+
+  async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
+    const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
+    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
+    const asked = performance.now();
+    const token = await this.#run<FencingToken | undefined>(
+      () => {
+        // A look first: who only polls keeps nobody from writing.
+        const held = this.#rows.find(storedKey);
+        if (held && held.owner !== storedOwner) return undefined;
+        return this.#rows.acquire(storedKey, storedOwner, length);
+      },
+      () => undefined,
+    );
+    if (token === undefined || performance.now() - asked < ttl) return token;
+    await this.#run(() => this.#rows.withdraw(storedKey, storedOwner, token), failBusy).catch(
+      () => undefined,
+    );
+    throw new LeaseStoreError(
+      `SQLite granted a lease of ${ttl} ms when that time was over; it was given back`,
+    );
+  }
+
+  async renew(key: string, owner: string, ttl: number): Promise<boolean> {
+    const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
+    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
+    return this.#run(() => this.#rows.renew(storedKey, storedOwner, length), failBusy);
+  }
+
+  async release(key: string, owner: string): Promise<boolean> {
+    const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
+    return this.#run(() => this.#rows.release(storedKey, storedOwner), failBusy);
+  }
+
+  async inspect(key: string): Promise<LeaseState | undefined> {
+    const storedKey = encodeText(checkKey(key));
+    const found = await this.#run(() => this.#rows.find(storedKey), failBusy);
+    return (
+      found && {
+        owner: decodeText(found.owner),
+        token: found.token,
+        remaining: withoutDrift(Number(found.remaining), this.#drift),
+      }
+    );
+  }
+
+  close(): Promise<void> {
+    if (!this.#closed && this.#ownsConnection) this.#connection.close();
+    this.#closed = true;
+    return Promise.resolve();
+  }
+
+  /** Tries until the database is not locked, or the time is over: then what `busy` says. */
+  async #run<T>(operation: () => T, busy: (cause: unknown, timeout: number) => T): Promise<T> {
+    const endsAt = performance.now() + this.#timeout;
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
+      if (this.#closed) throw new LeaseStoreError('the SQLite lease store was closed');
+      try {
+        return operation();
+      } catch (error) {
+        if (error instanceof LockError) throw error;
+        if (!isBusy(error)) throw new LeaseStoreError(`SQLite failed: ${String(error)}`, error);
+        if (performance.now() + pause > endsAt) return busy(error, this.#timeout);
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
+    }
+  }
+}
+
+function failBusy(cause: unknown, timeout: number): never {
+  throw new LeaseStoreError(`the database was locked by others for ${timeout} ms`, cause);
+}
+
+function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
+  if (path === undefined) return new Connection(database);
+  if ((database as unknown) !== undefined) {
+    throw invalidArgType('options.database', 'left out where options.path is given', database);
+  }
+  return Connection.open(checkNonEmpty(path, 'options.path'));
+}
+
+/** It becomes part of SQL, where a name cannot be a parameter. */
+function checkTable(table: unknown): string {
+  checkNonEmpty(table, 'options.table');
+  if (/^[A-Za-z_]\w{0,63}$/.test(table as string)) return table as string;
+  throw outOfRange('options.table', 'a name of letters, digits and underscores, at most 64', table);
+}

@@ -1,0 +1,46 @@
+// What the tests need besides `npm ci`: on Node 20, which has no node:sqlite, the last better-sqlite3 that runs there,
+// compiled here from the package's own sources. Later versions of Node need nothing, and nothing is done for them.
+//
+//   node scripts/build-test-drivers.mjs
+
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+import { packageRoot } from './addon-inputs.mjs';
+import { nodedirArguments } from './build-addon.mjs';
+
+const require = createRequire(import.meta.url);
+const folder = path.join(packageRoot, 'test', 'drivers', 'node20');
+const driver = path.join(folder, 'node_modules', 'better-sqlite3');
+
+function run(command, args, cwd, options) {
+  const { status } = spawnSync(command, args, { cwd, stdio: 'inherit', ...options });
+  return status === 0;
+}
+
+/** Loads it in a process of its own: a binary for another Node may do worse than throw. */
+const loads = () =>
+  run(process.execPath, ['-e', 'new (require("better-sqlite3"))(":memory:")'], folder, { stdio: 'ignore' });
+
+function build() {
+  // Its own install script would download a binary.
+  const installed =
+    existsSync(driver) ||
+    run('npm', ['ci', '--ignore-scripts', '--loglevel=error'], folder, {
+      shell: process.platform === 'win32',
+    });
+  const gyp = require.resolve('node-gyp/bin/node-gyp.js');
+  const options = ['--release', '--jobs=max', '--loglevel=error', ...nodedirArguments()];
+  return (
+    installed &&
+    run(process.execPath, [gyp, 'rebuild', ...options], driver, { stdio: ['ignore', 'ignore', 'inherit'] })
+  );
+}
+
+if (Number(process.versions.node.split('.')[0]) < 22 && !loads()) {
+  console.log('compiling better-sqlite3 for the tests on Node 20; this takes a minute or two, once');
+  // The tests themselves say what could not be run without it, and fail in CI.
+  if (!build() || !loads()) console.error('better-sqlite3 could not be compiled');
+}

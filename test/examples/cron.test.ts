@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { reportMissing } from '../support/requirements.js';
+import { runExample, type Run } from './run-example.js';
+
+function expectOneAuthorEachNight({ code, stdout }: Run): void {
+  expect(code).toBe(0);
+  const [, crashed] = /^(process \d) night 1: crashes half-way$/m.exec(stdout)!;
+  const authors = [...stdout.matchAll(/^night (\d): done by (process \d) under token (\d+)$/gm)];
+  expect(authors.map(([, night]) => night)).toEqual(['1', '2']);
+  expect(authors[0]![2]).not.toBe(crashed);
+  for (const [, night, author] of authors) {
+    expect(stdout).toContain(`${author} night ${night}: has done the job`);
+    // The others came, too, and had nothing to do: all of three but the one that crashed.
+    expect([
+      ...stdout.matchAll(new RegExp(`^process \\d night ${night}: finds the job done$`, 'gm')),
+    ]).toHaveLength(1);
+  }
+  expect(BigInt(authors[1]![3]!) > BigInt(authors[0]![3]!)).toBe(true);
+}
+
+it('the cron job runs once a night on SQLite, also after a crash, or says which Node it needs', async () => {
+  const run = await runExample('cron/cron.mjs', ['--store', 'sqlite', '--nights', '2']);
+  if (process.getBuiltinModule('node:sqlite')) expectOneAuthorEachNight(run);
+  else expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining('needs Node 22.13') as string });
+});
+
+if (redisCommand === undefined) {
+  reportMissing('the cron example on Redis', 'redis-server', REDIS_ADVICE);
+} else {
+  it('the cron job runs once a night on Redis, also after a crash', async () => {
+    const server = await RedisServer.start();
+    try {
+      const url = `redis://127.0.0.1:${server.port}`;
+      expectOneAuthorEachNight(
+        await runExample('cron/cron.mjs', ['--store', 'redis', '--nights', '2', '--url', url]),
+      );
+    } finally {
+      await server.stop();
+    }
+  });
+}

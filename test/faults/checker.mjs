@@ -1,0 +1,97 @@
+/**
+ * What the histories of all clients, and the fenced resource, prove or disprove:
+ *
+ * 1. certain holds of a key never overlap. A hold is certain from its grant's return until the last time at which its
+ *    holder was told that it is held. Where the store was made to lose what it knew, holds from before and after that
+ *    may overlap: no lease can prevent it.
+ * 2. a grant that was asked for after another had returned has a higher token.
+ * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
+ *    never fall, and every write that a client was told of is among them.
+ *
+ * Returns sentences, none where all is well.
+ */
+export function check(history, resource, losses) {
+  const grants = history.filter(({ op }) => op === 'acquire');
+  return [
+    ...overlaps(certainHolds(history, grants), losses),
+    ...fallingTokens(grants),
+    ...wrongWrites(history, resource),
+  ];
+}
+
+const byKey = (entries) => Map.groupBy?.(entries, ({ key }) => key) ?? groupByKey(entries);
+
+/** Node 20 has no Map.groupBy. */
+function groupByKey(entries) {
+  const groups = new Map();
+  for (const entry of entries) groups.set(entry.key, [...(groups.get(entry.key) ?? []), entry]);
+  return groups;
+}
+
+const holdId = ({ client, key, token }) => `${client}/${key}/${token}`;
+
+function certainHolds(history, grants) {
+  const last = new Map();
+  for (const entry of history) if (entry.op === 'held') last.set(holdId(entry), entry.at);
+  return grants.flatMap((grant) => {
+    const end = last.get(holdId(grant));
+    return end === undefined || end <= grant.return ? [] : [{ ...grant, start: grant.return, end }];
+  });
+}
+
+function overlaps(holds, losses) {
+  const found = [];
+  for (const [key, ofKey] of byKey(holds)) {
+    ofKey.sort((a, b) => a.start - b.start);
+    let longest;
+    for (const hold of ofKey) {
+      const excused = losses.some(
+        ({ from, to }) => longest && longest.call <= to && hold.return >= from && longest.end >= from,
+      );
+      if (longest && hold.start < longest.end && !excused) {
+        const together = (Math.min(longest.end, hold.end) - hold.start).toFixed(1);
+        found.push(`${longest.client} and ${hold.client} held ${key} together for ${together} ms`);
+      }
+      if (!longest || hold.end > longest.end) longest = hold;
+    }
+  }
+  return found;
+}
+
+function fallingTokens(grants) {
+  const found = [];
+  for (const [key, ofKey] of byKey(grants)) {
+    const calls = [...ofKey].sort((a, b) => a.call - b.call);
+    const returns = [...ofKey].sort((a, b) => a.return - b.return);
+    let [highest, next] = [undefined, 0];
+    for (const grant of calls) {
+      for (; returns[next].return < grant.call; next++) {
+        if (!highest || returns[next].token > highest.token) highest = returns[next];
+      }
+      if (highest && grant.token <= highest.token) {
+        found.push(
+          `${key}: token ${grant.token} (${grant.client}) came after ${highest.token} (${highest.client})`,
+        );
+      }
+    }
+  }
+  return found;
+}
+
+function wrongWrites(history, { writes }) {
+  const found = [];
+  const accepted = new Set();
+  for (const [key, ofKey] of byKey(writes)) {
+    ofKey.forEach(({ token, value }, i) => {
+      accepted.add(`${key}/${token}/${value}`);
+      if (value !== i + 1)
+        found.push(`${key}: write ${i + 1} has the value ${value}: an accepted one was lost`);
+      if (i > 0 && token < ofKey[i - 1].token) found.push(`${key}: the stale token ${token} was accepted`);
+    });
+  }
+  for (const { op, key, token, value } of history) {
+    if (op === 'write' && !accepted.has(`${key}/${token}/${value}`))
+      found.push(`${key}: value ${value} was lost`);
+  }
+  return found;
+}

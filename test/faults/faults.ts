@@ -1,0 +1,33 @@
+import { expect, it, vi } from 'vitest';
+import { seedFor } from '../support/seed.js';
+import { PLANTS } from './planted.mjs';
+import { runScenario } from './run-scenario.mjs';
+import { revealing, scenarios } from './scenarios.mjs';
+
+/** What a planted bug must be found by. */
+const found: Record<string, RegExp> = {
+  'release-without-compare': /held key together/,
+  'plain-counter': /^key: token \d+ .* came after/,
+  'deadline-from-reply': /held key together/,
+};
+
+/** Milliseconds: each starts processes, which a busy machine does slowly. */
+const TIMEOUT = 180_000;
+
+/** Every scenario on a store, and that the checker finds each planted bug. */
+export function describeFaults(store: 'redis' | 'sqlite'): void {
+  vi.setConfig({ testTimeout: TIMEOUT });
+  for (const name of Object.keys(scenarios[store])) {
+    it(`holds what it promises when ${name}`, async () => {
+      const { violations, counts } = await runScenario(name, { store, seed: seedFor(name) });
+      expect(violations).toEqual([]);
+      expect(counts.grants).toBeGreaterThan(0);
+    });
+  }
+
+  it.each(PLANTS)('would not pass with this bug: %s', async (plant) => {
+    const scenario = revealing[plant as keyof typeof revealing];
+    const { violations } = await runScenario(scenario, { store, seed: seedFor(plant), plant });
+    expect(violations).toContainEqual(expect.stringMatching(found[plant]!));
+  });
+}

@@ -1,0 +1,52 @@
+import { once } from 'node:events';
+import net from 'node:net';
+
+/** A TCP proxy whose replies can be delayed, and whose connections can be cut. Requests pass at once. */
+export class Proxy {
+  delay = 0;
+  #connections = new Set();
+  #server;
+
+  static async to(port) {
+    const proxy = new Proxy();
+    proxy.#server = net.createServer((client) => proxy.#connect(client, port)).listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  get port() {
+    return this.#server.address().port;
+  }
+
+  cut() {
+    for (const socket of this.#connections) socket.destroy();
+  }
+
+  async close() {
+    this.cut();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  #connect(client, port) {
+    const server = net.connect(port, '127.0.0.1');
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ]) {
+      this.#connections.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        this.#connections.delete(socket);
+        other.destroy();
+      });
+    }
+    client.on('data', (data) => void server.write(data));
+    // Timers of one length fire in the order in which they were set; a shorter one waits for those before it.
+    let last = Promise.resolve();
+    server.on('data', (data) => {
+      const due = new Promise((resolve) => setTimeout(resolve, this.delay));
+      last = Promise.all([last, due]).then(() => !client.destroyed && client.write(data));
+    });
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * What the leases guard: a counter for each key, which refuses a token lower than one that it has seen. A read shows its
+ * token, too: else a late write could come between another holder's read and write.
+ */
+export class FencedResource {
+  #counters = new Map();
+  /** Every accepted write, in order. */
+  writes = [];
+
+  read(key, token) {
+    const counter = this.#admit(key, token);
+    return counter && counter.value;
+  }
+
+  write(key, token, value) {
+    const counter = this.#admit(key, token);
+    if (!counter) return false;
+    counter.value = value;
+    this.writes.push({ key, token, value });
+    return true;
+  }
+
+  value(key) {
+    return this.#counters.get(key)?.value ?? 0;
+  }
+
+  #admit(key, token) {
+    const counter = this.#counters.get(key) ?? { newest: 0n, value: 0 };
+    this.#counters.set(key, counter);
+    if (token < counter.newest) return undefined;
+    counter.newest = token;
+    return counter;
+  }
+}

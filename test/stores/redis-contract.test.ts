@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { redisLeaseStore } from 'stripelock/redis';
+import { leaseStoreContract } from 'stripelock/testing';
+import { redisClients } from '../support/redis-clients.mjs';
+import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { reportMissing } from '../support/requirements.js';
+
+interface Connection {
+  client: object;
+  close: () => void;
+}
+
+if (redisCommand === undefined) {
+  reportMissing('the Redis store, with every client library', 'redis-server', REDIS_ADVICE);
+} else {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server.stop());
+
+  for (const [name, connect] of Object.entries(redisClients)) {
+    leaseStoreContract({ describe, it, expect }, `Redis store on ${name}, three clients`, async () => {
+      await server.command('FLUSHALL');
+      const clients: Connection[] = await Promise.all([
+        connect(server.port),
+        connect(server.port),
+        connect(server.port),
+      ]);
+      const [store, ...peers] = clients.map(({ client }) => redisLeaseStore({ client }));
+      return {
+        store: store!,
+        peers,
+        async dispose() {
+          for (const made of [store!, ...peers]) await made.close?.();
+          for (const { close } of clients) close();
+        },
+      };
+    });
+  }
+}

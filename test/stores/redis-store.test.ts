@@ -1,0 +1,170 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager, LeaseStoreError } from 'stripelock';
+import { redisLeaseStore, type RedisLeaseStoreOptions } from 'stripelock/redis';
+import { redisClients } from '../support/redis-clients.mjs';
+import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+
+type Store = ReturnType<typeof redisLeaseStore>;
+
+// Where there is none, the contract tests say so.
+const servers = redisCommand === undefined ? [] : Object.keys(redisClients);
+
+describe.each(servers)('the Redis store on %s', (name) => {
+  let server: RedisServer;
+  let connection: { client: object; close: () => void };
+  let store: Store;
+  const connect = redisClients[name as keyof typeof redisClients] as (
+    port: number,
+  ) => Promise<typeof connection>;
+  const storeWith = (options: Partial<RedisLeaseStoreOptions> = {}): Store => {
+    const made = redisLeaseStore({ client: connection.client, ...options });
+    onTestFinished(() => made.close?.());
+    return made;
+  };
+
+  beforeAll(async () => {
+    server = await RedisServer.start();
+  });
+  afterAll(() => server.stop());
+  beforeEach(async () => {
+    await server.command('FLUSHALL');
+    connection = await connect(server.port);
+    store = storeWith();
+  });
+  afterEach(() => connection.close());
+
+  it('keeps a lease and its bucket in one slot, and nothing of it but the bucket once it is over', async () => {
+    await store.tryAcquire('job:{nightly}}', 'a', 60_000);
+    const keys = await server.command('KEYS', '*');
+    const [, bucket] = /^stripelock:(\{\d+\})$/m.exec(keys)!;
+    expect(keys).toContain(`stripelock:${bucket}:job:{nightly}}`);
+    await store.release('job:{nightly}}', 'a');
+    expect(await server.command('DBSIZE')).toBe(':1');
+    await store.tryAcquire('job:{nightly}}', 'a', 20);
+    await expect.poll(() => server.command('DBSIZE'), { interval: 10 }).toBe(':1');
+  });
+
+  it('has tokens rise when everything was flushed, or only the highest token was', async () => {
+    const tokens = [await store.tryAcquire('key', 'a', 60_000)];
+    await server.command('FLUSHALL');
+    tokens.push(await store.tryAcquire('key', 'b', 60_000));
+    await server.command('FLUSHALL');
+    tokens.push(await storeWith().tryAcquire('key', 'c', 60_000));
+    expect(tokens.every((token, i) => i === 0 || token! > tokens[i - 1]!)).toBe(true);
+  });
+
+  it('has tokens rise when the clock is behind: by what the server remembers, and by what the client does', async () => {
+    const ahead = (BigInt(Date.now()) + 3_600_000n) * 1000n;
+    await store.tryAcquire('key', 'a', 60_000);
+    const [bucket] = /stripelock:\{\d+\}$/m.exec(await server.command('KEYS', '*'))!;
+    await server.command('SET', bucket, ahead);
+    const second = await store.tryAcquire('key', 'a', 60_000);
+    expect(second).toBe((ahead + 1n) * 1000n);
+    await server.command('FLUSHALL');
+    expect(await store.tryAcquire('key', 'a', 60_000)).toBe((ahead + 2n) * 1000n);
+  });
+
+  it('works on after its scripts were flushed', async () => {
+    await store.tryAcquire('key', 'a', 60_000);
+    await server.command('SCRIPT', 'FLUSH');
+    expect(await store.renew('key', 'a', 60_000)).toBe(true);
+    expect(await store.release('key', 'a')).toBe(true);
+  });
+
+  it('fails where something else is at its keys, and leaves it alone', async () => {
+    await store.tryAcquire('key', 'a', 60_000);
+    const [lease] = /stripelock:\{\d+\}:key$/m.exec(await server.command('KEYS', '*'))!;
+    for (const command of [
+      ['RPUSH', lease, 'x'],
+      ['SET', lease, 'some text'],
+    ]) {
+      await server.command('DEL', lease);
+      await server.command(...command);
+      await expect(store.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/WRONGTYPE/);
+      await expect(store.renew('key', 'a', 60_000)).rejects.toBeInstanceOf(LeaseStoreError);
+      await expect(store.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+      await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+      expect(await server.command('EXISTS', lease)).toBe(':1');
+    }
+    await server.command('DEL', lease);
+    await server.command('SET', lease.replace(':key', ''), 'no number');
+    await expect(store.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/is no token/);
+    expect(await server.command('EXISTS', lease)).toBe(':0');
+  });
+
+  it('fails in bounded time where the server hangs, and gives a late grant back', async () => {
+    const hasty = storeWith({ timeout: 50 });
+    await store.inspect('key');
+    await server.command('CLIENT', 'PAUSE', '300', 'ALL');
+    const started = performance.now();
+    await expect(hasty.tryAcquire('key', 'a', 600_000)).rejects.toThrow(/has not answered within 50 ms/);
+    expect(performance.now() - started).toBeLessThan(290);
+    // Once the pause is over, the lease is granted, and given back; its bucket tells that it was.
+    await expect
+      .poll(async () => /stripelock:\{\d+\}$/m.test(await server.command('KEYS', '*')), { timeout: 5000 })
+      .toBe(true);
+    await expect.poll(() => store.inspect('key'), { timeout: 5000 }).toBeUndefined();
+  });
+
+  it('gives back what is granted when its time is over', async () => {
+    await server.command('CLIENT', 'PAUSE', '150', 'ALL');
+    await expect(store.tryAcquire('key', 'a', 100)).rejects.toThrow(/given back/);
+  });
+
+  it('wakes who waits when the lease is released', async () => {
+    const manager = new LeaseManager({ store });
+    const other = new LeaseManager({
+      store: storeWith(),
+      backoff: { initial: 20_000, max: 20_000, jitter: 0 },
+    });
+    const held = await manager.acquire('key', { ttl: 60_000 });
+    const waiting = other.acquire('key', { timeout: 50_000 });
+    await expect.poll(async () => (await server.command('PUBSUB', 'CHANNELS')).includes(':key')).toBe(true);
+    const released = performance.now();
+    await held.release();
+    const lease = await waiting;
+    // Far below the first pause between two attempts.
+    expect(performance.now() - released).toBeLessThan(5000);
+    expect(lease.token > held.token).toBe(true);
+    await other.close();
+    // The second connection goes when nobody waits any more.
+    await expect.poll(() => server.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
+  });
+
+  it('wakes who waits when the time of the lease is over', async () => {
+    await store.tryAcquire('key', 'somebody who died', 300);
+    const manager = new LeaseManager({ store, backoff: { initial: 20_000, max: 20_000, jitter: 0 } });
+    const started = performance.now();
+    const lease = await manager.acquire('key', { timeout: 50_000 });
+    expect(performance.now() - started).toBeLessThan(5000);
+    await lease.release();
+  });
+
+  it('refuses operations once it is closed, and leaves the client open', async () => {
+    await store.tryAcquire('key', 'a', 60_000);
+    await store.close?.();
+    await expect(store.inspect('key')).rejects.toThrow(/was closed/);
+    expect((await storeWith().inspect('key'))?.owner).toBe('a');
+  });
+
+  it('refuses bad options', () => {
+    const codeOf = (options: unknown): unknown => {
+      try {
+        return redisLeaseStore(options as never);
+      } catch (error) {
+        return (error as { code: unknown }).code;
+      }
+    };
+    const { client } = connection;
+    for (const options of [undefined, null, {}, { client: {} }, { client: null }, { client, prefix: 5 }]) {
+      expect(codeOf(options)).toBe('ERR_INVALID_ARG_TYPE');
+    }
+    for (const options of [
+      { client, prefix: '{a}' },
+      { client, timeout: -1 },
+      { client, drift: NaN },
+    ]) {
+      expect(codeOf(options)).toBe('ERR_OUT_OF_RANGE');
+    }
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+import { sqliteLeaseStore } from 'stripelock/sqlite';
+import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+import { reportMissing } from '../support/requirements.js';
+import { DRIVER_ADVICE, missingDrivers, sqliteDrivers, temporaryFile } from '../support/sqlite.js';
+
+const framework = { describe, it, expect };
+
+for (const { name, open } of sqliteDrivers) {
+  leaseStoreContract(framework, `SQLite store on ${name}, three connections`, () => {
+    const { file, remove } = temporaryFile();
+    const databases = [open(file), open(file), open(file)];
+    const [store, ...peers] = databases.map((database) => sqliteLeaseStore({ database }));
+    return {
+      store: store!,
+      peers,
+      dispose() {
+        for (const database of databases) database.close();
+        remove();
+      },
+    };
+  });
+
+  leaseStoreContract(framework, `SQLite store on ${name}, in memory, on a fixed clock`, () => {
+    const clock = new FixedClock(1000);
+    const database = open(':memory:');
+    return {
+      store: sqliteLeaseStore({ database, clock, table: 'jobs' }),
+      advance: (milliseconds) => clock.advance(milliseconds + 20),
+      dispose: () => void database.close(),
+    };
+  });
+}
+
+for (const name of missingDrivers) reportMissing(`the SQLite store on ${name}`, name, DRIVER_ADVICE);
