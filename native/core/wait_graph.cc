@@ -30,6 +30,8 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
+  // Succeeds: what it waits for is held by one who does not leave the circle but through this mutex. Unless somebody
+  // scribbled on the words, and then it was granted.
   if (!waiter.membership->table().withdraw(waiter)) return {};
   thread.blockedOn = nullptr;
   return blocked;
