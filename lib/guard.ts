@@ -1,6 +1,6 @@
 import { inspect, type InspectOptions } from 'node:util';
 import type { LockTable } from './engine/engine.js';
-import { HEADER_INTS, STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
+import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
 import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
 import { LockError } from './errors.js';
 import type { KeySet } from './key-set.js';
@@ -16,6 +16,8 @@ const TRACED = 8;
 const MANY = 16;
 const NUMBER_SHIFT = 5;
 const FLAGS = (1 << NUMBER_SHIFT) - 1;
+/** From one stripe's word to the next, in bytes. */
+const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
 /** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
 const NOT_PLAIN = SHARED_MODE | HELD | TRACED | MANY;
 
@@ -146,13 +148,12 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   }
 
   #releaseMany(table: LockTable, stripes: readonly number[]): void {
-    const { words, slot } = table;
+    const { slot } = table;
     const flags = this.#state & FLAGS;
     const shared = (flags & SHARED_MODE) !== 0;
     for (let left = this.#state >> NUMBER_SHIFT; left > 0; left--) {
       const stripe = stripes[left - 1]!;
-      const index = HEADER_INTS + (stripe << STRIPE_SHIFT);
-      if (!shared && Atomics.compareExchange(words, index, slot, 0) === slot) continue;
+      if (!shared && exchange(table, stripe, slot, 0) === slot) continue;
       // Before the only calls that could throw.
       this.#state = flags | (left << NUMBER_SHIFT);
       if (shared) giveBackShared(table, stripe);
@@ -225,21 +226,24 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   }
 }
 
+/** Of a stripe's word. Returns what was there. */
+function exchange(table: LockTable, stripe: number, expected: number, replacement: number): number {
+  const { compareExchange } = table;
+  return compareExchange === undefined
+    ? Atomics.compareExchange(table.words, wordIndex(stripe), expected, replacement)
+    : compareExchange(table.firstAddress + (stripe << ADDRESS_SHIFT), expected, replacement);
+}
+
 function take(table: LockTable, stripe: number): boolean {
-  return Atomics.compareExchange(table.words, wordIndex(stripe), 0, table.slot) === 0;
+  return exchange(table, stripe, 0, table.slot) === 0;
 }
 
 /** How many it took: all, or up to the first that is not free. Calls nothing that could throw in between. */
 function takeAll(table: LockTable, stripes: readonly number[]): number {
-  const { words, slot } = table;
+  const { slot } = table;
   const count = stripes.length;
   let taken = 0;
-  while (
-    taken < count &&
-    Atomics.compareExchange(words, HEADER_INTS + (stripes[taken]! << STRIPE_SHIFT), 0, slot) === 0
-  ) {
-    taken++;
-  }
+  while (taken < count && exchange(table, stripes[taken]!, 0, slot) === 0) taken++;
   return taken;
 }
 
@@ -256,14 +260,14 @@ function takeShared(table: LockTable, stripe: number): boolean {
   if (word === 0) next = SHARED | 1;
   else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
   else return false;
-  if (Atomics.compareExchange(table.words, index, word, next) !== word) return false;
+  if (exchange(table, stripe, word, next) !== word) return false;
   table.shares![stripe]!++;
   return true;
 }
 
 function giveBack(table: LockTable, stripe: number): void {
   const { slot } = table;
-  if (Atomics.compareExchange(table.words, wordIndex(stripe), slot, 0) !== slot) table.release(stripe, false);
+  if (exchange(table, stripe, slot, 0) !== slot) table.release(stripe, false);
 }
 
 function giveBackShared(table: LockTable, stripe: number): void {
@@ -272,6 +276,6 @@ function giveBackShared(table: LockTable, stripe: number): void {
   const next = word === (SHARED | 1) ? 0 : word - 1;
   // Of several shared holders any but the last may leave without asking who waits.
   const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
-  if (simple && Atomics.compareExchange(table.words, index, word, next) === word) table.shares![stripe]!--;
+  if (simple && exchange(table, stripe, word, next) === word) table.shares![stripe]!--;
   else table.release(stripe, true);
 }

@@ -1,6 +1,6 @@
-import { types } from 'node:util';
 import type { LockTable } from './engine/engine.js';
 import { createTable, openTable } from './engine/select.js';
+import type { TableMemory } from './engine/table-memory.js';
 import { invalidArgType } from './errors.js';
 import {
   checkBoolean,
@@ -15,9 +15,8 @@ import type { StripedLockHandle, StripedLockOptions } from './types.js';
 const KIND = 'stripelock/striped-lock';
 
 /** What crosses threads: the shared memory, and what each thread's `StripedLock` must agree on. */
-interface HandleFields {
+interface HandleFields extends TableMemory {
   readonly kind: typeof KIND;
-  readonly buffer: SharedArrayBuffer;
   readonly stripes: number;
   readonly name: string;
   readonly timeout: number;
@@ -48,22 +47,20 @@ export class OpenedLock {
     if (typeof handle !== 'object' || handle === null || (handle as { kind?: unknown }).kind !== KIND) {
       throw invalidArgType('handle', 'the handle of a StripedLock', handle);
     }
-    const { buffer, stripes, name, timeout, trace } = handle as HandleFields;
-    if (!types.isSharedArrayBuffer(buffer)) {
-      throw invalidArgType('handle.buffer', 'a SharedArrayBuffer', buffer);
-    }
+    const { arena, buffer, offset, stripes, name, timeout, trace } = handle as HandleFields;
     const settings = {
       name: checkString(name, 'handle.name'),
       timeout: checkTimeout(timeout, 'handle.timeout'),
       trace: checkBoolean(trace, 'handle.trace'),
     };
-    return new OpenedLock(openTable(buffer, checkStripes(stripes, 'handle.stripes')), settings);
+    const memory: TableMemory = { arena, buffer, offset };
+    return new OpenedLock(openTable(memory, checkStripes(stripes, 'handle.stripes')), settings);
   }
 
   get handle(): StripedLockHandle {
     const fields: HandleFields = {
       kind: KIND,
-      buffer: this.table.buffer,
+      ...this.table.memory,
       stripes: this.table.stripes,
       name: this.name,
       timeout: this.timeout,

@@ -10,6 +10,7 @@ import type { Outcome } from '../lib/engine/engine.js';
 import { createMemory } from '../lib/engine/header.js';
 import { ENGINE_JAVASCRIPT, wordIndex } from '../lib/engine/layout.js';
 import { HOLDER_MASK } from '../lib/engine/lock-word.js';
+import { wordsOf } from './support/handle-memory.mjs';
 import { seedFor } from './support/seed.js';
 import { startThread } from './support/threads.js';
 import { until } from './support/waiting.js';
@@ -136,7 +137,7 @@ describe('threads that share stripes', () => {
     expect(b.cancel(writer)).toBe(true);
     await granted(late);
     // Nobody waits any more: the fast path is open again.
-    expect(new Int32Array(a.buffer)[wordIndex(0)]).toBe(0x2000_0002);
+    expect(a.words[wordIndex(0)]).toBe(0x2000_0002);
     release(reader);
     release(late);
   });
@@ -214,7 +215,7 @@ describe('threads that share stripes', () => {
   for (const way of ['idle', 'pending']) {
     it(`miss no call because a thread ends that got it, or still would (${way})`, async () => {
       const lock = makeLock({ stripes: 2 });
-      const buffer = Object.values(lock.handle).find((value) => value instanceof SharedArrayBuffer)!;
+      const buffer = wordsOf(lock.handle).buffer as SharedArrayBuffer;
       const [low, high] = [0, 1].map((stripe) => {
         for (let key = 0; ; key++) if (lock.stripeOf(key) === stripe) return key;
       }) as [number, number];
@@ -304,7 +305,7 @@ describe('threads that share stripes', () => {
         else await until(() => held.length > 0 || pending.length === 0, 'one of those who wait is granted');
       }
       expect(threads[0]!.stats()).toMatchObject({ held: 0, waiting: 0 });
-      const words = new Int32Array(threads[0]!.buffer);
+      const words = threads[0]!.words;
       await until(() => holders.every((_, stripe) => words[wordIndex(stripe)] === 0), 'all words are free');
     });
   }

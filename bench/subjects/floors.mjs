@@ -3,16 +3,19 @@
 import path from 'node:path';
 import bindings from 'bindings';
 import { StripedLock } from 'stripelock';
+import { Arena } from '../../dist/engine/native/arena.js';
 
 /** Words to a cache line. */
 const SPACING = 16;
 const MOST_KEYS = 64;
 
+const PAIRED = ['sync', 'try', 'many', 'shared'];
+
 /** The bare compare-and-swaps of a lock without key, owner, queue or guard. */
 const compareExchange = {
   name: 'floor: compare-exchange pair',
   packages: [],
-  can: ['sync', 'try', 'many', 'shared'],
+  can: PAIRED,
   create: () => new Int32Array(new SharedArrayBuffer(MOST_KEYS * SPACING * 4)),
   open: (words) => {
     const takeOne = () => Atomics.compareExchange(words, 0, 0, 1);
@@ -20,20 +23,49 @@ const compareExchange = {
       for (let i = 0; i < keys.length; i++) Atomics.compareExchange(words, i * SPACING, 0, 1);
       return keys.length;
     };
-    return {
-      acquireSync: takeOne,
-      acquireSharedSync: takeOne,
-      acquireManySync: takeMany,
-      tryAcquire: takeOne,
-      tryAcquireShared: takeOne,
-      tryAcquireMany: takeMany,
-      release: (count) => {
-        if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
-        else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
-      },
+    const release = (count) => {
+      if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
+      else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
     };
+    return pairs(takeOne, takeMany, release);
   },
 };
+
+/** Undefined where there is no WebAssembly. */
+const arena = Arena.create();
+
+/** The same by a function of WebAssembly, which V8 compiles into its caller. */
+const wasmCompareExchange = {
+  name: 'floor: compare-exchange pair in WebAssembly',
+  packages: [],
+  can: arena === undefined ? [] : PAIRED,
+  create: () => arena.allocate(MOST_KEYS),
+  open: (address) => {
+    const { compareExchange: exchange } = arena;
+    const takeOne = () => exchange(address, 0, 1);
+    const takeMany = (keys) => {
+      for (let i = 0; i < keys.length; i++) exchange(address + i * SPACING * 4, 0, 1);
+      return keys.length;
+    };
+    const release = (count) => {
+      if (count === 0) exchange(address, 1, 0);
+      else for (let i = count; i-- > 0;) exchange(address + i * SPACING * 4, 1, 0);
+    };
+    return pairs(takeOne, takeMany, release);
+  },
+};
+
+function pairs(takeOne, takeMany, release) {
+  return {
+    acquireSync: takeOne,
+    acquireSharedSync: takeOne,
+    acquireManySync: takeMany,
+    tryAcquire: takeOne,
+    tryAcquireShared: takeOne,
+    tryAcquireMany: takeMany,
+    release,
+  };
+}
 
 const settled = Promise.resolve();
 
@@ -131,4 +163,12 @@ function loadAddon() {
 }
 
 /** @type {Record<string, import('./index.mjs').Subject>} */
-export const floors = { compareExchange, bareAwait, addonCall, addonHash, abortSignal, noLock };
+export const floors = {
+  compareExchange,
+  wasmCompareExchange,
+  bareAwait,
+  addonCall,
+  addonHash,
+  abortSignal,
+  noLock,
+};

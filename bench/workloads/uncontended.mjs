@@ -27,12 +27,8 @@ const abilityOf = { Many: ['many'], Shared: ['shared'], Fresh: [] };
 /** To be awaited, whether the subject gives out what it holds or calls back. */
 const AWAITED = ['acquire', 'run'];
 const needs = { sync: 'sync', try: 'try', async: AWAITED, run: 'run' };
-const floorOf = {
-  sync: floors.compareExchange,
-  try: floors.compareExchange,
-  async: floors.bareAwait,
-  run: floors.bareAwait,
-};
+const pairs = [floors.compareExchange, floors.wasmCompareExchange];
+const floorsOf = { sync: pairs, try: pairs, async: [floors.bareAwait], run: [floors.bareAwait] };
 
 /** A batch of the loop in runners/loops.mjs that is named after how and what. */
 function workload(how, { name, form = '', keys = 1, makeKeys }, moreFloors = []) {
@@ -45,7 +41,7 @@ function workload(how, { name, form = '', keys = 1, makeKeys }, moreFloors = [])
     makeKeys,
     stripes: STRIPES,
     keys,
-    floors: [floorOf[how], ...moreFloors],
+    floors: [...floorsOf[how], ...moreFloors],
   };
 }
 

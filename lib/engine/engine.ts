@@ -1,4 +1,5 @@
 import type { StripeState, StripedLockStats } from '../types.js';
+import type { TableMemory, TableSpan } from './table-memory.js';
 
 export type EngineName = 'native' | 'javascript';
 
@@ -47,7 +48,7 @@ export interface AsyncWaiter {
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
-  readonly buffer: SharedArrayBuffer;
+  readonly memory: TableMemory;
   /** {@link THREAD_BOUND}, so that what refers to a table cannot be cloned to another thread. */
   readonly threadBound: symbol;
   /**
@@ -55,6 +56,12 @@ export interface LockTable {
    * acquisition is to go through the engine, a dummy whose words are never free.
    */
   readonly words: Int32Array;
+  /**
+   * On the same words, quicker than `Atomics.compareExchange`, where there is such a thing: by addresses, of which
+   * {@link firstAddress} is that of the first stripe's word.
+   */
+  readonly compareExchange: ((address: number, expected: number, replacement: number) => number) | undefined;
+  readonly firstAddress: number;
   /** The 64-bit cells of the header; see `layout.ts`. */
   readonly cells: BigInt64Array;
   /** What this thread writes into the word of a stripe that it holds exclusively. */
@@ -100,7 +107,10 @@ export interface LockTable {
 export interface Engine {
   readonly name: EngineName;
   /** New shared memory for a lock, its header filled in. */
-  create(stripes: number): SharedArrayBuffer;
-  /** Joins a lock whose header has been checked to be this engine's. Throws a LockError where it may not. */
-  open(buffer: SharedArrayBuffer, stripes: number): LockTable;
+  create(stripes: number): TableMemory;
+  /**
+   * Joins a lock whose header has been checked to be this engine's; its table is in `span`, a part of `memory`. Throws
+   * a LockError or a TypeError where it may not.
+   */
+  open(memory: TableMemory, span: TableSpan, stripes: number): LockTable;
 }

@@ -1,6 +1,7 @@
 import {
   byteLengthFor,
   ENGINE_INDEX,
+  HEADER_INTS,
   MAGIC,
   MAGIC_INDEX,
   STRIPES_INDEX,
@@ -9,15 +10,20 @@ import {
   VERSION_INDEX,
 } from './layout.js';
 
-/** Shared memory for a new lock: its header filled in for the given engine, all stripes free. */
+/** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
 export function createMemory(engine: number, stripes: number): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(stripes));
-  const header = new Int32Array(buffer);
+  fillHeader(buffer, 0, engine, stripes);
+  return buffer;
+}
+
+/** The same in zeroed memory, at a multiple of 8 bytes from its start. */
+export function fillHeader(buffer: SharedArrayBuffer, offset: number, engine: number, stripes: number): void {
+  const header = new Int32Array(buffer, offset, HEADER_INTS);
   header[MAGIC_INDEX] = MAGIC;
   header[VERSION_INDEX] = VERSION;
   header[ENGINE_INDEX] = engine;
   header[STRIPES_INDEX] = stripes;
   // Nanoseconds since 1970, so that tokens go on rising where what they fence outlives this process.
-  new BigInt64Array(buffer)[TOKEN_CELL] = BigInt(Date.now()) * 1_000_000n;
-  return buffer;
+  new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Date.now()) * 1_000_000n;
 }

@@ -5,10 +5,10 @@ import { JavaScriptEngine } from './javascript.js';
 import { JavaScriptLeases } from './javascript/leases.js';
 import type { LeaseEngine } from './lease-table.js';
 import {
-  byteLengthFor,
   ENGINE_INDEX,
   ENGINE_JAVASCRIPT,
   ENGINE_NATIVE,
+  HEADER_INTS,
   MAGIC,
   MAGIC_INDEX,
   STRIPES_INDEX,
@@ -16,6 +16,7 @@ import {
   VERSION_INDEX,
 } from './layout.js';
 import { loadNativeEngine } from './native.js';
+import { corrupt, spanOf, type TableMemory } from './table-memory.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
@@ -25,21 +26,25 @@ let nativeFailure: unknown;
 /** A new lock on the engine asked for, or on the best there is. */
 export function createTable(name: EngineName | undefined, stripes: number): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
-  return engine.open(engine.create(stripes), stripes);
+  const memory = engine.create(stripes);
+  return engine.open(memory, spanOf(memory, stripes), stripes);
 }
 
-/** Joins a lock on the engine that it was made with. All its threads must use the same one. */
-export function openTable(buffer: SharedArrayBuffer, stripes: number): LockTable {
-  if (buffer.byteLength !== byteLengthFor(stripes)) throw corrupt('its size does not fit its stripes');
-  const header = new Int32Array(buffer);
+/**
+ * Joins a lock on the engine that it was made with. All its threads must use the same one. Throws a TypeError for what
+ * is not the memory of a lock.
+ */
+export function openTable(memory: TableMemory, stripes: number): LockTable {
+  const span = spanOf(memory, stripes);
+  const header = new Int32Array(span.buffer, span.offset, HEADER_INTS);
   if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory is not that of a lock');
   if (header[VERSION_INDEX] !== VERSION) throw corrupt('it was made by another version of stripelock');
   if (header[STRIPES_INDEX] !== stripes) throw corrupt('its stripe counts differ');
   switch (header[ENGINE_INDEX]) {
     case ENGINE_NATIVE:
-      return engineNamed('native').open(buffer, stripes);
+      return engineNamed('native').open(memory, span, stripes);
     case ENGINE_JAVASCRIPT:
-      return engineNamed('javascript').open(buffer, stripes);
+      return engineNamed('javascript').open(memory, span, stripes);
     default:
       throw corrupt('its engine is unknown');
   }
@@ -50,11 +55,6 @@ export function leaseEngine(): LeaseEngine {
   if (nativeOrUndefined()) return native!.leases;
   warnOnce();
   return (javascriptLeases ??= new JavaScriptLeases());
-}
-
-function corrupt(why: string): TypeError {
-  const error = new TypeError(`handle must be the intact handle of a StripedLock: ${why}`);
-  return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
 function bestEngine(): Engine {

@@ -51,8 +51,9 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   bool unshared = true;
   napi_get_typedarray_info(env, words, nullptr, nullptr, nullptr, &buffer, nullptr);
   napi_is_arraybuffer(env, buffer, &unshared);
-  if (unshared || stripes == 0 || words.ByteLength() != byteLengthFor(stripes) || words.ByteOffset() != 0) {
-    return invalidArgument(env, "words must be the whole shared memory of a lock");
+  if (unshared || stripes == 0 || words.ByteLength() != byteLengthFor(stripes) ||
+      words.ByteOffset() % (kStripeInts * sizeof(Word)) != 0) {
+    return invalidArgument(env, "words must be the shared memory of a lock");
   }
   return Napi::Number::New(env, environment.open(words, stripes));
 }
@@ -61,6 +62,15 @@ Napi::Value open(const Napi::CallbackInfo& info) {
 Napi::Value close(const Napi::CallbackInfo& info) {
   if (tableArgument(info, 0)) Environment::of(info.Env()).close(info[0].As<Napi::Number>().Uint32Value());
   return info.Env().Undefined();
+}
+
+// sameMemory(words, words): true if both start at the same address
+Napi::Value sameMemory(const Napi::CallbackInfo& info) {
+  if (!isInt32Array(info[0]) || !isInt32Array(info[1])) {
+    return invalidArgument(info.Env(), "expected two Int32Arrays");
+  }
+  return Napi::Boolean::New(info.Env(),
+                            info[0].As<Napi::Int32Array>().Data() == info[1].As<Napi::Int32Array>().Data());
 }
 
 // openShares(table, counts): counts
@@ -233,6 +243,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   add<registryId>(exports, "registryId");
   add<open>(exports, "open");
   add<close>(exports, "close");
+  add<sameMemory>(exports, "sameMemory");
   add<openShares>(exports, "openShares");
   add<nextDeadline>(exports, "nextDeadline");
   add<keepAlive>(exports, "keepAlive");

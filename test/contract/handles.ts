@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { StripedLock, type StripedLockHandle } from 'stripelock';
+import { StripedLock } from 'stripelock';
 import { ENGINE_INDEX, MAGIC_INDEX, STRIPES_INDEX, VERSION_INDEX } from '../../lib/engine/layout.js';
 import { Agent } from '../support/agent.js';
 import { runProgram } from '../support/programs.js';
 import type { Suite } from '../support/engine.js';
+import { handleOfCopy, wordsOf } from '../support/handle-memory.mjs';
 import { seedFor } from '../support/seed.js';
 import { thrownBy } from '../support/waiting.js';
 
@@ -39,15 +40,13 @@ export const handlesSuite: Suite = (makeLock, engine) => {
 
     it('open a copy of the memory, as of a lock of its own, also where that can grow', () => {
       const lock = makeLock({ stripes: 3 });
-      const original = bufferOf(lock.handle);
-      for (const options of [undefined, { maxByteLength: original.byteLength + 4096 }]) {
-        const copy = new (SharedArrayBuffer as new (length: number, options?: object) => SharedArrayBuffer)(
-          original.byteLength,
+      const { byteLength } = wordsOf(lock.handle);
+      for (const options of [undefined, { maxByteLength: byteLength + 4096 }]) {
+        const memory = new (SharedArrayBuffer as new (length: number, options?: object) => SharedArrayBuffer)(
+          byteLength,
           options,
         );
-        new Uint8Array(copy).set(new Uint8Array(original));
-        const [field] = Object.entries(lock.handle).find(([, value]) => value === original)!;
-        const other = StripedLock.from({ ...lock.handle, [field]: copy });
+        const other = StripedLock.from(handleOfCopy(lock.handle, memory));
         const guard = other.acquireSync('key');
         lock.tryAcquire('key')!.release();
         expect(other.tryAcquire('key')).toBeUndefined();
@@ -82,12 +81,11 @@ export const handlesSuite: Suite = (makeLock, engine) => {
     it('with any field exchanged are refused, or open a lock that works', () => {
       const lock = makeLock({ stripes: 4 });
       const bigger = makeLock({ stripes: 5 });
-      const fields = Object.entries(lock.handle);
-      const buffer = bufferOf(lock.handle);
-      const longer = new SharedArrayBuffer(buffer.byteLength + 64);
-      new Uint8Array(longer).set(new Uint8Array(buffer));
-      const shorter = new SharedArrayBuffer(buffer.byteLength - 64);
-      new Uint8Array(shorter).set(new Uint8Array(buffer, 0, shorter.byteLength));
+      const { byteLength } = wordsOf(lock.handle);
+      const buffer = new SharedArrayBuffer(byteLength);
+      const longer = new SharedArrayBuffer(byteLength + 64);
+      const shorter = new SharedArrayBuffer(byteLength - 64);
+      for (const memory of [buffer, longer, shorter]) handleOfCopy(lock.handle, memory);
       const substitutes: unknown[] = [
         undefined,
         null,
@@ -105,26 +103,23 @@ export const handlesSuite: Suite = (makeLock, engine) => {
         Symbol('x'),
         9n,
       ];
-      substitutes.push(
-        new ArrayBuffer(buffer.byteLength),
-        new SharedArrayBuffer(0),
-        new SharedArrayBuffer(7),
+      substitutes.push(new ArrayBuffer(byteLength), new SharedArrayBuffer(0), new SharedArrayBuffer(7));
+      substitutes.push(new SharedArrayBuffer(byteLength), new Int32Array(buffer), buffer, longer, shorter);
+      substitutes.push(...wasmMemories(), ...Object.values(bigger.handle));
+      const forgeries = [lock.handle, handleOfCopy(lock.handle)].flatMap((handle) =>
+        Object.keys(handle).flatMap((field) =>
+          substitutes.map((substitute) => ({ ...handle, [field]: substitute })),
+        ),
       );
-      substitutes.push(new SharedArrayBuffer(buffer.byteLength), new Int32Array(buffer), longer, shorter);
-      substitutes.push(...Object.values(bigger.handle));
-      for (const [field, value] of fields) {
-        for (const substitute of substitutes) {
-          if (substitute === value) continue;
-          const forged = { ...lock.handle, [field]: substitute };
-          let opened: StripedLock;
-          try {
-            opened = StripedLock.from(forged);
-          } catch (error) {
-            expect(error).toMatchObject({ code: expect.stringMatching(/^ERR_/) as string });
-            continue;
-          }
-          opened.tryAcquire('key')!.release();
+      for (const forged of forgeries) {
+        let opened: StripedLock;
+        try {
+          opened = StripedLock.from(forged);
+        } catch (error) {
+          expect(error).toMatchObject({ code: expect.stringMatching(/^ERR_/) as string });
+          continue;
         }
+        opened.tryAcquire('key')!.release();
       }
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
@@ -132,7 +127,7 @@ export const handlesSuite: Suite = (makeLock, engine) => {
     it('of a lock on another version, or another engine, are refused with an error that says so', () => {
       const forged = (index: number, value: number): unknown => {
         const copy = structuredClone(makeLock({ stripes: 4 }).handle);
-        new Int32Array(bufferOf(copy))[index] = value;
+        wordsOf(copy)[index] = value;
         return thrownBy(() => StripedLock.from(copy));
       };
       const messages = [
@@ -164,6 +159,14 @@ export const handlesSuite: Suite = (makeLock, engine) => {
   });
 };
 
-function bufferOf(handle: StripedLockHandle): SharedArrayBuffer {
-  return Object.values(handle).find((value) => value instanceof SharedArrayBuffer)!;
+/** Of several sizes, shared and not, and what only looks like one. */
+function wasmMemories(): object[] {
+  const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
+    .WebAssembly;
+  return [
+    new Memory({ initial: 1 }),
+    new Memory({ initial: 1, maximum: 1, shared: true }),
+    new Memory({ initial: 256, maximum: 256, shared: true }),
+    { buffer: new SharedArrayBuffer(65_536) },
+  ];
 }

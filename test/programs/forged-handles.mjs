@@ -1,16 +1,13 @@
 // Opens handles whose memory was tampered with, and uses what can be opened: everything must end in a result or in
 // an error. Prints how many were opened and refused. Arguments: engine, seed.
 import { StripedLock } from 'stripelock';
+import { handleOfCopy, wordsOf } from '../support/handle-memory.mjs';
 import { below, randomFrom } from '../workers/random.mjs';
 
 const engine = process.argv[2];
 const random = randomFrom(Number(process.argv[3]));
 const counts = { opened: 0, refused: 0, used: 0, failed: 0 };
 const HEADER_INTS = 64;
-
-function bufferOf(handle) {
-  return Object.values(handle).find((value) => value instanceof SharedArrayBuffer);
-}
 
 /** Numbers that are likely to go wrong, and any others. */
 function anyInteger() {
@@ -91,23 +88,20 @@ for (let round = 0; round < 60; round++) {
   const handle = new StripedLock({ engine, stripes, timeout: 1 }).handle;
 
   // A copy of the memory, with some integers of the header, or of the stripes, changed.
-  const forged = structuredClone(handle);
-  const copy = new SharedArrayBuffer(bufferOf(handle).byteLength);
-  const words = new Int32Array(copy);
-  words.set(new Int32Array(bufferOf(handle)));
+  const forged = handleOfCopy(structuredClone(handle));
+  const words = wordsOf(forged);
   if (round % 3 === 0) tamper(words, 0, HEADER_INTS, 1 + below(random, 4));
   else tamper(words, HEADER_INTS, words.length, 10);
-  const name = Object.keys(handle).find((field) => handle[field] instanceof SharedArrayBuffer);
-  await openAndUse({ ...forged, [name]: copy });
+  await openAndUse(forged);
 
   // Nothing but random bytes.
-  const noise = new SharedArrayBuffer(copy.byteLength);
+  const noise = new SharedArrayBuffer(words.byteLength);
   const bytes = new Uint8Array(noise);
   for (let i = 0; i < bytes.length; i++) bytes[i] = below(random, 256);
-  await openAndUse({ ...forged, [name]: noise });
+  await openAndUse({ ...forged, buffer: noise });
 
   // The live memory of a lock, changed before it is opened again, and then while it is in use.
-  const live = new Int32Array(bufferOf(handle));
+  const live = wordsOf(handle);
   tamper(live, HEADER_INTS, live.length, 5);
   const lock = StripedLock.from(handle);
   counts.opened++;

@@ -2,6 +2,7 @@ import { threadId } from 'node:worker_threads';
 import type { Engine, LockTable } from '../engine.js';
 import { createMemory } from '../header.js';
 import { ENGINE_JAVASCRIPT } from '../layout.js';
+import { corrupt, type TableMemory, type TableSpan } from '../table-memory.js';
 import { JavaScriptTable } from './table.js';
 
 /**
@@ -22,11 +23,12 @@ export class JavaScriptEngine implements Engine {
   /** A handle that is opened again in its own thread shares the table, which knows the thread's shared holds. */
   readonly #tables = new WeakMap<SharedArrayBuffer, JavaScriptTable>();
 
-  create(stripes: number): SharedArrayBuffer {
-    return createMemory(ENGINE_JAVASCRIPT, stripes);
+  create(stripes: number): TableMemory {
+    return { arena: undefined, buffer: createMemory(ENGINE_JAVASCRIPT, stripes), offset: 0 };
   }
 
-  open(buffer: SharedArrayBuffer, stripes: number): LockTable {
+  open({ arena }: TableMemory, { buffer }: TableSpan, stripes: number): LockTable {
+    if (arena !== undefined) throw corrupt('its memory is not for its engine');
     let table = this.#tables.get(buffer);
     if (table === undefined) {
       table = new JavaScriptTable(buffer, stripes, threadId + 1);

@@ -4,6 +4,7 @@ import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Requ
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
 import { readStats } from '../stats.js';
+import type { TableMemory } from '../table-memory.js';
 import { AsyncWaits } from './async-waits.js';
 import { BlockedThread } from './blocking.js';
 import { fnv1a } from './hash.js';
@@ -15,8 +16,10 @@ export class JavaScriptTable implements LockTable {
   readonly engine = 'javascript';
   readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
-  readonly buffer: SharedArrayBuffer;
+  readonly memory: TableMemory;
   readonly words: Int32Array;
+  readonly compareExchange = undefined;
+  readonly firstAddress = 0;
   readonly cells: BigInt64Array;
   readonly slot: number;
   readonly #stripes: Stripes;
@@ -26,7 +29,7 @@ export class JavaScriptTable implements LockTable {
 
   constructor(buffer: SharedArrayBuffer, stripes: number, slot: number) {
     this.stripes = stripes;
-    this.buffer = buffer;
+    this.memory = { arena: undefined, buffer, offset: 0 };
     this.words = new Int32Array(buffer);
     this.cells = new BigInt64Array(buffer, 0, WAITING_CELL + 1);
     this.slot = slot;

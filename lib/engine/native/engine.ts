@@ -1,9 +1,11 @@
 import { threadId } from 'node:worker_threads';
 import { LockError } from '../../errors.js';
 import type { AsyncWaiter, Engine, LockTable } from '../engine.js';
-import { createMemory } from '../header.js';
-import { ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
+import { createMemory, fillHeader } from '../header.js';
+import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
+import type { TableMemory, TableSpan } from '../table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
+import { ThreadArena } from './thread-arena.js';
 import { NativeLeases } from './leases.js';
 import { NativeTable } from './table.js';
 
@@ -33,6 +35,7 @@ export class NativeEngine implements Engine {
   readonly leases: NativeLeases;
   readonly slot: number;
   readonly #registry: readonly [number, number];
+  readonly #arena: ThreadArena;
   /** By the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
   #pending = 0;
@@ -58,6 +61,7 @@ export class NativeEngine implements Engine {
   constructor(addon: Addon) {
     this.addon = addon;
     this.#registry = addon.registryId();
+    this.#arena = new ThreadArena(addon);
     this.leases = new NativeLeases(addon);
     this.slot = addon.start(threadId, () => {
       // In this order: after it, whoever has news of either kind sends another wake.
@@ -67,14 +71,22 @@ export class NativeEngine implements Engine {
     this.leases.start();
   }
 
-  create(stripes: number): SharedArrayBuffer {
-    const buffer = createMemory(ENGINE_NATIVE, stripes);
-    new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
-    return buffer;
+  create(stripes: number): TableMemory {
+    const arena = this.#arena.get();
+    const offset = arena?.allocate(stripes);
+    if (offset === undefined) {
+      const buffer = createMemory(ENGINE_NATIVE, stripes);
+      new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
+      return { arena: undefined, buffer, offset: 0 };
+    }
+    const { buffer, memory } = arena!;
+    fillHeader(buffer, offset, ENGINE_NATIVE, stripes);
+    new Int32Array(buffer, offset).set(this.#registry, REGISTRY_INDEX);
+    return { arena: memory, buffer: undefined, offset };
   }
 
-  open(buffer: SharedArrayBuffer, stripes: number): LockTable {
-    const words = new Int32Array(buffer);
+  open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number): LockTable {
+    const words = new Int32Array(buffer, offset, byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
     if (words[REGISTRY_INDEX] !== this.#registry[0] || words[REGISTRY_INDEX + 1] !== this.#registry[1]) {
       throw new LockError(
         'ERR_LOCK_ENGINE',
@@ -86,7 +98,8 @@ export class NativeEngine implements Engine {
       throw new LockError('ERR_LOCK_ENGINE', 'the lock is in use with another number of stripes');
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
-      opened = new NativeTable(this, table, buffer, stripes);
+      const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
+      opened = new NativeTable(this, { table, memory, words, stripes, compareExchange });
       this.#tables.set(table, new WeakRef(opened));
       this.#closed.register(opened, table);
     } else {

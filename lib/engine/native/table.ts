@@ -1,10 +1,13 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
 import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
+import { WAITING_CELL, wordIndex } from '../layout.js';
 import { QUEUED } from '../lock-word.js';
 import { readStats } from '../stats.js';
+import type { TableMemory } from '../table-memory.js';
 import type { Addon } from './addon.js';
 import type { NativeEngine } from './engine.js';
 import { toStripeState } from './stripe-state.js';
+import type { CompareExchange } from './wasm.js';
 
 /**
  * Sends every acquisition and release through C++, so that tests and benchmarks can tell what the fast path
@@ -13,8 +16,18 @@ import { toStripeState } from './stripe-state.js';
 const CORE_ONLY = process.env['STRIPELOCK_CORE_ONLY'] === '1';
 
 /** Words on which the fast path never succeeds, whether it takes or gives back. */
-function neverFree(byteLength: number): Int32Array {
-  return new Int32Array(byteLength / Int32Array.BYTES_PER_ELEMENT).fill(QUEUED);
+function neverFree(length: number): Int32Array {
+  return new Int32Array(length).fill(QUEUED);
+}
+
+/** A lock's memory, and what its addon made of it. */
+export interface OpenedMemory {
+  /** The addon's number for it. */
+  readonly table: number;
+  readonly memory: TableMemory;
+  readonly words: Int32Array;
+  readonly stripes: number;
+  readonly compareExchange: CompareExchange | undefined;
 }
 
 /** One thread's view of a lock whose queues are in C++. */
@@ -22,8 +35,10 @@ export class NativeTable implements LockTable {
   readonly engine = 'native';
   readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
-  readonly buffer: SharedArrayBuffer;
+  readonly memory: TableMemory;
   readonly words: Int32Array;
+  readonly compareExchange: CompareExchange | undefined;
+  readonly firstAddress: number;
   readonly cells: BigInt64Array;
   readonly slot: number;
   shares: Int32Array | undefined;
@@ -31,15 +46,18 @@ export class NativeTable implements LockTable {
   readonly #addon: Addon;
   readonly #table: number;
 
-  constructor(engine: NativeEngine, table: number, buffer: SharedArrayBuffer, stripes: number) {
+  constructor(engine: NativeEngine, opened: OpenedMemory) {
+    const { memory, words, stripes, compareExchange } = opened;
     this.stripes = stripes;
-    this.buffer = buffer;
-    this.words = CORE_ONLY ? neverFree(buffer.byteLength) : new Int32Array(buffer);
-    this.cells = new BigInt64Array(buffer);
+    this.memory = memory;
+    this.words = CORE_ONLY ? neverFree(words.length) : words;
+    this.compareExchange = CORE_ONLY ? undefined : compareExchange;
+    this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
+    this.cells = new BigInt64Array(words.buffer, words.byteOffset, WAITING_CELL + 1);
     this.slot = engine.slot;
     this.#engine = engine;
     this.#addon = engine.addon;
-    this.#table = table;
+    this.#table = opened.table;
   }
 
   openShares(): Int32Array {

@@ -1,0 +1,46 @@
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+import type { Addon } from './addon.js';
+import { Arena } from './arena.js';
+import type { CompareExchange } from './wasm.js';
+
+/** Workers inherit their parent's environment data, and so its arena. */
+const INHERITED = 'stripelock: arena 1';
+
+/**
+ * The one arena whose function a thread uses (see {@link Arena}): that of the first lock that it made or opened. Most
+ * often it is the same in all threads, since workers inherit it, and handles bring it. What is in another is used by
+ * `Atomics`.
+ */
+export class ThreadArena {
+  readonly #addon: Addon;
+  /** Null: none is to be had. */
+  #arena: Arena | null | undefined = undefined;
+
+  constructor(addon: Addon) {
+    this.#addon = addon;
+  }
+
+  /** For a new lock. */
+  get(): Arena | undefined {
+    if (this.#arena === undefined) {
+      this.#adopt(Arena.over(getEnvironmentData(INHERITED)) ?? Arena.create());
+      this.#arena ??= null;
+    }
+    return this.#arena ?? undefined;
+  }
+
+  /** What works on the memory that a lock is in; `words` are all of it. */
+  compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
+    if (memory === undefined) return undefined;
+    if (this.#arena === undefined) this.#adopt(Arena.over(memory));
+    const arena = this.#arena;
+    if (!arena) return undefined;
+    return this.#addon.sameMemory(arena.words, words) ? arena.compareExchange : undefined;
+  }
+
+  #adopt(arena: Arena | undefined): void {
+    if (arena === undefined) return;
+    this.#arena = arena;
+    setEnvironmentData(INHERITED, arena.memory);
+  }
+}

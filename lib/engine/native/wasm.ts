@@ -1,0 +1,85 @@
+import { types } from 'node:util';
+
+/** `WebAssembly.Memory`, which TypeScript knows only where there is a DOM. */
+export interface WasmMemory {
+  readonly buffer: SharedArrayBuffer;
+}
+
+/**
+ * `Atomics.compareExchange` of 32 bits at an address in bytes from the start of the memory; returns what was there.
+ * Throws for an address outside of the memory.
+ */
+export type CompareExchange = (address: number, expected: number, replacement: number) => number;
+
+interface Wasm {
+  Memory: {
+    new (limits: { initial: number; maximum: number; shared: true }): WasmMemory;
+    readonly prototype: WasmMemory;
+  };
+  Module: new (bytes: Uint8Array) => object;
+  Instance: new (
+    module: object,
+    imports: { our: { memory: WasmMemory } },
+  ) => { readonly exports: { compareExchange: CompareExchange } };
+}
+
+/** Not there with `--jitless`. */
+const wasm = (globalThis as { WebAssembly?: Wasm }).WebAssembly;
+
+/** Bytes of a page, the unit of a memory's size. */
+const PAGE = 65_536;
+
+const ascii = (text: string): number[] => [...Buffer.from(text)];
+const sized = (bytes: number[]): number[] => [bytes.length, ...bytes];
+
+/**
+ * A module in the binary format of the WebAssembly specification, with its threads proposal. All numbers are in LEB128,
+ * and but for the last they are one byte.
+ *
+ *     (import "our" "memory" (memory 1 4096 shared))
+ *     (func (export "compareExchange") (param i32 i32 i32) (result i32)
+ *       (i32.atomic.rmw.cmpxchg (local.get 0) (local.get 1) (local.get 2)))
+ */
+// prettier-ignore
+const MODULE = Uint8Array.from([
+  ...ascii('\0asm'), 1, 0, 0, 0,
+  1, ...sized([1, 0x60, 3, 0x7f, 0x7f, 0x7f, 1, 0x7f]), // the function's type
+  2, ...sized([1, ...sized(ascii('our')), ...sized(ascii('memory')), 2, 3, 1, 0x80, 0x20]), // the memory it needs
+  3, ...sized([1, 0]), // the function
+  7, ...sized([1, ...sized(ascii('compareExchange')), 0, 0]), // its export
+  10, ...sized([1, ...sized([0, 0x20, 0, 0x20, 1, 0x20, 2, 0xfe, 0x48, 2, 0, 0x0b])]), // its code
+]);
+
+let compiled: object | undefined;
+
+/** Shared memory of a fixed size in bytes, a multiple of 64 KiB. Undefined where there can be none. */
+export function createWasmMemory(bytes: number): WasmMemory | undefined {
+  try {
+    const pages = bytes / PAGE;
+    return wasm && new wasm.Memory({ initial: pages, maximum: pages, shared: true });
+  } catch {
+    // V8 reserves gigabytes of addresses for each memory, which a process may not be allowed.
+    return undefined;
+  }
+}
+
+/** The buffer of what may be a memory that `createWasmMemory` made, in any thread. Undefined for anything else. */
+export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefined {
+  try {
+    const buffer: unknown = wasm && Reflect.get(wasm.Memory.prototype, 'buffer', memory);
+    return types.isSharedArrayBuffer(buffer) ? buffer : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined where there can be none. */
+export function compareExchangeIn(memory: WasmMemory): CompareExchange | undefined {
+  if (!wasm) return undefined;
+  try {
+    compiled ??= new wasm.Module(MODULE);
+    return new wasm.Instance(compiled, { our: { memory } }).exports.compareExchange;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,46 @@
+import { types } from 'node:util';
+import { invalidArgType } from '../errors.js';
+import { byteLengthFor, STRIPE_INTS } from './layout.js';
+import { bufferOfWasmMemory } from './native/wasm.js';
+
+/** Where the table of a lock is. Structured-cloneable; the same memory in each thread that gets it. */
+export interface TableMemory {
+  /** A part of this, or all of `buffer`. A `WebAssembly.Memory` that {@link bufferOfWasmMemory} knows. */
+  readonly arena: object | undefined;
+  readonly buffer: SharedArrayBuffer | undefined;
+  /** Bytes from the start of the memory. */
+  readonly offset: number;
+}
+
+/** Where the table itself is. */
+export interface TableSpan {
+  readonly buffer: SharedArrayBuffer;
+  readonly offset: number;
+}
+
+const LINE = STRIPE_INTS * Int32Array.BYTES_PER_ELEMENT;
+
+/**
+ * Checks what came with a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) for what is no memory, or not one that a
+ * table of so many stripes can be in.
+ */
+export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number): TableSpan {
+  const length = byteLengthFor(stripes);
+  if (arena === undefined) {
+    if (!types.isSharedArrayBuffer(buffer)) {
+      throw invalidArgType('handle.buffer', 'a SharedArrayBuffer', buffer);
+    }
+    if (offset !== 0 || buffer.byteLength !== length) throw corrupt('its size does not fit its stripes');
+    return { buffer, offset };
+  }
+  const whole = bufferOfWasmMemory(arena);
+  if (whole === undefined) throw invalidArgType('handle.arena', 'a shared WebAssembly.Memory', arena);
+  const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
+  if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');
+  return { buffer: whole, offset };
+}
+
+export function corrupt(why: string): TypeError {
+  const error = new TypeError(`handle must be the intact handle of a StripedLock: ${why}`);
+  return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
+}

@@ -1,0 +1,96 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { Arena } from '../dist/engine/native/arena.js';
+import { runProgram } from './support/programs.js';
+import { seedFor } from './support/seed.js';
+import { runThreads } from './support/threads.js';
+
+const WITHOUT = fileURLToPath(new URL('programs/without-arena.mjs', import.meta.url));
+
+describe('the memory that locks of the native engine share', () => {
+  it('is dealt out to threads at the same time without an overlap, and to its end', async () => {
+    const seed = seedFor('arena');
+    const { memory, buffer } = Arena.create()!;
+    const threads = 4;
+    const gate = new SharedArrayBuffer(4);
+    const spans = await runThreads<[number, number][]>(
+      'arena-allocator.mjs',
+      Array.from({ length: threads }, (_, i) => ({ memory, gate, threads, seed: seed + i })),
+    );
+    for (const own of spans) expect(own.length).toBeGreaterThan(0);
+    const ascending = spans.flat().sort(([a], [b]) => a - b);
+    let end = 64;
+    for (const span of ascending) {
+      // Without a gap, too.
+      expect(span[0]).toBe(end);
+      end = span[1];
+    }
+    expect(end).toBeLessThanOrEqual(buffer.byteLength);
+    expect(buffer.byteLength - end).toBeLessThan(256 + 64);
+  });
+
+  it('works as Atomics do', () => {
+    const { words, compareExchange } = Arena.create()!;
+    for (const [index, before, after] of [
+      [16, 0, 1],
+      [words.length - 1, -1, 2 ** 31 - 1],
+      [17, 2 ** 31 - 1, -(2 ** 31)],
+    ] as const) {
+      words[index] = before;
+      expect(compareExchange(4 * index, before ^ 1, 5)).toBe(before);
+      expect(words[index]).toBe(before);
+      expect(compareExchange(4 * index, before, after)).toBe(before);
+      expect(words[index]).toBe(after);
+    }
+    expect(() => compareExchange(4 * words.length, 0, 0)).toThrow(/out of bounds/);
+  });
+
+  it('is taken for none of other sizes, or that is not shared', () => {
+    const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
+      .WebAssembly;
+    const none = [
+      undefined,
+      null,
+      7,
+      {},
+      new SharedArrayBuffer(2 ** 24),
+      new Memory({ initial: 256, maximum: 256 }),
+      new Memory({ initial: 255, maximum: 255, shared: true }),
+    ];
+    for (const memory of none) expect(Arena.over(memory)).toBeUndefined();
+    expect(Arena.over(Arena.create()!.memory)).toBeDefined();
+  });
+
+  it('is that of the main thread in workers, and in their workers', async () => {
+    const { code, stdout, stderr } = await runProgram('one-arena.mjs');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const found = JSON.parse(stdout) as [number, number][];
+    expect(found.map(([mark]) => mark)).toEqual([77, 77, 77]);
+    expect(new Set(found.map(([, offset]) => offset)).size).toBe(3);
+  });
+
+  it('may be another one in another thread: both use the locks of both', async () => {
+    const { code, stdout, stderr } = await runProgram('two-arenas.mjs');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { arenas, counted, expected } = JSON.parse(stdout) as Record<string, unknown>;
+    expect(arenas).toBe(2);
+    expect(counted).toEqual([expected, expected]);
+  });
+
+  const alone = { engine: 'native', arena: false, counted: 20_000 };
+
+  it('is not needed where there is no WebAssembly', async () => {
+    const { code, stdout } = await runProgram('without-arena.mjs', [], ['--jitless']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual(alone);
+  });
+
+  it.runIf(process.platform === 'linux')('is not needed where addresses are rationed', async () => {
+    // In KiB: enough for Node, not for what V8 reserves for one memory.
+    const command = `ulimit -v 6000000 && exec "$0" "$1"`;
+    const { stdout } = await promisify(execFile)('sh', ['-c', command, process.execPath, WITHOUT]);
+    expect(JSON.parse(stdout)).toEqual(alone);
+  });
+});

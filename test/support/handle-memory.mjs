@@ -1,0 +1,16 @@
+// Where a handle's table is: a part of an arena, or a buffer of its own. For tests that tamper with it.
+
+const HEADER_BYTES = 256;
+const STRIPE_BYTES = 64;
+
+/** The table's words, header included. */
+export function wordsOf({ arena, buffer, offset, stripes }) {
+  return new Int32Array(arena?.buffer ?? buffer, offset, (HEADER_BYTES + stripes * STRIPE_BYTES) / 4);
+}
+
+/** The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all. */
+export function handleOfCopy(handle, buffer = new SharedArrayBuffer(wordsOf(handle).byteLength)) {
+  const words = new Int32Array(buffer);
+  words.set(wordsOf(handle).subarray(0, words.length));
+  return { ...handle, arena: undefined, buffer, offset: 0 };
+}
