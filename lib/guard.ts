@@ -54,6 +54,8 @@ export let markTraced: (guard: Guard) => void;
 /** Records that the engine took everything. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
+const SETTLED = Promise.resolve();
+
 /** Those that were asked for: most never are. */
 const tokens = new WeakMap<object, bigint>();
 
@@ -183,9 +185,25 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
       return true;
     }
     const { stripes } = this.#key as KeySet<K>;
-    const taken = shared ? takeAllShared(table, stripes) : takeAll(table, stripes);
-    this.#state = state | (taken << NUMBER_SHIFT) | (taken === stripes.length ? HELD : 0);
-    return taken === stripes.length;
+    const { slot } = table;
+    const count = stripes.length;
+    let taken = 0;
+    try {
+      if (shared) while (taken < count && takeShared(table, stripes[taken]!)) taken++;
+      else while (taken < count && exchange(table, stripes[taken]!, 0, slot) === 0) taken++;
+    } catch (error) {
+      // The stack ends here. Nobody gets this guard, so it gives back what it has; where that fails, too, it does so
+      // where the stack begins. To arrange for it takes no more of the stack, as no function in JavaScript is called.
+      this.#state = state | (taken << NUMBER_SHIFT) | HELD;
+      try {
+        this.release();
+      } catch {
+        void SETTLED.then(() => this.release());
+      }
+      throw error;
+    }
+    this.#state = state | (taken << NUMBER_SHIFT) | (taken === count ? HELD : 0);
+    return taken === count;
   }
 
   static {
@@ -238,30 +256,16 @@ function take(table: LockTable, stripe: number): boolean {
   return exchange(table, stripe, 0, table.slot) === 0;
 }
 
-/** How many it took: all, or up to the first that is not free. Calls nothing that could throw in between. */
-function takeAll(table: LockTable, stripes: readonly number[]): number {
-  const { slot } = table;
-  const count = stripes.length;
-  let taken = 0;
-  while (taken < count && exchange(table, stripes[taken]!, 0, slot) === 0) taken++;
-  return taken;
-}
-
-function takeAllShared(table: LockTable, stripes: readonly number[]): number {
-  let taken = 0;
-  while (taken < stripes.length && takeShared(table, stripes[taken]!)) taken++;
-  return taken;
-}
-
 function takeShared(table: LockTable, stripe: number): boolean {
   const index = wordIndex(stripe);
   const word = table.words[index]!;
+  const shares = table.shares!;
   let next: number;
   if (word === 0) next = SHARED | 1;
   else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
   else return false;
   if (exchange(table, stripe, word, next) !== word) return false;
-  table.shares![stripe]!++;
+  shares[stripe]!++;
   return true;
 }
 
@@ -273,9 +277,10 @@ function giveBack(table: LockTable, stripe: number): void {
 function giveBackShared(table: LockTable, stripe: number): void {
   const index = wordIndex(stripe);
   const word = table.words[index]!;
+  const shares = table.shares!;
   const next = word === (SHARED | 1) ? 0 : word - 1;
   // Of several shared holders any but the last may leave without asking who waits.
   const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
-  if (simple && exchange(table, stripe, word, next) === word) table.shares![stripe]!--;
+  if (simple && exchange(table, stripe, word, next) === word) shares[stripe]!--;
   else table.release(stripe, true);
 }

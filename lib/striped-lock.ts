@@ -88,9 +88,8 @@ export class StripedLock {
         return this.#acquireGeneral(keys, options);
       }
       const guard = createGuard<K, M>(this.#table, keys, this.#index.stripeOf(keys, 'key'), false);
-      if (!tryTake(guard)) return this.#wait(guard, this.timeout, undefined, undefined);
-      this.#table.acquiredAsync();
-      return Promise.resolve(guard);
+      this.#table.acquiringAsync();
+      return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, this.timeout, undefined, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -177,7 +176,12 @@ export class StripedLock {
       result = fn(guard);
       thenable = isThenable(result);
     } finally {
-      guard.release();
+      try {
+        guard.release();
+      } catch {
+        // The stack ends here, and nobody else has the guard: it is released where the stack begins.
+        void SETTLED.then(() => guard.release());
+      }
     }
     if (thenable) {
       throw invalidArgType('fn', 'a function that does its work before it returns (use withLock)', fn);
@@ -237,9 +241,8 @@ export class StripedLock {
     const guard = this.#prepare<K, M>(keys, shared);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
-    if (!tryTake(guard)) return this.#wait(guard, timeout, signal, undefined);
-    this.#table.acquiredAsync();
-    return Promise.resolve(guard);
+    this.#table.acquiringAsync();
+    return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, timeout, signal, undefined);
   }
 
   #wait<G extends Guard>(
@@ -267,8 +270,8 @@ export class StripedLock {
     signal: AbortSignal | undefined,
   ): Promise<G> {
     const note = traceNote(guard.keys);
-    if (tryTake(guard)) this.#table.acquiredAsync();
-    else await this.#wait(guard, timeout, signal, note);
+    this.#table.acquiringAsync();
+    if (!tryTake(guard)) await this.#wait(guard, timeout, signal, note);
     this.#recordHeld(guard, note);
     return guard;
   }
@@ -278,6 +281,8 @@ export class StripedLock {
     traceHeld(this.name, this.#table, guard, note);
   }
 }
+
+const SETTLED = Promise.resolve();
 
 /** As `Array.isArray`, which does not tell a type of read-only lists. */
 const isList: <K extends LockKey>(keys: K | readonly K[]) => keys is readonly K[] = Array.isArray;

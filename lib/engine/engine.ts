@@ -81,10 +81,11 @@ export interface LockTable {
   /** Decides at once, or returns undefined and calls `waiter.settle` later. The event loop stays alive until then. */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined;
   /**
-   * To be called after an async acquisition that the fast path carried out. A thread that goes from one to the next
-   * in microtasks does not get to its event loop, where its waiters would learn that it is their turn.
+   * To be called before the fast path tries an async acquisition. A thread that goes from one to the next in microtasks
+   * does not get to its event loop, where its waiters would learn that it is their turn. (Not after it: a stack that
+   * ended in this call would then leave a guard that nobody has.)
    */
-  acquiredAsync(): void;
+  acquiringAsync(): void;
   /**
    * Takes a waiter out, on account of an abort. True: it holds nothing and will not be settled. False: it
    * was settled already.

@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { Guard, LockError } from 'stripelock';
 import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
+import { runProgram } from '../support/programs.js';
 import { thrownBy } from '../support/waiting.js';
 
-export const guardsSuite: Suite = (makeLock) => {
+export const guardsSuite: Suite = (makeLock, engine) => {
   describe('guards', () => {
     it('show keys, stripes and mode, also after release', () => {
       const lock = makeLock();
@@ -105,6 +106,16 @@ export const guardsSuite: Suite = (makeLock) => {
       expect(second.abandoned).toBe(false);
       second.release();
       expect(lock.stats().abandoned).toBe(0);
+    });
+
+    it('are not lost where the stack ends, in an acquisition or in a release', async () => {
+      const { code, stdout } = await runProgram('stack-limit.mjs', [engine.name]);
+      expect(code).toBe(0);
+      const { done, failed, lost } = JSON.parse(stdout) as { done: number; failed: number; lost: string[] };
+      expect(lost).toEqual([]);
+      // Otherwise it would not have been where it ends.
+      expect(done).toBeGreaterThan(0);
+      expect(failed).toBeGreaterThan(0);
     });
 
     it('give a token that rises, is read first while held, and then stays', () => {

@@ -75,7 +75,7 @@ export class JavaScriptTable implements LockTable {
   }
 
   /** Nothing to do: who waits behind a busy event loop looks for itself after a while. */
-  acquiredAsync(): void {
+  acquiringAsync(): void {
     return;
   }
 

@@ -51,7 +51,7 @@ export class NativeEngine implements Engine {
   /** When the timer is due, on performance.now()'s clock. */
   #timerDue = Infinity;
   #settling = false;
-  /** Async acquisitions by the fast path while others were pending. */
+  /** Async acquisitions that the fast path tried while others were pending. */
   #passedBy = 0;
   readonly #settleLater = (): void => {
     this.#settling = false;
@@ -134,8 +134,8 @@ export class NativeEngine implements Engine {
     return this.addon.cancel(id);
   }
 
-  /** See `LockTable.acquiredAsync`. */
-  acquiredAsync(): void {
+  /** See `LockTable.acquiringAsync`. */
+  acquiringAsync(): void {
     if (this.#pending === 0 || ++this.#passedBy < IN_A_ROW) return;
     this.#passedBy = 0;
     this.settleSoon();

@@ -87,8 +87,8 @@ export class NativeTable implements LockTable {
     return undefined;
   }
 
-  acquiredAsync(): void {
-    this.#engine.acquiredAsync();
+  acquiringAsync(): void {
+    this.#engine.acquiringAsync();
   }
 
   cancel(waiter: AsyncWaiter): boolean {
