@@ -54,6 +54,9 @@ export let markTraced: (guard: Guard) => void;
 /** Records that the engine took everything. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
+/** Gives everything back that the engine took, whether that was recorded or not: nobody will have the guard. */
+export let giveUp: (guard: Guard) => void;
+
 const SETTLED = Promise.resolve();
 
 /** Those that were asked for: most never are. */
@@ -240,6 +243,11 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
       const many = (guard.#state & MANY) !== 0;
       const taken = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
       guard.#state |= HELD | (abandoned ? ABANDONED : 0) | taken;
+    };
+
+    giveUp = (guard) => {
+      if ((guard.#state & HELD) === 0) grant(guard, false);
+      guard.release();
     };
   }
 }

@@ -1,9 +1,10 @@
 import { Acquisition, PendingAcquisition, type LockContext } from './acquisition.js';
 import type { LockTable } from './engine/engine.js';
-import { invalidArgType } from './errors.js';
+import { invalidArgType, type LockError } from './errors.js';
 import {
   createGuard,
   createGuardOfSet,
+  giveUp,
   grant,
   handOver,
   markTraced,
@@ -123,7 +124,12 @@ export class StripedLock {
       const request = { stripes, taken: handOver(guard), shared, timeout: 0, note: undefined };
       const outcome = this.#table.acquireSync(request);
       if (outcome.status !== 'granted') return undefined;
-      grant(guard, outcome.abandoned);
+      try {
+        grant(guard, outcome.abandoned);
+      } catch (error) {
+        void SETTLED.then(() => giveUp(guard));
+        throw error;
+      }
     }
     if (this.#trace) this.#recordHeld(guard, traceNote(guard.keys));
     return guard;
@@ -226,7 +232,15 @@ export class StripedLock {
 
   #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
     const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
-    const error = acquisition.finish(this.#table.acquireSync(acquisition));
+    const outcome = this.#table.acquireSync(acquisition);
+    let error: LockError | undefined;
+    try {
+      error = acquisition.finish(outcome);
+    } catch (failure) {
+      // The stack ends here. What the engine took is given back where it begins: nothing that could fail again is called.
+      if (outcome.status === 'granted') void SETTLED.then(() => giveUp(guard));
+      throw failure;
+    }
     if (error) throw error;
     return guard;
   }
@@ -252,9 +266,11 @@ export class StripedLock {
     note: string | undefined,
   ): Promise<G> {
     const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
+    const { promise } = pending;
     const outcome = this.#table.acquireAsync(pending, pending);
-    if (outcome !== undefined) pending.settle(outcome);
-    return pending.promise;
+    // Not here, where the stack may end.
+    if (outcome !== undefined) void SETTLED.then(() => pending.settle(outcome));
+    return promise;
   }
 
   #acquireSyncTraced<G extends Guard>(guard: G, timeout: number): G {
