@@ -268,8 +268,13 @@ export class StripedLock {
     const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
     const { promise } = pending;
     const outcome = this.#table.acquireAsync(pending, pending);
-    // Not here, where the stack may end.
-    if (outcome !== undefined) void SETTLED.then(() => pending.settle(outcome));
+    if (outcome === undefined) return promise;
+    try {
+      pending.settle(outcome);
+    } catch {
+      // The stack ends here.
+      void SETTLED.then(() => pending.settle(outcome));
+    }
     return promise;
   }
 
