@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
 import { createLease, type Lease } from './lease.js';
+import { handOn } from './lines.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
 import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from './memory-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
@@ -196,7 +197,9 @@ export class Grants implements HoldContext {
 
   async #free(key: string, owner: string): Promise<boolean> {
     try {
-      return await this.store.release(key, owner);
+      const freed = await this.store.release(key, owner);
+      if (freed) handOn(this.store, key);
+      return freed;
     } catch (error) {
       throw storeFailure('release', key, error);
     }

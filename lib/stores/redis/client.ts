@@ -13,7 +13,10 @@ export interface Subscriber {
 
 /** What the store needs of a client, whichever library it is of. */
 export interface RedisConnection {
-  evaluate(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  /** What the client itself puts before every key, but not before the names of channels. */
+  readonly keyPrefix: string;
   /** Undefined where the client offers none. Rejects where it cannot be connected. */
   subscriber?(heard: (channel: string) => void): Promise<Subscriber>;
 }
@@ -29,19 +32,28 @@ export function connectionOf(client: unknown): RedisConnection {
   throw invalidArgType('options.client', 'a client of ioredis, iovalkey or redis', client);
 }
 
-/** Flushed scripts are sent again, once. */
-async function withSource<T>(bySha: () => Promise<T>, bySource: () => Promise<T>): Promise<T> {
-  try {
-    return await bySha();
-  } catch (error) {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-    return bySource();
-  }
+/**
+ * Runs a script, in one round trip unless scripts were flushed: then its source is sent. Calls one of the two functions,
+ * once, later: a promise more for each call would show beside a server in the same machine.
+ */
+export function evaluate(
+  connection: RedisConnection,
+  script: Script,
+  keys: readonly string[],
+  args: readonly string[],
+  answered: (reply: unknown) => void,
+  failed: (error: unknown) => void,
+): void {
+  connection.bySha(script, keys, args).then(answered, (error: unknown) => {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) failed(error);
+    else connection.bySource(script, keys, args).then(answered, failed);
+  });
 }
 
 interface IoRedis {
   /** Of a cluster; its `duplicate` takes other arguments. */
   readonly isCluster?: boolean;
+  readonly options?: { readonly keyPrefix?: string };
   evalsha(sha: string, keys: number, ...rest: string[]): Promise<unknown>;
   eval(source: string, keys: number, ...rest: string[]): Promise<unknown>;
   duplicate?(options?: object): IoRedis;
@@ -53,19 +65,22 @@ interface IoRedis {
 
 /** ioredis, and iovalkey, which came from it. */
 class IoRedisConnection implements RedisConnection {
+  readonly keyPrefix: string;
   readonly subscriber?: (heard: (channel: string) => void) => Promise<Subscriber>;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
     this.#client = client;
+    this.keyPrefix = client.options?.keyPrefix ?? '';
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 
-  evaluate({ sha, source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return withSource(
-      () => this.#client.evalsha(sha, keys.length, ...keys, ...args),
-      () => this.#client.eval(source, keys.length, ...keys, ...args),
-    );
+  bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.evalsha(sha, keys.length, ...keys, ...args);
+  }
+
+  bySource({ source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.eval(source, keys.length, ...keys, ...args);
   }
 
   #subscriber(heard: (channel: string) => void): Promise<Subscriber> {
@@ -97,6 +112,7 @@ interface NodeRedis {
 }
 
 class NodeRedisConnection implements RedisConnection {
+  readonly keyPrefix = '';
   readonly subscriber?: (heard: (channel: string) => void) => Promise<Subscriber>;
   readonly #client: NodeRedis;
 
@@ -105,12 +121,12 @@ class NodeRedisConnection implements RedisConnection {
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 
-  evaluate({ sha, source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    const options = { keys: [...keys], arguments: [...args] };
-    return withSource(
-      () => this.#client.evalSha(sha, options),
-      () => this.#client.eval(source, options),
-    );
+  bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.evalSha(sha, { keys: [...keys], arguments: [...args] });
+  }
+
+  bySource({ source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.eval(source, { keys: [...keys], arguments: [...args] });
   }
 
   async #subscriber(heard: (channel: string) => void): Promise<Subscriber> {

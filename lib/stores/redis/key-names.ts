@@ -4,6 +4,8 @@ import { encodeText } from '../exact-text.js';
 /** Enough to spread the leases over the nodes of any cluster, and few enough to be kept for ever. */
 const BUCKETS = 1024;
 const DEFAULT_PREFIX = 'stripelock:';
+/** Keys whose names are remembered. */
+const REMEMBERED = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
@@ -19,10 +21,25 @@ export interface KeyNames {
   readonly highest: string;
 }
 
-export function keyNamesOf(prefix: string, key: string): KeyNames {
-  const text = encodeText(key);
-  const highest = `${prefix}{${bucketOf(text)}}`;
-  return { lease: `${highest}:${text}`, highest };
+/** Of all keys with a prefix. It remembers those that were asked for last: a lease is acquired, renewed and released. */
+export class KeyNaming {
+  readonly #prefix: string;
+  readonly #known = new Map<string, KeyNames>();
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  of(key: string): KeyNames {
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const text = encodeText(key);
+    const highest = `${this.#prefix}{${bucketOf(text)}}`;
+    const names = { lease: `${highest}:${text}`, highest };
+    if (this.#known.size >= REMEMBERED) this.#known.clear();
+    this.#known.set(key, names);
+    return names;
+  }
 }
 
 /** FNV-1a: it must be the same in every client of every version. */

@@ -46,13 +46,16 @@ export class Releases {
 
   /** Never rejects. */
   async #subscribe(name: string, channel: Channel): Promise<void> {
+    const { keyPrefix } = this.#connection;
     if (!this.#connection.subscriber) return;
     clearTimeout(this.#idle);
     try {
-      this.#subscriber ??= this.#connection.subscriber((heard) => this.#channels.get(heard)?.wake());
+      this.#subscriber ??= this.#connection.subscriber((heard) => {
+        this.#channels.get(heard.slice(keyPrefix.length))?.wake();
+      });
       const subscriber = await this.#subscriber;
       if (this.#channels.get(name) !== channel) return;
-      await subscriber.subscribe(name);
+      await subscriber.subscribe(keyPrefix + name);
       // It may have been released before there was anybody to hear it.
       channel.wake();
     } catch {
@@ -77,7 +80,7 @@ export class Releases {
     try {
       const subscriber = await this.#subscriber;
       // Unless somebody listens again.
-      if (!this.#channels.has(name)) await subscriber?.unsubscribe(name);
+      if (!this.#channels.has(name)) await subscriber?.unsubscribe(this.#connection.keyPrefix + name);
     } catch {
       // A connection that is lost has no subscriptions.
     }
