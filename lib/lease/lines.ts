@@ -215,7 +215,7 @@ const linesHere = new WeakMap<LeaseStore, Map<string, Set<Line>>>();
 
 function listenHere(store: LeaseStore, key: string, line: Line): () => void {
   let ofStore = linesHere.get(store);
-  if (!ofStore) linesHere.set(store, (ofStore = new Map()));
+  if (!ofStore) linesHere.set(store, (ofStore = new Map<string, Set<Line>>()));
   let ofKey = ofStore.get(key);
   if (!ofKey) ofStore.set(key, (ofKey = new Set()));
   ofKey.add(line);

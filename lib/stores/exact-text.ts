@@ -6,8 +6,8 @@
  * hexadecimal digits of their UTF-16.
  */
 const MARK = '\u{10ffff}';
-/** Ordinary text, told at a look; then what of the rest can be kept. */
-const PLAIN = /^[\x01-\x7f]*$/;
+/** Most keys and owners, told at a look. */
+const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;
 
 export function encodeText(text: string): string {
