@@ -119,13 +119,15 @@ describe.each(servers)('the Redis store on %s', (name) => {
     });
     const held = await manager.acquire('key', { ttl: 60_000 });
     const waiting = other.acquire('key', { timeout: 50_000 });
-    await expect.poll(async () => (await server.command('PUBSUB', 'CHANNELS')).includes(':key')).toBe(true);
+    const waits = (): Promise<string> => server.command('EXISTS', 'stripelock:{108}?key');
+    await expect.poll(waits).toBe(':1');
     const released = performance.now();
     await held.release();
     const lease = await waiting;
     // Far below the first pause between two attempts.
     expect(performance.now() - released).toBeLessThan(5000);
     expect(lease.token > held.token).toBe(true);
+    expect(await waits()).toBe(':0');
     await other.close();
     // The second connection goes when nobody waits any more.
     await expect.poll(() => server.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');

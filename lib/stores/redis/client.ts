@@ -7,7 +7,6 @@ export type RedisClient = object;
 /** A connection of its own that hears what is published. */
 export interface Subscriber {
   subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
   close(): void;
 }
 
@@ -18,7 +17,7 @@ export interface RedisConnection {
   /** What the client itself puts before every key, but not before the names of channels. */
   readonly keyPrefix: string;
   /** Undefined where the client offers none. Rejects where it cannot be connected. */
-  subscriber?(heard: (channel: string) => void): Promise<Subscriber>;
+  subscriber?(heard: (message: string) => void): Promise<Subscriber>;
 }
 
 export function connectionOf(client: unknown): RedisConnection {
@@ -57,16 +56,15 @@ interface IoRedis {
   evalsha(sha: string, keys: number, ...rest: string[]): Promise<unknown>;
   eval(source: string, keys: number, ...rest: string[]): Promise<unknown>;
   duplicate?(options?: object): IoRedis;
-  on(event: string, listener: (channel: string) => void): unknown;
+  on(event: string, listener: (channel: string, message: string) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
   disconnect(): void;
 }
 
 /** ioredis, and iovalkey, which came from it. */
 class IoRedisConnection implements RedisConnection {
   readonly keyPrefix: string;
-  readonly subscriber?: (heard: (channel: string) => void) => Promise<Subscriber>;
+  readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
@@ -83,16 +81,15 @@ class IoRedisConnection implements RedisConnection {
     return this.#client.eval(source, keys.length, ...keys, ...args);
   }
 
-  #subscriber(heard: (channel: string) => void): Promise<Subscriber> {
+  #subscriber(heard: (message: string) => void): Promise<Subscriber> {
     // It subscribes before it is connected, which only the queue allows.
     const options = this.#client.isCluster ? [] : [{ enableOfflineQueue: true }];
     const client = this.#client.duplicate!(...options);
     // It reconnects by itself, and what it misses meanwhile is found by polling.
     client.on('error', () => undefined);
-    client.on('message', heard);
+    client.on('message', (_channel, message) => heard(message));
     return Promise.resolve({
       subscribe: (channel) => client.subscribe(channel),
-      unsubscribe: (channel) => client.unsubscribe(channel),
       close: () => client.disconnect(),
     });
   }
@@ -104,8 +101,7 @@ interface NodeRedis {
   duplicate?(): NodeRedis;
   on(event: string, listener: () => void): unknown;
   connect(): Promise<unknown>;
-  subscribe(channel: string, listener: () => void): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
   /** From version 5 on. */
   destroy?(): void;
   disconnect(): Promise<unknown>;
@@ -113,7 +109,7 @@ interface NodeRedis {
 
 class NodeRedisConnection implements RedisConnection {
   readonly keyPrefix = '';
-  readonly subscriber?: (heard: (channel: string) => void) => Promise<Subscriber>;
+  readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
   readonly #client: NodeRedis;
 
   constructor(client: NodeRedis) {
@@ -129,13 +125,12 @@ class NodeRedisConnection implements RedisConnection {
     return this.#client.eval(source, { keys: [...keys], arguments: [...args] });
   }
 
-  async #subscriber(heard: (channel: string) => void): Promise<Subscriber> {
+  async #subscriber(heard: (message: string) => void): Promise<Subscriber> {
     const client = this.#client.duplicate!();
     client.on('error', () => undefined);
     await client.connect();
     return {
-      subscribe: (channel) => client.subscribe(channel, () => heard(channel)),
-      unsubscribe: (channel) => client.unsubscribe(channel),
+      subscribe: (channel) => client.subscribe(channel, heard),
       close() {
         if (client.destroy) client.destroy();
         else client.disconnect().catch(() => undefined);

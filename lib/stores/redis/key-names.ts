@@ -10,14 +10,16 @@ const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
 /**
- * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that a lease and its
- * bucket's token are in one slot of a cluster:
+ * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that all of a
+ * lease is in one slot of a cluster:
  *
- *     stripelock:{17}:job:nightly     a lease; its name is also the channel on which its release is published
+ *     stripelock:{17}:job:nightly     a lease
+ *     stripelock:{17}?job:nightly     the stores that wait for it, while there are any
  *     stripelock:{17}                 the highest token of bucket 17
  */
 export interface KeyNames {
   readonly lease: string;
+  readonly waiters: string;
   readonly highest: string;
 }
 
@@ -35,11 +37,16 @@ export class KeyNaming {
     if (known !== undefined) return known;
     const text = encodeText(key);
     const highest = `${this.#prefix}{${bucketOf(text)}}`;
-    const names = { lease: `${highest}:${text}`, highest };
+    const names = { lease: `${highest}:${text}`, waiters: `${highest}?${text}`, highest };
     if (this.#known.size >= REMEMBERED) this.#known.clear();
     this.#known.set(key, names);
     return names;
   }
+}
+
+/** Of a lease's name. */
+export function waitersOf(lease: string): string {
+  return lease.replace('}:', '}?');
 }
 
 /** FNV-1a: it must be the same in every client of every version. */

@@ -7,8 +7,8 @@ export interface Script {
 }
 
 /**
- * The value at a lease's key is the token, in 19 digits, a colon and the owner. KEYS[1] is the lease; where there is a
- * KEYS[2], it is the highest token of the bucket in microseconds.
+ * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' once somebody has put
+ * himself down to be woken by the release, else ':'. What is a lease's key is KEYS[1].
  *
  * A script's time is that of its calls, and the server does nothing else meanwhile: so the usual case makes as few as it
  * can. Only whoever is not the owner looks whether the value is a lease at all: the name at its place is proof enough.
@@ -19,13 +19,15 @@ local held = call('GET', KEYS[1])
 `;
 
 const REFUSE_FOREIGN = `
-  if not string.find(held, '^%d+:') or string.sub(held, 20, 20) ~= ':' then
+  if not string.find(held, '^%d+[:;]') or not string.find(string.sub(held, 20, 20), '[:;]') then
     return redis.error_reply('WRONGTYPE the value at ' .. KEYS[1] .. ' is no lease')
   end`;
 
 /**
- * ARGV: owner, milliseconds, the highest token that the client knows, in 16 digits of microseconds. Answers the token,
- * or {milliseconds until the lease of another owner ends}.
+ * KEYS: lease, the bucket's highest token in microseconds, and where there is an ARGV[4] the lease's waiters. ARGV:
+ * owner, milliseconds, the highest token that the client knows, in 16 digits of microseconds, and the channel of a store
+ * that waits. Answers the token, or {milliseconds until the lease of another owner ends}; the channel is then among the
+ * waiters, in order of arrival, for so long.
  *
  * A token counts nanoseconds, but is made from microseconds: the server's TIME has no more, and Lua's numbers hold
  * whole ones exactly up to 2^53, the year 2255. The three zeros are added to its decimal digits. Where the clock is
@@ -33,7 +35,14 @@ const REFUSE_FOREIGN = `
  */
 export const ACQUIRE = script(`${HELD}
 if held and string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
-  return {call('PTTL', KEYS[1])}
+  local ends = call('PTTL', KEYS[1])
+  if ARGV[4] then
+    if string.sub(held, 20, 20) == ':' then call('SETRANGE', KEYS[1], 19, ';') end
+    local time = call('TIME')
+    call('ZADD', KEYS[3], 'NX', time[1] .. string.sub('00000' .. time[2], -6), ARGV[4])
+    call('PEXPIRE', KEYS[3], ends)
+  end
+  return {ends}
 end
 local time = call('TIME')
 local token = time[1] .. string.sub('00000' .. time[2], -6)
@@ -50,7 +59,12 @@ if not ahead or token <= ARGV[3] or #token ~= 16 then
   call('SET', KEYS[2], token)
 end
 token = token .. '000'
-call('PSETEX', KEYS[1], ARGV[2], token .. ':' .. ARGV[1])
+local mark = held and string.sub(held, 20, 20) or ':'
+if ARGV[4] then
+  call('ZREM', KEYS[3], ARGV[4])
+  if call('PEXPIRE', KEYS[3], ARGV[2]) == 1 then mark = ';' end
+end
+call('PSETEX', KEYS[1], ARGV[2], token .. mark .. ARGV[1])
 return token`);
 
 /** ARGV: owner, milliseconds. Answers 1 or 0. */
@@ -62,8 +76,20 @@ end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * ARGV: owner, and the token where it must be that very grant. Answers 1 or 0. The release is published at the name of
- * the lease; who may not publish still releases.
+ * Tells the first waiter who hears it. A dead one's connection does not; in a cluster nobody can say who has heard, and
+ * more are told than need be.
+ */
+const WAKE = `
+  for _ = 1, 32 do
+    local first = call('ZPOPMIN', KEYS[2])[1]
+    if not first then break end
+    local heard = redis.pcall('PUBLISH', first, KEYS[1])
+    if type(heard) == 'number' and heard > 0 then return 2 end
+  end`;
+
+/**
+ * KEYS: lease, its waiters. ARGV: owner, and the token where it must be that very grant. Answers 0 where it was not
+ * held, 2 where a waiter was told of the release, else 1.
  */
 export const RELEASE = script(`${HELD}
 if not held then return 0 end
@@ -72,7 +98,14 @@ if string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
 end
 if ARGV[2] and string.sub(held, 1, 19) ~= ARGV[2] then return 0 end
 call('DEL', KEYS[1])
-redis.pcall('PUBLISH', KEYS[1], '')
+if string.sub(held, 20, 20) == ';' then${WAKE}
+end
+return 1`);
+
+/** KEYS: lease, its waiters. Of a store that was told of a release, and has nobody who waits any more. */
+export const PASS_ON = script(`local call = redis.call
+if call('EXISTS', KEYS[1]) == 0 then${WAKE}
+end
 return 1`);
 
 /** Answers nil, or {owner, token, milliseconds until it ends}. */

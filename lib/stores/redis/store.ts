@@ -12,10 +12,10 @@ import { checkOptionsObject, checkTimeout } from '../../options.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
-import { checkPrefix, KeyNaming, type KeyNames } from './key-names.js';
+import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
 import { Replies } from './replies.js';
 import { Releases } from './releases.js';
-import { ACQUIRE, INSPECT, RELEASE, RENEW, type Script } from './scripts.js';
+import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
@@ -47,6 +47,8 @@ export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseSto
   return new RedisLeaseStore(options);
 }
 
+const ignore = (): void => undefined;
+
 class RedisLeaseStore implements WakingLeaseStore {
   readonly #connection: RedisConnection;
   readonly #releases: Releases;
@@ -63,13 +65,16 @@ class RedisLeaseStore implements WakingLeaseStore {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
     checkOptionsObject(options);
     const { client, prefix, timeout, drift } = options;
-    this.#names = new KeyNaming(checkPrefix(prefix));
+    const checkedPrefix = checkPrefix(prefix);
+    this.#names = new KeyNaming(checkedPrefix);
     this.#replies = new Replies(
       timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
     );
     this.#drift = checkDrift(drift);
     this.#connection = connectionOf(client);
-    this.#releases = new Releases(this.#connection);
+    this.#releases = new Releases(this.#connection, checkedPrefix, (lease) => {
+      evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [], ignore, ignore);
+    });
   }
 
   async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
@@ -77,10 +82,13 @@ class RedisLeaseStore implements WakingLeaseStore {
     const stored = encodeText(checkOwner(owner));
     const milliseconds = String(withDrift(checkTtl(ttl), this.#drift));
     const asked = performance.now();
+    const channel = this.#releases.channelFor(names.lease);
     const reply = await this.#run(
       ACQUIRE,
-      [names.lease, names.highest],
-      [stored, milliseconds, this.#floor],
+      channel === undefined ? [names.lease, names.highest] : [names.lease, names.highest, names.waiters],
+      channel === undefined
+        ? [stored, milliseconds, this.#floor]
+        : [stored, milliseconds, this.#floor, channel],
       (late) => this.#giveBack(names, stored, late),
     );
     if (Array.isArray(reply)) {
@@ -108,8 +116,10 @@ class RedisLeaseStore implements WakingLeaseStore {
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const { lease } = this.#names.of(checkKey(key));
-    return Number(await this.#run(RELEASE, [lease], [encodeText(checkOwner(owner))])) === 1;
+    const { lease, waiters } = this.#names.of(checkKey(key));
+    const reply = Number(await this.#run(RELEASE, [lease, waiters], [encodeText(checkOwner(owner))]));
+    if (reply === 1) this.#releases.wake(lease);
+    return reply > 0;
   }
 
   async inspect(key: string): Promise<LeaseState | undefined> {
@@ -158,9 +168,8 @@ class RedisLeaseStore implements WakingLeaseStore {
   }
 
   /** That very grant, and no later one of the same owner. Nobody waits for it: the lease ends with its time, anyway. */
-  #giveBack({ lease }: KeyNames, owner: string, reply: unknown): void {
+  #giveBack({ lease, waiters }: KeyNames, owner: string, reply: unknown): void {
     if (Array.isArray(reply)) return;
-    const ignored = (): void => undefined;
-    evaluate(this.#connection, RELEASE, [lease], [owner, String(reply)], ignored, ignored);
+    evaluate(this.#connection, RELEASE, [lease, waiters], [owner, String(reply)], ignore, ignore);
   }
 }
