@@ -4,8 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Waits } from '../support/waits.mjs';
 import { Miscount } from './miscount.mjs';
 
-/** So many times as long as in memory, where operations take a hundredth of the time, and are soon compiled. */
+/** So many times as long as in memory, where operations take a hundredth of the time. */
 const LONGER = 4;
+/** V8 compiles by how often a function was called. */
+const WARM_UP_LONGER = 20;
 /** Milliseconds in which whoever may enter has entered. */
 const ENTERS_IN = 50;
 
@@ -38,7 +40,7 @@ async function measureAlone({ keys }, subject, effort, client, shared) {
       asked = now;
     }
   };
-  await until(performance.now() + LONGER * effort.warmup);
+  await until(performance.now() + WARM_UP_LONGER * effort.warmup);
   [done] = [0, waits.reset()];
   const started = performance.now();
   await until(started + LONGER * effort.window);
@@ -91,7 +93,7 @@ async function measureTogether({ again }, effort, clients) {
         do await Promise.all(clients.map(once));
         while (performance.now() < until);
       };
-  await everybody(performance.now() + LONGER * effort.warmup);
+  await everybody(performance.now() + WARM_UP_LONGER * effort.warmup);
   waits.reset();
   const before = [...counts];
   const started = performance.now();

@@ -25,10 +25,10 @@ class Awaited implements Due {
 
 export type { Awaited };
 
-/** The time limit of all replies that are awaited: one timer, which keeps the process alive while there are any. */
+/** The time limit of all replies that are awaited: one timer. It is the client's connection that keeps the process alive. */
 export class Replies {
   readonly #timeout: number;
-  readonly #schedule = new Schedule<Awaited>(undefined, true);
+  readonly #schedule = new Schedule<Awaited>(undefined, false);
 
   /** `timeout`: in milliseconds. */
   constructor(timeout: number) {

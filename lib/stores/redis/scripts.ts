@@ -24,33 +24,23 @@ const REFUSE_FOREIGN = `
   end`;
 
 /**
- * KEYS: lease, the bucket's highest token in microseconds, and where there is an ARGV[4] the lease's waiters. ARGV:
- * owner, milliseconds, the highest token that the client knows, in 16 digits of microseconds, and the channel of a store
- * that waits. Answers the token, or {milliseconds until the lease of another owner ends}; the channel is then among the
- * waiters, in order of arrival, for so long.
+ * KEYS: lease, the bucket's highest token in microseconds, and where the caller waits the lease's waiters. ARGV: owner,
+ * milliseconds; the channel on which the caller hears, or ''; a token in microseconds which the new one must exceed.
+ * The last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}; the channel
+ * is then among the waiters, in order of arrival, for so long.
  *
  * A token counts nanoseconds, but is made from microseconds: the server's TIME has no more, and Lua's numbers hold
  * whole ones exactly up to 2^53, the year 2255. The three zeros are added to its decimal digits. Where the clock is
  * ahead of all tokens, which it is but for steps back, texts of 16 digits are compared as they are.
  */
-export const ACQUIRE = script(`${HELD}
-if held and string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
-  local ends = call('PTTL', KEYS[1])
-  if ARGV[4] then
-    if string.sub(held, 20, 20) == ':' then call('SETRANGE', KEYS[1], 19, ';') end
-    local time = call('TIME')
-    call('ZADD', KEYS[3], 'NX', time[1] .. string.sub('00000' .. time[2], -6), ARGV[4])
-    call('PEXPIRE', KEYS[3], ends)
-  end
-  return {ends}
-end
+export const ACQUIRE = script(`local call = redis.call
 local time = call('TIME')
 local token = time[1] .. string.sub('00000' .. time[2], -6)
 local highest = call('GETSET', KEYS[2], token)
 local ahead = not highest or (#highest == 16 and highest < token and tonumber(highest))
-if not ahead or token <= ARGV[3] or #token ~= 16 then
+if not ahead or ARGV[4] or #token ~= 16 then
   local last = tonumber(highest or 0)
-  local next = last and math.max(last + 1, tonumber(ARGV[3]) + 1, tonumber(token))
+  local next = last and math.max(last + 1, tonumber(ARGV[4] or 0) + 1, tonumber(token))
   if not next or not (next <= 9007199254740991) then
     call('SET', KEYS[2], highest or token)
     return redis.error_reply('WRONGTYPE the value at ' .. KEYS[2] .. ' is no token')
@@ -59,9 +49,20 @@ if not ahead or token <= ARGV[3] or #token ~= 16 then
   call('SET', KEYS[2], token)
 end
 token = token .. '000'
+if not KEYS[3] and call('SET', KEYS[1], token .. ':' .. ARGV[1], 'NX', 'PX', ARGV[2]) then return token end
+local held = call('GET', KEYS[1])
+if held and string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+  local ends = call('PTTL', KEYS[1])
+  if KEYS[3] then
+    if string.sub(held, 20, 20) == ':' then call('SETRANGE', KEYS[1], 19, ';') end
+    call('ZADD', KEYS[3], 'NX', string.sub(token, 1, 16), ARGV[3])
+    call('PEXPIRE', KEYS[3], ends)
+  end
+  return {ends}
+end
 local mark = held and string.sub(held, 20, 20) or ':'
-if ARGV[4] then
-  call('ZREM', KEYS[3], ARGV[4])
+if KEYS[3] then
+  call('ZREM', KEYS[3], ARGV[3])
   if call('PEXPIRE', KEYS[3], ARGV[2]) == 1 then mark = ';' end
 end
 call('PSETEX', KEYS[1], ARGV[2], token .. mark .. ARGV[1])

@@ -19,8 +19,7 @@ import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './script
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
-/** Digits of a token in microseconds; a token's are three more. */
-const DIGITS = 16;
+const MICROSECOND = 1000n;
 
 export interface RedisLeaseStoreOptions {
   /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
@@ -55,10 +54,8 @@ class RedisLeaseStore implements WakingLeaseStore {
   readonly #names: KeyNaming;
   readonly #replies: Replies;
   readonly #drift: number;
-  /** The highest token that this client was given. It floors the next: a server that forgot may have another clock. */
-  #highest = 0n;
-  /** The same, in microseconds. */
-  #floor = '0'.repeat(DIGITS);
+  /** By bucket, the highest token that this client was given. A server that forgot may have another clock. */
+  readonly #highest = new Map<string, FencingToken>();
   #closed = false;
 
   constructor(options: RedisLeaseStoreOptions) {
@@ -82,25 +79,19 @@ class RedisLeaseStore implements WakingLeaseStore {
     const stored = encodeText(checkOwner(owner));
     const milliseconds = String(withDrift(checkTtl(ttl), this.#drift));
     const asked = performance.now();
-    const channel = this.#releases.channelFor(names.lease);
-    const reply = await this.#run(
-      ACQUIRE,
-      channel === undefined ? [names.lease, names.highest] : [names.lease, names.highest, names.waiters],
-      channel === undefined
-        ? [stored, milliseconds, this.#floor]
-        : [stored, milliseconds, this.#floor, channel],
-      (late) => this.#giveBack(names, stored, late),
-    );
+    let reply = await this.#acquire(names, [stored, milliseconds]);
+    const known = this.#highest.get(names.highest);
+    if (known !== undefined && !Array.isArray(reply) && BigInt(String(reply)) <= known) {
+      // The server has forgotten what this client has not.
+      const floor = String(known / MICROSECOND);
+      reply = await this.#acquire(names, [stored, milliseconds, '', floor]);
+    }
     if (Array.isArray(reply)) {
       this.#releases.endsIn(names.lease, Number(reply[0]));
       return undefined;
     }
-    const digits = String(reply);
-    const token = BigInt(digits);
-    if (token > this.#highest) {
-      this.#highest = token;
-      this.#floor = digits.slice(0, DIGITS);
-    }
+    const token = BigInt(String(reply));
+    this.#highest.set(names.highest, token);
     if (performance.now() - asked < ttl) return token;
     this.#giveBack(names, stored, reply);
     throw new LeaseStoreError(
@@ -142,6 +133,15 @@ class RedisLeaseStore implements WakingLeaseStore {
     this.#closed = true;
     this.#releases.close();
     return Promise.resolve();
+  }
+
+  #acquire(names: KeyNames, args: readonly string[]): Promise<unknown> {
+    const { lease, highest, waiters } = names;
+    const late = (reply: unknown): void => this.#giveBack(names, args[0]!, reply);
+    const channel = this.#releases.channelFor(lease);
+    if (channel === undefined) return this.#run(ACQUIRE, [lease, highest], args, late);
+    const [owner, milliseconds, , ...floor] = args;
+    return this.#run(ACQUIRE, [lease, highest, waiters], [owner!, milliseconds!, channel, ...floor], late);
   }
 
   /** `late`: what to do with an answer that comes when nobody waits for it any more. */
