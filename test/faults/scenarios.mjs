@@ -64,7 +64,7 @@ const common = {
   },
 
   async 'two thousand wait'(world) {
-    world.ttl = 5000;
+    world.ttl = 1500;
     const processes = 4;
     const settings = {
       waiters: 2000 / processes,

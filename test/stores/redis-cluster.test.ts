@@ -20,9 +20,11 @@ if (redisCommand === undefined) {
   });
   afterAll(() => cluster.stop());
 
-  describe.each(Object.entries(redisClusterClients))('%s on a cluster of three', (name, connect) => {
+  const clients = Object.entries(redisClusterClients) as [string, (port: number) => Promise<Connection>][];
+
+  describe.each(clients)('%s on a cluster of three', (name, connect) => {
     const storeOf = async (): Promise<ReturnType<typeof redisLeaseStore>> => {
-      const { client, close } = (await connect(cluster.ports[0]!)) as Connection;
+      const { client, close } = await connect(cluster.ports[0]);
       const store = redisLeaseStore({ client });
       onTestFinished(async () => {
         await store.close?.();
