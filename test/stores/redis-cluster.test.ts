@@ -24,7 +24,7 @@ if (redisCommand === undefined) {
 
   describe.each(clients)('%s on a cluster of three', (name, connect) => {
     const storeOf = async (): Promise<ReturnType<typeof redisLeaseStore>> => {
-      const { client, close } = await connect(cluster.ports[0]);
+      const { client, close } = await connect(cluster.ports[0]!);
       const store = redisLeaseStore({ client });
       onTestFinished(async () => {
         await store.close?.();

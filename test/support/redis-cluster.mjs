@@ -21,6 +21,7 @@ export class RedisCluster {
     }
   }
 
+  /** @returns {number[]} */
   get ports() {
     return this.nodes.map(({ server }) => server.port);
   }
