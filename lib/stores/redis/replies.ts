@@ -1,34 +1,26 @@
+// The global of this name is a getter, which costs more than the reading.
+import { performance } from 'node:perf_hooks';
 import { LeaseStoreError } from '../../lease/errors.js';
-import { Schedule, type Due } from '../../lease/schedule.js';
 
 /** Milliseconds: no timer waits for longer. */
 const LONGEST = 2 ** 31 - 1;
 
-/** A reply that somebody waits for, until its time is over. */
-class Awaited implements Due {
-  deadline = Infinity;
-  place = -1;
-  isLate = false;
-  readonly #timeout: number;
-  readonly #reject: (error: LeaseStoreError) => void;
-
-  constructor(timeout: number, reject: (error: LeaseStoreError) => void) {
-    this.#timeout = timeout;
-    this.#reject = reject;
-  }
-
-  run(): void {
-    this.isLate = true;
-    this.#reject(new LeaseStoreError(`Redis has not answered within ${this.#timeout} ms`));
-  }
+/** A reply that somebody waits for. */
+export interface Awaited {
+  readonly due: number;
+  readonly reject: (error: LeaseStoreError) => void;
+  isLate: boolean;
 }
 
-export type { Awaited };
-
-/** The time limit of all replies that are awaited: one timer. It is the client's connection that keeps the process alive. */
+/**
+ * The time limit of all replies that are awaited. It is the same for each, so the first that was asked for is due first,
+ * and one timer is enough; it may come for nothing, as setting and clearing timers costs more. It is the client's
+ * connection that keeps the process alive.
+ */
 export class Replies {
   readonly #timeout: number;
-  readonly #schedule = new Schedule<Awaited>(undefined, false);
+  readonly #awaited = new Set<Awaited>();
+  #timer: NodeJS.Timeout | undefined;
 
   /** `timeout`: in milliseconds. */
   constructor(timeout: number) {
@@ -37,14 +29,35 @@ export class Replies {
 
   /** `reject` is called when the time is over before {@link arrived} is. */
   expect(reject: (error: LeaseStoreError) => void): Awaited {
-    const awaited = new Awaited(this.#timeout, reject);
-    if (this.#timeout <= LONGEST) this.#schedule.set(awaited, this.#schedule.now() + this.#timeout);
+    const awaited = { due: performance.now() + this.#timeout, reject, isLate: false };
+    if (this.#timeout <= LONGEST) {
+      this.#awaited.add(awaited);
+      if (this.#timer === undefined) this.#lookIn(this.#timeout);
+    }
     return awaited;
   }
 
   /** False if it came too late. */
   arrived(awaited: Awaited): boolean {
-    this.#schedule.clear(awaited);
+    this.#awaited.delete(awaited);
     return !awaited.isLate;
+  }
+
+  #lookIn(milliseconds: number): void {
+    this.#timer = setTimeout(() => this.#look(), Math.ceil(milliseconds)).unref();
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    const now = performance.now();
+    for (const awaited of this.#awaited) {
+      if (awaited.due > now) {
+        this.#lookIn(awaited.due - now);
+        return;
+      }
+      this.#awaited.delete(awaited);
+      awaited.isLate = true;
+      awaited.reject(new LeaseStoreError(`Redis has not answered within ${this.#timeout} ms`));
+    }
   }
 }
