@@ -95,7 +95,7 @@ export class Grants implements HoldContext {
 
   /** One attempt in the memory table: what to make a lease of at once. Undefined if another owner has the key. */
   attemptDirectly(key: string, terms: LeaseTerms): Hold | undefined {
-    const shared = this.#shared(key);
+    const shared = this.shared(key);
     if (shared) return shared;
     const { table, clock } = this.direct!;
     const owner = this.#holder;
@@ -108,7 +108,7 @@ export class Grants implements HoldContext {
 
   /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next. */
   takeTurn(key: string, terms: LeaseTerms, waited: number): Hold | number {
-    const shared = this.#shared(key);
+    const shared = this.shared(key);
     if (shared) return shared;
     const { table, clock } = this.direct!;
     const owner = this.#holder;
@@ -153,7 +153,7 @@ export class Grants implements HoldContext {
   }
 
   async #attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
-    const shared = this.#shared(key);
+    const shared = this.shared(key);
     if (shared) return createLease(shared);
     const owner = this.#newOwner();
     const started = performance.now();
@@ -206,7 +206,7 @@ export class Grants implements HoldContext {
   }
 
   /** What acquisitions of the key are to share. */
-  #shared(key: string): Hold | undefined {
+  shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
     return hold?.look() ? hold : undefined;

@@ -139,6 +139,9 @@ export class LeaseManager {
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
       const grants = this.#grants;
       if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
+      // Others who wait for it wait for its holders: another of them must not wait for the others.
+      const shared = grants.shared(key);
+      if (shared) return Promise.resolve(createLease(shared));
       // Who came before goes first.
       const turns = grants.turns!;
       const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
