@@ -35,6 +35,7 @@ export const metrics = {
 const shown = {
   single: ['nsPerOp'],
   threads: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
+  clients: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
   'hand-off': ['handOff50', 'handOff99', 'handOff999', 'handOffMax'],
   memory: ['totalBytes', 'heapBytes', 'nativeBytes'],
   cancel: ['cancelNs', 'cancelFewNs', 'growth'],

@@ -6,6 +6,7 @@ import { pairedRatio, summary } from './support/statistics.mjs';
 import { metrics, primaryMetric } from './metrics.mjs';
 import { commit, machine, versions } from './support/machine.mjs';
 import { subjects } from './subjects/index.mjs';
+import { storeSubjects } from './subjects/stores.mjs';
 
 export const NATIVE = 'stripelock native';
 export const JAVASCRIPT = 'stripelock javascript';
@@ -36,7 +37,7 @@ export function newResults(effort) {
     date: new Date().toISOString(),
     effort,
     machine: machine(),
-    versions: versions(subjects),
+    versions: versions([...subjects, ...Object.values(storeSubjects)]),
     ...commit(),
     workloads: [],
   };

@@ -9,6 +9,7 @@ import { machineLine, targetTable, workloadTable } from './report.mjs';
 import { newResults, writeResults } from './results.mjs';
 import { measureWorkload, roundsOf, rowsOf } from './schedule.mjs';
 import { calibrate } from './support/busy.mjs';
+import { startRedis } from './support/redis.mjs';
 import { evaluate } from './targets.mjs';
 import { fullWorkloads, workloads } from './workloads/index.mjs';
 
@@ -37,11 +38,13 @@ async function main() {
     console.error(`no workload's group or name contains "${options.only}"`);
     return 1;
   }
-  if (options.list) {
-    list(chosen);
-    return 0;
+  const effort = efforts[['full', 'quick', 'smoke'].find((name) => options[name]) ?? 'default'];
+  const stopRedis = await startRedis(chosen);
+  try {
+    return options.list ? list(chosen) : await run(chosen, effort);
+  } finally {
+    await stopRedis();
   }
-  return run(chosen, efforts[['full', 'quick', 'smoke'].find((name) => options[name]) ?? 'default']);
 }
 
 function choose(all) {
@@ -56,6 +59,7 @@ function list(chosen) {
       `${workload.group}: ${workload.name}\n    ${able.map(({ subject }) => subject.name).join('; ')}`,
     );
   }
+  return 0;
 }
 
 async function run(chosen, effort) {

@@ -2,6 +2,7 @@
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
+import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores.mjs';
 import { format } from './support/format.mjs';
 
 const PAIR = floors.compareExchange.name;
@@ -55,6 +56,14 @@ const figureTarget = (target, workload, metric, unit, holds) => (results) => {
   if (figure === undefined) return { target, figure: '–', met: undefined };
   return { target, figure: format(figure, unit), met: holds(figure) };
 };
+
+/** Leases over Redis, so many times as many a second as another. */
+const overRedis = (limit, workload, other) =>
+  ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
+    metric: 'opsPerSecond',
+    over: [workload, REDIS_MANAGER],
+    under: [workload, other],
+  });
 
 /** Every workload that both engines were measured in; the figure names the worst. */
 function noSlowerThanJavaScript(results) {
@@ -168,6 +177,11 @@ const targets = [
     over: [LEASE, 'lease: acquire + release, renewal off'],
     under: [LEASE, AWAIT],
   }),
+  overRedis(1, 'Redis, a hot key', REDLOCK),
+  ...[REDLOCK, REDLOCK_SHORT].flatMap((other) => [
+    overRedis(2, 'Redis, 2 clients want a key at once', other),
+    overRedis(2, 'Redis, 8 clients want a key at once', other),
+  ]),
   nobodyStarves,
   noSlowerThanJavaScript,
 ];

@@ -1,3 +1,4 @@
+import { measureClients } from './clients.mjs';
 import { measureHandOff } from './hand-off.mjs';
 import { measureSingle } from './single.mjs';
 import { measureThreads } from './threads.mjs';
@@ -14,4 +15,5 @@ export const runners = {
   threads: measureThreads,
   'hand-off': measureHandOff,
   waiters: measureWaiters,
+  clients: measureClients,
 };

@@ -5,6 +5,7 @@ import { asyncLock } from './async-lock.mjs';
 import { nodeLocks } from './node-locks.mjs';
 import { webLocksPackage } from './web-locks.mjs';
 import { leaseSubjects } from './leases.mjs';
+import { storeSubjects } from './stores.mjs';
 import { floors } from './floors.mjs';
 
 /**
@@ -45,7 +46,12 @@ export const subjects = [
   webLocksPackage,
 ];
 
-const everything = [...Object.values(floors), ...subjects, ...Object.values(leaseSubjects).flat()];
+const everything = [
+  ...Object.values(floors),
+  ...subjects,
+  ...Object.values(leaseSubjects).flat(),
+  ...Object.values(storeSubjects),
+];
 
 /** @returns {Subject} */
 export function subjectNamed(name) {

@@ -2,6 +2,7 @@ import { contendedAsync } from './contended-async.mjs';
 import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { handOff } from './hand-off.mjs';
 import { leases } from './leases.mjs';
+import { stores } from './stores.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
 
@@ -14,6 +15,7 @@ import { waiters } from './waiters.mjs';
  * @property {string} runner See runners/index.mjs.
  * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
  * @property {number} keys
+ * @property {'redis' | 'sqlite'} [server] What it needs outside the process.
  * @property {number} [mostRounds] Where fewer than usual will do.
  * @property {readonly object[]} [subjects] Instead of all that there are.
  * @property {readonly object[]} floors Subjects measured along with the others. Ratios are to the first.
@@ -31,6 +33,7 @@ export const workloads = [
   ...handOff,
   ...waiters,
   ...leases,
+  ...stores,
 ];
 
 const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
 import { createLease, type Lease } from './lease.js';
+import { handOn } from './lines.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
 import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from './memory-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
@@ -94,7 +95,7 @@ export class Grants implements HoldContext {
 
   /** One attempt in the memory table: what to make a lease of at once. Undefined if another owner has the key. */
   attemptDirectly(key: string, terms: LeaseTerms): Hold | undefined {
-    const shared = this.#shared(key);
+    const shared = this.shared(key);
     if (shared) return shared;
     const { table, clock } = this.direct!;
     const owner = this.#holder;
@@ -107,7 +108,7 @@ export class Grants implements HoldContext {
 
   /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next. */
   takeTurn(key: string, terms: LeaseTerms, waited: number): Hold | number {
-    const shared = this.#shared(key);
+    const shared = this.shared(key);
     if (shared) return shared;
     const { table, clock } = this.direct!;
     const owner = this.#holder;
@@ -152,7 +153,7 @@ export class Grants implements HoldContext {
   }
 
   async #attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
-    const shared = this.#shared(key);
+    const shared = this.shared(key);
     if (shared) return createLease(shared);
     const owner = this.#newOwner();
     const started = performance.now();
@@ -196,14 +197,16 @@ export class Grants implements HoldContext {
 
   async #free(key: string, owner: string): Promise<boolean> {
     try {
-      return await this.store.release(key, owner);
+      const freed = await this.store.release(key, owner);
+      if (freed) handOn(this.store, key);
+      return freed;
     } catch (error) {
       throw storeFailure('release', key, error);
     }
   }
 
   /** What acquisitions of the key are to share. */
-  #shared(key: string): Hold | undefined {
+  shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
     return hold?.look() ? hold : undefined;

@@ -102,8 +102,8 @@ export function onAdvance(clock: Clock | undefined, listener: () => void): () =>
   return typeof advancing?.onAdvance === 'function' ? advancing.onAdvance(listener) : () => undefined;
 }
 
-/** Calls `listener` when the key may have become free, if the store is one that can tell. Returns how to end it. */
-export function onRelease(store: LeaseStore, key: string, listener: () => void): () => void {
+/** Calls `listener` when the key may have become free. Returns how to end it; undefined if the store cannot tell. */
+export function onRelease(store: LeaseStore, key: string, listener: () => void): (() => void) | undefined {
   const waking = store as Partial<WakingLeaseStore>;
-  return typeof waking.onRelease === 'function' ? waking.onRelease(key, listener) : () => undefined;
+  return typeof waking.onRelease === 'function' ? waking.onRelease(key, listener) : undefined;
 }

@@ -14,6 +14,7 @@ import {
   type ManagerSettings,
   type WithLeaseOptions,
 } from './options.js';
+import { Lines } from './lines.js';
 import { Schedule } from './schedule.js';
 import { PollingAcquisition, QueuedAcquisition, type Wait, type WaitingAcquisition } from './waiting.js';
 
@@ -31,6 +32,7 @@ export class LeaseManager {
   /** In real time, for acquisitions that wait. */
   readonly #waits = new Schedule(undefined, true);
   readonly #waiting = new Set<WaitingAcquisition>();
+  readonly #lines: Lines;
   #closed: Promise<void> | undefined;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
@@ -38,6 +40,8 @@ export class LeaseManager {
     this.#settings = resolveManagerOptions(options);
     this.#grants = new Grants(this.#settings);
     this.store = this.#grants.store;
+    const { stableOwners, backoff } = this.#grants;
+    this.#lines = new Lines({ store: this.store, backoff, schedule: this.#waits, stableOwners });
   }
 
   /**
@@ -135,6 +139,9 @@ export class LeaseManager {
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
       const grants = this.#grants;
       if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
+      // Others who wait for it wait for its holders: another of them must not wait for the others.
+      const shared = grants.shared(key);
+      if (shared) return Promise.resolve(createLease(shared));
       // Who came before goes first.
       const turns = grants.turns!;
       const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
@@ -153,19 +160,15 @@ export class LeaseManager {
     }
   }
 
-  async #poll(
-    key: string,
-    terms: LeaseTerms,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Lease> {
+  #poll(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
     const attempt = (): Promise<Lease | undefined> => this.#grants.attempt(key, terms);
-    if (timeout > 0) {
-      const { backoff } = this.#settings;
-      return this.#wait(key, timeout, signal, (wait, ended) => {
-        return new PollingAcquisition(wait, ended, this.store, backoff, attempt);
-      });
-    }
+    if (timeout === 0) return this.#askOnce(key, attempt);
+    return this.#wait(key, timeout, signal, (wait, ended) => {
+      return new PollingAcquisition(wait, ended, this.#lines, attempt);
+    });
+  }
+
+  async #askOnce(key: string, attempt: () => Promise<Lease | undefined>): Promise<Lease> {
     let failure: unknown;
     try {
       const lease = await attempt();
@@ -173,7 +176,7 @@ export class LeaseManager {
     } catch (error) {
       failure = error;
     }
-    throw leaseTimeout(key, timeout, failure);
+    throw leaseTimeout(key, 0, failure);
   }
 
   #wait(

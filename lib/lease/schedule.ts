@@ -42,6 +42,7 @@ export class Schedule<T extends Due = Due> {
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
     this.#due.add(entry);
     if (entry.deadline < this.#timerDue || this.#timer === undefined) this.#arm();
+    else if (this.#keepAlive) this.#timer.ref();
   }
 
   /** What is scheduled; not what is running just now. */
@@ -52,8 +53,8 @@ export class Schedule<T extends Due = Due> {
   clear(entry: T): void {
     this.#due.remove(entry);
     if (this.#due.first !== undefined) return;
-    // One that holds nothing alive may as well come for nothing: setting and clearing timers costs more.
-    if (this.#keepAlive) this.#disarm();
+    // It may as well come for nothing, if it holds nothing alive: setting and clearing timers costs more.
+    if (this.#keepAlive) this.#timer?.unref();
     this.#stopListening?.();
     this.#stopListening = undefined;
   }

@@ -1,8 +1,8 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../abort.js';
 import { leaseTimeout } from './errors.js';
 import type { Lease } from './lease.js';
-import { onAdvance, onRelease, type Clock, type LeaseStore } from './lease-store.js';
-import type { Backoff } from './options.js';
+import { onAdvance, type Clock } from './lease-store.js';
+import type { Lines, LineWaiter } from './lines.js';
 import { FOREIGN_CLOCK_POLL, type Due, type Schedule } from './schedule.js';
 import type { Turns, TurnWaiter } from './turns.js';
 
@@ -21,10 +21,9 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   deadline = Infinity;
   place = -1;
   protected readonly key: string;
-  /** What the store failed with last. */
-  protected failure: unknown;
   protected settled = false;
-  protected readonly endsAt: number;
+  /** On the schedule's clock. */
+  readonly endsAt: number;
   readonly #wait: Wait;
   readonly #ended: (waiting: WaitingAcquisition) => void;
   #resolve!: (lease: Lease) => void;
@@ -57,6 +56,11 @@ export abstract class WaitingAcquisition implements Due, Abortable {
 
   fail(reason: unknown): void {
     if (this.#settle()) this.#reject(reason);
+  }
+
+  /** What the store failed with last. */
+  protected get failure(): unknown {
+    return undefined;
   }
 
   /** To be called once it is known to whom it may have to be failed. */
@@ -129,93 +133,40 @@ export class QueuedAcquisition extends WaitingAcquisition implements TurnWaiter 
   }
 }
 
-/** Asks the store again and again, ever less often, until it grants; and at once when the store says that it may. */
-export class PollingAcquisition extends WaitingAcquisition {
-  readonly #store: LeaseStore;
-  readonly #backoff: Backoff;
-  readonly #schedule: Schedule;
+/** Waits in a line of its manager, which asks the store for all that wait for the key. */
+export class PollingAcquisition extends WaitingAcquisition implements LineWaiter {
+  readonly #lines: Lines;
   readonly #attempt: () => Promise<Lease | undefined>;
-  #pause: { readonly entry: Due; readonly end: () => void } | undefined;
-  /** Since the last pause began. */
-  #woken = false;
-  #stopListening: (() => void) | undefined;
 
   constructor(
     wait: Wait,
     ended: (waiting: WaitingAcquisition) => void,
-    store: LeaseStore,
-    backoff: Backoff,
+    lines: Lines,
     attempt: () => Promise<Lease | undefined>,
   ) {
     super(wait, ended);
-    this.#store = store;
-    this.#backoff = backoff;
-    this.#schedule = wait.schedule;
+    this.#lines = lines;
     this.#attempt = attempt;
   }
 
   start(): void {
-    void this.#poll();
+    this.#lines.join(this.key, this);
+  }
+
+  async attempt(): Promise<boolean> {
+    const lease = await this.#attempt();
+    if (lease === undefined) return false;
+    if (this.grant(lease)) return true;
+    // Nobody waits for a late one any more.
+    lease.release().catch(() => undefined);
+    return false;
+  }
+
+  protected override get failure(): unknown {
+    return this.#lines.failureOf(this.key);
   }
 
   protected leave(): void {
-    this.#stopListening?.();
-    this.#pause?.end();
-  }
-
-  /** Only once it has to wait. */
-  #listen(): void {
-    if (this.settled) return;
-    this.#stopListening ??= onRelease(this.#store, this.key, () => {
-      this.#woken = true;
-      this.#pause?.end();
-    });
-  }
-
-  /** The pause after this one. */
-  #next(step: number): number {
-    const next = this.#woken ? this.#backoff.initial : Math.min(step * 2, this.#backoff.max);
-    this.#woken = false;
-    return next;
-  }
-
-  /** Never rejects. */
-  async #poll(): Promise<void> {
-    for (let step = this.#backoff.initial; !this.settled; step = this.#next(step)) {
-      try {
-        const lease = await this.#attempt();
-        // Nobody waits for a late one any more.
-        if (lease && !this.grant(lease)) lease.release().catch(() => undefined);
-        this.failure = undefined;
-      } catch (error) {
-        this.failure = error;
-      }
-      this.#listen();
-      // Not at all where it was settled meanwhile.
-      await this.#sleep(step * (1 - this.#backoff.jitter * Math.random()));
-    }
-  }
-
-  /** Until then, or until this is settled. Where the timeout would come first, leaves room for one more attempt. */
-  #sleep(milliseconds: number): Promise<void> {
-    const now = this.#schedule.now();
-    const left = this.endsAt - now;
-    const last = left > this.#backoff.initial ? left - this.#backoff.initial : left;
-    const until = Math.min(milliseconds, last);
-    return new Promise((resolve) => {
-      // Woken while it asked: the answer may be older.
-      if (this.settled || this.#woken) {
-        resolve();
-        return;
-      }
-      const end = (): void => {
-        this.#schedule.clear(entry);
-        this.#pause = undefined;
-        resolve();
-      };
-      const entry: Due = { deadline: Infinity, place: -1, run: end };
-      this.#pause = { entry, end };
-      this.#schedule.set(entry, now + until);
-    });
+    this.#lines.leave(this.key, this);
   }
 }

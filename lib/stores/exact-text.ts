@@ -6,9 +6,12 @@
  * hexadecimal digits of their UTF-16.
  */
 const MARK = '\u{10ffff}';
+/** Most keys and owners, told at a look. */
+const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;
 
 export function encodeText(text: string): string {
+  if (PLAIN.test(text)) return text;
   if (!NEEDS_MARK.test(text) && !text.startsWith(MARK)) return text;
   return MARK + Buffer.from(text, 'utf16le').toString('hex');
 }

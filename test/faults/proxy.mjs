@@ -4,12 +4,15 @@ import net from 'node:net';
 /** A TCP proxy whose replies can be delayed, and whose connections can be cut. Requests pass at once. */
 export class Proxy {
   delay = 0;
+  /** The port that new connections go to. */
+  target;
   #connections = new Set();
   #server;
 
   static async to(port) {
     const proxy = new Proxy();
-    proxy.#server = net.createServer((client) => proxy.#connect(client, port)).listen(0, '127.0.0.1');
+    proxy.target = port;
+    proxy.#server = net.createServer((client) => proxy.#connect(client)).listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
     return proxy;
   }
@@ -28,8 +31,8 @@ export class Proxy {
     await once(this.#server, 'close');
   }
 
-  #connect(client, port) {
-    const server = net.connect(port, '127.0.0.1');
+  #connect(client) {
+    const server = net.connect(this.target, '127.0.0.1');
     for (const [socket, other] of [
       [client, server],
       [server, client],
@@ -45,7 +48,7 @@ export class Proxy {
     // Timers of one length fire in the order in which they were set; a shorter one waits for those before it.
     let last = Promise.resolve();
     server.on('data', (data) => {
-      const due = new Promise((resolve) => setTimeout(resolve, this.delay));
+      const due = new Promise((resolve) => setTimeout(resolve, this.delay).unref());
       last = Promise.all([last, due]).then(() => !client.destroyed && client.write(data));
     });
   }

@@ -64,7 +64,7 @@ const common = {
   },
 
   async 'two thousand wait'(world) {
-    world.ttl = 5000;
+    world.ttl = 1500;
     const processes = 4;
     const settings = {
       waiters: 2000 / processes,
@@ -148,6 +148,39 @@ const redis = {
     await world.expectProgress();
   },
 
+  async 'a replica that lags takes over'(world) {
+    const primary = world.server;
+    const front = await proxyOf(world);
+    const link = await proxyOf(world);
+    const replica = await RedisServer.start('--replicaof', '127.0.0.1', String(link.port));
+    world.onClose(() => replica.stop());
+    await replica.command('CONFIG', 'SET', 'repl-timeout', '600');
+    const highest = async (server) => {
+      const [, bucket] = /^(stripelock:\{\d+\})\r?$/m.exec(await server.command('KEYS', '*')) ?? [];
+      return bucket === undefined ? '' : server.command('GET', bucket);
+    };
+    await world.start(4, { port: front.port, steps: 10, step: 12, gap: 2 });
+    await world.nextHolder();
+    await until(async () => (await highest(replica)) !== '', 'the replica does not copy');
+    // What the primary sends from now on does not get there.
+    link.delay = 3_600_000;
+    await delay(2 * WHILE);
+    const behind = await highest(replica);
+    await world.nextHolder();
+    if (behind >= (await highest(primary))) world.violations.push('the replica did not lag');
+    await world.lose(async () => {
+      await primary.kill();
+      link.cut();
+      await replica.command('REPLICAOF', 'NO', 'ONE');
+      front.target = replica.port;
+      front.cut();
+    });
+    world.server = replica;
+    await world.expectProgress();
+    await delay(2 * WHILE);
+    if ((await highest(replica)) <= behind) world.violations.push('the replica granted nothing');
+  },
+
   async 'the server is a replica that only reads'(world) {
     const replica = await RedisServer.start('--replicaof', '127.0.0.1', String(world.server.port));
     world.onClose(() => replica.stop());
@@ -180,6 +213,17 @@ export const revealing = {
   'plain-counter': 'the store forgets everything',
   'deadline-from-reply': 'replies of some are delayed',
 };
+
+/** Milliseconds in which something must come about, on a busy machine. */
+const COMES_WITHIN = 20_000;
+
+async function until(holds, otherwise) {
+  const end = performance.now() + COMES_WITHIN;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(otherwise);
+    await delay(10);
+  }
+}
 
 async function proxyOf(world) {
   const proxy = await Proxy.to(world.server.port);

@@ -98,8 +98,9 @@ export class World {
     const world = new World();
     Object.assign(world, { store, plant, seed, random: randomFrom(seed) });
     if (store === 'redis') {
-      world.server = await RedisServer.start();
-      world.onClose(() => world.server.stop());
+      const server = await RedisServer.start();
+      world.server = server;
+      world.onClose(() => server.stop());
     } else {
       world.database = sqliteDrivers[0].open(world.file);
       world.onClose(() => world.database.close());

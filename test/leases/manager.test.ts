@@ -249,6 +249,18 @@ describe('a stable holder', () => {
 });
 
 describe('a reentrant manager', () => {
+  it.each(['memory', 'another'])('shares its lease past those who wait for it: %s store', async (kind) => {
+    const store = kind === 'memory' ? new MemoryLeaseStore() : new FaultyStore();
+    const manager = new LeaseManager({ store, reentrant: true });
+    const outer = await manager.acquire('key');
+    const waiting = new LeaseManager({ store }).acquire('key', { timeout: 40_000 });
+    const inner = await manager.acquire('key', { timeout: 20_000 });
+    expect(inner.token).toBe(outer.token);
+    await inner.release();
+    expect(await outer.release()).toBe(true);
+    expect((await waiting).held).toBe(true);
+  });
+
   it('shares one lease among acquisitions of a key, also such that are under way', async () => {
     const store = new FaultyStore();
     const manager = new LeaseManager({ store, reentrant: true });

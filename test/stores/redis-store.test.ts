@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, LeaseStoreError } from 'stripelock';
 import { redisLeaseStore, type RedisLeaseStoreOptions } from 'stripelock/redis';
@@ -119,16 +120,40 @@ describe.each(servers)('the Redis store on %s', (name) => {
     });
     const held = await manager.acquire('key', { ttl: 60_000 });
     const waiting = other.acquire('key', { timeout: 50_000 });
-    await expect.poll(async () => (await server.command('PUBSUB', 'CHANNELS')).includes(':key')).toBe(true);
+    const waits = (): Promise<string> => server.command('EXISTS', 'stripelock:{108}?key');
+    await expect.poll(waits).toBe(':1');
     const released = performance.now();
     await held.release();
     const lease = await waiting;
     // Far below the first pause between two attempts.
     expect(performance.now() - released).toBeLessThan(5000);
     expect(lease.token > held.token).toBe(true);
+    expect(await waits()).toBe(':0');
     await other.close();
     // The second connection goes when nobody waits any more.
     await expect.poll(() => server.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
+  });
+
+  it('passes on the news of a release that nobody of its process waits for any more', async () => {
+    const patient = { backoff: { initial: 20_000, max: 20_000, jitter: 0 } };
+    const holder = await new LeaseManager({ store }).acquire('key');
+    const [first, second] = [
+      new LeaseManager({ store: storeWith(), ...patient }),
+      new LeaseManager({ store: storeWith(), ...patient }),
+    ];
+    const waiters = async (): Promise<string> => server.command('ZCARD', 'stripelock:{108}?key');
+    const abort = new AbortController();
+    const left = first.acquire('key', { timeout: 50_000, signal: abort.signal });
+    await expect.poll(waiters).toBe(':1');
+    const waiting = second.acquire('key', { timeout: 50_000 });
+    await expect.poll(waiters).toBe(':2');
+    abort.abort();
+    await expect(left).rejects.toThrow();
+    const released = performance.now();
+    await holder.release();
+    expect((await waiting).held).toBe(true);
+    expect(performance.now() - released).toBeLessThan(5000);
+    await second.close();
   });
 
   it('wakes who waits when the time of the lease is over', async () => {
@@ -168,3 +193,28 @@ describe.each(servers)('the Redis store on %s', (name) => {
     }
   });
 });
+
+it.runIf(redisCommand !== undefined)(
+  'hears of releases through a client that puts a prefix before keys',
+  async () => {
+    const server = await RedisServer.start();
+    const clients = [1, 2].map(() => new Redis(server.port, '127.0.0.1', { keyPrefix: 'app:' }));
+    const stores = clients.map((client) => redisLeaseStore({ client }));
+    onTestFinished(async () => {
+      for (const store of stores) await store.close?.();
+      for (const client of clients) client.disconnect();
+      await server.stop();
+    });
+    const held = await new LeaseManager({ store: stores[0]! }).acquire('key');
+    const patient = { initial: 20_000, max: 20_000, jitter: 0 };
+    const waiting = new LeaseManager({ store: stores[1]!, backoff: patient }).acquire('key', {
+      timeout: 50_000,
+    });
+    const waits = (): Promise<string> => server.command('EXISTS', 'app:stripelock:{108}?key');
+    await expect.poll(waits).toBe(':1');
+    const released = performance.now();
+    await held.release();
+    await (await waiting).release();
+    expect(performance.now() - released).toBeLessThan(5000);
+  },
+);

@@ -91,6 +91,22 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     expect(mine.prepare('PRAGMA busy_timeout').get()).toEqual({ timeout: 30_000 });
   });
 
+  it('wakes who waits through the same store when a lease is released', async () => {
+    const store = sqliteLeaseStore({ database: database() });
+    const backoff = { initial: 50_000, max: 50_000, jitter: 0 };
+    const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store, backoff })];
+    const held = await one.acquire('key');
+    const waiting = other.acquire('key', { timeout: 40_000 });
+    // Its first attempt has been refused by then.
+    await store.inspect('key');
+    await new Promise((resolve) => setImmediate(resolve));
+    const released = performance.now();
+    await held.release();
+    const lease = await waiting;
+    expect(performance.now() - released).toBeLessThan(10_000);
+    await lease.release();
+  });
+
   it('counts a database that stays locked as contention, and fails what must not be taken for an answer', async () => {
     const [mine, theirs] = [database(), database()];
     const store = sqliteLeaseStore({ database: mine, timeout: 40 });

@@ -14,6 +14,26 @@ export const redisClients = {
   },
 };
 
+/** The same for a cluster, of which one node's port is enough. */
+export const redisClusterClients = {
+  ioredis: async (port) => ioCluster((await import('ioredis')).Cluster, port),
+  iovalkey: async (port) => ioCluster((await import('iovalkey')).Cluster, port),
+  redis: async (port) => {
+    const { createCluster } = await import('redis');
+    const client = createCluster({ rootNodes: [{ socket: { port, host: '127.0.0.1' } }] });
+    client.on('error', () => undefined);
+    await client.connect();
+    return { client, close: () => client.destroy() };
+  },
+};
+
+async function ioCluster(Cluster, port) {
+  const client = new Cluster([{ port, host: '127.0.0.1' }]);
+  client.on('error', () => undefined);
+  if (client.status !== 'ready') await new Promise((resolve) => client.once('ready', resolve));
+  return { client, close: () => client.disconnect() };
+}
+
 async function ioRedis(Redis, port) {
   const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 50 });
   client.on('error', () => undefined);

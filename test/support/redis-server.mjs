@@ -14,7 +14,7 @@ const runs = (command) => spawnSync(command, ['--version'], { stdio: 'ignore' })
 /** Undefined where there is none. */
 export const redisCommand = ['redis-server', 'valkey-server'].find(runs);
 
-async function freePort() {
+export async function freePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address();

@@ -7,15 +7,17 @@ export type RedisClient = object;
 /** A connection of its own that hears what is published. */
 export interface Subscriber {
   subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
   close(): void;
 }
 
 /** What the store needs of a client, whichever library it is of. */
 export interface RedisConnection {
-  evaluate(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  /** What the client itself puts before every key, but not before the names of channels. */
+  readonly keyPrefix: string;
   /** Undefined where the client offers none. Rejects where it cannot be connected. */
-  subscriber?(heard: (channel: string) => void): Promise<Subscriber>;
+  subscriber?(heard: (message: string) => void): Promise<Subscriber>;
 }
 
 export function connectionOf(client: unknown): RedisConnection {
@@ -29,55 +31,65 @@ export function connectionOf(client: unknown): RedisConnection {
   throw invalidArgType('options.client', 'a client of ioredis, iovalkey or redis', client);
 }
 
-/** Flushed scripts are sent again, once. */
-async function withSource<T>(bySha: () => Promise<T>, bySource: () => Promise<T>): Promise<T> {
-  try {
-    return await bySha();
-  } catch (error) {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-    return bySource();
-  }
+/**
+ * Runs a script, in one round trip unless scripts were flushed: then its source is sent. Calls one of the two functions,
+ * once, later: a promise more for each call would show beside a server in the same machine.
+ */
+export function evaluate(
+  connection: RedisConnection,
+  script: Script,
+  keys: readonly string[],
+  args: readonly string[],
+  answered: (reply: unknown) => void,
+  failed: (error: unknown) => void,
+): void {
+  connection.bySha(script, keys, args).then(answered, (error: unknown) => {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) failed(error);
+    else connection.bySource(script, keys, args).then(answered, failed);
+  });
 }
 
 interface IoRedis {
   /** Of a cluster; its `duplicate` takes other arguments. */
   readonly isCluster?: boolean;
+  readonly options?: { readonly keyPrefix?: string };
   evalsha(sha: string, keys: number, ...rest: string[]): Promise<unknown>;
   eval(source: string, keys: number, ...rest: string[]): Promise<unknown>;
   duplicate?(options?: object): IoRedis;
-  on(event: string, listener: (channel: string) => void): unknown;
+  on(event: string, listener: (channel: string, message: string) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
   disconnect(): void;
 }
 
 /** ioredis, and iovalkey, which came from it. */
 class IoRedisConnection implements RedisConnection {
-  readonly subscriber?: (heard: (channel: string) => void) => Promise<Subscriber>;
+  readonly keyPrefix: string;
+  readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
     this.#client = client;
+    this.keyPrefix = client.options?.keyPrefix ?? '';
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 
-  evaluate({ sha, source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return withSource(
-      () => this.#client.evalsha(sha, keys.length, ...keys, ...args),
-      () => this.#client.eval(source, keys.length, ...keys, ...args),
-    );
+  bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.evalsha(sha, keys.length, ...keys, ...args);
   }
 
-  #subscriber(heard: (channel: string) => void): Promise<Subscriber> {
+  bySource({ source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.eval(source, keys.length, ...keys, ...args);
+  }
+
+  #subscriber(heard: (message: string) => void): Promise<Subscriber> {
     // It subscribes before it is connected, which only the queue allows.
     const options = this.#client.isCluster ? [] : [{ enableOfflineQueue: true }];
     const client = this.#client.duplicate!(...options);
     // It reconnects by itself, and what it misses meanwhile is found by polling.
     client.on('error', () => undefined);
-    client.on('message', heard);
+    client.on('message', (_channel, message) => heard(message));
     return Promise.resolve({
       subscribe: (channel) => client.subscribe(channel),
-      unsubscribe: (channel) => client.unsubscribe(channel),
       close: () => client.disconnect(),
     });
   }
@@ -89,15 +101,15 @@ interface NodeRedis {
   duplicate?(): NodeRedis;
   on(event: string, listener: () => void): unknown;
   connect(): Promise<unknown>;
-  subscribe(channel: string, listener: () => void): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
   /** From version 5 on. */
   destroy?(): void;
   disconnect(): Promise<unknown>;
 }
 
 class NodeRedisConnection implements RedisConnection {
-  readonly subscriber?: (heard: (channel: string) => void) => Promise<Subscriber>;
+  readonly keyPrefix = '';
+  readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
   readonly #client: NodeRedis;
 
   constructor(client: NodeRedis) {
@@ -105,21 +117,20 @@ class NodeRedisConnection implements RedisConnection {
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 
-  evaluate({ sha, source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    const options = { keys: [...keys], arguments: [...args] };
-    return withSource(
-      () => this.#client.evalSha(sha, options),
-      () => this.#client.eval(source, options),
-    );
+  bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.evalSha(sha, { keys: [...keys], arguments: [...args] });
   }
 
-  async #subscriber(heard: (channel: string) => void): Promise<Subscriber> {
+  bySource({ source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#client.eval(source, { keys: [...keys], arguments: [...args] });
+  }
+
+  async #subscriber(heard: (message: string) => void): Promise<Subscriber> {
     const client = this.#client.duplicate!();
     client.on('error', () => undefined);
     await client.connect();
     return {
-      subscribe: (channel) => client.subscribe(channel, () => heard(channel)),
-      unsubscribe: (channel) => client.unsubscribe(channel),
+      subscribe: (channel) => client.subscribe(channel, heard),
       close() {
         if (client.destroy) client.destroy();
         else client.disconnect().catch(() => undefined);

@@ -4,25 +4,49 @@ import { encodeText } from '../exact-text.js';
 /** Enough to spread the leases over the nodes of any cluster, and few enough to be kept for ever. */
 const BUCKETS = 1024;
 const DEFAULT_PREFIX = 'stripelock:';
+/** Keys whose names are remembered. */
+const REMEMBERED = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
 /**
- * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that a lease and its
- * bucket's token are in one slot of a cluster:
+ * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that all of a
+ * lease is in one slot of a cluster:
  *
- *     stripelock:{17}:job:nightly     a lease; its name is also the channel on which its release is published
+ *     stripelock:{17}:job:nightly     a lease
+ *     stripelock:{17}?job:nightly     the stores that wait for it, while there are any
  *     stripelock:{17}                 the highest token of bucket 17
  */
 export interface KeyNames {
   readonly lease: string;
+  readonly waiters: string;
   readonly highest: string;
 }
 
-export function keyNamesOf(prefix: string, key: string): KeyNames {
-  const text = encodeText(key);
-  const highest = `${prefix}{${bucketOf(text)}}`;
-  return { lease: `${highest}:${text}`, highest };
+/** Of all keys with a prefix. It remembers those that were asked for last: a lease is acquired, renewed and released. */
+export class KeyNaming {
+  readonly #prefix: string;
+  readonly #known = new Map<string, KeyNames>();
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  of(key: string): KeyNames {
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const text = encodeText(key);
+    const highest = `${this.#prefix}{${bucketOf(text)}}`;
+    const names = { lease: `${highest}:${text}`, waiters: `${highest}?${text}`, highest };
+    if (this.#known.size >= REMEMBERED) this.#known.clear();
+    this.#known.set(key, names);
+    return names;
+  }
+}
+
+/** Of a lease's name. */
+export function waitersOf(lease: string): string {
+  return lease.replace('}:', '}?');
 }
 
 /** FNV-1a: it must be the same in every client of every version. */

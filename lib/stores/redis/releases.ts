@@ -1,106 +1,131 @@
+import { randomBytes } from 'node:crypto';
 import type { RedisConnection, Subscriber } from './client.js';
 
 /** Milliseconds that the connection is kept when nobody listens any more: hand-overs come one after the other. */
 const LINGER = 1000;
+/** Keys that were waited for while it was kept, at most. */
+const REMEMBERED = 1000;
 
 /**
- * Who waits for a key to become free, and is to ask again when it may be: when its release was published, and when the
- * time of the lease that was in the way is over. One of those who wait in this process at a time, in turn, so that
- * thousands do not ask for what one of them can have. What is missed, the waiters' own polling finds.
+ * Who waits in this store for a key to become free, and is to ask again when it may be: when its release was published,
+ * and when the time of the lease that was in the way is over. One at a time, in turn, so that thousands do not ask for
+ * what one of them can have. What is missed, the waiters' own polling finds.
+ *
+ * A release is published to one store, the one that has waited longest, on a channel of its own.
  */
 export class Releases {
   readonly #connection: RedisConnection;
-  readonly #channels = new Map<string, Channel>();
+  readonly #channel: string;
+  readonly #passOn: (lease: string) => void;
+  readonly #keys = new Map<string, Listeners>();
+  /** Waited for since it hears: the first attempt at such a key has put this store down to be told already. */
+  readonly #lately = new Set<string>();
   #subscriber: Promise<Subscriber> | undefined;
+  #hears = false;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(connection: RedisConnection) {
+  /** `passOn`: what to do with the news of a release that nobody here waits for any more. */
+  constructor(connection: RedisConnection, prefix: string, passOn: (lease: string) => void) {
     this.#connection = connection;
+    this.#channel = `${prefix}waiter:${randomBytes(12).toString('base64url')}`;
+    this.#passOn = passOn;
   }
 
   /** Returns how to end it. */
-  listen(name: string, listener: () => void): () => void {
+  listen(lease: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
-    let channel = this.#channels.get(name);
-    if (!channel) {
-      channel = new Channel();
-      this.#channels.set(name, channel);
-      void this.#subscribe(name, channel);
+    let listeners = this.#keys.get(lease);
+    if (!listeners) {
+      listeners = new Listeners();
+      this.#keys.set(lease, listeners);
+      clearTimeout(this.#idle);
+      if (!this.#lately.has(lease)) void this.#subscribe(lease, listeners);
     }
-    channel.listeners.add(listener);
-    return () => this.#leave(name, channel, listener);
+    listeners.all.add(listener);
+    return () => this.#leave(lease, listeners, listener);
   }
 
-  /** The lease of that key ends in so many milliseconds, unless it is renewed. */
-  endsIn(name: string, milliseconds: number): void {
-    this.#channels.get(name)?.wakeIn(milliseconds);
+  /** On what this store would hear of the lease's release; undefined where nobody waits for that, or it cannot hear. */
+  channelFor(lease: string): string | undefined {
+    return this.#hears && (this.#keys.has(lease) || this.#lately.has(lease)) ? this.#channel : undefined;
+  }
+
+  /** The lease ends in so many milliseconds, unless it is renewed. */
+  endsIn(lease: string, milliseconds: number): void {
+    this.#keys.get(lease)?.wakeIn(milliseconds);
+  }
+
+  /** It was released, and nobody else was told. */
+  wake(lease: string): void {
+    this.#keys.get(lease)?.wake();
   }
 
   close(): void {
     this.#closed = true;
-    for (const channel of this.#channels.values()) channel.close();
-    this.#channels.clear();
+    for (const listeners of this.#keys.values()) listeners.close();
+    this.#keys.clear();
     this.#disconnect();
   }
 
-  /** Never rejects. */
-  async #subscribe(name: string, channel: Channel): Promise<void> {
+  /** Never rejects. The first then asks again: only who hears can be told, and it may have been released since. */
+  async #subscribe(lease: string, listeners: Listeners): Promise<void> {
     if (!this.#connection.subscriber) return;
-    clearTimeout(this.#idle);
     try {
-      this.#subscriber ??= this.#connection.subscriber((heard) => this.#channels.get(heard)?.wake());
-      const subscriber = await this.#subscriber;
-      if (this.#channels.get(name) !== channel) return;
-      await subscriber.subscribe(name);
-      // It may have been released before there was anybody to hear it.
-      channel.wake();
+      this.#subscriber ??= this.#connect();
+      await this.#subscriber;
+      if (this.#lately.size >= REMEMBERED) this.#lately.clear();
+      this.#lately.add(lease);
+      listeners.wake();
     } catch {
       this.#disconnect();
     }
   }
 
-  #leave(name: string, channel: Channel, listener: () => void): void {
-    channel.listeners.delete(listener);
-    if (channel.listeners.size > 0 || this.#channels.get(name) !== channel) return;
-    channel.close();
-    this.#channels.delete(name);
-    void this.#unsubscribe(name);
-    if (this.#channels.size > 0) return;
+  async #connect(): Promise<Subscriber> {
+    const { keyPrefix } = this.#connection;
+    const subscriber = await this.#connection.subscriber!((name) => {
+      const lease = name.slice(keyPrefix.length);
+      const listeners = this.#keys.get(lease);
+      if (listeners) listeners.wake();
+      else this.#passOn(lease);
+    });
+    await subscriber.subscribe(this.#channel);
+    this.#hears = true;
+    return subscriber;
+  }
+
+  #leave(lease: string, listeners: Listeners, listener: () => void): void {
+    listeners.all.delete(listener);
+    if (listeners.all.size > 0 || this.#keys.get(lease) !== listeners) return;
+    listeners.close();
+    this.#keys.delete(lease);
+    if (this.#keys.size > 0) return;
     // The connection keeps the process alive until then; the timer need not.
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this.#disconnect(), LINGER).unref();
-  }
-
-  /** Never rejects. */
-  async #unsubscribe(name: string): Promise<void> {
-    try {
-      const subscriber = await this.#subscriber;
-      // Unless somebody listens again.
-      if (!this.#channels.has(name)) await subscriber?.unsubscribe(name);
-    } catch {
-      // A connection that is lost has no subscriptions.
-    }
   }
 
   #disconnect(): void {
     clearTimeout(this.#idle);
     this.#subscriber?.then((subscriber) => subscriber.close()).catch(() => undefined);
     this.#subscriber = undefined;
+    this.#hears = false;
+    this.#lately.clear();
   }
 }
 
-class Channel {
+class Listeners {
   /** In the order of their turns. */
-  readonly listeners = new Set<() => void>();
+  readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
   /** Whoever is woken goes to the end: it may not come, or not get it. */
   wake(): void {
-    const [first] = this.listeners;
+    const [first] = this.all;
     if (!first) return;
-    this.listeners.delete(first);
-    this.listeners.add(first);
+    this.all.delete(first);
+    this.all.add(first);
     first();
   }
 
@@ -112,6 +137,6 @@ class Channel {
 
   close(): void {
     clearTimeout(this.#timer);
-    this.listeners.clear();
+    this.all.clear();
   }
 }

@@ -7,53 +7,112 @@ export interface Script {
 }
 
 /**
- * The value at a lease's key is `<token>:<owner>`. KEYS[1] is the lease; where there is a KEYS[2], it is the highest
- * token of the bucket in microseconds.
+ * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' once somebody has put
+ * himself down to be woken by the release, else ':'. What is a lease's key is KEYS[1].
+ *
+ * A script's time is that of its calls, and the server does nothing else meanwhile: so the usual case makes as few as it
+ * can. Only whoever is not the owner looks whether the value is a lease at all: the name at its place is proof enough.
  */
 const HELD = `
-local held = redis.call('GET', KEYS[1])
-local colon = held and string.find(held, ':', 1, true)
-if held and not colon then return redis.error_reply('WRONGTYPE the value at ' .. KEYS[1] .. ' is no lease') end
-local token = held and string.sub(held, 1, colon - 1)
-local owner = held and string.sub(held, colon + 1)
+local call = redis.call
+local held = call('GET', KEYS[1])
 `;
 
+const REFUSE_FOREIGN = `
+  if not string.find(held, '^%d+[:;]') or not string.find(string.sub(held, 20, 20), '[:;]') then
+    return redis.error_reply('WRONGTYPE the value at ' .. KEYS[1] .. ' is no lease')
+  end`;
+
 /**
- * ARGV: owner, milliseconds, the highest token that the client knows. Answers {1, token}, or {0, milliseconds until the
- * lease of another owner ends}.
+ * KEYS: lease, the bucket's highest token in microseconds, and where the caller waits the lease's waiters. ARGV: owner,
+ * milliseconds; the channel on which the caller hears, or ''; a token in microseconds which the new one must exceed.
+ * The last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}; the channel
+ * is then among the waiters, in order of arrival, for so long.
  *
  * A token counts nanoseconds, but is made from microseconds: the server's TIME has no more, and Lua's numbers hold
- * whole ones exactly up to 2^53, the year 2255. The three zeros are added to its decimal digits.
+ * whole ones exactly up to 2^53, the year 2255. The three zeros are added to its decimal digits. Where the clock is
+ * ahead of all tokens, which it is but for steps back, texts of 16 digits are compared as they are.
  */
-export const ACQUIRE = script(`${HELD}
-if held and owner ~= ARGV[1] then return {0, redis.call('PTTL', KEYS[1])} end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local highest = tonumber(redis.call('GET', KEYS[2]) or '0')
-local next = highest and math.max(now, highest + 1, tonumber(ARGV[3]) + 1)
-if not next or next > 9007199254740991 then
-  return redis.error_reply('WRONGTYPE the value at ' .. KEYS[2] .. ' is no token')
+export const ACQUIRE = script(`local call = redis.call
+local time = call('TIME')
+local token = time[1] .. string.sub('00000' .. time[2], -6)
+local highest = call('GETSET', KEYS[2], token)
+local ahead = not highest or (#highest == 16 and highest < token and tonumber(highest))
+if not ahead or ARGV[4] or #token ~= 16 then
+  local last = tonumber(highest or 0)
+  local next = last and math.max(last + 1, tonumber(ARGV[4] or 0) + 1, tonumber(token))
+  if not next or not (next <= 9007199254740991) then
+    call('SET', KEYS[2], highest or token)
+    return redis.error_reply('WRONGTYPE the value at ' .. KEYS[2] .. ' is no token')
+  end
+  token = string.format('%016.0f', next)
+  call('SET', KEYS[2], token)
 end
-local digits = string.format('%.0f', next)
-redis.call('SET', KEYS[2], digits)
-redis.call('SET', KEYS[1], digits .. '000:' .. ARGV[1], 'PX', ARGV[2])
-return {1, digits .. '000'}`);
+token = token .. '000'
+if not KEYS[3] and call('SET', KEYS[1], token .. ':' .. ARGV[1], 'NX', 'PX', ARGV[2]) then return token end
+local held = call('GET', KEYS[1])
+if held and string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+  local ends = call('PTTL', KEYS[1])
+  if KEYS[3] then
+    if string.sub(held, 20, 20) == ':' then call('SETRANGE', KEYS[1], 19, ';') end
+    call('ZADD', KEYS[3], 'NX', string.sub(token, 1, 16), ARGV[3])
+    call('PEXPIRE', KEYS[3], ends)
+  end
+  return {ends}
+end
+local mark = held and string.sub(held, 20, 20) or ':'
+if KEYS[3] then
+  call('ZREM', KEYS[3], ARGV[3])
+  if call('PEXPIRE', KEYS[3], ARGV[2]) == 1 then mark = ';' end
+end
+call('PSETEX', KEYS[1], ARGV[2], token .. mark .. ARGV[1])
+return token`);
 
 /** ARGV: owner, milliseconds. Answers 1 or 0. */
 export const RENEW = script(`${HELD}
-if owner ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])`);
+if not held then return 0 end
+if string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+  return 0
+end
+return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
-/** ARGV: owner, token or '' for any, channel. Answers 1 or 0. Who may not publish still releases. */
+/**
+ * Tells the first waiter who hears it. A dead one's connection does not; in a cluster nobody can say who has heard, and
+ * more are told than need be.
+ */
+const WAKE = `
+  for _ = 1, 32 do
+    local first = call('ZPOPMIN', KEYS[2])[1]
+    if not first then break end
+    local heard = redis.pcall('PUBLISH', first, KEYS[1])
+    if type(heard) == 'number' and heard > 0 then return 2 end
+  end`;
+
+/**
+ * KEYS: lease, its waiters. ARGV: owner, and the token where it must be that very grant. Answers 0 where it was not
+ * held, 2 where a waiter was told of the release, else 1.
+ */
 export const RELEASE = script(`${HELD}
-if owner ~= ARGV[1] or (ARGV[2] ~= '' and token ~= ARGV[2]) then return 0 end
-redis.call('DEL', KEYS[1])
-redis.pcall('PUBLISH', ARGV[3], '')
+if not held then return 0 end
+if string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+  return 0
+end
+if ARGV[2] and string.sub(held, 1, 19) ~= ARGV[2] then return 0 end
+call('DEL', KEYS[1])
+if string.sub(held, 20, 20) == ';' then${WAKE}
+end
+return 1`);
+
+/** KEYS: lease, its waiters. Of a store that was told of a release, and has nobody who waits any more. */
+export const PASS_ON = script(`local call = redis.call
+if call('EXISTS', KEYS[1]) == 0 then${WAKE}
+end
 return 1`);
 
 /** Answers nil, or {owner, token, milliseconds until it ends}. */
 export const INSPECT = script(`${HELD}
-return held and {owner, token, redis.call('PTTL', KEYS[1])}`);
+if not held then return false end${REFUSE_FOREIGN}
+return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') };

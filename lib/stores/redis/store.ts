@@ -11,10 +11,11 @@ import {
 import { checkOptionsObject, checkTimeout } from '../../options.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
-import { connectionOf, type RedisClient, type RedisConnection } from './client.js';
-import { checkPrefix, keyNamesOf, type KeyNames } from './key-names.js';
+import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
+import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
+import { Replies } from './replies.js';
 import { Releases } from './releases.js';
-import { ACQUIRE, INSPECT, RELEASE, RENEW, type Script } from './scripts.js';
+import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
@@ -45,46 +46,52 @@ export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseSto
   return new RedisLeaseStore(options);
 }
 
+const ignore = (): void => undefined;
+
 class RedisLeaseStore implements WakingLeaseStore {
   readonly #connection: RedisConnection;
   readonly #releases: Releases;
-  readonly #prefix: string;
-  readonly #timeout: number;
+  readonly #names: KeyNaming;
+  readonly #replies: Replies;
   readonly #drift: number;
-  /** The highest token that this client was given. It floors the next: a server that forgot may have another clock. */
-  #highest = 0n;
+  /** By bucket, the highest token that this client was given. A server that forgot may have another clock. */
+  readonly #highest = new Map<string, FencingToken>();
   #closed = false;
 
   constructor(options: RedisLeaseStoreOptions) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
     checkOptionsObject(options);
     const { client, prefix, timeout, drift } = options;
-    this.#prefix = checkPrefix(prefix);
-    this.#timeout = timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout');
+    const checkedPrefix = checkPrefix(prefix);
+    this.#names = new KeyNaming(checkedPrefix);
+    this.#replies = new Replies(
+      timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    );
     this.#drift = checkDrift(drift);
     this.#connection = connectionOf(client);
-    this.#releases = new Releases(this.#connection);
+    this.#releases = new Releases(this.#connection, checkedPrefix, (lease) => {
+      evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [], ignore, ignore);
+    });
   }
 
   async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
-    const names = keyNamesOf(this.#prefix, checkKey(key));
+    const names = this.#names.of(checkKey(key));
     const stored = encodeText(checkOwner(owner));
     const milliseconds = String(withDrift(checkTtl(ttl), this.#drift));
     const asked = performance.now();
-    const floor = String(this.#highest / MICROSECOND);
-    const reply = await this.#run(
-      ACQUIRE,
-      [names.lease, names.highest],
-      [stored, milliseconds, floor],
-      (late) => this.#giveBack(names, stored, late),
-    );
-    const [granted, answer] = reply as [unknown, unknown];
-    if (Number(granted) !== 1) {
-      this.#releases.endsIn(names.lease, Number(answer));
+    let reply = await this.#acquire(names, [stored, milliseconds]);
+    const known = this.#highest.get(names.highest);
+    if (known !== undefined && !Array.isArray(reply) && BigInt(String(reply)) <= known) {
+      // The server has forgotten what this client has not.
+      const floor = String(known / MICROSECOND);
+      reply = await this.#acquire(names, [stored, milliseconds, '', floor]);
+    }
+    if (Array.isArray(reply)) {
+      this.#releases.endsIn(names.lease, Number(reply[0]));
       return undefined;
     }
-    const token = BigInt(String(answer));
-    if (token > this.#highest) this.#highest = token;
+    const token = BigInt(String(reply));
+    this.#highest.set(names.highest, token);
     if (performance.now() - asked < ttl) return token;
     this.#giveBack(names, stored, reply);
     throw new LeaseStoreError(
@@ -93,19 +100,21 @@ class RedisLeaseStore implements WakingLeaseStore {
   }
 
   async renew(key: string, owner: string, ttl: number): Promise<boolean> {
-    const { lease } = keyNamesOf(this.#prefix, checkKey(key));
+    const { lease } = this.#names.of(checkKey(key));
     const milliseconds = String(withDrift(checkTtl(ttl, 'ttl'), this.#drift));
     const reply = await this.#run(RENEW, [lease], [encodeText(checkOwner(owner)), milliseconds]);
     return Number(reply) === 1;
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const { lease } = keyNamesOf(this.#prefix, checkKey(key));
-    return Number(await this.#run(RELEASE, [lease], [encodeText(checkOwner(owner)), '', lease])) === 1;
+    const { lease, waiters } = this.#names.of(checkKey(key));
+    const reply = Number(await this.#run(RELEASE, [lease, waiters], [encodeText(checkOwner(owner))]));
+    if (reply === 1) this.#releases.wake(lease);
+    return reply > 0;
   }
 
   async inspect(key: string): Promise<LeaseState | undefined> {
-    const { lease } = keyNamesOf(this.#prefix, checkKey(key));
+    const { lease } = this.#names.of(checkKey(key));
     const reply = await this.#run(INSPECT, [lease], []);
     if (!Array.isArray(reply)) return undefined;
     const [owner, token, remaining] = reply as unknown[];
@@ -117,7 +126,7 @@ class RedisLeaseStore implements WakingLeaseStore {
   }
 
   onRelease(key: string, listener: () => void): () => void {
-    return this.#releases.listen(keyNamesOf(this.#prefix, checkKey(key)).lease, listener);
+    return this.#releases.listen(this.#names.of(checkKey(key)).lease, listener);
   }
 
   close(): Promise<void> {
@@ -126,45 +135,41 @@ class RedisLeaseStore implements WakingLeaseStore {
     return Promise.resolve();
   }
 
+  #acquire(names: KeyNames, args: readonly string[]): Promise<unknown> {
+    const { lease, highest, waiters } = names;
+    const late = (reply: unknown): void => this.#giveBack(names, args[0]!, reply);
+    const channel = this.#releases.channelFor(lease);
+    if (channel === undefined) return this.#run(ACQUIRE, [lease, highest], args, late);
+    const [owner, milliseconds, , ...floor] = args;
+    return this.#run(ACQUIRE, [lease, highest, waiters], [owner!, milliseconds!, channel, ...floor], late);
+  }
+
   /** `late`: what to do with an answer that comes when nobody waits for it any more. */
-  async #run(
+  #run(
     script: Script,
     keys: readonly string[],
     args: readonly string[],
     late?: (reply: unknown) => void,
   ): Promise<unknown> {
-    if (this.#closed) throw new LeaseStoreError('the Redis lease store was closed');
-    const answer = this.#connection.evaluate(script, keys, args);
-    let timer: NodeJS.Timeout | undefined;
-    let isLate = false;
-    const tooLate = new Promise<never>((_, reject) => {
-      if (this.#timeout > 2 ** 31 - 1) return;
-      timer = setTimeout(() => {
-        isLate = true;
-        reject(new LeaseStoreError(`Redis has not answered within ${this.#timeout} ms`));
-      }, this.#timeout);
+    if (this.#closed) return Promise.reject(new LeaseStoreError('the Redis lease store was closed'));
+    return new Promise((resolve, reject) => {
+      const awaited = this.#replies.expect(reject);
+      const answered = (reply: unknown): void => {
+        if (this.#replies.arrived(awaited)) resolve(reply);
+        else late?.(reply);
+      };
+      const failed = (error: unknown): void => {
+        this.#replies.arrived(awaited);
+        const reason = error instanceof Error ? error.message : String(error);
+        reject(new LeaseStoreError(`Redis failed: ${reason}`, error));
+      };
+      evaluate(this.#connection, script, keys, args, answered, failed);
     });
-    const handled = answer.then((reply) => {
-      if (isLate) late?.(reply);
-      return reply;
-    });
-    try {
-      return await Promise.race([handled, tooLate]);
-    } catch (error) {
-      if (error instanceof LeaseStoreError) throw error;
-      throw new LeaseStoreError(
-        `Redis failed: ${error instanceof Error ? error.message : String(error)}`,
-        error,
-      );
-    } finally {
-      clearTimeout(timer);
-    }
   }
 
   /** That very grant, and no later one of the same owner. Nobody waits for it: the lease ends with its time, anyway. */
-  #giveBack({ lease }: KeyNames, owner: string, reply: unknown): void {
-    const [granted, token] = reply as [unknown, unknown];
-    if (Number(granted) !== 1) return;
-    this.#connection.evaluate(RELEASE, [lease], [owner, String(token), lease]).catch(() => undefined);
+  #giveBack({ lease, waiters }: KeyNames, owner: string, reply: unknown): void {
+    if (Array.isArray(reply)) return;
+    evaluate(this.#connection, RELEASE, [lease, waiters], [owner, String(reply)], ignore, ignore);
   }
 }

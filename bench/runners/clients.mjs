@@ -1,0 +1,113 @@
+// Clients of a store outside the process, each with its connection, all in one event loop.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Waits } from '../support/waits.mjs';
+import { Miscount } from './miscount.mjs';
+
+/** So many times as long as in memory, where operations take a hundredth of the time. */
+const LONGER = 4;
+/** V8 compiles by how often a function was called. */
+const WARM_UP_LONGER = 20;
+/** Milliseconds in which whoever may enter has entered. */
+const ENTERS_IN = 50;
+
+/**
+ * One round of one subject. The wait is what it takes from asking to holding; of one client, who never waits, all of
+ * acquiring and releasing.
+ */
+export async function measureClients(workload, subject, effort) {
+  const shared = subject.create({});
+  const clients = [];
+  try {
+    for (let i = 0; i < workload.clients; i++) clients.push(await subject.open(shared));
+    if (clients.length === 1) return await measureAlone(workload, subject, effort, clients[0], shared);
+    return await measureTogether(workload, effort, clients);
+  } finally {
+    for (const client of clients) await client.close();
+    subject.destroy(shared);
+  }
+}
+
+async function measureAlone({ keys }, subject, effort, client, shared) {
+  const names = Array.from({ length: keys }, (_, i) => `job:${i}`);
+  const waits = new Waits();
+  let done = 0;
+  const until = async (end) => {
+    for (let asked = performance.now(); asked < end;) {
+      await client.release(await client.acquire(names[done++ % keys]));
+      const now = performance.now();
+      waits.record(now - asked);
+      asked = now;
+    }
+  };
+  await until(performance.now() + WARM_UP_LONGER * effort.warmup);
+  [done] = [0, waits.reset()];
+  const started = performance.now();
+  await until(started + LONGER * effort.window);
+  const seconds = (performance.now() - started) / 1000;
+  if (subject.excludes !== false) await prove(subject, shared, client);
+  return { opsPerSecond: done / seconds, ...waits.percentiles() };
+}
+
+/** That a second one does not get in during the first: what one client alone counts comes out right without a lock. */
+async function prove(subject, shared, client) {
+  const held = await client.acquire('proof');
+  const other = await subject.open(shared);
+  let entered = false;
+  const enters = other.acquire('proof').then(
+    (second) => ((entered = true), other.release(second)),
+    (error) => error,
+  );
+  await sleep(ENTERS_IN);
+  const wrong = entered;
+  await client.release(held);
+  await enters;
+  await other.close();
+  if (wrong) throw new Error('let a second one in');
+}
+
+async function measureTogether({ again }, effort, clients) {
+  const row = { begun: 0, ended: 0, torn: false };
+  const counts = clients.map(() => 0);
+  const waits = new Waits();
+  const once = async (client, i) => {
+    const asked = performance.now();
+    const held = await client.acquire('job');
+    waits.record(performance.now() - asked);
+    if (row.begun !== row.ended) row.torn = true;
+    row.begun++;
+    // A turn of the event loop: what comes from the others meanwhile is heard.
+    await new Promise((resolve) => setImmediate(resolve));
+    row.ended++;
+    counts[i]++;
+    await client.release(held);
+  };
+  const everybody = again
+    ? (until) =>
+        Promise.all(
+          clients.map(async (client, i) => {
+            while (performance.now() < until) await once(client, i);
+          }),
+        )
+    : async (until) => {
+        do await Promise.all(clients.map(once));
+        while (performance.now() < until);
+      };
+  await everybody(performance.now() + WARM_UP_LONGER * effort.warmup);
+  waits.reset();
+  const before = [...counts];
+  const started = performance.now();
+  await everybody(started + LONGER * effort.window);
+  const seconds = (performance.now() - started) / 1000;
+  const done = counts.map((count, i) => count - before[i]);
+  const total = done.reduce((a, b) => a + b, 0);
+  const figures = {
+    opsPerSecond: total / seconds,
+    ...waits.percentiles(),
+    ...(again && { minShare: (Math.min(...done) * clients.length) / total }),
+  };
+  const counted = counts.reduce((a, b) => a + b, 0);
+  if (row.torn) throw new Miscount('somebody saw half-done work', figures);
+  if (row.begun !== counted) throw new Miscount(`of ${counted} writes ${row.begun} were kept`, figures);
+  return figures;
+}

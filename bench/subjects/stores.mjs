@@ -1,0 +1,139 @@
+// Locks whose holders are processes: stripelock's stores for Redis and SQLite, and redlock. Libraries are loaded by
+// whom they are measured in alone.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { LeaseManager } from 'stripelock';
+import { redisLeaseStore } from 'stripelock/redis';
+import { sqliteLeaseStore } from 'stripelock/sqlite';
+import { sqliteDrivers } from '../../test/support/sqlite-drivers.mjs';
+import { redisPort } from '../support/redis.mjs';
+
+/** Milliseconds. */
+const TTL = 30_000;
+const TIMEOUT = 60_000;
+
+/**
+ * A client of a subject: `acquire(key)`, a promise of what is held; `release(held)`, a promise that rejects where it was
+ * lost; `close()`. `create` makes what its clients share, `destroy` ends it.
+ */
+const subject = (name, packages, needs, open, shared = {}) => ({
+  name,
+  packages,
+  can: [],
+  limit: needs,
+  create: () => undefined,
+  destroy: () => undefined,
+  open,
+  ...shared,
+});
+
+const lost = (freed) => {
+  if (!freed) throw new Error('the lease was lost');
+};
+
+function managed(store, close) {
+  const manager = new LeaseManager({ store, ttl: TTL });
+  const options = { timeout: TIMEOUT };
+  return {
+    acquire: (key) => manager.acquire(key, options),
+    release: async (lease) => lost(await lease.release()),
+    async close() {
+      await manager.close();
+      await store.close();
+      close();
+    },
+  };
+}
+
+let clients = 0;
+
+function alone(store, close) {
+  const owner = `owner:${process.pid}:${clients++}`;
+  return {
+    async acquire(key) {
+      if ((await store.tryAcquire(key, owner, TTL)) === undefined) throw new Error('the key was taken');
+      return key;
+    },
+    release: async (key) => lost(await store.release(key, owner)),
+    async close() {
+      await store.close();
+      close();
+    },
+  };
+}
+
+const needsRedis = () => (redisPort() === undefined ? 'there is no redis-server on the PATH' : undefined);
+
+async function connect() {
+  const { Redis } = await import('ioredis');
+  const client = new Redis(redisPort(), '127.0.0.1');
+  await client.ping();
+  return client;
+}
+
+const redisSubject = (name, packages, open) =>
+  subject(name, ['ioredis', ...packages], needsRedis, async () => open(await connect()));
+
+const redlock = (name, settings) =>
+  redisSubject(name, ['redlock'], async (client) => {
+    const { default: Redlock } = await import('redlock');
+    const lock = new Redlock([client], settings);
+    return {
+      acquire: (key) => lock.acquire([key], TTL),
+      release: (held) => held.release(),
+      close: () => client.disconnect(),
+    };
+  });
+
+const openedFile = { create: () => mkdtempSync(path.join(os.tmpdir(), 'stripelock-bench-')) };
+const removedFile = { destroy: (folder) => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }) };
+
+const sqliteSubject = (name, make) =>
+  subject(
+    name,
+    [],
+    () => (sqliteDrivers.length === 0 ? 'there is neither node:sqlite nor better-sqlite3 for it' : undefined),
+    (folder) => {
+      const database = sqliteDrivers[0].open(path.join(folder, 'leases.db'));
+      database.exec('PRAGMA synchronous = NORMAL');
+      return make(sqliteLeaseStore({ database }), () => database.close());
+    },
+    { ...openedFile, ...removedFile },
+  );
+
+/** Two round trips to a script that does nothing. */
+const roundTrips = {
+  ...redisSubject('floor: two calls of an empty script', [], async (client) => {
+    const sha = await client.script('LOAD', 'return 1');
+    return {
+      acquire: (key) => client.evalsha(sha, 1, key),
+      release: () => client.evalsha(sha, 1, 'key'),
+      close: () => client.disconnect(),
+    };
+  }),
+  excludes: false,
+};
+
+export const REDIS_MANAGER = 'stripelock over Redis';
+/** It never gives up, as no other does here. */
+const FOR_EVER = { retryCount: -1 };
+export const REDLOCK = 'redlock';
+export const REDLOCK_SHORT = 'redlock, retries after 0 to 2 ms';
+
+export const storeSubjects = {
+  roundTrips,
+  redis: redisSubject(REDIS_MANAGER, ['stripelock'], (client) =>
+    managed(redisLeaseStore({ client }), () => client.disconnect()),
+  ),
+  redisAlone: redisSubject('stripelock over Redis, store alone', ['stripelock'], (client) =>
+    alone(redisLeaseStore({ client }), () => client.disconnect()),
+  ),
+  /** As it comes: it tries again after 100 to 300 ms. */
+  redlock: redlock(REDLOCK, FOR_EVER),
+  /** As short as timers can. */
+  redlockShort: redlock(REDLOCK_SHORT, { ...FOR_EVER, retryDelay: 1, retryJitter: 1 }),
+  sqlite: sqliteSubject('stripelock over SQLite', managed),
+  sqliteAlone: sqliteSubject('stripelock over SQLite, store alone', alone),
+};

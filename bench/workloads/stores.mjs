@@ -1,0 +1,34 @@
+// Leases in stores outside the process. Every client has a connection of its own.
+
+import { storeSubjects } from '../subjects/stores.mjs';
+
+const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
+
+const workload = (name, server, subjects, { clients = 1, keys = 1, again = false, floors = [] } = {}) => ({
+  name,
+  group: 'stores',
+  runner: 'clients',
+  server,
+  needs: [],
+  floors,
+  subjects,
+  clients,
+  /** Taken one after the other. */
+  keys,
+  /** Whether a client asks again as soon as it has released, or only once all others have had their turn. */
+  again,
+});
+
+const contenders = [redis, redlock, redlockShort];
+
+export const stores = [
+  workload('Redis, a hot key', 'redis', [redis, redisAlone, redlock], { floors: [roundTrips] }),
+  workload('Redis, 10,000 keys', 'redis', [redis, redisAlone, redlock], {
+    keys: 10_000,
+    floors: [roundTrips],
+  }),
+  workload('Redis, 2 clients want a key at once', 'redis', contenders, { clients: 2 }),
+  workload('Redis, 8 clients want a key at once', 'redis', contenders, { clients: 8 }),
+  workload('Redis, 8 clients want a key again and again', 'redis', contenders, { clients: 8, again: true }),
+  workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),
+];

@@ -1,0 +1,80 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { LeaseManager, type LeaseStore } from 'stripelock';
+import { failing, FaultyStore, gate } from './faulty-store.js';
+
+/** Pauses that outlast every test: who gets it before was woken. */
+const NEVER = { initial: 50_000, max: 50_000, jitter: 0 };
+
+it('asks once for all who wait, and serves them in order of arrival', async () => {
+  const store = new FaultyStore();
+  await store.inner.tryAcquire('key', 'somebody else', 60_000);
+  const manager = new LeaseManager({ store, backoff: { initial: 10, max: 20, jitter: 0 } });
+  const served: number[] = [];
+  const all = Array.from({ length: 200 }, (_, i) =>
+    manager.withLease('key', { timeout: 30_000 }, () => served.push(i)),
+  );
+  await delay(200);
+  // One each 10 to 20 ms; late timers only make it fewer.
+  expect(store.count('tryAcquire')).toBeLessThan(25);
+  await store.inner.release('key', 'somebody else');
+  await Promise.all(all);
+  expect(served).toEqual(Array.from({ length: 200 }, (_, i) => i));
+});
+
+it('hands a key on to who waits for it through another manager of the same store', async () => {
+  const store = new FaultyStore();
+  const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store, backoff: NEVER })];
+  const held = await one.acquire('key');
+  const waiting = other.acquire('key', { timeout: 40_000 });
+  await expect.poll(() => store.count('tryAcquire')).toBe(2);
+  const released = performance.now();
+  await held.release();
+  expect((await waiting).held).toBe(true);
+  expect(performance.now() - released).toBeLessThan(10_000);
+});
+
+it('has the next ask when the first gives up, also while it is asking', async () => {
+  const store = new FaultyStore();
+  const hangs = gate();
+  store.before.tryAcquire = hangs.pass;
+  const manager = new LeaseManager({ store, backoff: { initial: 5, max: 5, jitter: 0 } });
+  const first = manager.acquire('key', { timeout: 20 });
+  const second = manager.acquire('key', { timeout: 30_000 });
+  await expect(first).rejects.toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+  delete store.before.tryAcquire;
+  expect((await second).held).toBe(true);
+  hangs.open();
+});
+
+it('tells all whose time is over what the store failed with', async () => {
+  const store = new FaultyStore();
+  store.before.tryAcquire = failing;
+  const manager = new LeaseManager({ store, backoff: { initial: 5, max: 5 } });
+  const all = await Promise.allSettled([1, 2, 3].map(() => manager.acquire('key', { timeout: 100 })));
+  for (const { reason } of all as PromiseRejectedResult[]) {
+    expect(reason).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
+  }
+});
+
+it('leaves the key to those who only poll for it now and then', async () => {
+  const store = new FaultyStore();
+  const backoff = { initial: 5, max: 40, jitter: 0.5 };
+  const busy = new LeaseManager({ store, backoff });
+  // As another process would have it: a store of its own on the same leases.
+  const elsewhere: LeaseStore = {
+    tryAcquire: (...of) => store.inner.tryAcquire(...of),
+    renew: (...of) => store.inner.renew(...of),
+    release: (...of) => store.inner.release(...of),
+    inspect: (key) => store.inner.inspect(key),
+  };
+  let over = false;
+  const always = Array.from({ length: 4 }, async () => {
+    while (!over) await busy.withLease('key', { timeout: 60_000 }, () => delay(2));
+  });
+  await delay(50);
+  const lease = await new LeaseManager({ store: elsewhere, backoff }).acquire('key', { timeout: 30_000 });
+  await lease.release();
+  over = true;
+  await Promise.all(always);
+});
