@@ -243,8 +243,8 @@ inline planExclusive(s) {
   :: mayBeFair -> skip
   :: mayBeUnfair ->
      preferOwn(s);
-     /* One of several stripes is handed over. */
-     toDesignate = (low(n) < high(n) || (isAsync(n) && ownerOf(n) == t) -> 0 : n + 1)
+     /* To an async waiter of several stripes this one is handed over. */
+     toDesignate = (isAsync(n) && (low(n) < high(n) || ownerOf(n) == t) -> 0 : n + 1)
   fi;
   if
   :: toDesignate == 0 ->

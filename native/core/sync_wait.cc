@@ -59,11 +59,15 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
 }
 
 SyncOutcome SyncWait::run() {
-  std::uint32_t position = request_.taken;
-  while (position < request_.count && spinTake(request_.stripes[position])) ++position;
+  const std::uint32_t position = spinTakeFrom(request_.taken);
   if (position == request_.count) return granted();
   if (request_.timeout <= 0) return failed(Status::kTimedOut, position);
   return block(position);
+}
+
+std::uint32_t SyncWait::spinTakeFrom(std::uint32_t position) {
+  while (position < request_.count && spinTake(request_.stripes[position])) ++position;
+  return position;
 }
 
 bool SyncWait::spinTake(std::uint32_t stripe) {
@@ -150,7 +154,9 @@ bool SyncWait::inspectSelf(SyncOutcome& outcome) {
   return true;
 }
 
-bool SyncWait::goOn() { return table_.proceed(waiter_, waiter_.position.load() + 1, nullptr, nullptr); }
+bool SyncWait::goOn() {
+  return table_.proceed(waiter_, spinTakeFrom(waiter_.position.load() + 1), nullptr, nullptr);
+}
 
 bool SyncWait::tryDesignated() {
   STRIPELOCK_SEAM("designated: before it tries");

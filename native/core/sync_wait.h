@@ -18,6 +18,8 @@ class SyncWait {
  private:
   using Status = SyncOutcome::Status;
 
+  // Takes stripes from `position` on. Returns the position of the first that is not to be had, or the count.
+  std::uint32_t spinTakeFrom(std::uint32_t position);
   bool spinTake(std::uint32_t stripe);
   bool take(std::uint32_t stripe);
   SyncOutcome block(std::uint32_t position);

@@ -40,9 +40,9 @@ class Barger {
 constexpr Nanoseconds kAnHour = 3'600'000'000'000;
 
 // As if the queue had formed at another time, so that what follows does not depend on this machine's speed.
-void setFairAt(Client& client, Nanoseconds point) {
-  const Lock lock(client.table().shardOf(0));
-  client.table().queueOf(0).fairAt = point;
+void setFairAt(Client& client, Nanoseconds point, std::uint32_t stripe = 0) {
+  const Lock lock(client.table().shardOf(stripe));
+  client.table().queueOf(stripe).fairAt = point;
 }
 
 }  // namespace
@@ -125,6 +125,41 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(memory.word(0).load(), waiter.slot());
   EXPECT_EQ(blocking.status(), Status::kGranted);
+}
+
+TEST(Fairness, LetsARunningThreadBargePastAThreadThatWantsMoreStripes) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(1));
+  Blocking blocking(waiter.client, {0, 1, 2});
+  ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+  setFairAt(holder.client, now() + kAnHour, 1);
+  {
+    Barrier barrier("designated: before it tries");
+    EXPECT_TRUE(holder.client.release({1}));
+    ASSERT_TRUE(barrier.awaitArrival());
+    EXPECT_EQ(memory.word(0).load(), waiter.slot());
+    EXPECT_EQ(memory.word(1).load(), 0u);
+    // While it sleeps, nothing more is taken for it.
+    EXPECT_EQ(memory.word(2).load(), 0u);
+    EXPECT_TRUE(holder.client.take(1));
+    EXPECT_TRUE(holder.client.giveBack(1));
+  }
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
+}
+
+TEST(Fairness, HandsSeveralStripesToAnAsyncWaiterAtOnce) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(1));
+  waiter.client.pend({0, 1, 2});
+  setFairAt(holder.client, now() + kAnHour, 1);
+  EXPECT_TRUE(holder.client.release({1}));
+  for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
+  EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
 }
 
 TEST(Fairness, PassesTheTurnOnWhenTheChosenWaiterTimesOut) {
