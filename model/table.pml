@@ -243,8 +243,7 @@ inline planExclusive(s) {
   :: mayBeFair -> skip
   :: mayBeUnfair ->
      preferOwn(s);
-     /* To an async waiter of several stripes this one is handed over. */
-     toDesignate = (isAsync(n) && (low(n) < high(n) || ownerOf(n) == t) -> 0 : n + 1)
+     toDesignate = (isAsync(n) && ownerOf(n) == t -> 0 : n + 1)
   fi;
   if
   :: toDesignate == 0 ->

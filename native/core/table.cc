@@ -206,11 +206,9 @@ Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_
       chosen = candidate;
       break;
     }
-    // To an async waiter of several stripes this one is handed over: its event loop turns but once, for all. A
-    // thread that sleeps has to take them itself, since what it would hold meanwhile others would have to wait for.
-    const bool several = chosen->count > 1;
-    const bool granted = chosen->async && (several || chosen->owner == actor);
-    if (!granted) return {.next = left, .designate = chosen};
+    // One of several stripes is not handed over either: until its thread wakes, nobody could use it or the others.
+    const bool local = chosen->async && chosen->owner == actor;
+    if (!local) return {.next = left, .designate = chosen};
   }
   Plan plan{.next = left | chosen->owner->slot(), .grant = chosen};
   chosen->nextReady = nullptr;

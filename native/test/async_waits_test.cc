@@ -118,6 +118,7 @@ TEST(AsyncWaits, TakeRemainingStripesWithoutWakingTheirThread) {
   Peer waiter(memory);
   for (const std::uint32_t stripe : {10u, 50u, 90u}) ASSERT_TRUE(holder.client.take(stripe));
   waiter.client.pend({5, 10, 50, 60, 90, 99});
+  makeHandOverDue(holder.client, 10);
   EXPECT_TRUE(holder.client.release({10}));
   EXPECT_EQ(memory.word(10).load(), waiter.slot());
   EXPECT_EQ(waitersOf(holder.client, 50), 1u);
@@ -125,6 +126,7 @@ TEST(AsyncWaits, TakeRemainingStripesWithoutWakingTheirThread) {
   EXPECT_TRUE(holder.client.release({90}));
   EXPECT_EQ(memory.word(90).load(), 0u);
   EXPECT_EQ(waiter.environment.wakes(), 0);
+  makeHandOverDue(holder.client, 50);
   EXPECT_TRUE(holder.client.release({50}));
   EXPECT_EQ(memory.word(99).load(), waiter.slot());
   EXPECT_EQ(waiter.environment.wakes(), 1);
@@ -325,6 +327,7 @@ TEST(AsyncWaits, GiveBackAGrantThatComesInTheMiddleOfACancellation) {
   Barrier barrier("drop: before withdrawing");
   std::thread cancelling([&] { EXPECT_TRUE(world.waiter.async().cancel(id)); });
   ASSERT_TRUE(barrier.awaitArrival());
+  makeHandOverDue(world.holder.client, 0);
   EXPECT_TRUE(world.holder.client.release({0}));
   EXPECT_EQ(world.memory.word(1).load(), world.waiter.slot());
   barrier.open();
@@ -359,6 +362,7 @@ TEST(AsyncWaits, AreFoundWhenCancelledOnTheWayFromOneQueueToAnother) {
   Peer waiter(memory);
   for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(holder.client.take(stripe));
   const std::uint32_t id = waiter.client.pend({0, 1, 2});
+  makeHandOverDue(holder.client, 0);
   OnTheWay::holder = &holder.client;
   OnTheWay::positions.store(0);
   OnTheWay::open.store(false);

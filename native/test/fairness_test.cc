@@ -150,13 +150,22 @@ TEST(Fairness, LetsARunningThreadBargePastAThreadThatWantsMoreStripes) {
   for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
 }
 
-TEST(Fairness, HandsSeveralStripesToAnAsyncWaiterAtOnce) {
+TEST(Fairness, LetsARunningThreadBargePastAnEventLoopThatWantsMoreStripes) {
   SharedMemory memory(3);
   Peer holder(memory);
   Peer waiter(memory);
   ASSERT_TRUE(holder.client.take(1));
   waiter.client.pend({0, 1, 2});
   setFairAt(holder.client, now() + kAnHour, 1);
+  EXPECT_TRUE(holder.client.release({1}));
+  EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  EXPECT_EQ(memory.word(1).load(), 0u);
+  EXPECT_EQ(memory.word(2).load(), 0u);
+  EXPECT_TRUE(holder.client.take(1));
+  EXPECT_TRUE(takeGrants(waiter.environment).empty());
+  EXPECT_EQ(memory.word(1).load(), holder.slot() | kQueued);
+  // Once it has waited long enough, all that is free is handed over at once.
+  setFairAt(holder.client, now(), 1);
   EXPECT_TRUE(holder.client.release({1}));
   for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
   EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);

@@ -168,6 +168,7 @@ TEST(SyncWait, IsGrantedTheRemainingStripesByWhoReleasesTheFirst) {
   for (const std::uint32_t stripe : wanted) ASSERT_TRUE(holder.client.take(stripe));
   Blocking blocking(waiter.client, wanted);
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  makeHandOverDue(holder.client, 0);
   for (const std::uint32_t stripe : {199u, 150u, 100u, 50u, 0u}) {
     EXPECT_FALSE(blocking.decided());
     EXPECT_TRUE(holder.client.release({stripe}));

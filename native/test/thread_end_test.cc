@@ -165,6 +165,7 @@ TEST(ThreadEnd, PassesOnAGrantThatWasNotHandedOut) {
   ASSERT_TRUE(holder.client.take(0));
   dying.client.pend({0, 1});
   next.client.pend({0, 1});
+  makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   ASSERT_EQ(holderOf(memory.word(1).load()), dying.slot());
   dying.environment.end();
@@ -187,6 +188,7 @@ TEST(ThreadEnd, PassesOnAGrantThatComesInTheMiddleOfIt) {
   Barrier barrier("leave: before the waits are cancelled");
   std::thread ending([&] { dying.environment.end(); });
   ASSERT_TRUE(barrier.awaitArrival());
+  makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(1).load()), slot);
   // Nobody is there to be woken any more.
