@@ -48,7 +48,7 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   }
   // Known before it can be granted, which may be at once and from any thread.
   AsyncWaiter& added = *waiter.release();
-  add(added, Deadline::after(request.timeout));
+  add(added, Deadline::after(request.timeout, added.since));
   if (table.proceed(added, request.taken, nullptr, nullptr)) {
     const bool abandoned = added.abandoned;
     membership.countShares(request.stripes, request.count, request.shared, +1);

@@ -57,10 +57,10 @@ class Deadline {
   static constexpr Deadline at(Nanoseconds point) { return Deadline(point); }
 
   // Never, for what is further off than the clock reaches (292 years), infinity and NaN.
-  static Deadline after(double milliseconds) {
+  static Deadline after(double milliseconds, Nanoseconds from = now()) {
     const double nanoseconds = std::ceil(milliseconds * 1e6);
     if (!(nanoseconds < 4e18)) return never();
-    return Deadline(now() + static_cast<Nanoseconds>(nanoseconds));
+    return Deadline(from + static_cast<Nanoseconds>(nanoseconds));
   }
 
   constexpr bool isNever() const { return point_ == std::numeric_limits<Nanoseconds>::max(); }

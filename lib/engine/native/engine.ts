@@ -50,6 +50,8 @@ export class NativeEngine implements Engine {
   #timer: NodeJS.Timeout | undefined;
   /** When the timer is due, on performance.now()'s clock. */
   #timerDue = Infinity;
+  /** How long before that it was set, in milliseconds. */
+  #timerDelay = Infinity;
   #settling = false;
   /** Async acquisitions that the fast path tried while others were pending. */
   #passedBy = 0;
@@ -185,10 +187,13 @@ export class NativeEngine implements Engine {
 
   /** One timer for all waiters, due at the earliest deadline. */
   #arm(delay: number): void {
+    // Who comes later and waits as long is due later. Most are such, and asking the clock costs them more than this.
+    if (delay >= this.#timerDelay) return;
     const due = performance.now() + delay;
     if (due >= this.#timerDue) return;
     clearTimeout(this.#timer);
     this.#timerDue = due;
+    this.#timerDelay = delay;
     // Whole milliseconds up, so that it does not come before the deadline only to be set again.
     this.#timer = setTimeout(() => this.#expire(), Math.min(Math.ceil(delay), LONGEST_DELAY));
     // What is pending keeps the loop alive; the timer may outlast it.
@@ -198,6 +203,7 @@ export class NativeEngine implements Engine {
   #expire(): void {
     this.#timer = undefined;
     this.#timerDue = Infinity;
+    this.#timerDelay = Infinity;
     // What was granted in time is granted, however late this thread comes to see it.
     this.#settleReady();
     let count: number;
