@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { leaseChannels } from '../diagnostics.js';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
 import { createLease, type Lease } from './lease.js';
@@ -78,7 +79,8 @@ export class Grants implements HoldContext {
     const token = table.takeTurn(key, undefined, this.#terms.ttl, NaN);
     if (typeof token === 'number') return undefined;
     const hold = new Hold(this, key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
-    hold.announce(0);
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(0);
     return hold;
   }
 
@@ -120,23 +122,19 @@ export class Grants implements HoldContext {
   }
 
   free(hold: Hold): Promise<boolean> {
-    const { key } = hold;
-    if (this.direct !== undefined && this.store.release === originals.release) {
-      const { table, clock } = this.direct;
-      try {
-        this.#forget(hold);
-        return table.releaseGranted(key, hold.token, hold.hint, timeOf(clock)) ? FREED : NOT_FREED;
-      } catch (error) {
-        return Promise.reject(storeFailure('release', key, error));
-      }
+    const { direct } = this;
+    if (direct === undefined || this.store.release !== originals.release) return this.#freeByStore(hold);
+    try {
+      if (this.stableOwners) this.#forget(hold);
+      const at = timeOf(direct.clock);
+      return direct.table.releaseGranted(hold.key, hold.token, hold.hint, at) ? FREED : NOT_FREED;
+    } catch (error) {
+      return Promise.reject(storeFailure('release', hold.key, error));
     }
-    return this.stableOwners
-      ? this.#ordered.run(key, () => this.#freeLatest(hold))
-      : this.#free(key, hold.owner);
   }
 
-  ended(hold: Hold): void {
-    if (hold.lostReason !== undefined) this.#forget(hold);
+  lost(hold: Hold): void {
+    this.#forget(hold);
   }
 
   /** From now on every grant that is still to come is released. */
@@ -182,6 +180,12 @@ export class Grants implements HoldContext {
     );
   }
 
+  #freeByStore(hold: Hold): Promise<boolean> {
+    return this.stableOwners
+      ? this.#ordered.run(hold.key, () => this.#freeLatest(hold))
+      : this.#free(hold.key, hold.owner);
+  }
+
   /** Nothing that was granted to the same owner after it. */
   async #freeLatest(hold: Hold): Promise<boolean> {
     const { key } = hold;
@@ -225,7 +229,8 @@ export class Grants implements HoldContext {
       this.#latest.get(key)?.lose('this same holder has taken it again');
       this.#latest.set(key, hold);
     }
-    hold.announce(waited);
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(waited);
     return hold;
   }
 
