@@ -130,7 +130,7 @@ napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& gra
 
 // leaseAcquire(key, owner?)
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
@@ -139,7 +139,7 @@ napi_value leaseAcquire(napi_env env, napi_callback_info info) {
 
 // leaseTakeTurn(key, owner?)
 napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
@@ -148,7 +148,7 @@ napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
 
 // leaseRenew(key, owner?)
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
@@ -164,7 +164,7 @@ LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
 
 // leaseRelease(key, owner?)
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   if (!arguments) return invalidLeaseArguments(env);
   const LeaseWatches& watches = call.leases().watches;
@@ -175,7 +175,7 @@ napi_value leaseRelease(napi_env env, napi_callback_info info) {
 
 // leaseReleaseHinted()
 napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 0);
   LeaseExchange* const exchange = call.started() ? call.leases().exchange : nullptr;
   LeaseTable* const table = exchange ? call.leaseTable(exchange->table) : nullptr;
   Nanoseconds at = 0;
