@@ -162,7 +162,8 @@ LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& cla
   } else {
     entry = &add(shard, claim.key, at + ttl);
   }
-  entry->owner = claim.owner;
+  // Most have none, nor had those before them: a look costs less than an assignment.
+  if (entry->owner != claim.owner) entry->owner = claim.owner;
   entry->token = nextToken_.fetch_add(1);  // keeps I1
   const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
   return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};

@@ -122,9 +122,12 @@ napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& gra
   exchange.status = grant.token != 0 ? LeaseExchange::kDone : LeaseExchange::kNo;
   exchange.token = grant.token;
   exchange.hint = grant.hint;
-  const bool steady = arguments.at() == LeaseTable::kSteady;
-  exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
-  exchange.retryAfter = toMilliseconds(grant.retryAfter);
+  if (grant.token != 0) {
+    const bool steady = arguments.at() == LeaseTable::kSteady;
+    exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
+  } else {
+    exchange.retryAfter = toMilliseconds(grant.retryAfter);
+  }
   return nullptr;
 }
 
