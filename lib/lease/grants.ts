@@ -198,7 +198,7 @@ export class Grants implements HoldContext {
   }
 
   #forget(hold: Hold): void {
-    if (this.stableOwners && this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
+    if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
   }
 
   async #free(key: string, owner: string): Promise<boolean> {

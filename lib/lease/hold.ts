@@ -60,12 +60,12 @@ export class Hold implements Due {
   declare lostReason: string | undefined;
   declare released: boolean;
   /** It was lost by its deadline alone. */
-  private declare expired: boolean;
+  declare private expired: boolean;
   /** Most have one at a time. */
-  private declare holders: Holder | Set<Holder> | undefined;
-  private declare renewal: Renewal | undefined;
-  private declare readonly context: HoldContext;
-  private declare readonly namedOwner: string | undefined;
+  declare private holders: Holder | Set<Holder> | undefined;
+  declare private renewal: Renewal | undefined;
+  declare private readonly context: HoldContext;
+  declare private readonly namedOwner: string | undefined;
 
   /**
    * Not in the schedule yet; its deadline is set. `owner`: undefined for one without a name in a memory table.
