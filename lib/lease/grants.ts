@@ -80,7 +80,8 @@ export class Grants implements HoldContext {
     if (this.turns!.isAwaited(key) || this.store.tryAcquire !== originals.tryAcquire) return undefined;
     const token = table.takeTurn(key, undefined, this.#terms.ttl, NaN);
     if (typeof token === 'number') return undefined;
-    const hold = this.#start(key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
+    const hold = new Hold(this, key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
+    this.schedule.add(hold);
     if (leaseChannels.acquired.hasSubscribers) hold.announce(0);
     return hold;
   }
@@ -225,26 +226,13 @@ export class Grants implements HoldContext {
     since: number,
     waited: number,
   ): Hold {
-    const hold = this.#start(key, owner, token, this.direct?.table.grantedHint ?? 0, terms, since);
+    const hold = new Hold(this, key, owner, token, this.direct?.table.grantedHint ?? 0, terms, since);
     if (this.stableOwners) {
       this.#latest.get(key)?.lose('this same holder has taken it again');
       this.#latest.set(key, hold);
     }
-    if (leaseChannels.acquired.hasSubscribers) hold.announce(waited);
-    return hold;
-  }
-
-  /** Apart, so that V8 makes the hold in line here where {@link takeAtOnce} has become too long for it. */
-  #start(
-    key: string,
-    owner: string | undefined,
-    token: FencingToken,
-    hint: number,
-    terms: LeaseTerms,
-    since: number,
-  ): Hold {
-    const hold = new Hold(this, key, owner, token, hint, terms, since);
     this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(waited);
     return hold;
   }
 
