@@ -41,8 +41,9 @@ export interface Holder {
  * and never comes back from the latter two. The deadline counts from before the request was sent, or from when a memory
  * table says that it granted, so that it is never later than the store's.
  *
- * Its fields are declared, not defined, and none has a `#`: V8 defines fields in a function of its own, before the
- * constructor, and inlines neither where both are as long as they would be. That costs 30 ns a hold.
+ * Its fields are declared, not defined, and none of its members has a `#`: V8 defines fields in a function of its own,
+ * before the constructor, marks each object of a class with private methods, and inlines none of that where it has
+ * become too long: 30 ns a hold.
  */
 export class Hold implements Due {
   declare readonly key: string;
@@ -132,12 +133,12 @@ export class Hold implements Due {
 
   join(holder: Holder): void {
     if (this.holders === undefined) this.holders = holder;
-    else this.#joinOthers(holder, this.holders);
+    else this.joinOthers(holder, this.holders);
   }
 
   /** True if it was the last. */
   leave(holder: Holder): boolean {
-    if (this.holders !== holder) return this.#leaveOthers(holder);
+    if (this.holders !== holder) return this.leaveOthers(holder);
     this.holders = undefined;
     return true;
   }
@@ -167,7 +168,7 @@ export class Hold implements Due {
     if (!this.released) {
       this.released = true;
       this.context.schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) this.#announceRelease();
+      if (leaseChannels.released.hasSubscribers) this.announceRelease();
     }
     return this.context.free(this);
   }
@@ -193,18 +194,18 @@ export class Hold implements Due {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
-  #announceRelease(): void {
+  private announceRelease(): void {
     const held = this.context.schedule.now() - this.since;
     leaseChannels.released.publish({ ...this.message(), held });
   }
 
-  #joinOthers(holder: Holder, others: Holder | Set<Holder>): void {
+  private joinOthers(holder: Holder, others: Holder | Set<Holder>): void {
     if (others instanceof Set) others.add(holder);
     else this.holders = new Set([others, holder]);
   }
 
   /** Where it is not the only one, or has left already. */
-  #leaveOthers(holder: Holder): boolean {
+  private leaveOthers(holder: Holder): boolean {
     const { holders } = this;
     if (!(holders instanceof Set)) return holders === undefined;
     holders.delete(holder);
