@@ -43,7 +43,7 @@ export interface Holder {
  *
  * Its fields are declared, not defined, and none of its members has a `#`: V8 defines fields in a function of its own,
  * before the constructor, marks each object of a class with private methods, and inlines none of that where it has
- * become too long: 30 ns a hold.
+ * become too long.
  */
 export class Hold implements Due {
   declare readonly key: string;
