@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { leaseChannels } from '../diagnostics.js';
+import type { LeaseTable } from '../engine/lease-table.js';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
 import { createLease, type Lease } from './lease.js';
@@ -39,8 +41,8 @@ export class Grants implements HoldContext {
   readonly turns: Turns | undefined;
   /** Whether the manager judges time by the same clock as the table, which then tells when it granted. */
   readonly #tableTells: boolean;
-  /** See {@link takeAtOnce}. */
-  #plain: boolean;
+  /** The table, where {@link takeAtOnce} may ask it. */
+  #plain: LeaseTable | undefined;
   readonly #terms: LeaseTerms;
   readonly #reentrant: boolean;
   readonly #holder: string | undefined;
@@ -62,23 +64,25 @@ export class Grants implements HoldContext {
     this.#reentrant = settings.reentrant;
     this.#holder = settings.holder ?? (settings.reentrant ? this.#name : undefined);
     this.stableOwners = this.#holder !== undefined;
-    this.#plain = this.#tableTells && clock === undefined && !this.stableOwners;
+    const plain = this.#tableTells && clock === undefined && !this.stableOwners;
+    this.#plain = plain ? this.direct!.table : undefined;
     this.#terms = settings.terms;
   }
 
   /**
    * One attempt in the memory table for a manager without a clock, names or shared leases, and a call without options.
    * Undefined where that is not so, where the key is bad, and where nothing is granted: the long way finds out which.
-   * Kept apart from it, and short, so that V8 inlines all of it.
+   * Kept apart from it, and short, as is all that it calls, so that V8 inlines it.
    */
   takeAtOnce(key: string): Hold | undefined {
-    if (!this.#plain || typeof key !== 'string' || key === '' || this.turns!.isAwaited(key)) return undefined;
-    if (this.store.tryAcquire !== originals.tryAcquire) return undefined;
-    const { table } = this.direct!;
+    const table = this.#plain;
+    if (table === undefined || typeof key !== 'string' || key === '') return undefined;
+    if (this.turns!.isAwaited(key) || this.store.tryAcquire !== originals.tryAcquire) return undefined;
     const token = table.takeTurn(key, undefined, this.#terms.ttl, NaN);
     if (typeof token === 'number') return undefined;
     const hold = new Hold(this, key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
-    hold.announce(0);
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(0);
     return hold;
   }
 
@@ -120,29 +124,25 @@ export class Grants implements HoldContext {
   }
 
   free(hold: Hold): Promise<boolean> {
-    const { key } = hold;
-    if (this.direct !== undefined && this.store.release === originals.release) {
-      const { table, clock } = this.direct;
-      try {
-        this.#forget(hold);
-        return table.releaseGranted(key, hold.token, hold.hint, timeOf(clock)) ? FREED : NOT_FREED;
-      } catch (error) {
-        return Promise.reject(storeFailure('release', key, error));
-      }
+    const { direct } = this;
+    if (direct === undefined || this.store.release !== originals.release) return this.#freeByStore(hold);
+    try {
+      if (this.stableOwners) this.#forget(hold);
+      const at = timeOf(direct.clock);
+      return direct.table.releaseGranted(hold.key, hold.token, hold.hint, at) ? FREED : NOT_FREED;
+    } catch (error) {
+      return Promise.reject(storeFailure('release', hold.key, error));
     }
-    return this.stableOwners
-      ? this.#ordered.run(key, () => this.#freeLatest(hold))
-      : this.#free(key, hold.owner);
   }
 
-  ended(hold: Hold): void {
-    if (hold.lostReason !== undefined) this.#forget(hold);
+  lost(hold: Hold): void {
+    this.#forget(hold);
   }
 
   /** From now on every grant that is still to come is released. */
   refuse(): void {
     this.#closed = true;
-    this.#plain = false;
+    this.#plain = undefined;
   }
 
   /** Releases all. Rejects with the first LeaseStoreError. */
@@ -182,6 +182,12 @@ export class Grants implements HoldContext {
     );
   }
 
+  #freeByStore(hold: Hold): Promise<boolean> {
+    return this.stableOwners
+      ? this.#ordered.run(hold.key, () => this.#freeLatest(hold))
+      : this.#free(hold.key, hold.owner);
+  }
+
   /** Nothing that was granted to the same owner after it. */
   async #freeLatest(hold: Hold): Promise<boolean> {
     const { key } = hold;
@@ -192,7 +198,7 @@ export class Grants implements HoldContext {
   }
 
   #forget(hold: Hold): void {
-    if (this.stableOwners && this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
+    if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
   }
 
   async #free(key: string, owner: string): Promise<boolean> {
@@ -225,7 +231,8 @@ export class Grants implements HoldContext {
       this.#latest.get(key)?.lose('this same holder has taken it again');
       this.#latest.set(key, hold);
     }
-    hold.announce(waited);
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(waited);
     return hold;
   }
 

@@ -18,8 +18,8 @@ export interface HoldContext {
   readonly stableOwners: boolean;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
   free(hold: Hold): Promise<boolean>;
-  /** The hold has ended, by whatever. */
-  ended(hold: Hold): void;
+  /** The hold was lost. */
+  lost(hold: Hold): void;
 }
 
 /** A method of {@link Holder} that is nobody else's business. */
@@ -40,31 +40,38 @@ export interface Holder {
  *
  * and never comes back from the latter two. The deadline counts from before the request was sent, or from when a memory
  * table says that it granted, so that it is never later than the store's.
+ *
+ * Its fields are declared, not defined, and none of its members has a `#`: V8 defines fields in a function of its own,
+ * before the constructor, marks each object of a class with private methods, and inlines none of that where it has
+ * become too long.
  */
 export class Hold implements Due {
-  readonly key: string;
-  readonly token: FencingToken;
+  declare readonly key: string;
+  declare readonly token: FencingToken;
   /** The memory table's own. */
-  readonly hint: number;
-  readonly terms: LeaseTerms;
+  declare readonly hint: number;
+  declare readonly terms: LeaseTerms;
   /** On the manager's clock, as are all its times. */
-  readonly since: number;
-  expiresAt: number;
+  declare readonly since: number;
+  declare expiresAt: number;
   /** When the schedule looks at it next: to renew it, or when it expires. */
-  deadline: number;
-  place = -1;
+  declare deadline: number;
+  declare place: number;
   /** Once it is lost. */
-  lostReason: string | undefined = undefined;
-  released = false;
+  declare lostReason: string | undefined;
+  declare released: boolean;
   /** It was lost by its deadline alone. */
-  #expired = false;
+  declare private expired: boolean;
   /** Most have one at a time. */
-  #holders: Holder | Set<Holder> | undefined = undefined;
-  #renewal: Renewal | undefined = undefined;
-  readonly #context: HoldContext;
-  readonly #owner: string | undefined;
+  declare private holders: Holder | Set<Holder> | undefined;
+  declare private renewal: Renewal | undefined;
+  declare private readonly context: HoldContext;
+  declare private readonly namedOwner: string | undefined;
 
-  /** `owner`: undefined for one without a name in a memory table. `since`: not later than it was granted. */
+  /**
+   * Not in the schedule yet; its deadline is set. `owner`: undefined for one without a name in a memory table.
+   * `since`: not later than it was granted.
+   */
   constructor(
     context: HoldContext,
     key: string,
@@ -74,21 +81,26 @@ export class Hold implements Due {
     terms: LeaseTerms,
     since: number,
   ) {
-    this.#context = context;
+    this.context = context;
     this.key = key;
-    this.#owner = owner;
+    this.namedOwner = owner;
     this.token = token;
     this.hint = hint;
     this.terms = terms;
     this.since = since;
     this.expiresAt = since + terms.ttl;
-    this.deadline = this.expiresAt;
-    this.plan(since + terms.every);
+    this.deadline = since + terms.firstLook;
+    this.place = -1;
+    this.lostReason = undefined;
+    this.released = false;
+    this.expired = false;
+    this.holders = undefined;
+    this.renewal = undefined;
   }
 
   /** As the store knows it. */
   get owner(): string {
-    return this.#owner ?? nameOf(this.token);
+    return this.namedOwner ?? nameOf(this.token);
   }
 
   get ended(): boolean {
@@ -98,7 +110,7 @@ export class Hold implements Due {
   /** Whether it is held now, which a look at the clock decides however late timers are. */
   look(): boolean {
     if (this.ended) return false;
-    if (this.#context.schedule.now() < this.expiresAt) return true;
+    if (this.context.schedule.now() < this.expiresAt) return true;
     this.expire();
     return false;
   }
@@ -106,40 +118,35 @@ export class Hold implements Due {
   lose(reason: string): void {
     if (this.ended) return;
     this.lostReason = reason;
-    this.#end();
+    this.context.schedule.clear(this);
+    this.context.lost(this);
     if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.message(), reason });
-    const holders = this.#holders;
+    const { holders } = this;
     if (holders instanceof Set) for (const holder of holders) holder[LOST](reason);
     else holders?.[LOST](reason);
   }
 
   expire(): void {
-    if (this.lostReason === undefined) this.#expired = true;
+    if (this.lostReason === undefined) this.expired = true;
     this.lose('its time is over');
   }
 
   join(holder: Holder): void {
-    const holders = this.#holders;
-    if (holders === undefined) this.#holders = holder;
-    else if (holders instanceof Set) holders.add(holder);
-    else this.#holders = new Set([holders, holder]);
+    if (this.holders === undefined) this.holders = holder;
+    else this.joinOthers(holder, this.holders);
   }
 
   /** True if it was the last. */
   leave(holder: Holder): boolean {
-    const holders = this.#holders;
-    if (holders instanceof Set) {
-      holders.delete(holder);
-      return holders.size === 0;
-    }
-    if (holders === holder) this.#holders = undefined;
-    return this.#holders === undefined;
+    if (this.holders !== holder) return this.leaveOthers(holder);
+    this.holders = undefined;
+    return true;
   }
 
   /** Has the schedule look at the time to renew, if it is to be renewed then, else when it expires. */
   plan(renewal: number): void {
     const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold;
-    this.#context.schedule.set(this, renews ? renewal : this.expiresAt);
+    this.context.schedule.set(this, renews ? renewal : this.expiresAt);
   }
 
   /** Called by the schedule. */
@@ -152,7 +159,7 @@ export class Hold implements Due {
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; then it is held until its deadline still. */
   renew(ttl: number): Promise<boolean> {
-    return (this.#renewal ??= new Renewal(this, this.#context)).renew(ttl);
+    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
   }
 
   /** True if this freed it. Rejects with a LeaseStoreError; it may then be called again. */
@@ -160,29 +167,26 @@ export class Hold implements Due {
     if (this.lostReason !== undefined) return this.freeExpired();
     if (!this.released) {
       this.released = true;
-      this.#end();
-      if (leaseChannels.released.hasSubscribers) {
-        const held = this.#context.schedule.now() - this.since;
-        leaseChannels.released.publish({ ...this.message(), held });
-      }
+      this.context.schedule.clear(this);
+      if (leaseChannels.released.hasSubscribers) this.announceRelease();
     }
-    return this.#context.free(this);
+    return this.context.free(this);
   }
 
   /** Ends it over its holders' heads, who are told that it is lost. Rejects with a LeaseStoreError. */
   async close(): Promise<void> {
     this.lose('its manager was closed');
-    await this.#context.free(this);
+    await this.context.free(this);
   }
 
   /** The store's time for it may not be over yet. True if this freed it. */
   freeExpired(): Promise<boolean> {
-    if (!this.#expired || this.#context.stableOwners) return Promise.resolve(false);
-    return this.#context.free(this);
+    if (!this.expired || this.context.stableOwners) return Promise.resolve(false);
+    return this.context.free(this);
   }
 
+  /** To those who subscribe to `stripelock:lease:acquired`; whoever calls has seen that somebody does. */
   announce(waited: number): void {
-    if (!leaseChannels.acquired.hasSubscribers) return;
     leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
   }
 
@@ -190,8 +194,21 @@ export class Hold implements Due {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
-  #end(): void {
-    this.#context.schedule.clear(this);
-    this.#context.ended(this);
+  private announceRelease(): void {
+    const held = this.context.schedule.now() - this.since;
+    leaseChannels.released.publish({ ...this.message(), held });
+  }
+
+  private joinOthers(holder: Holder, others: Holder | Set<Holder>): void {
+    if (others instanceof Set) others.add(holder);
+    else this.holders = new Set([others, holder]);
+  }
+
+  /** Where it is not the only one, or has left already. */
+  private leaveOthers(holder: Holder): boolean {
+    const { holders } = this;
+    if (!(holders instanceof Set)) return holders === undefined;
+    holders.delete(holder);
+    return holders.size === 0;
   }
 }

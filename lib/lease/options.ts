@@ -64,6 +64,8 @@ export interface LeaseTerms {
   /** Milliseconds between renewals; Infinity for none. */
   readonly every: number;
   readonly maxHold: number;
+  /** Milliseconds from the grant until it is to be renewed for the first time, or else until it is over. */
+  readonly firstLook: number;
 }
 
 export interface ManagerSettings {
@@ -93,7 +95,7 @@ export function resolveManagerOptions(options: LeaseManagerOptions | undefined):
     clock: clock === undefined ? undefined : checkClock(clock),
   };
   const every = everyOf(settings.renew, settings.ttl);
-  return { ...settings, terms: { ttl: settings.ttl, every, maxHold: settings.maxHold } };
+  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold) };
 }
 
 /** The terms of one lease. */
@@ -103,11 +105,16 @@ export function resolveTerms(manager: ManagerSettings, options: LeaseOptions | u
   const { ttl, renew, maxHold } = options;
   if (ttl === undefined && renew === undefined && maxHold === undefined) return manager.terms;
   const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
-  return {
-    ttl: own,
-    every: everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
-    maxHold: maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
-  };
+  return makeTerms(
+    own,
+    everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
+    maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
+  );
+}
+
+/** In one place, so that all have one shape. */
+function makeTerms(ttl: number, every: number, maxHold: number): LeaseTerms {
+  return { ttl, every, maxHold, firstLook: every < ttl && every < maxHold ? every : ttl };
 }
 
 export function resolveWait(options: AcquireLeaseOptions | undefined): {

@@ -40,9 +40,15 @@ export class Schedule<T extends Due = Due> {
     this.#due.remove(entry);
     // Further off than any timer reaches: who is run too early then schedules itself again.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
+    this.add(entry);
+  }
+
+  /** The same for one that is not scheduled, by the deadline that it has: finite. */
+  add(entry: T): void {
     this.#due.add(entry);
-    if (entry.deadline < this.#timerDue || this.#timer === undefined) this.#arm();
-    else if (this.#keepAlive) this.#timer.ref();
+    // So it is where there is no timer.
+    if (entry.deadline < this.#timerDue) this.#arm();
+    else if (this.#keepAlive) this.#timer!.ref();
   }
 
   /** What is scheduled; not what is running just now. */
@@ -52,7 +58,11 @@ export class Schedule<T extends Due = Due> {
 
   clear(entry: T): void {
     this.#due.remove(entry);
-    if (this.#due.first !== undefined) return;
+    if (this.#due.first === undefined) this.#rest();
+  }
+
+  /** Nothing is scheduled. */
+  #rest(): void {
     // It may as well come for nothing, if it holds nothing alive: setting and clearing timers costs more.
     if (this.#keepAlive) this.#timer?.unref();
     this.#stopListening?.();

@@ -108,6 +108,12 @@ std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseco
   return Info{.owner = entry->name(), .token = entry->token, .remaining = entry->expiresAt - at};
 }
 
+std::size_t LeaseTable::size() const {
+  std::size_t sum = 0;
+  for (const Shard& shard : shards_) sum += shard.size.load(std::memory_order_relaxed);
+  return sum;
+}
+
 bool LeaseTable::sweepAll(Nanoseconds at) {
   for (Shard& shard : shards_) {
     const Lock lock(shard.mutex);
@@ -156,7 +162,8 @@ LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& cla
   } else {
     entry = &add(shard, claim.key, at + ttl);
   }
-  entry->owner = claim.owner;
+  // Most have none, nor had those before them: a look costs less than an assignment.
+  if (entry->owner != claim.owner) entry->owner = claim.owner;
   entry->token = nextToken_.fetch_add(1);  // keeps I1
   const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
   return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};
@@ -172,7 +179,7 @@ LeaseTable::Entry& LeaseTable::add(Shard& shard, const KeyView& key, Nanoseconds
   Entry& entry = shard.entries.add(std::move(added));
   entry.expiresAt = expiresAt;
   shard.times.add(entry, expiresAt);  // keeps I2
-  size_.fetch_add(1, std::memory_order_relaxed);
+  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
   return entry;
 }
 
@@ -186,7 +193,7 @@ void LeaseTable::erase(Shard& shard, Entry& entry) {
   std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps I2
   // A spare entry is worth its own allocation only, not the memory of long texts.
   if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);
-  size_.fetch_sub(1, std::memory_order_relaxed);
+  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
 
 void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {

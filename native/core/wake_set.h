@@ -14,7 +14,9 @@ class WakeSet {
  public:
   // `self`: the participant of the calling thread, if its caller looks for grants to it by itself.
   explicit WakeSet(const Participant* self = nullptr) : self_(self) {}
-  ~WakeSet() { send(); }
+  ~WakeSet() {
+    if (count_ > 0) send();
+  }
   WakeSet(const WakeSet&) = delete;
   WakeSet& operator=(const WakeSet&) = delete;
 

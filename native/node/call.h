@@ -16,7 +16,8 @@ namespace stripelock {
 // For functions that addFunction has added.
 class Call {
  public:
-  Call(napi_env env, napi_callback_info info) : env_(env) {
+  // `most`: arguments that it has; to read none that it has not costs less.
+  Call(napi_env env, napi_callback_info info, std::size_t most = kMostArguments) : env_(env), count_(most) {
     void* data = nullptr;
     napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
     environment_ = static_cast<Environment*>(data);
@@ -78,11 +79,13 @@ class Call {
     return type;
   }
 
+  static constexpr std::size_t kMostArguments = 7;
+
   napi_env env_;
   Environment* environment_ = nullptr;
-  std::size_t count_ = 7;
+  std::size_t count_;
   // Those that were not passed are undefined.
-  std::array<napi_value, 7> values_{};
+  std::array<napi_value, kMostArguments> values_{};
 };
 
 inline void addFunction(Napi::Env env, Napi::Object exports, const char* name, napi_callback function) {

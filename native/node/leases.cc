@@ -122,15 +122,18 @@ napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& gra
   exchange.status = grant.token != 0 ? LeaseExchange::kDone : LeaseExchange::kNo;
   exchange.token = grant.token;
   exchange.hint = grant.hint;
-  const bool steady = arguments.at() == LeaseTable::kSteady;
-  exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
-  exchange.retryAfter = toMilliseconds(grant.retryAfter);
+  if (grant.token != 0) {
+    const bool steady = arguments.at() == LeaseTable::kSteady;
+    exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
+  } else {
+    exchange.retryAfter = toMilliseconds(grant.retryAfter);
+  }
   return nullptr;
 }
 
 // leaseAcquire(key, owner?)
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
@@ -139,7 +142,7 @@ napi_value leaseAcquire(napi_env env, napi_callback_info info) {
 
 // leaseTakeTurn(key, owner?)
 napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
@@ -148,7 +151,7 @@ napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
 
 // leaseRenew(key, owner?)
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
   if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
@@ -164,7 +167,7 @@ LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
 
 // leaseRelease(key, owner?)
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   if (!arguments) return invalidLeaseArguments(env);
   const LeaseWatches& watches = call.leases().watches;
@@ -175,7 +178,7 @@ napi_value leaseRelease(napi_env env, napi_callback_info info) {
 
 // leaseReleaseHinted()
 napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 0);
   LeaseExchange* const exchange = call.started() ? call.leases().exchange : nullptr;
   LeaseTable* const table = exchange ? call.leaseTable(exchange->table) : nullptr;
   Nanoseconds at = 0;

@@ -22,9 +22,9 @@ export class Deadlines<T extends Timed> {
   add(entry: T): void {
     if (entry.deadline === Infinity) return;
     const place = this.#heap.push(entry) - 1;
-    // Most are last: that spares storing it twice. (No look at index -1, a name to V8, which it would search for.)
-    if (place === 0 || this.#heap[(place - 1) >> 1]!.deadline <= entry.deadline) entry.place = place;
-    else this.#rise(entry, place);
+    entry.place = place;
+    // (No look at index -1, a name to V8, which it would search for.)
+    if (place > 0) this.#riseIfBefore(entry, place);
   }
 
   remove(entry: T): void {
@@ -32,7 +32,15 @@ export class Deadlines<T extends Timed> {
     if (place < 0) return;
     entry.place = -1;
     const last = this.#heap.pop();
-    if (last === undefined || last === entry) return;
+    if (last !== entry) this.#fill(place, last!);
+  }
+
+  /** Most that are added are last: that spares storing them twice. */
+  #riseIfBefore(entry: T, place: number): void {
+    if (this.#heap[(place - 1) >> 1]!.deadline > entry.deadline) this.#rise(entry, place);
+  }
+
+  #fill(place: number, last: T): void {
     if (place > 0 && this.#heap[(place - 1) >> 1]!.deadline > last.deadline) this.#rise(last, place);
     else this.#sink(last, place);
   }

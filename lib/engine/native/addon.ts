@@ -77,7 +77,7 @@ export interface Addon extends LeaseAddon {
 
 /** The built binary, else a prebuilt one for this platform. Throws where neither loads. */
 export function loadAddon(): Addon {
-  return bindings({
+  const addon = bindings({
     bindings: 'stripelock.node',
     module_root: fileURLToPath(new URL('../../..', import.meta.url)),
     try: [
@@ -85,6 +85,8 @@ export function loadAddon(): Addon {
       ['module_root', 'prebuilds', platformName(), 'bindings'],
     ],
   }) as Addon;
+  // Of an object that native code has filled, V8 makes a dictionary, and optimized code searches it at each call.
+  return { ...addon };
 }
 
 function platformName(): string {
