@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { seedFor } from '../support/seed.js';
 import { PLANTS } from './planted.mjs';
 import { runScenario } from './run-scenario.mjs';
@@ -13,10 +13,16 @@ const found: Record<string, RegExp> = {
 
 /** Milliseconds: each starts processes, which a busy machine does slowly. */
 const TIMEOUT = 180_000;
+/** Scenarios at once, each in a world of its own. They mostly wait for leases to expire, but each has some processes. */
+const AT_ONCE = 4;
 
 /** Every scenario on a store, and that the checker finds each planted bug. */
-export function describeFaults(store: 'redis' | 'sqlite'): void {
-  vi.setConfig({ testTimeout: TIMEOUT });
+export function describeFaults(title: string, store: 'redis' | 'sqlite'): void {
+  vi.setConfig({ testTimeout: TIMEOUT, maxConcurrency: AT_ONCE });
+  describe.concurrent(title, () => defineFaults(store));
+}
+
+function defineFaults(store: 'redis' | 'sqlite'): void {
   for (const name of Object.keys(scenarios[store])) {
     it(`holds what it promises when ${name}`, async () => {
       const { violations, counts } = await runScenario(name, { store, seed: seedFor(name) });
