@@ -21,7 +21,8 @@ describe.each(servers)('the Redis store on %s', (name) => {
     port: number,
   ) => Promise<typeof connection>;
   const storeWith = (options: Partial<RedisLeaseStoreOptions> = {}): Store => {
-    const made = redisLeaseStore({ client: connection.client, ...options });
+    // What is not about its time limit must not fail by it on a busy machine.
+    const made = redisLeaseStore({ client: connection.client, timeout: 30_000, ...options });
     onTestFinished(() => made.close?.());
     return made;
   };
@@ -44,7 +45,8 @@ describe.each(servers)('the Redis store on %s', (name) => {
     expect(keys).toContain(`stripelock:${bucket}:job:{nightly}}`);
     await store.release('job:{nightly}}', 'a');
     expect(await server.command('DBSIZE')).toBe(':1');
-    await store.tryAcquire('job:{nightly}}', 'a', 20);
+    await store.tryAcquire('job:{nightly}}', 'a', 60_000);
+    expect(await store.renew('job:{nightly}}', 'a', 20)).toBe(true);
     await expect.poll(() => server.command('DBSIZE'), { interval: 10 }).toBe(':1');
   });
 
@@ -170,7 +172,7 @@ describe.each(servers)('the Redis store on %s', (name) => {
       Array.from({ length: 5 }, async () => {
         const own = await connect(server.port);
         onTestFinished(() => own.close());
-        const made = redisLeaseStore({ client: own.client });
+        const made = redisLeaseStore({ client: own.client, timeout: 30_000 });
         onTestFinished(() => made.close?.());
         return made;
       }),
@@ -180,15 +182,15 @@ describe.each(servers)('the Redis store on %s', (name) => {
     await Promise.all(
       stores.map(async (own, i) => {
         const manager = new LeaseManager({ store: own });
-        while (total() < 500) {
+        while (total() < 200) {
           const lease = await manager.acquire('key', { timeout: 50_000 });
           grants[i]!++;
           await lease.release();
         }
       }),
     );
-    // In turns it would be a hundred each; until all are connected, some are quicker.
-    for (const count of grants) expect(count).toBeGreaterThan(50);
+    // In turns it would be forty each; until all are connected, some are quicker.
+    for (const count of grants) expect(count).toBeGreaterThan(20);
   });
 
   it('passes on the news of a release that nobody of its process waits for any more', async () => {
@@ -250,6 +252,46 @@ describe.each(servers)('the Redis store on %s', (name) => {
     }
   });
 });
+
+/** What the test sees of a client of ioredis or iovalkey. */
+interface IoRedisLike {
+  duplicate: (options: object) => IoRedisLike;
+  readonly status: string;
+  readonly stream: { destroy(): void };
+  once(event: 'ready', listener: () => void): void;
+  disconnect(reconnect: boolean): void;
+}
+
+it.each(servers.filter((name) => name !== 'redis') as ('ioredis' | 'iovalkey')[])(
+  'lets no rejection out when it is closed while %s subscribes again on a bad connection',
+  async (name) => {
+    const server = await RedisServer.start();
+    onTestFinished(() => server.stop());
+    const { client, close } = (await redisClients[name](server.port));
+    onTestFinished(close);
+    let subscriber: IoRedisLike | undefined;
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (options) => (subscriber = duplicate(options));
+    const store = redisLeaseStore({ client });
+    store.onRelease('key', () => undefined);
+    await expect.poll(() => server.command('PUBSUB', 'CHANNELS')).toContain('waiter:');
+    const rejections: unknown[] = [];
+    const reject = (reason: unknown): void => void rejections.push(reason);
+    process.on('unhandledRejection', reject);
+    onTestFinished(() => void process.off('unhandledRejection', reject));
+    const closed = new Promise<void>((resolve) => {
+      subscriber!.once('ready', () => {
+        subscriber!.stream.destroy();
+        void store.close?.().then(resolve);
+      });
+    });
+    subscriber!.disconnect(true);
+    await closed;
+    await expect.poll(() => subscriber!.status).toBe('end');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(rejections).toEqual([]);
+  },
+);
 
 it.runIf(redisCommand !== undefined)(
   'hears of releases through a client that puts a prefix before keys',

@@ -85,14 +85,22 @@ class IoRedisConnection implements RedisConnection {
   }
 
   #subscriber(heard: (message: string) => void): Promise<Subscriber> {
-    // It subscribes before it is connected, which only the queue allows.
-    const options = this.isCluster ? [] : [{ enableOfflineQueue: true }];
+    // It subscribes before it is connected, which only the queue allows. When it does so again by itself after a
+    // connection was lost, nobody sees that fail: closed meanwhile, it would end the process.
+    const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
+    const channels: string[] = [];
     // It reconnects by itself, and what it misses meanwhile is found by polling.
     client.on('error', () => undefined);
     client.on('message', (_channel, message) => heard(message));
+    client.on('ready', () => {
+      for (const channel of channels) client.subscribe(channel).catch(() => undefined);
+    });
     return Promise.resolve({
-      subscribe: (channel) => client.subscribe(channel),
+      async subscribe(channel) {
+        await client.subscribe(channel);
+        channels.push(channel);
+      },
       close: () => client.disconnect(),
     });
   }

@@ -107,7 +107,12 @@ export class Releases {
     const subscriber = await this.#connection.subscriber!((name) => {
       this.#told(name.slice(keyPrefix.length));
     });
-    await subscriber.subscribe(this.#channel);
+    try {
+      await subscriber.subscribe(this.#channel);
+    } catch (error) {
+      subscriber.close();
+      throw error;
+    }
     this.#hears = true;
     return subscriber;
   }
