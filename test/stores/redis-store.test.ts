@@ -117,6 +117,18 @@ describe.each(servers)('the Redis store on %s', (name) => {
     await expect(store.tryAcquire('key', 'a', 100)).rejects.toThrow(/given back/);
   });
 
+  it('has the server keep a lease for longer than its holder counts on, by the drift that is allowed', async () => {
+    const generous = storeWith({ drift: 0.1 });
+    await generous.tryAcquire('key', 'a', 60_000);
+    const remaining = async (): Promise<number> =>
+      Number((await server.command('PTTL', 'stripelock:{108}:key')).slice(1));
+    // A busy machine may take seconds to ask.
+    expect(await remaining()).toBeGreaterThan(60_500);
+    expect((await generous.inspect('key'))!.remaining).toBeLessThanOrEqual(60_000);
+    await generous.renew('key', 'a', 120_000);
+    expect(await remaining()).toBeGreaterThan(120_500);
+  });
+
   it('wakes who waits when the lease is released', async () => {
     const manager = new LeaseManager({ store });
     const other = new LeaseManager({ store: storeWith(), backoff: PATIENT });
@@ -267,8 +279,9 @@ it.each(servers.filter((name) => name !== 'redis') as ('ioredis' | 'iovalkey')[]
   async (name) => {
     const server = await RedisServer.start();
     onTestFinished(() => server.stop());
-    const { client, close } = (await redisClients[name](server.port));
-    onTestFinished(close);
+    const connected = await redisClients[name](server.port);
+    onTestFinished(connected.close);
+    const client = connected.client as IoRedisLike;
     let subscriber: IoRedisLike | undefined;
     const duplicate = client.duplicate.bind(client);
     client.duplicate = (options) => (subscriber = duplicate(options));
