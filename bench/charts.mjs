@@ -60,6 +60,12 @@ const charts = [
   },
   { file: 'waiters-cancel', group: 'waiters', metric: 'cancelNs', title: 'Cancelling a waiter' },
   { file: 'leases', group: 'leases', metric: 'nsPerOp', title: 'Leases in memory: time per operation' },
+  {
+    file: 'stores',
+    group: 'stores',
+    metric: 'opsPerSecond',
+    title: 'Leases over Redis and SQLite: acquired and released per second',
+  },
 ];
 
 /** One for each mark. */

@@ -14,5 +14,11 @@ export const LOOKS = {
   'async-lock': { color: '#9a6fdb', shape: 'triangle-down' },
   'Node locks': { color: '#d64550', shape: 'cross' },
   'web-locks': { color: '#8a7a1f', shape: 'triangle-right' },
+  'stripelock over Redis': { color: '#2f81f7', shape: 'circle' },
+  'stripelock over Redis, store alone': { color: '#2f81f7', shape: 'triangle-up' },
+  'stripelock over SQLite': { color: '#1a9b8a', shape: 'square' },
+  'stripelock over SQLite, store alone': { color: '#1a9b8a', shape: 'diamond' },
+  redlock: { color: '#d2691e', shape: 'diamond' },
+  'redlock, retries after 0 to 2 ms': { color: '#d64550', shape: 'cross' },
   floor: { color: '#7a7f87', shape: 'M-0.2,-1H0.2V1H-0.2Z' },
 };

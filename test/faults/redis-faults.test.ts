@@ -1,7 +1,6 @@
-import { describe } from 'vitest';
 import { REDIS_ADVICE, redisCommand } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 import { describeFaults } from './faults.js';
 
 if (redisCommand === undefined) reportMissing('the Redis store under faults', 'redis-server', REDIS_ADVICE);
-else describe('the Redis store', () => describeFaults('redis'));
+else describeFaults('the Redis store', 'redis');

@@ -38,19 +38,18 @@ const common = {
   },
 
   async 'replies of some are delayed'(world) {
-    const milliseconds = 0.8 * world.ttl;
+    const milliseconds = 0.5 * world.ttl;
     const settings = { renew: false, steps: 60, step: 8, gap: 120 };
     const slow = { ...settings, delay: milliseconds, gap: 5 };
-    if (world.store === 'redis') {
-      const proxy = await proxyOf(world);
-      await world.start(1, { ...slow, port: proxy.port });
-      proxy.delay = milliseconds;
-    } else {
-      await world.start(1, slow);
-    }
+    const proxy = world.store === 'redis' ? await proxyOf(world) : undefined;
+    const [late] = await world.start(1, proxy ? { ...slow, port: proxy.port } : slow);
+    if (proxy) proxy.delay = milliseconds;
     // These hold shortly, and ask often.
     await world.start(2, { ...settings, steps: 1, backoff: 10 });
-    await delay(6 * WHILE);
+    for (let i = 0; i < 4; i++) {
+      await world.expectProgress([late]);
+      await world.nextHolder(5000, (holder) => holder !== late);
+    }
   },
 
   async 'the store forgets everything'(world) {
@@ -131,7 +130,7 @@ const redis = {
   },
 
   async 'something else is at the key'(world) {
-    const manager = await world.manager({ ttl: world.ttl });
+    const manager = await world.manager({ ttl: 60_000 });
     await manager.withLease('key', async () => {
       const [, name] = (await world.server.command('KEYS', 'stripelock:*:key'))
         .split('\r\n')

@@ -19,15 +19,19 @@ if (redisCommand === undefined) {
   });
   afterAll(() => server.stop());
 
+  // Tests run side by side on one server, each under a prefix of its own.
+  const framework = { describe: describe.concurrent, it, expect };
+  let stores = 0;
+
   for (const [name, connect] of Object.entries(redisClients)) {
-    leaseStoreContract({ describe, it, expect }, `Redis store on ${name}, three clients`, async () => {
-      await server.command('FLUSHALL');
+    leaseStoreContract(framework, `Redis store on ${name}, three clients`, async () => {
+      const prefix = `test ${++stores}:`;
       const clients: Connection[] = await Promise.all([
         connect(server.port),
         connect(server.port),
         connect(server.port),
       ]);
-      const [store, ...peers] = clients.map(({ client }) => redisLeaseStore({ client }));
+      const [store, ...peers] = clients.map(({ client }) => redisLeaseStore({ client, prefix }));
       return {
         store: store!,
         peers,

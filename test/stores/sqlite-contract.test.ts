@@ -4,7 +4,8 @@ import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 import { reportMissing } from '../support/requirements.js';
 import { DRIVER_ADVICE, missingDrivers, sqliteDrivers, temporaryFile } from '../support/sqlite.js';
 
-const framework = { describe, it, expect };
+// Tests run side by side, each with a file of its own: most of their time they wait for leases to expire.
+const framework = { describe: describe.concurrent, it, expect };
 
 for (const { name, open } of sqliteDrivers) {
   leaseStoreContract(framework, `SQLite store on ${name}, three connections`, () => {

@@ -160,6 +160,17 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     expect(await store.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
   });
 
+  it('keeps a lease for longer than its holder counts on, by the drift that is allowed', async () => {
+    const clock = new WallClock();
+    const store = sqliteLeaseStore({ database: database(), clock, drift: 0.1 });
+    await store.tryAcquire('key', 'a', 1000);
+    expect((await store.inspect('key'))?.remaining).toBeLessThanOrEqual(1000);
+    clock.time += 1100;
+    expect(await store.tryAcquire('key', 'b', 1000)).toBeUndefined();
+    clock.time += 1;
+    expect(await store.tryAcquire('key', 'b', 1000)).toBeTypeOf('bigint');
+  });
+
   it('removes what has expired as other leases are taken', async () => {
     const clock = new WallClock();
     const mine = database();

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { command, freePort, RedisServer } from './redis-server.mjs';
+import { freePort, RedisServer } from './redis-server.mjs';
+import { command } from './redis-wire.mjs';
 
 const SLOTS = 16_384;
 /** Milliseconds. */

@@ -5,6 +5,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { command } from './redis-wire.mjs';
 
 export const REDIS_ADVICE =
   'Put redis-server (or valkey-server) on the PATH. On Debian or Ubuntu: apt-get install redis-server; on macOS: brew install redis.';
@@ -21,21 +22,6 @@ export async function freePort() {
   server.close();
   await once(server, 'close');
   return port;
-}
-
-/** One command on a connection of its own; the reply as it is on the wire, without the last line's end. */
-export async function command(port, ...parts) {
-  const socket = net.connect(port, '127.0.0.1');
-  try {
-    socket.setTimeout(5000, () => socket.destroy(new Error('redis-server does not answer')));
-    await once(socket, 'connect');
-    const bulk = parts.map((part) => `$${Buffer.byteLength(String(part))}\r\n${part}\r\n`);
-    socket.write(`*${parts.length}\r\n${bulk.join('')}`);
-    const [reply] = await once(socket, 'data');
-    return String(reply).trimEnd();
-  } finally {
-    socket.destroy();
-  }
 }
 
 /** A server of the tests' own, without persistence: restarted, it is empty. */

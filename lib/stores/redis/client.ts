@@ -16,6 +16,7 @@ export interface RedisConnection {
   bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
   /** What the client itself puts before every key, but not before the names of channels. */
   readonly keyPrefix: string;
+  readonly isCluster: boolean;
   /** Undefined where the client offers none. Rejects where it cannot be connected. */
   subscriber?(heard: (message: string) => void): Promise<Subscriber>;
 }
@@ -64,12 +65,14 @@ interface IoRedis {
 /** ioredis, and iovalkey, which came from it. */
 class IoRedisConnection implements RedisConnection {
   readonly keyPrefix: string;
+  readonly isCluster: boolean;
   readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
     this.#client = client;
     this.keyPrefix = client.options?.keyPrefix ?? '';
+    this.isCluster = client.isCluster === true;
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 
@@ -82,14 +85,22 @@ class IoRedisConnection implements RedisConnection {
   }
 
   #subscriber(heard: (message: string) => void): Promise<Subscriber> {
-    // It subscribes before it is connected, which only the queue allows.
-    const options = this.#client.isCluster ? [] : [{ enableOfflineQueue: true }];
+    // It subscribes before it is connected, which only the queue allows. When it does so again by itself after a
+    // connection was lost, nobody sees that fail: closed meanwhile, it would end the process.
+    const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
+    const channels: string[] = [];
     // It reconnects by itself, and what it misses meanwhile is found by polling.
     client.on('error', () => undefined);
     client.on('message', (_channel, message) => heard(message));
+    client.on('ready', () => {
+      for (const channel of channels) client.subscribe(channel).catch(() => undefined);
+    });
     return Promise.resolve({
-      subscribe: (channel) => client.subscribe(channel),
+      async subscribe(channel) {
+        await client.subscribe(channel);
+        channels.push(channel);
+      },
       close: () => client.disconnect(),
     });
   }
@@ -109,11 +120,13 @@ interface NodeRedis {
 
 class NodeRedisConnection implements RedisConnection {
   readonly keyPrefix = '';
+  readonly isCluster: boolean;
   readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
   readonly #client: NodeRedis;
 
   constructor(client: NodeRedis) {
     this.#client = client;
+    this.isCluster = 'slots' in client;
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { RedisConnection, Subscriber } from './client.js';
+import { OF_CLUSTER } from './scripts.js';
 
 /** Milliseconds that the connection is kept when nobody listens any more: hand-overs come one after the other. */
 const LINGER = 1000;
@@ -11,7 +12,8 @@ const REMEMBERED = 1000;
  * and when the time of the lease that was in the way is over. One at a time, in turn, so that thousands do not ask for
  * what one of them can have. What is missed, the waiters' own polling finds.
  *
- * A release is published to one store, the one that has waited longest, on a channel of its own.
+ * A release is published to one store, the one that has waited longest, on a channel of its own, and the key is kept for
+ * it for a moment. Where nobody waits for it there any more, it passes the news on.
  */
 export class Releases {
   readonly #connection: RedisConnection;
@@ -20,16 +22,21 @@ export class Releases {
   readonly #keys = new Map<string, Listeners>();
   /** Waited for since it hears: the first attempt at such a key has put this store down to be told already. */
   readonly #lately = new Set<string>();
+  /** Attempts under way that put this store down to be told, by lease. */
+  readonly #attempts = new Map<string, number>();
+  /** Told before the answer to such an attempt came, which is on another connection. */
+  readonly #early = new Set<string>();
   #subscriber: Promise<Subscriber> | undefined;
   #hears = false;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
   /** `passOn`: what to do with the news of a release that nobody here waits for any more. */
-  constructor(connection: RedisConnection, prefix: string, passOn: (lease: string) => void) {
+  constructor(connection: RedisConnection, prefix: string, passOn: (lease: string, channel: string) => void) {
     this.#connection = connection;
-    this.#channel = `${prefix}waiter:${randomBytes(12).toString('base64url')}`;
-    this.#passOn = passOn;
+    const name = randomBytes(12).toString('base64url');
+    this.#channel = `${prefix}waiter:${name}${connection.isCluster ? OF_CLUSTER : ''}`;
+    this.#passOn = (lease) => passOn(lease, this.#channel);
   }
 
   /** Returns how to end it. */
@@ -43,12 +50,25 @@ export class Releases {
       if (!this.#lately.has(lease)) void this.#subscribe(lease, listeners);
     }
     listeners.all.add(listener);
+    if (this.#early.delete(lease)) queueMicrotask(() => listeners.wake());
     return () => this.#leave(lease, listeners, listener);
   }
 
   /** On what this store would hear of the lease's release; undefined where nobody waits for that, or it cannot hear. */
   channelFor(lease: string): string | undefined {
     return this.#hears && (this.#keys.has(lease) || this.#lately.has(lease)) ? this.#channel : undefined;
+  }
+
+  /** An attempt is sent with that channel. Returns what to call when it was answered, or failed. */
+  attempt(lease: string): () => void {
+    this.#attempts.set(lease, (this.#attempts.get(lease) ?? 0) + 1);
+    return () => {
+      const others = this.#attempts.get(lease)! - 1;
+      if (others > 0) this.#attempts.set(lease, others);
+      else this.#attempts.delete(lease);
+      // Whoever asked listens by then, if he waits.
+      if (this.#early.has(lease)) setImmediate(() => this.#early.delete(lease) && this.#told(lease));
+    };
   }
 
   /** The lease ends in so many milliseconds, unless it is renewed. */
@@ -85,14 +105,24 @@ export class Releases {
   async #connect(): Promise<Subscriber> {
     const { keyPrefix } = this.#connection;
     const subscriber = await this.#connection.subscriber!((name) => {
-      const lease = name.slice(keyPrefix.length);
-      const listeners = this.#keys.get(lease);
-      if (listeners) listeners.wake();
-      else this.#passOn(lease);
+      this.#told(name.slice(keyPrefix.length));
     });
-    await subscriber.subscribe(this.#channel);
+    try {
+      await subscriber.subscribe(this.#channel);
+    } catch (error) {
+      subscriber.close();
+      throw error;
+    }
     this.#hears = true;
     return subscriber;
+  }
+
+  /** What is passed on is sent before any later attempt. */
+  #told(lease: string): void {
+    const listeners = this.#keys.get(lease);
+    if (listeners) listeners.wake();
+    else if (this.#attempts.has(lease)) this.#early.add(lease);
+    else this.#passOn(lease);
   }
 
   #leave(lease: string, listeners: Listeners, listener: () => void): void {

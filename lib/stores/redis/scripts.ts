@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto';
 
+/** What the channel of a store on a cluster ends with. */
+export const OF_CLUSTER = '~';
+
 /** A Lua script. The server runs it as one step, on keys of one slot. */
 export interface Script {
   readonly source: string;
@@ -7,8 +10,16 @@ export interface Script {
 }
 
 /**
+ * Milliseconds for which the key is kept for a waiter who was told of a release: enough for one who is far away or busy,
+ * and what one who stands still costs the others, once.
+ */
+const KEPT_FOR = 100;
+
+/**
  * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' once somebody has put
  * himself down to be woken by the release, else ':'. What is a lease's key is KEYS[1].
+ *
+ * With the mark '~' it is no lease: the key is kept for a waiter, whose channel stands in the owner's place.
  *
  * A script's time is that of its calls, and the server does nothing else meanwhile: so the usual case makes as few as it
  * can. Only whoever is not the owner looks whether the value is a lease at all: the name at its place is proof enough.
@@ -19,7 +30,7 @@ local held = call('GET', KEYS[1])
 `;
 
 const REFUSE_FOREIGN = `
-  if not string.find(held, '^%d+[:;]') or not string.find(string.sub(held, 20, 20), '[:;]') then
+  if not string.find(held, '^%d+[:;~]') or not string.find(string.sub(held, 20, 20), '[:;~]') then
     return redis.error_reply('WRONGTYPE the value at ' .. KEYS[1] .. ' is no lease')
   end`;
 
@@ -51,16 +62,17 @@ end
 token = token .. '000'
 if not KEYS[3] and call('SET', KEYS[1], token .. ':' .. ARGV[1], 'NX', 'PX', ARGV[2]) then return token end
 local held = call('GET', KEYS[1])
-if held and string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+local mark = held and string.sub(held, 20, 20)
+if held and string.sub(held, 21) ~= (mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
   local ends = call('PTTL', KEYS[1])
   if KEYS[3] then
-    if string.sub(held, 20, 20) == ':' then call('SETRANGE', KEYS[1], 19, ';') end
+    if mark == ':' then call('SETRANGE', KEYS[1], 19, ';') end
     call('ZADD', KEYS[3], 'NX', string.sub(token, 1, 16), ARGV[3])
-    call('PEXPIRE', KEYS[3], ends)
+    if mark ~= '~' or call('PTTL', KEYS[3]) < ends then call('PEXPIRE', KEYS[3], ends) end
   end
   return {ends}
 end
-local mark = held and string.sub(held, 20, 20) or ':'
+if mark ~= ';' then mark = ':' end
 if KEYS[3] then
   call('ZREM', KEYS[3], ARGV[3])
   if call('PEXPIRE', KEYS[3], ARGV[2]) == 1 then mark = ';' end
@@ -77,16 +89,24 @@ end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Tells the first waiter who hears it. A dead one's connection does not; in a cluster nobody can say who has heard, and
- * more are told than need be.
+ * Tells the first waiter who hears it, and keeps the key for him: whoever has just released it would be back before him,
+ * again and again. A dead one's connection does not hear. In a cluster nobody can say who has heard: there the key is
+ * kept for the first, and others are told to ask when that time is over.
  */
 const WAKE = `
+  local kept = false
   for _ = 1, 32 do
     local first = call('ZPOPMIN', KEYS[2])[1]
     if not first then break end
     local heard = redis.pcall('PUBLISH', first, KEYS[1])
-    if type(heard) == 'number' and heard > 0 then return 2 end
-  end`;
+    local known = string.sub(first, -1) ~= '${OF_CLUSTER}'
+    if not kept and (not known or (type(heard) == 'number' and heard > 0)) then
+      call('PSETEX', KEYS[1], ${KEPT_FOR}, '${'0'.repeat(19)}~' .. first)
+      kept = true
+    end
+    if kept and known then break end
+  end
+  if kept then return 2 end`;
 
 /**
  * KEYS: lease, its waiters. ARGV: owner, and the token where it must be that very grant. Answers 0 where it was not
@@ -103,15 +123,24 @@ if string.sub(held, 20, 20) == ';' then${WAKE}
 end
 return 1`);
 
-/** KEYS: lease, its waiters. Of a store that was told of a release, and has nobody who waits any more. */
-export const PASS_ON = script(`local call = redis.call
-if call('EXISTS', KEYS[1]) == 0 then${WAKE}
+/**
+ * KEYS: lease, its waiters. ARGV: the channel of a store that was told of a release, or for which the key is kept, and
+ * that has nobody who waits any more.
+ */
+export const PASS_ON = script(`${HELD}
+call('ZREM', KEYS[2], ARGV[1])
+if held and string.sub(held, 20) == '~' .. ARGV[1] then
+  call('DEL', KEYS[1])
+  held = false
+end
+if not held then${WAKE}
 end
 return 1`);
 
 /** Answers nil, or {owner, token, milliseconds until it ends}. */
 export const INSPECT = script(`${HELD}
 if not held then return false end${REFUSE_FOREIGN}
+if string.sub(held, 20, 20) == '~' then return false end
 return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 function script(source: string): Script {

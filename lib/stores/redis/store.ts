@@ -69,8 +69,8 @@ class RedisLeaseStore implements WakingLeaseStore {
     );
     this.#drift = checkDrift(drift);
     this.#connection = connectionOf(client);
-    this.#releases = new Releases(this.#connection, checkedPrefix, (lease) => {
-      evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [], ignore, ignore);
+    this.#releases = new Releases(this.#connection, checkedPrefix, (lease, channel) => {
+      evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [channel], ignore, ignore);
     });
   }
 
@@ -141,7 +141,9 @@ class RedisLeaseStore implements WakingLeaseStore {
     const channel = this.#releases.channelFor(lease);
     if (channel === undefined) return this.#run(ACQUIRE, [lease, highest], args, late);
     const [owner, milliseconds, , ...floor] = args;
-    return this.#run(ACQUIRE, [lease, highest, waiters], [owner!, milliseconds!, channel, ...floor], late);
+    const waiting = [owner!, milliseconds!, channel, ...floor];
+    const answered = this.#releases.attempt(lease);
+    return this.#run(ACQUIRE, [lease, highest, waiters], waiting, late).finally(answered);
   }
 
   /** `late`: what to do with an answer that comes when nobody waits for it any more. */

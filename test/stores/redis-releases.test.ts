@@ -1,0 +1,87 @@
+import { beforeEach, expect, it } from 'vitest';
+import { redisLeaseStore } from 'stripelock/redis';
+
+/** Stands for a client of ioredis: the test answers for the server, in the order that it wants. */
+class AnsweredClient {
+  readonly sent: { args: string[]; answer: (reply: unknown) => void }[] = [];
+  #heard!: (channel: string, message: string) => void;
+  readonly options = {};
+
+  evalsha(_sha: string, ...args: string[]): Promise<unknown> {
+    return new Promise((answer) => this.sent.push({ args, answer }));
+  }
+  eval(): Promise<unknown> {
+    throw new Error('the script is known');
+  }
+  duplicate(): this {
+    return this;
+  }
+  on(event: string, listener: (channel: string, message: string) => void): void {
+    if (event === 'message') this.#heard = listener;
+  }
+  subscribe(): Promise<void> {
+    return Promise.resolve();
+  }
+  disconnect(): void {
+    this.sent.length = 0;
+  }
+
+  tell(lease: string): void {
+    this.#heard('', lease);
+  }
+}
+
+const LEASE = 'stripelock:{108}:key';
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+let client: AnsweredClient;
+let store: ReturnType<typeof redisLeaseStore>;
+
+/** A store that has just waited for the key, and is put down as waiting by its next attempt. */
+beforeEach(async () => {
+  client = new AnsweredClient();
+  store = redisLeaseStore({ client });
+  const stop = store.onRelease('key', () => undefined);
+  await turn();
+  stop();
+});
+
+it('wakes who waits by news that were quicker than the refusal which they are about', async () => {
+  const asked = store.tryAcquire('key', 'a', 1000);
+  client.tell(LEASE);
+  client.sent[0]!.answer([1000]);
+  expect(await asked).toBeUndefined();
+  let woken = 0;
+  store.onRelease('key', () => woken++);
+  await turn();
+  expect(woken).toBe(1);
+  expect(client.sent).toHaveLength(1);
+  await store.close?.();
+});
+
+it('passes them on where nobody waits after the refusal', async () => {
+  const asked = store.tryAcquire('key', 'a', 1000);
+  client.tell(LEASE);
+  client.sent[0]!.answer([1000]);
+  await asked;
+  await turn();
+  const [attempt, passed] = client.sent.map(({ args }) => args);
+  const channel = attempt!.at(-1);
+  expect(channel).toMatch(/^stripelock:waiter:/);
+  expect(passed!.slice(1)).toEqual([LEASE, 'stripelock:{108}?key', channel]);
+  await store.close?.();
+});
+
+it('leaves them to the next attempt where one is under way', async () => {
+  const [first, second] = [store.tryAcquire('key', 'a', 1000), store.tryAcquire('key', 'b', 1000)];
+  client.tell(LEASE);
+  client.sent[0]!.answer([1000]);
+  await first;
+  await turn();
+  expect(client.sent).toHaveLength(2);
+  client.sent[1]!.answer('1700000000000000000');
+  expect(await second).toBe(1_700_000_000_000_000_000n);
+  await turn();
+  expect(client.sent).toHaveLength(3);
+  await store.close?.();
+});
