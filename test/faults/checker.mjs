@@ -45,9 +45,9 @@ function overlaps(holds, losses) {
     ofKey.sort((a, b) => a.start - b.start);
     let longest;
     for (const hold of ofKey) {
-      const excused = losses.some(
-        ({ from, to }) => longest && longest.call <= to && hold.return >= from && longest.end >= from,
-      );
+      const excused =
+        longest &&
+        losses.some((loss) => mayLieBetween(loss, longest, hold) || mayLieBetween(loss, hold, longest));
       if (longest && hold.start < longest.end && !excused) {
         const together = (Math.min(longest.end, hold.end) - hold.start).toFixed(1);
         found.push(`${longest.client} and ${hold.client} held ${key} together for ${together} ms`);
@@ -56,6 +56,11 @@ function overlaps(holds, losses) {
     }
   }
   return found;
+}
+
+/** Whether a loss may have come after the one grant and before the other. Answers need not come in the order of grants. */
+function mayLieBetween({ from, to }, before, after) {
+  return before.call <= to && after.return >= from;
 }
 
 function fallingTokens(grants) {

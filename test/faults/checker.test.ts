@@ -27,6 +27,11 @@ it('excuses an overlap only where the store lost what it knew between the two gr
   expect(violations(history, [{ from: 14, to: 15 }])).toEqual([]);
   expect(violations(history, [{ from: 1, to: 2 }])).toHaveLength(1);
   expect(violations(history, [{ from: 50, to: 60 }])).toHaveLength(1);
+  // Granted before it, but told of it when another had been granted it afterwards.
+  const late = { client: 'b', op: 'acquire', key: 'key', token: 1n, call: 5, return: 20 };
+  const told = [...hold('a', 2n, 10, 30), late, { client: 'b', op: 'held', key: 'key', token: 1n, at: 21 }];
+  expect(violations(told, [{ from: 6, to: 7 }])).toEqual([]);
+  expect(violations(told, [{ from: 2, to: 3 }])).toHaveLength(1);
 });
 
 it('finds a token that does not rise, and lets concurrent grants be', () => {
