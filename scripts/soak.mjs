@@ -17,8 +17,11 @@ import { scenes } from './soak/scenes.mjs';
 const REPORT = 10_000;
 const LOOK = 500;
 const WEDGED = 60_000;
-/** Milliseconds before which a process's memory has not found its level. */
-const WARM_UP = 30_000;
+/**
+ * Milliseconds before which a process's memory has not found its level: with some twenty threads at a time, heaps and
+ * malloc's arenas grow for two minutes, and then no more in ten.
+ */
+const WARM_UP = 150_000;
 /** MiB that memory may be higher at its lowest late in the run than at its lowest early in it. */
 const FLAT = 64;
 
