@@ -7,6 +7,8 @@ import { redisCommand, RedisServer } from '../support/redis-server.mjs';
 
 type Store = ReturnType<typeof redisLeaseStore>;
 
+/** Milliseconds for which the store keeps a released key for a waiter. */
+const KEPT_FOR = 100;
 /** Asks again only when told to. */
 const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
 
@@ -152,10 +154,17 @@ describe.each(servers)('the Redis store on %s', (name) => {
     const other = new LeaseManager({ store: storeWith(), backoff: PATIENT });
     await store.tryAcquire('key', 'a', 60_000);
     const waiting = other.acquire('key', { timeout: 50_000 });
-    await expect.poll(() => server.command('EXISTS', 'stripelock:{108}?key')).toBe(':1');
-    // One behind the other on one connection, before anybody can have heard of the release.
-    const asked = [store.release('key', 'a'), store.tryAcquire('key', 'a', 60_000), store.inspect('key')];
-    expect(await Promise.all(asked)).toEqual([true, undefined, undefined]);
+    for (;;) {
+      await expect.poll(() => server.command('EXISTS', 'stripelock:{108}?key')).toBe(':1');
+      const started = performance.now();
+      // One behind the other on one connection, before anybody can have heard of the release.
+      const asked = [store.release('key', 'a'), store.tryAcquire('key', 'a', 60_000), store.inspect('key')];
+      const answers = await Promise.all(asked);
+      // A machine too busy to run the server for as long as the key is kept proves nothing.
+      if (answers[1] !== undefined && performance.now() - started >= KEPT_FOR) continue;
+      expect(answers).toEqual([true, undefined, undefined]);
+      break;
+    }
     expect(await (await waiting).release()).toBe(true);
     await other.close();
   });
