@@ -11,20 +11,14 @@ namespace stripelock::test {
 
 namespace {
 
-constexpr Nanoseconds kAnHour = 3'600'000'000'000;
-
 // A stripe that was released to an async waiter whose event loop has yet to turn, and that is free until then.
 struct Designated {
   explicit Designated(double timeout = kForever) {
     EXPECT_TRUE(holder.client.take(0));
     id = chosen.client.pend({0}, {.timeout = timeout});
   }
-  // As if the queue had just formed, so that no hand-over is due.
   void release() {
-    {
-      const Lock lock(holder.client.table().shardOf(0));
-      holder.client.table().queueOf(0).fairAt = now() + kAnHour;
-    }
+    putHandOverOff(holder.client, 0);
     EXPECT_TRUE(holder.client.release({0}));
     EXPECT_EQ(word(), 0u);
     EXPECT_TRUE(isDesignated(chosen));
@@ -126,10 +120,7 @@ TEST(Designated, PassesItsTurnOnWhenItsThreadBlocksAndKeepsItsPlace) {
 TEST(Designated, PassesItsTurnOnWhenItWasChosenBeforeItsThreadWasSeenToBlock) {
   Designated world;
   ASSERT_TRUE(world.next.client.take(1));
-  {
-    const Lock lock(world.holder.client.table().shardOf(0));
-    world.holder.client.table().queueOf(0).fairAt = now() + kAnHour;
-  }
+  putHandOverOff(world.holder.client, 0);
   Barrier barrier("leave: before the word changes");
   std::thread releasing([&] { EXPECT_TRUE(world.holder.client.releaseSlow(0)); });
   ASSERT_TRUE(barrier.awaitArrival());

@@ -37,14 +37,6 @@ class Barger {
   std::thread thread_;
 };
 
-constexpr Nanoseconds kAnHour = 3'600'000'000'000;
-
-// As if the queue had formed at another time, so that what follows does not depend on this machine's speed.
-void setFairAt(Client& client, Nanoseconds point, std::uint32_t stripe = 0) {
-  const Lock lock(client.table().shardOf(stripe));
-  client.table().queueOf(stripe).fairAt = point;
-}
-
 }  // namespace
 
 TEST(Fairness, GivesAsyncWaitersTheirTurnInOrderOfArrival) {
@@ -93,7 +85,7 @@ TEST(Fairness, HandsTheStripeToTheHeadOnceItHasWaitedLongEnough) {
   ASSERT_TRUE(holder.client.take(0));
   Blocking blocking(waiter.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  setFairAt(holder.client, now());
+  makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   // Handed over by the release itself: at no moment could anybody have taken it.
   EXPECT_EQ(memory.word(0).load(), waiter.slot());
@@ -107,7 +99,7 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
   ASSERT_TRUE(holder.client.take(0));
   Blocking blocking(waiter.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  setFairAt(holder.client, now() + kAnHour);
+  putHandOverOff(holder.client, 0);
   {
     Barrier barrier("designated: before it tries");
     EXPECT_TRUE(holder.client.release({0}));
@@ -121,7 +113,7 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
   // It comes too late, and goes back to its place.
   ASSERT_TRUE(eventually([&] { return memory.word(0).load() == (holder.slot() | kQueued); }));
   EXPECT_FALSE(blocking.decided());
-  setFairAt(holder.client, now());
+  makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(memory.word(0).load(), waiter.slot());
   EXPECT_EQ(blocking.status(), Status::kGranted);
@@ -134,7 +126,7 @@ TEST(Fairness, LetsARunningThreadBargePastAThreadThatWantsMoreStripes) {
   ASSERT_TRUE(holder.client.take(1));
   Blocking blocking(waiter.client, {0, 1, 2});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
-  setFairAt(holder.client, now() + kAnHour, 1);
+  putHandOverOff(holder.client, 1);
   {
     Barrier barrier("designated: before it tries");
     EXPECT_TRUE(holder.client.release({1}));
@@ -156,7 +148,7 @@ TEST(Fairness, LetsARunningThreadBargePastAnEventLoopThatWantsMoreStripes) {
   Peer waiter(memory);
   ASSERT_TRUE(holder.client.take(1));
   waiter.client.pend({0, 1, 2});
-  setFairAt(holder.client, now() + kAnHour, 1);
+  putHandOverOff(holder.client, 1);
   EXPECT_TRUE(holder.client.release({1}));
   EXPECT_EQ(memory.word(0).load(), waiter.slot());
   EXPECT_EQ(memory.word(1).load(), 0u);
@@ -165,7 +157,7 @@ TEST(Fairness, LetsARunningThreadBargePastAnEventLoopThatWantsMoreStripes) {
   EXPECT_TRUE(takeGrants(waiter.environment).empty());
   EXPECT_EQ(memory.word(1).load(), holder.slot() | kQueued);
   // Once it has waited long enough, all that is free is handed over at once.
-  setFairAt(holder.client, now(), 1);
+  makeHandOverDue(holder.client, 1);
   EXPECT_TRUE(holder.client.release({1}));
   for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
   EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
@@ -181,7 +173,7 @@ TEST(Fairness, PassesTheTurnOnWhenTheChosenWaiterTimesOut) {
   Blocking first(chosen.client, {0}, {.timeout = 1});
   ASSERT_TRUE(barrier.awaitArrival());
   next.client.pend({0});
-  setFairAt(holder.client, now() + kAnHour);
+  putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(memory.word(0).load(), 0u);
   barrier.open();
@@ -228,13 +220,13 @@ TEST(Fairness, PrefersAnAsyncWaiterOfTheReleasingThreadForAWhileOnly) {
   remote.client.pend({0});
   local.client.pend({0});
   local.client.pend({0});
-  setFairAt(local.client, now() + kAnHour);
+  putHandOverOff(local.client, 0);
   EXPECT_TRUE(local.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(0).load()), local.slot());
   // No event loop was woken for it: the thread that released looks by itself.
   EXPECT_EQ(local.environment.wakes(), 0);
   EXPECT_EQ(takeGrants(local.environment).size(), 1u);
-  setFairAt(local.client, now());
+  makeHandOverDue(local.client, 0);
   EXPECT_TRUE(local.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(0).load()), remote.slot());
   EXPECT_EQ(awaitGrants(remote.environment).size(), 1u);

@@ -246,9 +246,21 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment) {
   return expired;
 }
 
-void makeHandOverDue(Client& client, std::uint32_t stripe) {
+namespace {
+
+// As if the queue had formed at another time.
+void setFairAt(Client& client, std::uint32_t stripe, Nanoseconds point) {
   const Lock lock(client.table().shardOf(stripe));
-  client.table().queueOf(stripe).fairAt = 0;
+  client.table().queueOf(stripe).fairAt = point;
+}
+
+}  // namespace
+
+void makeHandOverDue(Client& client, std::uint32_t stripe) { setFairAt(client, stripe, 0); }
+
+void putHandOverOff(Client& client, std::uint32_t stripe) {
+  constexpr Nanoseconds kAnHour = 3'600'000'000'000;
+  setFairAt(client, stripe, now() + kAnHour);
 }
 
 std::size_t waitersOf(Client& client, std::uint32_t stripe) {

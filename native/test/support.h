@@ -180,6 +180,8 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 
 // Makes the next release hand the stripe over, as it would once kFairness has passed.
 void makeHandOverDue(Client& client, std::uint32_t stripe);
+// Makes it free the stripe instead, however slow this machine is.
+void putHandOverOff(Client& client, std::uint32_t stripe);
 // How many wait in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
 bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);

@@ -45,10 +45,7 @@ function overlaps(holds, losses) {
     ofKey.sort((a, b) => a.start - b.start);
     let longest;
     for (const hold of ofKey) {
-      const excused =
-        longest &&
-        losses.some((loss) => mayLieBetween(loss, longest, hold) || mayLieBetween(loss, hold, longest));
-      if (longest && hold.start < longest.end && !excused) {
+      if (longest && hold.start < longest.end && !areApart(longest, hold, losses)) {
         const together = (Math.min(longest.end, hold.end) - hold.start).toFixed(1);
         found.push(`${longest.client} and ${hold.client} held ${key} together for ${together} ms`);
       }
@@ -58,9 +55,10 @@ function overlaps(holds, losses) {
   return found;
 }
 
-/** Whether a loss may have come after the one grant and before the other. Answers need not come in the order of grants. */
-function mayLieBetween({ from, to }, before, after) {
-  return before.call <= to && after.return >= from;
+/** Whether a loss may have come between the two grants. Answers need not come in the order of grants. */
+function areApart(one, other, losses) {
+  const isBetween = ({ from, to }, before, after) => before.call <= to && after.return >= from;
+  return losses.some((loss) => isBetween(loss, one, other) || isBetween(loss, other, one));
 }
 
 function fallingTokens(grants) {

@@ -2,13 +2,12 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, LeaseStoreError } from 'stripelock';
 import { redisLeaseStore, type RedisLeaseStoreOptions } from 'stripelock/redis';
+import { KEPT_FOR } from '../../dist/stores/redis/scripts.js';
 import { redisClients } from '../support/redis-clients.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
 
 type Store = ReturnType<typeof redisLeaseStore>;
 
-/** Milliseconds for which the store keeps a released key for a waiter. */
-const KEPT_FOR = 100;
 /** Asks again only when told to. */
 const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
 

@@ -13,7 +13,7 @@ export interface Script {
  * Milliseconds for which the key is kept for a waiter who was told of a release: enough for one who is far away or busy,
  * and what one who stands still costs the others, once.
  */
-const KEPT_FOR = 100;
+export const KEPT_FOR = 100;
 
 /**
  * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' once somebody has put
