@@ -15,21 +15,25 @@ export interface LeaseTable {
   readonly number: number;
   /** Entries, expired ones that are not swept yet included. */
   readonly size: number;
-  /** When the last grant was made: on the caller's clock or, where that was NaN, on `performance.now()`'s. */
+  /** What names the last grant, in this table: a number, which costs less than a token. */
+  readonly granted: number;
+  /** When it was made: on the caller's clock or, where that was NaN, on `performance.now()`'s. */
   readonly grantedAt: number;
   /** What finds it quickly; for {@link releaseGranted}. */
   readonly grantedHint: number;
-  /** Without an owner, a holder without a name of its own, whom {@link nameOf} names. */
-  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined;
+  /** Of what was {@link granted}. */
+  tokenOf(granted: number): bigint;
+  /** True if granted. Without an owner, to a holder without a name of its own, whom {@link nameOf} names. */
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean;
   /**
    * The same for a thread that waits for the key, or would: lets the thread go first that has waited longest.
-   * Where nothing is granted, returns the milliseconds after which to try again even if nobody calls.
+   * 0 if granted, else the milliseconds after which to try again even if nobody calls.
    */
-  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number;
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number;
   renew(key: string, owner: string, ttl: number, at: number): boolean;
   release(key: string, owner: string, at: number): boolean;
-  /** Of whoever was granted that token. */
-  releaseGranted(key: string, token: bigint, hint: number, at: number): boolean;
+  /** What was {@link granted}. */
+  releaseGranted(key: string, granted: number, hint: number, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Calls `freed` on this thread, and never from within another call, whenever the key has been released, by whatever

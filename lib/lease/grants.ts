@@ -78,9 +78,9 @@ export class Grants implements HoldContext {
     const table = this.#plain;
     if (table === undefined || typeof key !== 'string' || key === '') return undefined;
     if (this.turns!.isAwaited(key) || this.store.tryAcquire !== originals.tryAcquire) return undefined;
-    const token = table.takeTurn(key, undefined, this.#terms.ttl, NaN);
-    if (typeof token === 'number') return undefined;
-    const hold = new Hold(this, key, undefined, token, table.grantedHint, this.#terms, table.grantedAt);
+    if (table.takeTurn(key, undefined, this.#terms.ttl, NaN) !== 0) return undefined;
+    const { granted, grantedHint, grantedAt } = table;
+    const hold = new Hold(this, key, undefined, granted, grantedHint, this.#terms, grantedAt);
     this.schedule.add(hold);
     if (leaseChannels.acquired.hasSubscribers) hold.announce(0);
     return hold;
@@ -104,10 +104,9 @@ export class Grants implements HoldContext {
     const { table, clock } = this.direct!;
     const owner = this.#holder;
     const asked = this.#askedAt();
-    const token = table.tryAcquire(key, owner, terms.ttl, timeOf(clock));
-    return token === undefined
-      ? undefined
-      : this.#hold(key, owner, token, terms, asked ?? table.grantedAt, 0);
+    return table.tryAcquire(key, owner, terms.ttl, timeOf(clock))
+      ? this.#hold(key, owner, table.granted, terms, asked ?? table.grantedAt, 0)
+      : undefined;
   }
 
   /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next. */
@@ -117,19 +116,27 @@ export class Grants implements HoldContext {
     const { table, clock } = this.direct!;
     const owner = this.#holder;
     const asked = this.#askedAt();
-    const token = table.takeTurn(key, owner, terms.ttl, timeOf(clock));
-    return typeof token === 'number'
-      ? token
-      : this.#hold(key, owner, token, terms, asked ?? table.grantedAt, waited);
+    const retryAfter = table.takeTurn(key, owner, terms.ttl, timeOf(clock));
+    return retryAfter === 0
+      ? this.#hold(key, owner, table.granted, terms, asked ?? table.grantedAt, waited)
+      : retryAfter;
+  }
+
+  tokenOf(granted: number): FencingToken {
+    return this.direct!.table.tokenOf(granted);
   }
 
   free(hold: Hold): Promise<boolean> {
     const { direct } = this;
-    if (direct === undefined || this.store.release !== originals.release) return this.#freeByStore(hold);
+    const { granted } = hold;
+    // A bigint is what a method has returned that took the place of the table's.
+    if (direct === undefined || typeof granted !== 'number' || this.store.release !== originals.release) {
+      return this.#freeByStore(hold);
+    }
     try {
       if (this.stableOwners) this.#forget(hold);
       const at = timeOf(direct.clock);
-      return direct.table.releaseGranted(hold.key, hold.token, hold.hint, at) ? FREED : NOT_FREED;
+      return direct.table.releaseGranted(hold.key, granted, hold.hint, at) ? FREED : NOT_FREED;
     } catch (error) {
       return Promise.reject(storeFailure('release', hold.key, error));
     }
@@ -221,12 +228,12 @@ export class Grants implements HoldContext {
   #hold(
     key: string,
     owner: string | undefined,
-    token: FencingToken,
+    granted: FencingToken | number,
     terms: LeaseTerms,
     since: number,
     waited: number,
   ): Hold {
-    const hold = new Hold(this, key, owner, token, this.direct?.table.grantedHint ?? 0, terms, since);
+    const hold = new Hold(this, key, owner, granted, this.direct?.table.grantedHint ?? 0, terms, since);
     if (this.stableOwners) {
       this.#latest.get(key)?.lose('this same holder has taken it again');
       this.#latest.set(key, hold);

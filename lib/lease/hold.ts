@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { nameOf } from '../engine/lease-table.js';
 import { leaseChannels, type LeaseMessage } from '../diagnostics.js';
+import { LeaseLostError } from './errors.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
 import type { Backoff, LeaseTerms } from './options.js';
 import { Renewal } from './renewal.js';
@@ -16,20 +17,16 @@ export interface HoldContext {
    * another one of that key.
    */
   readonly stableOwners: boolean;
+  /** Of what the memory table granted. */
+  tokenOf(granted: number): FencingToken;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
   free(hold: Hold): Promise<boolean>;
   /** The hold was lost. */
   lost(hold: Hold): void;
 }
 
-/** A method of {@link Holder} that is nobody else's business. */
-export const LOST = Symbol('lost');
-
-/** Who uses a hold: a `Lease`. */
-export interface Holder {
-  /** The hold was lost. */
-  [LOST](reason: string): void;
-}
+/** Why a hold is lost that nobody but the clock has ended. */
+const EXPIRED = 'its time is over';
 
 /**
  * A grant of the store: how long it is known to last. It is
@@ -47,23 +44,25 @@ export interface Holder {
  */
 export class Hold implements Due {
   declare readonly key: string;
-  declare readonly token: FencingToken;
+  /** Its token, or what names it in the memory table. */
+  declare readonly granted: FencingToken | number;
   /** The memory table's own. */
   declare readonly hint: number;
   declare readonly terms: LeaseTerms;
   /** On the manager's clock, as are all its times. */
   declare readonly since: number;
-  declare expiresAt: number;
   /** When the schedule looks at it next: to renew it, or when it expires. */
   declare deadline: number;
   declare place: number;
   /** Once it is lost. */
   declare lostReason: string | undefined;
   declare released: boolean;
-  /** It was lost by its deadline alone. */
-  declare private expired: boolean;
-  /** Most have one at a time. */
-  declare private holders: Holder | Set<Holder> | undefined;
+  /** The end of its time, once it was renewed. */
+  declare private extendedTo: number | undefined;
+  /** Leases that have not been released. */
+  declare private users: number;
+  /** Of those, to be aborted when it is lost. */
+  declare private controllers: Set<AbortController> | undefined;
   declare private renewal: Renewal | undefined;
   declare private readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
@@ -76,7 +75,7 @@ export class Hold implements Due {
     context: HoldContext,
     key: string,
     owner: string | undefined,
-    token: FencingToken,
+    granted: FencingToken | number,
     hint: number,
     terms: LeaseTerms,
     since: number,
@@ -84,23 +83,32 @@ export class Hold implements Due {
     this.context = context;
     this.key = key;
     this.namedOwner = owner;
-    this.token = token;
+    this.granted = granted;
     this.hint = hint;
     this.terms = terms;
     this.since = since;
-    this.expiresAt = since + terms.ttl;
     this.deadline = since + terms.firstLook;
     this.place = -1;
     this.lostReason = undefined;
     this.released = false;
-    this.expired = false;
-    this.holders = undefined;
+    this.extendedTo = undefined;
+    this.users = 0;
+    this.controllers = undefined;
     this.renewal = undefined;
+  }
+
+  get token(): FencingToken {
+    const { granted } = this;
+    return typeof granted === 'number' ? this.context.tokenOf(granted) : granted;
   }
 
   /** As the store knows it. */
   get owner(): string {
     return this.namedOwner ?? nameOf(this.token);
+  }
+
+  get expiresAt(): number {
+    return this.extendedTo ?? this.since + this.terms.ttl;
   }
 
   get ended(): boolean {
@@ -121,26 +129,40 @@ export class Hold implements Due {
     this.context.schedule.clear(this);
     this.context.lost(this);
     if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.message(), reason });
-    const { holders } = this;
-    if (holders instanceof Set) for (const holder of holders) holder[LOST](reason);
-    else holders?.[LOST](reason);
+    if (this.controllers) for (const controller of this.controllers) controller.abort(this.lostError(reason));
   }
 
   expire(): void {
-    if (this.lostReason === undefined) this.expired = true;
-    this.lose('its time is over');
+    this.lose(EXPIRED);
   }
 
-  join(holder: Holder): void {
-    if (this.holders === undefined) this.holders = holder;
-    else this.joinOthers(holder, this.holders);
+  /** A lease uses it. */
+  join(): void {
+    this.users++;
   }
 
-  /** True if it was the last. */
-  leave(holder: Holder): boolean {
-    if (this.holders !== holder) return this.leaveOthers(holder);
-    this.holders = undefined;
-    return true;
+  /** A lease uses it no more; true if it was the last. `controller`: what it gave to {@link abortWhenLost}. */
+  leave(controller: AbortController | undefined): boolean {
+    if (controller !== undefined) this.controllers?.delete(controller);
+    return --this.users === 0;
+  }
+
+  /** Whether all leases have left. */
+  get unused(): boolean {
+    return this.users === 0;
+  }
+
+  abortWhenLost(controller: AbortController): void {
+    (this.controllers ??= new Set()).add(controller);
+  }
+
+  lostError(reason: string): LeaseLostError {
+    return new LeaseLostError(this.key, this.token, reason);
+  }
+
+  /** Its time ends later, or earlier. */
+  extendTo(time: number): void {
+    this.extendedTo = time;
   }
 
   /** Has the schedule look at the time to renew, if it is to be renewed then, else when it expires. */
@@ -181,7 +203,7 @@ export class Hold implements Due {
 
   /** The store's time for it may not be over yet. True if this freed it. */
   freeExpired(): Promise<boolean> {
-    if (!this.expired || this.context.stableOwners) return Promise.resolve(false);
+    if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
     return this.context.free(this);
   }
 
@@ -197,18 +219,5 @@ export class Hold implements Due {
   private announceRelease(): void {
     const held = this.context.schedule.now() - this.since;
     leaseChannels.released.publish({ ...this.message(), held });
-  }
-
-  private joinOthers(holder: Holder, others: Holder | Set<Holder>): void {
-    if (others instanceof Set) others.add(holder);
-    else this.holders = new Set([others, holder]);
-  }
-
-  /** Where it is not the only one, or has left already. */
-  private leaveOthers(holder: Holder): boolean {
-    const { holders } = this;
-    if (!(holders instanceof Set)) return holders === undefined;
-    holders.delete(holder);
-    return holders.size === 0;
   }
 }

@@ -1,5 +1,4 @@
-import { LeaseLostError } from './errors.js';
-import { LOST, type Hold, type Holder } from './hold.js';
+import type { Hold } from './hold.js';
 import type { FencingToken } from './lease-store.js';
 import { checkTtl } from './lease-store.js';
 import { heldSignal } from './held-signal.js';
@@ -14,7 +13,7 @@ export let createLease: (hold: Hold) => Lease;
  * longer than the lease lasts. So pass {@link token} along with every write, and let what is written to refuse
  * tokens lower than the highest it has seen (see {@link FencingGate}).
  */
-export class Lease implements AsyncDisposable, Holder {
+export class Lease implements AsyncDisposable {
   readonly #hold: Hold;
   #controller: AbortController | undefined = undefined;
   /** The last call of release. */
@@ -22,7 +21,7 @@ export class Lease implements AsyncDisposable, Holder {
 
   private constructor(hold: Hold) {
     this.#hold = hold;
-    hold.join(this);
+    hold.join();
   }
 
   get key(): string {
@@ -57,16 +56,18 @@ export class Lease implements AsyncDisposable, Holder {
     if (this.#controller) return this.#controller.signal;
     const controller = new AbortController();
     this.#controller = controller;
-    const { lostReason } = this.#hold;
-    if (lostReason !== undefined && this.#releasing === undefined)
-      controller.abort(lostError(this, lostReason));
+    if (this.#releasing === undefined) {
+      const { lostReason } = this.#hold;
+      if (lostReason !== undefined) controller.abort(this.#hold.lostError(lostReason));
+      else this.#hold.abortWhenLost(controller);
+    }
     return heldSignal(controller.signal, () => this.held);
   }
 
   /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */
   assertHeld(): void {
     if (this.held) return;
-    throw lostError(this, this.#hold.lostReason ?? 'it was released');
+    throw this.#hold.lostError(this.#hold.lostReason ?? 'it was released');
   }
 
   /**
@@ -85,8 +86,10 @@ export class Lease implements AsyncDisposable, Holder {
    */
   release(): Promise<boolean> {
     const before = this.#releasing;
-    if (before !== undefined) return (this.#releasing = releaseAgain(this, this.#hold, before));
-    return (this.#releasing = this.#hold.leave(this) ? this.#hold.release() : Promise.resolve(false));
+    if (before !== undefined) return (this.#releasing = releaseAgain(this.#hold, before));
+    return (this.#releasing = this.#hold.leave(this.#controller)
+      ? this.#hold.release()
+      : Promise.resolve(false));
   }
 
   /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
@@ -94,25 +97,16 @@ export class Lease implements AsyncDisposable, Holder {
     await this.release().catch(() => undefined);
   }
 
-  /** For its hold. */
-  [LOST](reason: string): void {
-    this.#controller?.abort(lostError(this, reason));
-  }
-
   static {
     createLease = (hold) => new Lease(hold);
   }
 }
 
-// Functions, not private methods: V8 marks each object of a class that has some.
+// A function, not a private method: V8 marks each object of a class that has some.
 
-function releaseAgain(lease: Lease, hold: Hold, before: Promise<boolean>): Promise<boolean> {
+function releaseAgain(hold: Hold, before: Promise<boolean>): Promise<boolean> {
   return before.then(
     () => false,
-    () => (hold.leave(lease) ? hold.release() : false),
+    () => (hold.unused ? hold.release() : false),
   );
-}
-
-function lostError(lease: Lease, reason: string): LeaseLostError {
-  return new LeaseLostError(lease.key, lease.token, reason);
 }

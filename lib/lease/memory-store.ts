@@ -106,7 +106,11 @@ export class MemoryLeaseStore implements LeaseStore {
   }
 
   tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
-    return settled(() => this.#table.tryAcquire(checkKey(key), checkOwner(owner), checkTtl(ttl), this.#at()));
+    return settled(() => {
+      const table = this.#table;
+      const granted = table.tryAcquire(checkKey(key), checkOwner(owner), checkTtl(ttl), this.#at());
+      return granted ? table.tokenOf(table.granted) : undefined;
+    });
   }
 
   renew(key: string, owner: string, ttl: number): Promise<boolean> {

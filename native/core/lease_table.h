@@ -42,7 +42,7 @@ class LeaseTable {
   // Long enough for an event loop that is not blocked, short enough not to matter when it is.
   static constexpr Nanoseconds kTurn = 5'000'000;
 
-  explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
+  explicit LeaseTable(std::uint64_t firstToken) : firstToken_(firstToken), nextToken_(firstToken) {}
 
   // Who asks for which key, and when.
   struct Claim {
@@ -93,7 +93,9 @@ class LeaseTable {
 
   // Entries, expired ones that are not swept yet included. The sum of what each shard has at a moment of its own.
   std::size_t size() const;
-  // No token of the table is as great or greater.
+  // No token of the table is less.
+  std::uint64_t firstToken() const { return firstToken_; }
+  // None is as great or greater.
   std::uint64_t nextToken() const { return nextToken_.load(); }
   // Removes everything that has expired. Not bounded. Whether nothing is left.
   bool sweepAll(Nanoseconds at);
@@ -165,6 +167,7 @@ class LeaseTable {
   // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. With the shard locked.
   bool tend(Shard& shard, Nanoseconds at);
 
+  const std::uint64_t firstToken_;
   std::array<Shard, kShards> shards_;
   std::atomic<std::uint64_t> nextToken_;
   std::atomic<std::uint32_t> sweepNext_{0};

@@ -105,12 +105,19 @@ inline bool toTime(double milliseconds, Nanoseconds& out) {
   return true;
 }
 
+// The token of LeaseExchange::grant. False for what is none.
+inline bool toToken(const LeaseTable& table, double grant, std::uint64_t& out) {
+  if (!(grant >= 0 && grant <= kMaxNumber)) return false;
+  out = table.firstToken() + static_cast<std::uint64_t>(grant);
+  return true;
+}
+
 inline double toMilliseconds(Nanoseconds time) {
   return static_cast<double>(time) / kNanosecondsPerMillisecond;
 }
 
 // (key, owner?) and the exchange, as most calls take them. Without an owner: to acquire, a holder without a name; else
-// whoever was granted the exchange's token.
+// whoever was granted LeaseExchange::grant.
 class LeaseArguments {
  public:
   explicit LeaseArguments(const LeaseCall& call)
@@ -134,9 +141,10 @@ class LeaseArguments {
   }
   // To acquire.
   LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
-  // What has been acquired.
-  LeaseTable::Claim held() const {
-    return {.key = key(), .owner = owner(), .token = named_ ? 0 : exchange_->token, .at = at_};
+  // What has been acquired. False where that is not said.
+  bool readHeld(LeaseTable::Claim& out) const {
+    out = claim();
+    return named_ || toToken(*table_, exchange_->grant, out.token);
   }
 
  private:

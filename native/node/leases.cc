@@ -106,6 +106,14 @@ napi_value leaseOpen(napi_env env, napi_callback_info info) {
   return call.number(call.leases().openTable(named, ownClock));
 }
 
+// leaseFirstToken(table)
+napi_value leaseFirstToken(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info);
+  const LeaseTable* const table = call.toLeaseTable(0);
+  if (!table) return invalidArgument(env, "expected an open table");
+  return Napi::BigInt::New(env, table->firstToken());
+}
+
 // leaseClose(table)
 napi_value leaseClose(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info);
@@ -120,9 +128,9 @@ napi_value leaseClose(napi_env env, napi_callback_info info) {
 napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& grant) {
   LeaseExchange& exchange = arguments.exchange();
   exchange.status = grant.token != 0 ? LeaseExchange::kDone : LeaseExchange::kNo;
-  exchange.token = grant.token;
   exchange.hint = grant.hint;
   if (grant.token != 0) {
+    exchange.grant = static_cast<double>(grant.token - arguments.table().firstToken());
     const bool steady = arguments.at() == LeaseTable::kSteady;
     exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
   } else {
@@ -154,8 +162,9 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
-  const bool renewed = arguments.table().renew(arguments.held(), ttl);
+  LeaseTable::Claim held{.key = arguments.key()};
+  if (!arguments || !arguments.readTtl(ttl) || !arguments.readHeld(held)) return invalidLeaseArguments(env);
+  const bool renewed = arguments.table().renew(held, ttl);
   arguments.exchange().status = renewed ? LeaseExchange::kDone : LeaseExchange::kNo;
   return nullptr;
 }
@@ -169,9 +178,10 @@ LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
-  if (!arguments) return invalidLeaseArguments(env);
+  LeaseTable::Claim held{.key = arguments.key()};
+  if (!arguments || !arguments.readHeld(held)) return invalidLeaseArguments(env);
   const LeaseWatches& watches = call.leases().watches;
-  const bool released = arguments.table().release(arguments.held(), &watches);
+  const bool released = arguments.table().release(held, &watches);
   arguments.exchange().status = statusOf(released, watches);
   return nullptr;
 }
@@ -182,9 +192,11 @@ napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
   LeaseExchange* const exchange = call.started() ? call.leases().exchange : nullptr;
   LeaseTable* const table = exchange ? call.leaseTable(exchange->table) : nullptr;
   Nanoseconds at = 0;
-  if (!table || !toTime(exchange->at, at)) return invalidLeaseArguments(env);
+  std::uint64_t token = 0;
+  if (!table || !toTime(exchange->at, at) || !toToken(*table, exchange->grant, token))
+    return invalidLeaseArguments(env);
   const LeaseWatches& watches = call.leases().watches;
-  const std::optional<bool> released = table->releaseHinted(exchange->hint, exchange->token, at, &watches);
+  const std::optional<bool> released = table->releaseHinted(exchange->hint, token, at, &watches);
   exchange->status = released ? statusOf(*released, watches) : LeaseExchange::kUnknown;
   return nullptr;
 }
@@ -249,6 +261,7 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseExchange", leaseExchange);
   addFunction(env, exports, "leaseNow", leaseNow);
   addFunction(env, exports, "leaseOpen", leaseOpen);
+  addFunction(env, exports, "leaseFirstToken", leaseFirstToken);
   addFunction(env, exports, "leaseClose", leaseClose);
   addFunction(env, exports, "leaseAcquire", leaseAcquire);
   addFunction(env, exports, "leaseTakeTurn", leaseTakeTurn);

@@ -34,8 +34,9 @@ struct LeaseExchange {
   // From the addon: when it was granted; or after what time to try again.
   double since;
   double retryAfter;
-  // From the addon what was granted; to it, what to renew or release.
-  std::uint64_t token;
+  // From the addon what was granted; to it, what to release: a token, counted from the table's first. A double, as all
+  // tables there are will not make 2^53 of them, and a BigInt costs the host more than an object.
+  double grant;
   std::uint32_t hint;
   // From the addon.
   Status status;

@@ -3,7 +3,7 @@ import { MemoryLeaseStore } from 'stripelock';
 import { loadAddon } from '../../dist/engine/native/addon.js';
 
 /** Where the numbers are of `LeaseExchange`, in `native/node/leases.h`. */
-const [TABLE, AT, TTL] = [0, 1, 2];
+const [TABLE, AT, TTL, GRANT] = [0, 1, 2, 6];
 const DOUBLES = 8;
 
 const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
@@ -31,7 +31,7 @@ describe('the addon refuses what lib/ would never pass, instead of crashing:', (
   it('a table that is not open, a key or an owner that is no text, a time that is none', () => {
     addon.leaseExchange(numbers);
     const table = addon.leaseOpen(addon.leaseIssue(), false);
-    const right = { [TABLE]: table, [AT]: NaN, [TTL]: 1000 };
+    const right = { [TABLE]: table, [AT]: NaN, [TTL]: 1000, [GRANT]: 0 };
     const withNumbers = (name: string, args: unknown[], changed: Record<number, number> = {}): unknown => {
       for (const [place, number] of Object.entries({ ...right, ...changed })) numbers[Number(place)] = number;
       return raw[name]!(...args);
@@ -57,6 +57,13 @@ describe('the addon refuses what lib/ would never pass, instead of crashing:', (
         expect(() => withNumbers(call, ['key'], { [TTL]: ttl })).toThrow(refusal);
       }
     }
+    for (const call of ['leaseRenew', 'leaseRelease', 'leaseReleaseHinted']) {
+      for (const grant of [-1, NaN, Infinity, 2 ** 53]) {
+        expect(() => withNumbers(call, ['key'], { [GRANT]: grant })).toThrow(refusal);
+      }
+    }
+    for (const wrong of [-1, table + 1, 'table'])
+      expect(() => raw['leaseFirstToken']!(wrong)).toThrow(refusal);
     addon.leaseClose(table);
     expect(() => withNumbers('leaseAcquire', ['key'])).toThrow(refusal);
   });

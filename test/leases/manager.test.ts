@@ -46,6 +46,35 @@ describe('tryAcquire', () => {
     const error = await rejectionOf(new LeaseManager({ store: new Failing() }).tryAcquire('key'));
     expect(error).toMatchObject({ code: 'ERR_LEASE_STORE', cause: { message: 'overridden' } });
   });
+
+  it.each(['tryAcquire', 'release'] as const)(
+    'goes on with the rest where a subclass has its own %s',
+    async (name) => {
+      const called: string[] = [];
+      class Counting extends MemoryLeaseStore {
+        static {
+          const original = Reflect.get(MemoryLeaseStore.prototype, name) as (
+            ...of: unknown[]
+          ) => Promise<unknown>;
+          Object.defineProperty(this.prototype, name, {
+            value(this: Counting, ...of: unknown[]) {
+              called.push(name);
+              return original.apply(this, of);
+            },
+          });
+        }
+      }
+      const store = new Counting();
+      const manager = new LeaseManager({ store });
+      for (const take of ['acquire', 'tryAcquire'] as const) {
+        const lease = (await manager[take]('key'))!;
+        expect((await store.inspect('key'))?.token).toBe(lease.token);
+        expect(await lease.release()).toBe(true);
+        expect(store.size).toBe(0);
+      }
+      expect(called).toEqual([name, name]);
+    },
+  );
 });
 
 describe('acquire', () => {

@@ -69,7 +69,8 @@ function unknownNumber(): LockError {
 interface Entry extends Timed {
   readonly key: string;
   owner: string;
-  token: bigint;
+  /** What names its grant. */
+  granted: number;
   /** The table's place for it; not later than {@link expiresAt}, which renewing moves alone. */
   deadline: number;
   expiresAt: number;
@@ -78,12 +79,13 @@ interface Entry extends Timed {
 /** The same rules as `native/core/lease_table.h`, for one thread. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
+  granted = -1;
   grantedAt = NaN;
   readonly grantedHint = 0;
   readonly #entries = new Map<string, Entry>();
   readonly #times = new Deadlines<Entry>();
   readonly #watches = new Map<string, () => void>();
-  #nextToken = BigInt(Date.now()) * 1_000_000n;
+  readonly #firstToken = BigInt(Date.now()) * 1_000_000n;
 
   constructor(number: number) {
     this.number = number;
@@ -93,28 +95,33 @@ class JavaScriptLeaseTable implements LeaseTable {
     return this.#entries.size;
   }
 
-  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
+  tokenOf(granted: number): bigint {
+    return this.#firstToken + BigInt(granted);
+  }
+
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean {
     const now = this.#tend(at);
     const entry = this.#entries.get(key);
-    if (entry && entry.expiresAt > now && entry.owner !== owner) return undefined;
+    if (entry && entry.expiresAt > now && entry.owner !== owner) return false;
     this.grantedAt = now;
-    const token = this.#nextToken++;
-    const name = owner ?? nameOf(token);
+    const granted = ++this.granted;
+    const name = owner ?? nameOf(this.tokenOf(granted));
     if (entry) {
       entry.owner = name;
-      entry.token = token;
+      entry.granted = granted;
       this.#extend(entry, now + ttl);
     } else {
-      const added = { key, owner: name, token, deadline: now + ttl, expiresAt: now + ttl, place: -1 };
+      const added = { key, owner: name, granted, deadline: now + ttl, expiresAt: now + ttl, place: -1 };
       this.#entries.set(key, added);
       this.#times.add(added);
     }
-    return token;
+    return true;
   }
 
-  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
-    const token = this.tryAcquire(key, owner, ttl, at);
-    return token ?? this.#entries.get(key)!.expiresAt - timeOf(at);
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number {
+    if (this.tryAcquire(key, owner, ttl, at)) return 0;
+    // The clock may have reached it meanwhile.
+    return Math.max(this.#entries.get(key)!.expiresAt - timeOf(at), Number.MIN_VALUE);
   }
 
   renew(key: string, owner: string, ttl: number, at: number): boolean {
@@ -130,16 +137,16 @@ class JavaScriptLeaseTable implements LeaseTable {
     return entry?.owner === owner && this.#free(entry);
   }
 
-  releaseGranted(key: string, token: bigint, _hint: number, at: number): boolean {
+  releaseGranted(key: string, granted: number, _hint: number, at: number): boolean {
     const entry = this.#held(key, this.#tend(at));
-    return entry?.token === token && this.#free(entry);
+    return entry?.granted === granted && this.#free(entry);
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
     const now = timeOf(at);
     const entry = this.#entries.get(key);
     if (!entry || entry.expiresAt <= now) return undefined;
-    return { owner: entry.owner, token: entry.token, remaining: entry.expiresAt - now };
+    return { owner: entry.owner, token: this.tokenOf(entry.granted), remaining: entry.expiresAt - now };
   }
 
   watch(key: string, freed: () => void): LeaseWatch {

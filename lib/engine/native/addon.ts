@@ -11,6 +11,7 @@ interface LeaseAddon {
   leaseExchange(numbers: Float64Array): void;
   leaseNow(): number;
   leaseOpen(number: number, ownClock: boolean): number;
+  leaseFirstToken(table: number): bigint;
   leaseClose(table: number): void;
   leaseAcquire(key: string, owner?: string): void;
   leaseTakeTurn(key: string, owner?: string): void;

@@ -7,8 +7,7 @@ const TTL = 2;
 const OFFSET = 3;
 export const SINCE = 4;
 export const RETRY_AFTER = 5;
-/** Of {@link LeaseExchange.tokens}. */
-export const TOKEN = 6;
+export const GRANT = 6;
 /** Of {@link LeaseExchange.integers}. */
 export const HINT = 14;
 export const STATUS = 15;
@@ -25,13 +24,11 @@ const COMPARISONS = 16;
 /** Memory for the numbers of this thread's calls of leases. What a call has left there stays until the next. */
 export class LeaseExchange {
   readonly numbers: Float64Array;
-  readonly tokens: BigUint64Array;
   readonly integers: Int32Array;
 
   constructor() {
     const memory = new SharedArrayBuffer(BYTES);
     this.numbers = new Float64Array(memory);
-    this.tokens = new BigUint64Array(memory);
     this.integers = new Int32Array(memory);
   }
 

@@ -3,13 +3,13 @@ import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '
 import type { Addon } from './addon.js';
 import {
   DONE_AND_READY,
+  GRANT,
   HINT,
   LeaseExchange,
   NO,
   RETRY_AFTER,
   SINCE,
   STATUS,
-  TOKEN,
   UNKNOWN,
 } from './lease-exchange.js';
 
@@ -105,6 +105,7 @@ class NativeLeaseTable implements LeaseTable {
   readonly #addon: Addon;
   readonly #exchange: LeaseExchange;
   readonly #index: number;
+  readonly #firstToken: bigint;
 
   constructor(leases: NativeLeases, exchange: LeaseExchange, index: number, number: number) {
     this.number = number;
@@ -112,10 +113,15 @@ class NativeLeaseTable implements LeaseTable {
     this.#addon = leases.addon;
     this.#exchange = exchange;
     this.#index = index;
+    this.#firstToken = leases.addon.leaseFirstToken(index);
   }
 
   get size(): number {
     return this.#addon.leaseSize(this.#index);
+  }
+
+  get granted(): number {
+    return this.#exchange.numbers[GRANT]!;
   }
 
   get grantedAt(): number {
@@ -126,21 +132,25 @@ class NativeLeaseTable implements LeaseTable {
     return this.#exchange.integers[HINT]!;
   }
 
-  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): bigint | undefined {
+  tokenOf(granted: number): bigint {
+    return this.#firstToken + BigInt(granted);
+  }
+
+  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, ttl);
     // To pass undefined would cost more than to pass nothing.
     if (owner === undefined) this.#addon.leaseAcquire(key);
     else this.#addon.leaseAcquire(key, owner);
-    return exchange.integers[STATUS] === NO ? undefined : exchange.tokens[TOKEN];
+    return exchange.integers[STATUS] !== NO;
   }
 
-  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): bigint | number {
+  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, ttl);
     if (owner === undefined) this.#addon.leaseTakeTurn(key);
     else this.#addon.leaseTakeTurn(key, owner);
-    return exchange.integers[STATUS] === NO ? exchange.numbers[RETRY_AFTER]! : exchange.tokens[TOKEN]!;
+    return exchange.integers[STATUS] === NO ? exchange.numbers[RETRY_AFTER]! : 0;
   }
 
   renew(key: string, owner: string, ttl: number, at: number): boolean {
@@ -156,10 +166,10 @@ class NativeLeaseTable implements LeaseTable {
     return this.#released();
   }
 
-  releaseGranted(key: string, token: bigint, hint: number, at: number): boolean {
+  releaseGranted(key: string, granted: number, hint: number, at: number): boolean {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, 0);
-    exchange.tokens[TOKEN] = token;
+    exchange.numbers[GRANT] = granted;
     exchange.integers[HINT] = hint;
     this.#addon.leaseReleaseHinted();
     if (exchange.integers[STATUS] === UNKNOWN) this.#addon.leaseRelease(key);
