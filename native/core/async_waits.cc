@@ -1,6 +1,8 @@
 #include "core/async_waits.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "core/membership.h"
 #include "core/participant.h"
@@ -27,7 +29,7 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     table.rollBack(request.stripes, position, owner_, request.shared);
     return {.status = AsyncStart::kTimedOut, .stripe = request.stripes[position]};
   }
-  auto waiter = std::make_unique<AsyncWaiter>();
+  AsyncWaiter* const waiter = &make();
   waiter->membership = &membership;
   waiter->owner = &owner_;
   waiter->count = request.count;
@@ -47,17 +49,32 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     waiter->stripes = waiter->many.get();
   }
   // Known before it can be granted, which may be at once and from any thread.
-  AsyncWaiter& added = *waiter.release();
-  add(added, Deadline::after(request.timeout, added.since));
-  if (table.proceed(added, request.taken, nullptr, nullptr)) {
-    const bool abandoned = added.abandoned;
+  add(*waiter, Deadline::after(request.timeout, waiter->since));
+  if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
+    const bool abandoned = waiter->abandoned;
     membership.countShares(request.stripes, request.count, request.shared, +1);
-    forget(added);
-    delete &added;
+    forget(*waiter);
+    destroy(*waiter);
     return {.status = AsyncStart::kGranted, .abandoned = abandoned};
   }
   membership.count(kContendedCell);
-  return {.status = AsyncStart::kPending, .id = added.id};
+  return {.status = AsyncStart::kPending, .id = waiter->id};
+}
+
+AsyncWaits::AsyncWaiter& AsyncWaits::make() {
+  if (spare_.empty()) return *new AsyncWaiter;
+  void* const memory = spare_.back();
+  spare_.pop_back();
+  return *new (memory) AsyncWaiter;
+}
+
+void AsyncWaits::destroy(AsyncWaiter& waiter) {
+  if (spare_.size() >= kMostSpare) {
+    delete &waiter;
+  } else {
+    waiter.~AsyncWaiter();
+    spare_.push_back(&waiter);
+  }
 }
 
 void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
@@ -69,9 +86,9 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
     freeIds_.pop_back();
     waiters_[waiter.id] = &waiter;
   }
-  // Most deadlines come in order, and then the hint makes this constant time.
-  waiter.deadline = deadline.isNever() ? deadlines_.end()
-                                       : deadlines_.emplace_hint(deadlines_.end(), deadline.point(), &waiter);
+  // Most deadlines come in order, and then this is constant time.
+  waiter.timed = !deadline.isNever();
+  if (waiter.timed) deadlines_.add(waiter, deadline.point());
   if (waiter.count > 1) multiple_.insert(&waiter);
   waiter.membership->table().cell(kWaitingCell).fetch_add(1);
 }
@@ -80,7 +97,7 @@ void AsyncWaits::forget(AsyncWaiter& waiter) {
   waiter.membership->table().cell(kWaitingCell).fetch_sub(1);
   waiters_[waiter.id] = nullptr;
   freeIds_.push_back(waiter.id);
-  if (waiter.deadline != deadlines_.end()) deadlines_.erase(waiter.deadline);
+  if (waiter.timed) deadlines_.remove(waiter);
   if (waiter.count > 1) multiple_.erase(&waiter);
 }
 
@@ -108,7 +125,7 @@ void AsyncWaits::dispose(AsyncWaiter& waiter) {
   if (waiter.ready) {
     waiter.dropped = true;
   } else {
-    delete &waiter;
+    destroy(waiter);
   }
 }
 
@@ -120,7 +137,7 @@ AsyncWaits::AsyncWaiter* AsyncWaits::popReady() {
     ready_ = waiter.nextReady;
     waiter.ready = false;
     if (!waiter.dropped) return &waiter;
-    delete &waiter;
+    destroy(waiter);
   }
 }
 
@@ -146,7 +163,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
     forget(*waiter);
     waiter->membership->countShares(waiter->stripes, waiter->count, waiter->shared, +1);
     out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned};
-    delete waiter;
+    destroy(*waiter);
   }
   return taken;
 }
@@ -167,26 +184,30 @@ bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   const Nanoseconds time = now();
   std::size_t taken = 0;
-  auto next = deadlines_.begin();
-  while (taken < room && next != deadlines_.end() && next->first <= time) {
-    AsyncWaiter& waiter = *next->second;
-    ++next;
-    // One that was granted in time is settled by take(), however late that comes.
-    if (waiter.is(WaiterState::kGranted)) continue;
-    STRIPELOCK_SEAM("expire: before withdrawing");
+  // What was granted in time is settled by take(), however late that comes, or is put back in its queue by reclaim():
+  // out of the way for as long as this goes on.
+  std::vector<std::pair<Nanoseconds, AsyncWaiter*>> granted;
+  while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
+    AsyncWaiter& waiter = deadlines_.least();
     Table& table = waiter.membership->table();
-    if (!table.withdraw(waiter)) continue;
+    STRIPELOCK_SEAM("expire: before withdrawing");
+    if (!table.withdraw(waiter)) {
+      granted.emplace_back(deadlines_.leastRank(), &waiter);
+      deadlines_.remove(waiter);
+      continue;
+    }
     const std::uint32_t position = waiter.position.load();
     out[taken++] = {.id = waiter.id, .stripe = waiter.stripes[position]};
     forget(waiter);
     table.rollBack(waiter.stripes, position, owner_, waiter.shared);
     dispose(waiter);
   }
+  for (const auto& [deadline, waiter] : granted) deadlines_.add(*waiter, deadline);
   return taken;
 }
 
 Deadline AsyncWaits::nextDeadline() const {
-  return deadlines_.empty() ? Deadline::never() : Deadline::at(deadlines_.begin()->first);
+  return deadlines_.empty() ? Deadline::never() : Deadline::at(deadlines_.leastRank());
 }
 
 void AsyncWaits::reclaim() {
@@ -258,6 +279,8 @@ void AsyncWaits::close() {
   reclaimReady();
   waiters_.clear();
   freeIds_.clear();
+  for (void* const memory : spare_) ::operator delete(memory);
+  spare_.clear();
 }
 
 }  // namespace stripelock

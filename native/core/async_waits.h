@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <unordered_set>
 #include <vector>
 
+#include "core/indexed_heap.h"
 #include "core/sync.h"
 #include "core/waiter.h"
 
@@ -73,13 +73,18 @@ class AsyncWaits {
     std::uint32_t only = 0;
     std::unique_ptr<std::uint32_t[]> many;
     std::unique_ptr<const std::string> ownNote;
-    std::multimap<Nanoseconds, AsyncWaiter*>::iterator deadline;
+    // In deadlines_, if it is there.
+    std::uint32_t place = 0;
+    bool timed = false;
     // Nobody waits for it any more, but the ready list still has it.
     bool dropped = false;
   };
 
+  AsyncWaiter& make();
+  // The opposite. Nobody else knows the waiter any more.
+  void destroy(AsyncWaiter& waiter);
   void add(AsyncWaiter& waiter, Deadline deadline);
-  // Makes it unknown; does not free it.
+  // Makes it unknown; does not destroy it.
   void forget(AsyncWaiter& waiter);
   void drop(AsyncWaiter& waiter);
   void giveBack(AsyncWaiter& waiter);
@@ -92,15 +97,25 @@ class AsyncWaits {
   void reclaimReady();
   void reclaimPartial(AsyncWaiter& waiter);
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // They would not see one used that is gone.
+  static constexpr std::size_t kMostSpare = 0;
+#else
+  static constexpr std::size_t kMostSpare = 256;
+#endif
+
   Participant& owner_;
   // By id; unused ids are null here and listed there.
   std::vector<AsyncWaiter*> waiters_;
   std::vector<std::uint32_t> freeIds_;
   // Those of more than one stripe, which may hold some while they wait for others.
   std::unordered_set<AsyncWaiter*> multiple_;
-  std::multimap<Nanoseconds, AsyncWaiter*> deadlines_;
+  // Of those that have one.
+  IndexedHeap<Nanoseconds, AsyncWaiter> deadlines_;
   // Taken from the ready list and not handed out yet.
   Waiter* ready_ = nullptr;
+  // Memory of waiters that are gone, for those to come.
+  std::vector<void*> spare_;
 };
 
 }  // namespace stripelock

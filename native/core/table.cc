@@ -195,9 +195,12 @@ Table::Plan Table::planShared(Waiter& first, std::uint32_t left) const {
 
 Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_t left,
                                  const Participant* actor) const {
-  const Nanoseconds time = now();
   Waiter* chosen = &first;
-  if (time < queue.fairAt) {
+  const bool alone = queue.head == queue.tail;
+  // Granted whatever the time, and then the queue is empty: the clock need not be asked.
+  const bool settled = alone && first.async && first.owner == actor;
+  const Nanoseconds time = settled ? 0 : now();
+  if (!settled && time < queue.fairAt) {
     // A waiter of the releasing thread itself needs no waking.
     Waiter* candidate = first.owner == actor ? nullptr : &first;
     for (int i = 0; candidate && i < kLocalSearch; ++i, candidate = candidate->next) {
@@ -213,7 +216,7 @@ Table::Plan Table::planExclusive(StripeQueue& queue, Waiter& first, std::uint32_
   Plan plan{.next = left | chosen->owner->slot(), .grant = chosen};
   chosen->nextReady = nullptr;
   plan.fairAt = chosen == &first ? time + kFairness : queue.fairAt;
-  if (queue.head != queue.tail) plan.next |= kQueued;
+  if (!alone) plan.next |= kQueued;
   return plan;
 }
 
@@ -332,7 +335,7 @@ void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
   queue.remove(waiter);
   queue.designated = nullptr;
-  queue.fairAt = now() + kFairness;
+  if (queue.head) queue.fairAt = now() + kFairness;
   waiter.state.store(WaiterState::kWaiting);
   // Sets kQueued for those that go on waiting (keeps I3).
   leaveLocked(stripe, {}, waiter.owner, wakes);

@@ -61,7 +61,8 @@ struct StripeQueue {
   Waiter* tail;
   // The one waiter in state kDesignated, if any.
   Waiter* designated;
-  // Until then the head may be passed over; from then on it is the next to be granted.
+  // Until then the head may be passed over; from then on it is the next to be granted. Says nothing while there is no
+  // head: who links the first sets it.
   Nanoseconds fairAt;
 
   void pushBack(Waiter& waiter) {

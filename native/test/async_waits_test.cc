@@ -173,6 +173,54 @@ TEST(AsyncWaits, DoNotExpireOnceTheyAreGranted) {
   EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
 }
 
+TEST(AsyncWaits, KeepTheirDeadlineWhenAGrantIsTakenBackAfterIt) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  ASSERT_TRUE(world.holder.client.take(1));
+  const std::uint32_t granted = world.waiter.client.pend({0}, {.timeout = 1});
+  const std::uint32_t other = world.waiter.client.pend({1}, {.timeout = 2});
+  makeHandOverDue(world.holder.client, 0);
+  EXPECT_TRUE(world.holder.client.release({0}));
+  const Deadline last = Deadline::after(2);
+  while (!last.passedAt(now())) std::this_thread::yield();
+  // Not held up by the one that was granted, whose deadline comes first.
+  auto expired = takeExpired(world.waiter.environment);
+  ASSERT_EQ(expired.size(), 1u);
+  EXPECT_EQ(expired[0].id, other);
+  world.waiter.environment.participant().block();
+  ASSERT_TRUE(world.other.client.take(0));
+  world.waiter.environment.participant().unblock();
+  expired = takeExpired(world.waiter.environment);
+  ASSERT_EQ(expired.size(), 1u);
+  EXPECT_EQ(expired[0].id, granted);
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_TRUE(world.other.client.release({0}));
+  EXPECT_TRUE(world.holder.client.release({1}));
+}
+
+TEST(AsyncWaits, ExpireInOrderHoweverTheyCame) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  std::mt19937_64 random = seeded("ExpireInOrderHoweverTheyCame");
+  std::vector<double> timeouts;
+  for (int i = 0; i < 200; ++i) timeouts.push_back(0.01 * i);
+  std::shuffle(timeouts.begin(), timeouts.end(), random);
+  for (const double timeout : timeouts) world.waiter.client.pend({0}, {.timeout = 1 + timeout});
+  const Deadline last = Deadline::after(3);
+  while (!last.passedAt(now())) std::this_thread::yield();
+  Nanoseconds before = 0;
+  for (std::size_t i = 0; i < timeouts.size(); ++i) {
+    const Nanoseconds next = world.waiter.async().nextDeadline().point();
+    EXPECT_GE(next, before);
+    before = next;
+    AsyncWaits::Expired expired{};
+    ASSERT_EQ(world.waiter.async().expire(&expired, 1), 1u);
+  }
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_EQ(world.memory.cell(kWaitingCell), kNone);
+  EXPECT_EQ(waitersOf(world.holder.client, 0), 0u);
+}
+
 TEST(AsyncWaits, AreForgottenWhenCancelledWhileTheyWait) {
   Three world;
   ASSERT_TRUE(world.holder.client.take(2));
