@@ -2,6 +2,12 @@ import { invalidArgType, outOfRange } from './errors.js';
 
 /** Hashes remembered at most twice over: see {@link StripeIndex}. */
 const CACHE_ENTRIES = 8192;
+/** After so many that were not found, it is looked whether the cache is worth its price. */
+const MISSES = 1024;
+/** So many are looked up for that; half of them must be found. */
+const SAMPLE = 64;
+/** If they are not, so many do without it. */
+const PASSED = 4096;
 /** Longer strings stay out of the cache, so that it stays below a few megabytes. */
 const CACHED_LENGTH = 256;
 /** Of longer ones, up to this length, the last are remembered: so many, a power of two. */
@@ -16,6 +22,10 @@ const LONG_LENGTH = 65_536;
  * what was old and has not been asked for since is forgotten. So keys in steady use stay, at the cost of one
  * more look-up per generation, and no order of use has to be kept.
  *
+ * A string that is not found costs more than one that is hashed at once: V8 compares it with others that lie anywhere in
+ * memory, and to remember it is dearer still. So where keys mostly are new, the cache is left out, but for a sample now
+ * and then that tells whether they still are.
+ *
  * A Map would hash a long string, too, which takes V8 longer than the addon. But to see that it is the very one of last
  * time takes no time at all, and that another one of this length is not, hardly any.
  */
@@ -24,6 +34,15 @@ export class StripeIndex {
   /** Where the number of stripes is a power of two, a mask does what a division does; else -1. */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
+  /** The young generation; undefined where all strings are to go the slow way. */
+  #searched: ReadonlyMap<string, number> | undefined;
+  /** Strings that are still to do without the cache. */
+  #toPass = 0;
+  /** Strings that are still to be looked up for a sample. */
+  #toSample = 0;
+  /** How many of the sample were found. */
+  #found = 0;
+  #missesLeft = MISSES;
   #young = new Map<string, number>();
   #old = new Map<string, number>();
   readonly #long = Array.from({ length: LONG_STRINGS }, () => ({ key: '', stripe: -1 }));
@@ -32,11 +51,12 @@ export class StripeIndex {
     this.#stripes = stripes;
     this.#mask = (stripes & (stripes - 1)) === 0 ? stripes - 1 : -1;
     this.#hash = hash;
+    this.#searched = this.#young;
   }
 
   /** Throws for what cannot be a key; `name` is what the error calls it. */
   stripeOf(key: unknown, name: string): number {
-    if (typeof key === 'string') return this.#young.get(key) ?? this.#stringStripeSlow(key);
+    if (typeof key === 'string') return this.#searched?.get(key) ?? this.#stringStripeSlow(key);
     if (typeof key === 'number' && (key | 0) === key) return this.#fold(mix(key));
     return this.#otherStripe(key, name);
   }
@@ -53,10 +73,36 @@ export class StripeIndex {
 
   #stringStripeSlow(key: string): number {
     if (key.length > CACHED_LENGTH) return this.#longStripe(key);
-    const stripe = this.#old.get(key) ?? this.#hash(key);
+    if (this.#toPass > 0) {
+      if (--this.#toPass === 0) this.#toSample = SAMPLE;
+      return this.#hash(key);
+    }
+    if (this.#toSample > 0) return this.#sampledStripe(key);
+    if (--this.#missesLeft === 0) {
+      this.#searched = undefined;
+      this.#toSample = SAMPLE;
+    }
+    return this.#remember(key, this.#old.get(key) ?? this.#hash(key));
+  }
+
+  #sampledStripe(key: string): number {
+    const young = this.#young.get(key);
+    const known = young ?? this.#old.get(key);
+    if (known !== undefined) this.#found++;
+    if (--this.#toSample === 0) {
+      if (this.#found < SAMPLE / 2) this.#toPass = PASSED;
+      else this.#searched = this.#young;
+      this.#found = 0;
+      this.#missesLeft = MISSES;
+    }
+    return young ?? this.#remember(key, known ?? this.#hash(key));
+  }
+
+  #remember(key: string, stripe: number): number {
     if (this.#young.size >= CACHE_ENTRIES) {
       this.#old = this.#young;
       this.#young = new Map();
+      if (this.#searched !== undefined) this.#searched = this.#young;
     }
     this.#young.set(key, stripe);
     return stripe;
