@@ -72,7 +72,10 @@ std::uint32_t SyncWait::spinTakeFrom(std::uint32_t position) {
 
 bool SyncWait::spinTake(std::uint32_t stripe) {
   if (request_.timeout <= 0) return take(stripe);
-  return spin([&] { return take(stripe); });
+  const auto attempt = [&] { return take(stripe); };
+  if (spin(attempt)) return true;
+  // Not past those who wait, since it could do so again and again, and not past its time.
+  return yieldFor(attempt, [&] { return !table_.isAwaited(stripe) && !deadline_.passedAt(now()); });
 }
 
 bool SyncWait::take(std::uint32_t stripe) {

@@ -1,4 +1,4 @@
-// One acquisition that blocks its thread: spins briefly, then sleeps in slices.
+// One acquisition that blocks its thread: spins and yields briefly, then sleeps in slices.
 
 #pragma once
 

@@ -122,7 +122,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     const bool taking = mayTake(waiter, seen, queue);
     std::uint32_t next = seen;
     if (!taking) {
-      if (!queue.designated) next |= kQueued;
+      if (!queue.designated.load()) next |= kQueued;
     } else if (isFree(seen)) {
       next |= waiter.shared ? kShared + 1 : waiter.owner->slot();
     } else {
@@ -165,7 +165,7 @@ bool Table::leaveLocked(std::uint32_t stripe, Leave how, Participant* actor, Wak
 Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const {
   const std::uint32_t bare = left & ~kQueued;
   // The designated waiter looks after the rest (I4).
-  if (queue.designated) return {.next = bare};
+  if (queue.designated.load()) return {.next = bare};
   Waiter* first = firstEligible(queue.head);
   if (!first) return {.next = bare};
   if (first->shared && !isExclusive(bare)) return planShared(*first, bare);
@@ -224,7 +224,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
   if (plan.designate) {
     Waiter& waiter = *plan.designate;
-    queue.designated = &waiter;
+    queue.designated.store(&waiter);
     waiter.state.store(WaiterState::kDesignated);
     if (waiter.async) {
       waiter.owner->pushReady(waiter);
@@ -284,7 +284,7 @@ bool Table::withdraw(Waiter& waiter) {
   const std::uint32_t stripe = waiter.stripe();
   StripeQueue& queue = queueOf(stripe);
   queue.remove(waiter);
-  if (queue.designated == &waiter) queue.designated = nullptr;
+  if (queue.designated.load() == &waiter) queue.designated.store(nullptr);
   waiter.state.store(WaiterState::kWithdrawn);
   // Whoever it stood in the way of may enter now: the next in line, or shared ones behind an exclusive one.
   leaveLocked(stripe, {}, waiter.owner, wakes);
@@ -306,7 +306,7 @@ bool Table::retryDesignated(Waiter& waiter) {
     // Free again: somebody took it and gave it back this instant.
     STRIPELOCK_SEAM("designated: before it sleeps again");
     if (isFree(seen) || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
-    queueOf(stripe).designated = nullptr;
+    queueOf(stripe).designated.store(nullptr);
     waiter.state.store(WaiterState::kWaiting);
     return false;
   }
@@ -317,7 +317,8 @@ bool Table::overtakeDesignated(Waiter& waiter) {
   if (!waiter.is(WaiterState::kWaiting)) return false;
   const std::uint32_t stripe = waiter.stripe();
   StripeQueue& queue = queueOf(stripe);
-  if (!queue.designated || !queue.designated->async) return false;
+  const Waiter* const designated = queue.designated.load();
+  if (!designated || !designated->async) return false;
   if (!tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) return false;
   waiter.membership->countTaken(waiter, stripe);
   queue.remove(waiter);
@@ -334,7 +335,7 @@ void Table::serveDesignated(Waiter& waiter) {
 void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
   queue.remove(waiter);
-  queue.designated = nullptr;
+  queue.designated.store(nullptr);
   if (queue.head) queue.fairAt = now() + kFairness;
   waiter.state.store(WaiterState::kWaiting);
   // Sets kQueued for those that go on waiting (keeps I3).

@@ -73,6 +73,11 @@ class Table {
   // One attempt for one stripe, without a lock. On success says whether an earlier holder died.
   bool tryTake(std::uint32_t stripe, std::uint32_t slot, bool shared, bool& abandoned);
 
+  // Whether some eligible waiter is in the stripe's queue. Without its lock: it may just have come, or gone.
+  bool isAwaited(std::uint32_t stripe) {
+    return (word(stripe).load() & kQueued) != 0 || queueOf(stripe).designated.load() != nullptr;
+  }
+
   // Takes the waiter's stripes from `from` on, or links it at the first that it cannot have. `held`: the shard
   // that the caller has locked and whose queue the waiter was taken from, or nullptr where the caller is the
   // waiter's own thread and it is not linked. True: all are taken. Then, given `wakes`, its owner is told.

@@ -60,7 +60,7 @@ struct StripeQueue {
   Waiter* head;
   Waiter* tail;
   // The one waiter in state kDesignated, if any.
-  Waiter* designated;
+  std::atomic<Waiter*> designated;
   // Until then the head may be passed over; from then on it is the next to be granted. Says nothing while there is no
   // head: who links the first sets it.
   Nanoseconds fairAt;

@@ -26,12 +26,12 @@ struct Designated {
   std::uint32_t word() { return memory.word(0).load(); }
   bool isDesignated(Peer& peer) {
     const Lock lock(holder.client.table().shardOf(0));
-    const Waiter* const waiter = holder.client.table().queueOf(0).designated;
+    const Waiter* const waiter = holder.client.table().queueOf(0).designated.load();
     return waiter && waiter->owner == &peer.environment.participant();
   }
   bool nobodyIs() {
     const Lock lock(holder.client.table().shardOf(0));
-    return holder.client.table().queueOf(0).designated == nullptr;
+    return holder.client.table().queueOf(0).designated.load() == nullptr;
   }
 
   SharedMemory memory{2};
@@ -42,6 +42,19 @@ struct Designated {
 };
 
 }  // namespace
+
+TEST(Designated, IsSeenToWaitWithoutALock) {
+  Designated world;
+  Table& table = world.holder.client.table();
+  EXPECT_TRUE(table.isAwaited(0));
+  EXPECT_FALSE(table.isAwaited(1));
+  world.release();
+  EXPECT_TRUE(table.isAwaited(0));
+  ASSERT_EQ(awaitGrants(world.chosen.environment).size(), 1u);
+  EXPECT_FALSE(table.isAwaited(0));
+  EXPECT_TRUE(world.chosen.client.release({0}));
+  EXPECT_FALSE(table.isAwaited(0));
+}
 
 TEST(Designated, PassesItsTurnOnWhenItIsCancelled) {
   Designated world;

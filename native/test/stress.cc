@@ -412,7 +412,7 @@ class StressRun {
       const std::uint32_t flag = data.dirty || data.readerDied.load() ? kAbandoned : 0;
       EXPECT_EQ(world.memory.word(stripe).load(), flag) << "stripe " << stripe;
       EXPECT_EQ(client.table().queueOf(stripe).head, nullptr);
-      EXPECT_EQ(client.table().queueOf(stripe).designated, nullptr);
+      EXPECT_EQ(client.table().queueOf(stripe).designated.load(), nullptr);
       EXPECT_EQ(data.copy, data.updates);
       updates += static_cast<std::int64_t>(data.updates);
     }
