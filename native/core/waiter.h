@@ -59,7 +59,7 @@ struct Waiter {
 struct StripeQueue {
   Waiter* head;
   Waiter* tail;
-  // The one waiter in state kDesignated, if any.
+  // The one waiter in state kDesignated, if any. Changed under the shard; may be read without it.
   std::atomic<Waiter*> designated;
   // Until then the head may be passed over; from then on it is the next to be granted. Says nothing while there is no
   // head: who links the first sets it.
