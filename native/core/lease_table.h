@@ -167,8 +167,8 @@ class LeaseTable {
   // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. With the shard locked.
   bool tend(Shard& shard, Nanoseconds at);
 
-  const std::uint64_t firstToken_;
   std::array<Shard, kShards> shards_;
+  const std::uint64_t firstToken_;
   std::atomic<std::uint64_t> nextToken_;
   std::atomic<std::uint32_t> sweepNext_{0};
 };
