@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -141,10 +142,11 @@ class LeaseArguments {
   }
   // To acquire.
   LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
-  // What has been acquired. False where that is not said.
-  bool readHeld(LeaseTable::Claim& out) const {
-    out = claim();
-    return named_ || toToken(*table_, exchange_->grant, out.token);
+  // What has been acquired. Nothing where that is not said.
+  std::optional<LeaseTable::Claim> held() const {
+    std::uint64_t token = 0;
+    if (!named_ && !toToken(*table_, exchange_->grant, token)) return std::nullopt;
+    return LeaseTable::Claim{.key = key(), .owner = owner(), .token = token, .at = at_};
   }
 
  private:

@@ -162,9 +162,10 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  LeaseTable::Claim held{.key = arguments.key()};
-  if (!arguments || !arguments.readTtl(ttl) || !arguments.readHeld(held)) return invalidLeaseArguments(env);
-  const bool renewed = arguments.table().renew(held, ttl);
+  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  const std::optional<LeaseTable::Claim> held = arguments.held();
+  if (!held) return invalidLeaseArguments(env);
+  const bool renewed = arguments.table().renew(*held, ttl);
   arguments.exchange().status = renewed ? LeaseExchange::kDone : LeaseExchange::kNo;
   return nullptr;
 }
@@ -178,10 +179,11 @@ LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
-  LeaseTable::Claim held{.key = arguments.key()};
-  if (!arguments || !arguments.readHeld(held)) return invalidLeaseArguments(env);
+  if (!arguments) return invalidLeaseArguments(env);
+  const std::optional<LeaseTable::Claim> held = arguments.held();
+  if (!held) return invalidLeaseArguments(env);
   const LeaseWatches& watches = call.leases().watches;
-  const bool released = arguments.table().release(held, &watches);
+  const bool released = arguments.table().release(*held, &watches);
   arguments.exchange().status = statusOf(released, watches);
   return nullptr;
 }
