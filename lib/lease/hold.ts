@@ -111,6 +111,10 @@ export class Hold implements Due {
     return this.extendedTo ?? this.since + this.terms.ttl;
   }
 
+  set expiresAt(time: number) {
+    this.extendedTo = time;
+  }
+
   get ended(): boolean {
     return this.released || this.lostReason !== undefined;
   }
@@ -158,11 +162,6 @@ export class Hold implements Due {
 
   lostError(reason: string): LeaseLostError {
     return new LeaseLostError(this.key, this.token, reason);
-  }
-
-  /** Its time ends later, or earlier. */
-  extendTo(time: number): void {
-    this.extendedTo = time;
   }
 
   /** Has the schedule look at the time to renew, if it is to be renewed then, else when it expires. */

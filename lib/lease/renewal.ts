@@ -51,7 +51,7 @@ export class Renewal {
       return false;
     }
     if (hold.lostReason === undefined && schedule.now() < before + ttl) {
-      hold.extendTo(before + ttl);
+      hold.expiresAt = before + ttl;
       // However long it was extended for: when no more is left than at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
       if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...hold.message(), ttl });
