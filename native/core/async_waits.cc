@@ -1,15 +1,35 @@
 #include "core/async_waits.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <utility>
 
 #include "core/membership.h"
 #include "core/participant.h"
+#include "core/revocation.h"
 #include "core/spin.h"
 #include "core/table.h"
 
 namespace stripelock {
+
+namespace {
+
+bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
+  if (&waiter.membership->table() != &table) return false;
+  const std::uint32_t* const first = waiter.stripes;
+  if (waiter.is(WaiterState::kGranted)) return std::binary_search(first, first + waiter.count, stripe);
+  // Its position is fixed while it is designated.
+  return waiter.is(WaiterState::kDesignated) &&
+         std::binary_search(first, first + waiter.position.load() + 1, stripe);
+}
+
+bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
+  if (last && waiter.revoked == 0) return true;
+  return time - waiter.readyAt >= (kPatience << waiter.revoked);
+}
+
+}  // namespace
 
 AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& request) {
   Table& table = membership.table();
@@ -35,6 +55,7 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   waiter->count = request.count;
   waiter->shared = request.shared;
   waiter->async = true;
+  waiter->mayGiveUp = !std::isinf(request.timeout);
   waiter->since = now();
   if (request.note) {
     waiter->ownNote = std::make_unique<const std::string>(*request.note);
@@ -109,6 +130,7 @@ bool AsyncWaits::cancel(std::uint32_t id) {
 }
 
 void AsyncWaits::drop(AsyncWaiter& waiter) {
+  const Lock revoking(owner_.revokeMutex());
   Table& table = waiter.membership->table();
   forget(waiter);
   STRIPELOCK_SEAM("drop: before withdrawing");
@@ -117,6 +139,8 @@ void AsyncWaits::drop(AsyncWaiter& waiter) {
   } else {
     STRIPELOCK_SEAM("drop: before giving back");
     giveBack(waiter);
+    // It may lie in the ready list still, and has nothing to be revoked any more.
+    waiter.state.store(WaiterState::kWithdrawn);
   }
   dispose(waiter);
 }
@@ -151,6 +175,7 @@ void AsyncWaits::giveBack(AsyncWaiter& waiter) {
 bool AsyncWaits::hasReady() const { return ready_ || owner_.hasReady(); }
 
 std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
+  if (owner_.comesBack()) resettle();
   std::size_t taken = 0;
   while (taken < room) {
     AsyncWaiter* const waiter = popReady();
@@ -181,17 +206,32 @@ bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   return table.proceed(waiter, waiter.position.load() + 1, nullptr, nullptr);
 }
 
+bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
+  {
+    const Lock revoking(owner_.revokeMutex());
+    if (table.overtakeDesignated(waiter)) {
+      WakeSet wakes(&owner_);
+      return table.proceed(waiter, waiter.position.load() + 1, nullptr, &wakes);
+    }
+  }
+  // Not with its own revoke mutex: two threads that look at each other would each wait for the other's.
+  return revokeIdle(table, waiter.stripe(), owner_, true) && !waiter.is(WaiterState::kWaiting);
+}
+
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   const Nanoseconds time = now();
   std::size_t taken = 0;
-  // What was granted in time is settled by take(), however late that comes, or is put back in its queue by reclaim():
-  // out of the way for as long as this goes on.
+  // What was granted in time, or is to try once more, is settled by take(), however late that comes, or is put back in
+  // its queue: out of the way for as long as this goes on.
   std::vector<std::pair<Nanoseconds, AsyncWaiter*>> granted;
   while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
     AsyncWaiter& waiter = deadlines_.least();
     Table& table = waiter.membership->table();
+    const bool late = tryLate(waiter);
     STRIPELOCK_SEAM("expire: before withdrawing");
-    if (!table.withdraw(waiter)) {
+    const Lock revoking(owner_.revokeMutex());
+    if (late || !table.withdraw(waiter)) {
       granted.emplace_back(deadlines_.leastRank(), &waiter);
       deadlines_.remove(waiter);
       continue;
@@ -211,6 +251,7 @@ Deadline AsyncWaits::nextDeadline() const {
 }
 
 void AsyncWaits::reclaim() {
+  const Lock revoking(owner_.revokeMutex());
   reclaimReady();
   for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
   // Grants that were decided before the thread was seen to block, to waiters just passed.
@@ -218,16 +259,19 @@ void AsyncWaits::reclaim() {
 }
 
 void AsyncWaits::reclaimReady() {
-  while (AsyncWaiter* const waiter = popReady()) {
-    if (waiter->is(WaiterState::kGranted)) {
-      giveBack(*waiter);
-      STRIPELOCK_SEAM("reclaim: before queueing again");
-      requeue(*waiter);
-    } else {
-      // Designated: it passes that on.
-      putOff(*waiter);
-    }
+  while (AsyncWaiter* const waiter = popReady()) putBack(*waiter);
+}
+
+// One that is not in the ready list any more.
+void AsyncWaits::putBack(AsyncWaiter& waiter) {
+  if (!waiter.is(WaiterState::kGranted)) {
+    // Designated: it passes that on.
+    putOff(waiter);
+    return;
   }
+  giveBack(waiter);
+  STRIPELOCK_SEAM("put back: before queueing again");
+  waiter.membership->table().requeue(waiter);
 }
 
 void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
@@ -246,16 +290,48 @@ void AsyncWaits::putOff(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   if (!table.withdraw(waiter)) return;
   table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
-  requeue(waiter);
+  STRIPELOCK_SEAM("put back: before queueing again");
+  table.requeue(waiter);
 }
 
-void AsyncWaits::requeue(AsyncWaiter& waiter) {
-  waiter.membership->table().requeue(waiter);
-  // So that unblock() looks after it.
-  static_cast<void>(owner_.passOver());
+void AsyncWaits::lookForIdle() {
+  const Table* lastTable = nullptr;
+  std::uint32_t lastStripe = 0;
+  for (AsyncWaiter* waiter : waiters_) {
+    if (!waiter || !waiter->is(WaiterState::kWaiting)) continue;
+    Table& table = waiter->membership->table();
+    const std::uint32_t stripe = waiter->stripe();
+    // Crowds wait for one stripe.
+    if (&table == lastTable && stripe == lastStripe) continue;
+    lastTable = &table;
+    lastStripe = stripe;
+    revokeIdle(table, stripe, owner_, false);
+  }
+}
+
+bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
+  bool any = false;
+  {
+    const Lock revoking(owner_.revokeMutex());
+    const Nanoseconds time = now();
+    const auto matches = [&](const Waiter& waiter) {
+      return concerns(waiter, table, stripe) && isRevocable(waiter, time, last);
+    };
+    while (Waiter* const found = owner_.takeBack(matches)) {
+      any = true;
+      auto& waiter = static_cast<AsyncWaiter&>(*found);
+      if (waiter.revoked < kMostRevoked) ++waiter.revoked;
+      STRIPELOCK_SEAM("revoke: before giving back");
+      putBack(waiter);
+    }
+  }
+  // After it was noted that its thread is away: so a look comes that sees that.
+  if (any) owner_.wakeReady();
+  return any;
 }
 
 void AsyncWaits::resettle() {
+  const Lock revoking(owner_.revokeMutex());
   for (AsyncWaiter* waiter : waiters_) {
     if (!waiter) continue;
     Table& table = waiter->membership->table();
@@ -275,8 +351,9 @@ void AsyncWaits::close() {
   for (AsyncWaiter* waiter : std::vector<AsyncWaiter*>(waiters_)) {
     if (waiter) drop(*waiter);
   }
-  // All that is ready was dropped, here or before.
-  reclaimReady();
+  // All that is ready was dropped, here or before: this frees it.
+  while (popReady()) {
+  }
   waiters_.clear();
   freeIds_.clear();
   for (void* const memory : spare_) ::operator delete(memory);

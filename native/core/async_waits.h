@@ -1,5 +1,10 @@
-// The acquisitions of one thread that wait without blocking it. Used by that thread alone; other threads reach
-// its waiters only through the queues, under their shards.
+// The acquisitions of one thread that wait without blocking it. Used by that thread alone, but for revoke(); else other
+// threads reach its waiters only through the queues, under their shards.
+//
+// Revoking. What was granted or designated, and lies in the ready list, any thread can take back. From the look into
+// that list until the waiter is in its queue again the revoker has the owner's revoke mutex. The owner's thread takes
+// that mutex for whatever it does with waiters that it did not take from the ready list itself: so it finds each either
+// granted and in the ready list, or waiting, and never half-way (keeps I5, I7).
 
 #pragma once
 
@@ -16,6 +21,16 @@ namespace stripelock {
 
 class Membership;
 class Participant;
+class Table;
+
+// For so long a grant may lie in the ready list before it can be revoked, twice as long each time that the same waiter was
+// revoked: so a thread whose event loop is slow, but turns, gets its turn in the end.
+#ifdef STRIPELOCK_TEST_SEAM
+inline Nanoseconds kPatience = 10'000'000;
+#else
+inline constexpr Nanoseconds kPatience = 10'000'000;
+#endif
+inline constexpr int kMostRevoked = 7;
 
 // How an async acquisition began.
 enum class AsyncStart : std::uint8_t { kGranted, kPending, kTimedOut };
@@ -51,7 +66,7 @@ class AsyncWaits {
     std::uint32_t id;
     std::uint32_t stripe;
   };
-  // Removes up to `room` of those whose deadline has passed.
+  // Removes up to `room` of those whose deadline has passed. Some of them may be granted instead: take() hands them out.
   std::size_t expire(Expired* out, std::size_t room);
   // The earliest deadline.
   Deadline nextDeadline() const;
@@ -66,6 +81,15 @@ class AsyncWaits {
   void close();
   // Cancels those of one lock.
   void closeMembership(const Membership& membership);
+  // Now and then, while some are pending: takes back what they wait for from threads that do not come for it.
+  void lookForIdle();
+
+  // ── by any other thread, with no shard locked ──
+
+  // Takes the stripe back from all that were granted it, or designated for it, and have not been told for long. They
+  // wait again, in their old places. `last`: it need not have been long, unless it was before; for somebody who is about
+  // to give up. True if there was one.
+  bool revoke(const Table& table, std::uint32_t stripe, bool last);
 
  private:
   struct AsyncWaiter : Waiter {
@@ -87,13 +111,15 @@ class AsyncWaits {
   // Makes it unknown; does not destroy it.
   void forget(AsyncWaiter& waiter);
   void drop(AsyncWaiter& waiter);
+  // A last attempt of one whose deadline has passed. True: it was granted, or it is its turn to try.
+  bool tryLate(AsyncWaiter& waiter);
   void giveBack(AsyncWaiter& waiter);
   void dispose(AsyncWaiter& waiter);
   // The next that is designated or granted, or nullptr.
   AsyncWaiter* popReady();
   bool tryDesignated(AsyncWaiter& waiter);
+  void putBack(AsyncWaiter& waiter);
   void putOff(AsyncWaiter& waiter);
-  void requeue(AsyncWaiter& waiter);
   void reclaimReady();
   void reclaimPartial(AsyncWaiter& waiter);
 

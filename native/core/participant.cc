@@ -25,6 +25,7 @@ void Participant::start(std::int32_t threadId, WakeLoop wakeLoop) {
   const Lock lock(wakeMutex_);
   wakeLoop_ = wakeLoop;
   waking_.store(false);
+  absent_.store(false);
 }
 
 void Participant::stop() {
@@ -46,10 +47,27 @@ void Participant::pushGranted(Waiter& waiter) {
 
 void Participant::pushReadyLocked(Waiter& waiter) {
   waiter.ready = true;
+  waiter.readyAt = recently();
   waiter.nextReady = nullptr;
   (readyTail_ ? readyTail_->nextReady : readyHead_) = &waiter;
   readyTail_ = &waiter;
   hasReady_.store(true);
+}
+
+void Participant::unlinkReady(Waiter* before, Waiter& waiter) {
+  (before ? before->nextReady : readyHead_) = waiter.nextReady;
+  if (readyTail_ == &waiter) readyTail_ = before;
+  waiter.nextReady = nullptr;
+  waiter.ready = false;
+  if (!readyHead_) hasReady_.store(false);
+}
+
+// Whoever takes something back calls wakeReady() afterwards, so another look comes if this one was too early to see it.
+bool Participant::comesBack() {
+  if (!absent_.load()) return false;
+  absent_.store(false);
+  STRIPELOCK_SEAM("come back: before resettling");
+  return passedOver_.exchange(false);
 }
 
 Waiter* Participant::takeReady() {

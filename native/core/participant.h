@@ -8,10 +8,10 @@
 #include "core/async_waits.h"
 #include "core/platform.h"
 #include "core/sync.h"
+#include "core/waiter.h"
 
 namespace stripelock {
 
-struct Waiter;
 class Membership;
 
 class Participant {
@@ -34,14 +34,19 @@ class Participant {
 
   // ── from any thread ──
 
-  // Whether grants to this thread's async waiters are to be put off, since it blocks in a sync wait. If so it is
-  // remembered, and the thread looks after those waiters when it goes on: either the caller sees it go on here,
-  // or it sees what the caller wrote.
-  bool passOver() {
-    if (!blocked_.load()) return false;
+  // Whether grants to an async waiter of this thread are to be put off: since the thread blocks in a sync wait, or is
+  // away from its event loop, and the waiter holds nothing that others may want. If so it is remembered, and the
+  // thread looks after those waiters when it goes on or comes back: either the caller sees it do so here, or it sees
+  // what the caller wrote.
+  bool passOver(bool holdsSome) {
+    if (!isAway(holdsSome)) return false;
     passedOver_.store(true);
-    return blocked_.load();
+    return isAway(holdsSome);
   }
+  // Takes the oldest waiter out of the ready list that `matches` is true of, and notes that the thread is away from
+  // its event loop until comesBack(). nullptr if there is none. With the revoke mutex locked.
+  template <typename Matches>
+  Waiter* takeBack(Matches matches);
   // Puts a waiter that was designated into the ready list, with the shard locked under which it is linked.
   void pushReady(Waiter& waiter);
   // Grants a waiter its last stripe and puts it there, with the shard locked under which it was linked.
@@ -50,6 +55,10 @@ class Participant {
   void wakeReady();
   // Grants that the thread has not taken note of. While there are any, what it holds is not final.
   std::uint32_t undelivered() const { return undelivered_.load(); }
+  // One less: the thread takes note of it, or it was taken back.
+  void delivered() { undelivered_.fetch_sub(1); }
+  // See AsyncWaits::revoke.
+  Mutex& revokeMutex() { return revokeMutex_; }
 
   // ── by the thread itself ──
 
@@ -63,7 +72,8 @@ class Participant {
   // All that is ready, oldest first, chained through nextReady.
   Waiter* takeReady();
   bool hasReady() const { return hasReady_.load(); }
-  void delivered() { undelivered_.fetch_sub(1); }
+  // The event loop has come to look. True if waiters were passed over that it must look after now.
+  bool comesBack();
 
   // Those of this thread's tables it is a member of.
   std::vector<Membership*> memberships;
@@ -71,16 +81,21 @@ class Participant {
   Waiter* blockedOn = nullptr;
 
  private:
+  bool isAway(bool holdsSome) const { return blocked_.load() || (absent_.load() && !holdsSome); }
   void pushReadyLocked(Waiter& waiter);
+  void unlinkReady(Waiter* before, Waiter& waiter);
 
   const std::uint32_t slot_;
   std::atomic<std::int32_t> threadId_{-1};
   Parker parker_;
 
   std::atomic<bool> blocked_{false};
+  // Something was taken back from it, and it has not looked since.
+  std::atomic<bool> absent_{false};
   std::atomic<bool> passedOver_{false};
   std::atomic<std::uint32_t> undelivered_{0};
 
+  Mutex revokeMutex_;
   Mutex readyMutex_;
   Waiter* readyHead_ = nullptr;
   Waiter* readyTail_ = nullptr;
@@ -93,5 +108,19 @@ class Participant {
 
   AsyncWaits asyncWaits_;
 };
+
+template <typename Matches>
+Waiter* Participant::takeBack(Matches matches) {
+  const Lock lock(readyMutex_);
+  Waiter* before = nullptr;
+  for (Waiter* waiter = readyHead_; waiter; before = waiter, waiter = waiter->nextReady) {
+    if (!matches(static_cast<const Waiter&>(*waiter))) continue;
+    // Before the stripes are given back, or they would come to this thread again (keeps I3: see comesBack).
+    absent_.store(true);
+    unlinkReady(before, *waiter);
+    return waiter;
+  }
+  return nullptr;
+}
 
 }  // namespace stripelock

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/participant.h"
+#include "core/revocation.h"
 #include "core/spin.h"
 #include "core/wait_graph.h"
 
@@ -105,10 +106,14 @@ SyncOutcome SyncWait::wait() {
     sliceEnd_ = waiter_.since + kFirstSlice;
     while (!waiter_.is(WaiterState::kGranted)) {
       const Nanoseconds time = now();
+      if (waiter_.is(WaiterState::kDesignated)) {
+        if (tryDesignated() && goOn()) break;
+        continue;
+      }
       if (deadline_.passedAt(time)) {
         STRIPELOCK_SEAM("wait: before it times out");
-        if (table_.overtakeDesignated(waiter_)) {
-          if (goOn()) break;
+        if (overtake(true)) {
+          if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
           continue;
         }
         withdrawn = table_.withdraw(waiter_);
@@ -120,14 +125,10 @@ SyncOutcome SyncWait::wait() {
         sliceEnd_ = time + kSlice;
         withdrawn = inspectSelf(outcome);
         if (withdrawn) break;
-        if (table_.overtakeDesignated(waiter_)) {
-          if (goOn()) break;
+        if (overtake(false)) {
+          if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
           continue;
         }
-      }
-      if (waiter_.is(WaiterState::kDesignated)) {
-        if (tryDesignated() && goOn()) break;
-        continue;
       }
       STRIPELOCK_SEAM("wait: before parking");
       thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
@@ -157,6 +158,12 @@ bool SyncWait::inspectSelf(SyncOutcome& outcome) {
   return true;
 }
 
+bool SyncWait::overtake(bool last) {
+  // At the last moment a free stripe is worth more than a turn that may be another one's.
+  if (last && table_.overtakeDesignated(waiter_)) return true;
+  return revokeIdle(table_, waiter_.stripe(), thread_, last) || table_.overtakeDesignated(waiter_);
+}
+
 bool SyncWait::goOn() {
   return table_.proceed(waiter_, spinTakeFrom(waiter_.position.load() + 1), nullptr, nullptr);
 }
@@ -175,11 +182,11 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
     if (holdsForGood(stripe)) return true;
     if (membership_.sharesOf(stripe) == 0) continue;
     if (!request_.shared) return true;
-    // A second shared hold waits behind a queued writer, which waits for the first.
+    // A second shared hold waits behind a queued writer, which waits for the first, unless it gives up.
     const Lock lock(table_.shardOf(stripe));
     for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;
          other = firstEligible(other->next)) {
-      if (!other->shared) return true;
+      if (!other->shared && !other->mayGiveUp) return true;
     }
   }
   return false;

@@ -26,6 +26,8 @@ class SyncWait {
   SyncOutcome wait();
   // At the end of a slice. True: it is decided.
   bool inspectSelf(SyncOutcome& outcome);
+  // Gets its stripe past an async waiter that does not come for it. True: it may have it, or its turn, now.
+  bool overtake(bool last);
   bool tryDesignated();
   // Takes the stripes after the one just taken, or waits for the first that is not to be had. True: has all.
   bool goOn();

@@ -35,7 +35,9 @@ std::optional<std::uint32_t> afterLeaving(std::uint32_t word, Leave leave) {
 
 }  // namespace
 
-bool eligible(const Waiter& waiter) { return !waiter.async || !waiter.owner->passOver(); }
+bool eligible(const Waiter& waiter) {
+  return !waiter.async || !waiter.owner->passOver(waiter.position.load() > 0);
+}
 
 Waiter* firstEligible(Waiter* from) {
   while (from && !eligible(*from)) from = from->next;
@@ -136,6 +138,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
       return true;
     }
     if (!queue.head) queue.fairAt = waiter.since + kFairness;
+    waiter.state.store(WaiterState::kWaiting);
     queue.pushBack(waiter);
     return false;
   }
@@ -322,6 +325,7 @@ bool Table::overtakeDesignated(Waiter& waiter) {
   if (!tryTake(stripe, waiter.owner->slot(), waiter.shared, waiter.abandoned)) return false;
   waiter.membership->countTaken(waiter, stripe);
   queue.remove(waiter);
+  waiter.state.store(WaiterState::kGoingOn);
   return true;
 }
 
@@ -337,12 +341,13 @@ void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   queue.remove(waiter);
   queue.designated.store(nullptr);
   if (queue.head) queue.fairAt = now() + kFairness;
-  waiter.state.store(WaiterState::kWaiting);
+  waiter.state.store(WaiterState::kGoingOn);
   // Sets kQueued for those that go on waiting (keeps I3).
   leaveLocked(stripe, {}, waiter.owner, wakes);
 }
 
 void Table::requeue(Waiter& waiter) {
+  WakeSet wakes;
   const std::uint32_t stripe = waiter.stripes[0];
   const Lock lock(shardOf(stripe));
   waiter.position.store(0);
@@ -351,6 +356,8 @@ void Table::requeue(Waiter& waiter) {
   StripeQueue& queue = queueOf(stripe);
   if (!queue.head) queue.fairAt = now() + kFairness;
   queue.insertByArrival(waiter);
+  // It may be eligible again by now (keeps I3); if it is not, its thread will look after it.
+  leaveLocked(stripe, {}, waiter.owner, wakes);
 }
 
 }  // namespace stripelock

@@ -6,26 +6,29 @@
 // Invariants, for each stripe, whenever its shard is not locked:
 //   I1  A word names its holders: no holder enters or leaves but by changing the word.
 //   I2  kQueued is set only while the stripe is held.
-//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not
-//       an async waiter whose thread blocks in a sync wait; that one comes back through AsyncWaits::resettle.)
+//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not an
+//       async waiter whose thread blocks in a sync wait, nor one that holds nothing and whose thread was found to
+//       be away from its event loop; such waiters come back through AsyncWaits::resettle.)
 //       So a release that matters to somebody calls release() here, or a designated waiter is about to look.
 //   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
 //       and passes the designation on.
 //   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
 //       withdrawn exactly once.
 //   I6  A waiter holds stripes[0 … position) and no other of its stripes until it is granted.
+//   I7  What an async waiter was granted, or was designated for, and its thread has not come for, others can take
+//       back (AsyncWaits::revoke). Then it waits again, in its old place, and is not granted twice.
 //
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the
 // first waiter, whose thread is woken and then competes with whoever else comes by: threads that are running beat
 // one that must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
 // after its head was last served, the next release with nobody designated hands over to the head. So the head waits
-// for kFairness, for the designated thread to wake and try, and for one hold. An event loop that is too busy to try
-// holds up the async waiters behind it; sync waiters overtake it at the end of their slice or time, and where it is
-// async acquisitions that keep it busy, the layer above calls AsyncWaits::take from time to time. After "eventual
-// fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
+// for kFairness, for the designated thread to wake and try, and for one hold. An event loop that does not come for its
+// turn loses it to those who wait behind (revocation.h); where it is async acquisitions that keep it busy, the layer
+// above calls AsyncWaits::take from time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and
+// WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
-// Lock order: WaitGraph, then shards by rising index, then the leaves (Table::members, Notes, Participant::ready,
-// Participant::wake).
+// Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaves
+// (Table::members, Notes, Participant::ready, Participant::wake).
 
 #pragma once
 
@@ -99,12 +102,13 @@ class Table {
   // A designated waiter found its stripe held: it takes it now after all (true), or goes back to waiting at its
   // place.
   bool retryDesignated(Waiter& waiter);
-  // For a sync waiter that has slept for long, or is about to time out: takes its stripe if that is free, but
-  // designated to an async waiter whose event loop is too busy to come. True: taken, and no longer linked.
+  // For a sync waiter that has slept for long, or any that is about to time out: takes its stripe if that is free, but
+  // designated to an async waiter that has yet to come for it. True: taken, and no longer linked.
   bool overtakeDesignated(Waiter& waiter);
   // A designated waiter has taken its stripe.
   void serveDesignated(Waiter& waiter);
-  // Links an unlinked waiter that holds nothing by its time of arrival, at its first stripe.
+  // Links an unlinked waiter that holds nothing by its time of arrival, at its first stripe. On its own thread, or with
+  // its owner's revoke mutex.
   void requeue(Waiter& waiter);
 
   Mutex& shardOf(std::uint32_t stripe) { return shards_[stripe >> shardShift_].mutex; }

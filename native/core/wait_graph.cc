@@ -72,14 +72,14 @@ std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
   return {};
 }
 
-// The blocked threads that hold what this one waits for.
+// The blocked threads whose going on this one's depends on.
 std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   std::vector<Participant*> blockers;
   if (!thread.blockedOn) return blockers;
   Waiter& waiter = *thread.blockedOn;
   Table& table = waiter.membership->table();
   const Lock lock = table.lockFor(waiter);
-  // A designated waiter is awake, and about to try.
+  // A designated waiter is awake, and about to try; so is one that goes on.
   if (!waiter.is(WaiterState::kWaiting)) return blockers;
   const std::uint32_t stripe = waiter.stripe();
   const std::uint32_t word = table.word(stripe).load();
@@ -90,6 +90,17 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   if (isExclusive(word)) {
     add(Registry::instance().bySlot(holderOf(word)));
   } else if (isShared(word)) {
+    bool waitsForHolders = !waiter.shared;
+    if (waiter.shared) {
+      // Other readers do not stand in its way. A writer does that came before it: a blocked one until its thread goes
+      // on, an async one that will not give up until all readers have gone.
+      for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
+        if (other->shared || !eligible(*other)) continue;
+        if (!other->async) add(other->owner);
+        else if (!other->mayGiveUp) waitsForHolders = true;
+      }
+    }
+    if (!waitsForHolders) return blockers;
     const Lock members(table.membersMutex);
     for (Membership* member : table.members) {
       if (member->sharesOf(stripe) != 0) add(&member->participant());

@@ -1,8 +1,10 @@
 // Which threads block in sync waits, and whether some of them wait for each other in a circle.
 //
-// A thread that blocks can release nothing. So an edge "A waits for a stripe that B holds", once true, stays
-// true as long as both block, whoever else runs; and a circle of such edges can never be broken but by a
-// timeout. Only threads that have slept for a slice enter the graph, so short waits pay nothing.
+// A thread that blocks can release nothing. So an edge "A waits for a stripe that B holds, in a mode that does not go
+// with A's", once true, stays true as long as both block, whoever else runs; and so does "A waits to share a stripe,
+// behind B, which waits to have it alone". A cycle of such edges can never be broken but by a timeout. Of an async
+// writer in front of A nobody knows whether it stays; only one that has no deadline, and no signal, counts. Only threads
+// that have slept for a slice enter the graph, so short waits pay nothing.
 //
 // A circle is found while other threads run, edge by edge. It is believed after a second look finds every one
 // of its threads still in the wait that it was in at the first look: then all edges held together at the moment

@@ -7,11 +7,13 @@
 //   prev, next, position, state    the shard of stripes[position]; state may be read without it
 //   abandoned                      the same while state is kWaiting, then the owner
 //   nextReady                      the same while state is kWaiting, then the owner's ready list
-//   ready                          set under the shard and the ready list, reset by the owner's thread
+//   ready, readyAt                 set under the shard and the ready list; reset by who takes it from there
+//   revoked                        the owner's revoke mutex
 //   everything else                fixed before the waiter is linked, or the owner's thread
 //
 // To find a waiter whose position may be moving, lock the shard of the position read and look again: whoever
-// moves a waiter holds the shard it leaves until it holds the one it enters (Table::proceed).
+// moves a waiter holds the shard it leaves until it holds the one it enters (Table::proceed). A waiter that is
+// requeued moves without that: only its own thread, or who has the owner's revoke mutex, does so or looks for it.
 
 #pragma once
 
@@ -27,6 +29,7 @@ class Participant;
 enum class WaiterState : std::uint8_t {
   kWaiting,     // linked, and asleep or about to be
   kDesignated,  // linked, and its thread woken to try for the stripe; it alone may be so on its stripe
+  kGoingOn,     // took its stripe and goes on to the next; not linked, and nobody else's business
   kGranted,     // holds every stripe; not linked
   kWithdrawn,   // gave up; not linked
 };
@@ -43,11 +46,17 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   bool shared = false;
   bool async = false;
+  // Before it is granted, by a deadline or a signal. A blocked thread counts as one that will not.
+  bool mayGiveUp = false;
   // Async: in the owner's ready list, as designated or granted. Until it is taken from there it must not be freed.
   bool ready = false;
   // Some stripe's earlier holder died.
   bool abandoned = false;
+  // How often it was revoked, up to kMostRevoked (async_waits.h).
+  std::uint8_t revoked = 0;
   Nanoseconds since = 0;
+  // When it came into the ready list.
+  Nanoseconds readyAt = 0;
   // Of a traced acquisition; see notes.h.
   const std::string* note = nullptr;
 
@@ -98,7 +107,8 @@ struct Request {
   // How many of them, from the front, its thread holds already. Given back if the request fails.
   std::uint32_t taken;
   bool shared;
-  // Milliseconds; 0 makes one attempt, infinity waits for ever.
+  // Milliseconds; 0 makes one attempt, infinity waits for ever. What is too long to matter but finite is for one that
+  // has no deadline and may yet be cancelled.
   double timeout;
   // If traced, what inspect() shows while it waits.
   const std::string* note = nullptr;

@@ -221,6 +221,7 @@ void Life::settle() {
     hold(*one->use, one->stripes, one->shared, grant.abandoned);
     pending_.erase(one);
   }
+  if (oneIn(random_, 4)) environment_.async().lookForIdle();
   for (const AsyncWaits::Expired& expired : takeExpired(environment_)) {
     const auto one = byId(expired.id);
     ASSERT_NE(one, pending_.end()) << "expired what was settled before";
@@ -445,6 +446,12 @@ void stress(Manners manners, std::uint32_t threads, std::vector<std::uint32_t> s
 
 TEST(Stress, OrderlyThreadsOnOneStripe) { stress(Manners::kOrderly, 3, {1}); }
 
+TEST(Stress, OrderlyThreadsWhoseGrantsAreRevokedAtOnce) {
+  const NoPatience noPatience;
+  stress(Manners::kOrderly, 4, {1});
+  stress(Manners::kOrderly, 6, {3, 8});
+}
+
 TEST(Stress, OrderlyThreadsOnTwoLocks) { stress(Manners::kOrderly, 4, {3, 300}); }
 
 TEST(Stress, OrderlyThreadsOnSetsOfStripes) { stress(Manners::kOrderly, 6, {6, 8}); }
@@ -452,6 +459,11 @@ TEST(Stress, OrderlyThreadsOnSetsOfStripes) { stress(Manners::kOrderly, 6, {6, 8
 TEST(Stress, UnrulyThreadsOnOneStripe) { stress(Manners::kUnruly, 2, {1}); }
 
 TEST(Stress, UnrulyThreadsOnTwoLocks) { stress(Manners::kUnruly, 4, {2, 7}); }
+
+TEST(Stress, UnrulyThreadsWhoseGrantsAreRevokedAtOnce) {
+  const NoPatience noPatience;
+  stress(Manners::kUnruly, 4, {2, 7});
+}
 
 TEST(Stress, ManyUnrulyThreadsOnManyStripes) { stress(Manners::kUnruly, 8, {16, 300}); }
 

@@ -182,6 +182,18 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 void makeHandOverDue(Client& client, std::uint32_t stripe);
 // Makes it free the stripe instead, however slow this machine is.
 void putHandOverOff(Client& client, std::uint32_t stripe);
+// While it lives a grant that was not taken can be revoked at once. Made before other threads use the core.
+class NoPatience {
+ public:
+  NoPatience() { kPatience = 0; }
+  ~NoPatience() { kPatience = before_; }
+  NoPatience(const NoPatience&) = delete;
+  NoPatience& operator=(const NoPatience&) = delete;
+
+ private:
+  const Nanoseconds before_ = kPatience;
+};
+
 // How many wait in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
 bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);

@@ -1,0 +1,47 @@
+#include "core/revocation.h"
+
+#include "core/membership.h"
+#include "core/participant.h"
+#include "core/registry.h"
+
+namespace stripelock {
+
+namespace {
+
+// Those who may hold the stripe without knowing it, or for a waiter that is to try for another, or have been called to try
+// for it. Participants are never freed.
+std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const Participant& self) {
+  std::vector<Participant*> found;
+  const auto add = [&](Participant* participant) {
+    if (participant && participant != &self) found.push_back(participant);
+  };
+  const auto addHolder = [&](Participant* participant) {
+    if (participant && participant->hasReady()) add(participant);
+  };
+  if (table.queueOf(stripe).designated.load()) {
+    // Locked, so that the waiter is there to be read.
+    const Lock lock(table.shardOf(stripe));
+    const Waiter* const designated = table.queueOf(stripe).designated.load();
+    if (designated && designated->async) add(designated->owner);
+  }
+  const std::uint32_t word = table.word(stripe).load();
+  if (isExclusive(word)) {
+    addHolder(Registry::instance().bySlot(holderOf(word)));
+  } else if (isShared(word)) {
+    const Lock members(table.membersMutex);
+    for (const Membership* member : table.members) addHolder(&member->participant());
+  }
+  return found;
+}
+
+}  // namespace
+
+bool revokeIdle(Table& table, std::uint32_t stripe, const Participant& self, bool last) {
+  bool any = false;
+  for (Participant* const participant : candidates(table, stripe, self)) {
+    if (participant->asyncWaits().revoke(table, stripe, last)) any = true;
+  }
+  return any;
+}
+
+}  // namespace stripelock
