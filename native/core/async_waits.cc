@@ -15,13 +15,15 @@ namespace stripelock {
 
 namespace {
 
+// Whether the waiter, one of a ready list, keeps others from the stripe. With its owner's revoke mutex.
 bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
+  const bool granted = waiter.is(WaiterState::kGranted);
+  // Others were dropped, and their membership may be gone.
+  if (!granted && !waiter.is(WaiterState::kDesignated)) return false;
   if (&waiter.membership->table() != &table) return false;
-  const std::uint32_t* const first = waiter.stripes;
-  if (waiter.is(WaiterState::kGranted)) return std::binary_search(first, first + waiter.count, stripe);
-  // Its position is fixed while it is designated.
-  return waiter.is(WaiterState::kDesignated) &&
-         std::binary_search(first, first + waiter.position.load() + 1, stripe);
+  // The position is fixed while it is designated.
+  const std::uint32_t held = granted ? waiter.count : waiter.position.load() + 1;
+  return std::binary_search(waiter.stripes, waiter.stripes + held, stripe);
 }
 
 bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {

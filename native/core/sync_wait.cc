@@ -165,6 +165,7 @@ bool SyncWait::overtake(bool last) {
 }
 
 bool SyncWait::goOn() {
+  STRIPELOCK_SEAM("go on: before the next stripe");
   return table_.proceed(waiter_, spinTakeFrom(waiter_.position.load() + 1), nullptr, nullptr);
 }
 

@@ -109,7 +109,7 @@ TEST(Revocation, GivesAWaiterTwiceTheTimeOnceItWasRevoked) {
 
 TEST(Revocation, PassesATurnOnAndThenPassesTheThreadOver) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0});
   world.busy.client.pend({0});
@@ -133,7 +133,7 @@ TEST(Revocation, PassesATurnOnAndThenPassesTheThreadOver) {
 
 TEST(Revocation, LooksAfterAWaiterThatCameWhileItsThreadWasAway) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   ASSERT_TRUE(world.holder.client.take(1));
   const std::uint32_t first = world.busy.client.pend({0});
@@ -152,7 +152,7 @@ TEST(Revocation, LooksAfterAWaiterThatCameWhileItsThreadWasAway) {
 
 TEST(Revocation, TakesBackAllStripesOfASet) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(world.holder.client.take(stripe));
   world.busy.client.pend({0, 1, 2}, {.fast = false});
   for (const std::uint32_t stripe : {0u, 1u, 2u}) world.handOver(stripe);
@@ -173,7 +173,7 @@ TEST(Revocation, TakesBackAllStripesOfASet) {
 
 TEST(Revocation, TakesBackWhatADesignatedWaiterHoldsOfItsSet) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(1));
   // Holds the first while it waits for the second.
   world.busy.client.pend({0, 1});
@@ -191,7 +191,7 @@ TEST(Revocation, TakesBackWhatADesignatedWaiterHoldsOfItsSet) {
 
 TEST(Revocation, FindsAThreadThatIsAwayAgainByWhatItsSetsHold) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(1));
   ASSERT_TRUE(world.holder.client.take(2));
   world.busy.client.pend({0, 1});
@@ -212,7 +212,7 @@ TEST(Revocation, FindsAThreadThatIsAwayAgainByWhatItsSetsHold) {
 
 TEST(Revocation, GivesAWriterWhatReadersHaveNotTaken) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0}, {.shared = true});
   world.busy.client.pend({0}, {.shared = true});
@@ -233,7 +233,7 @@ TEST(Revocation, GivesAWriterWhatReadersHaveNotTaken) {
 
 TEST(Revocation, LeavesWhatItsThreadHasTakenOrHolds) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0});
   world.handOver();
@@ -254,7 +254,7 @@ TEST(Revocation, LeavesWhatItsThreadHasTakenOrHolds) {
 
 TEST(Revocation, KeepsTheAbandonedFlagForTheNextHolder) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0});
   world.next.client.pend({0});
@@ -273,7 +273,7 @@ TEST(Revocation, KeepsTheAbandonedFlagForTheNextHolder) {
 
 TEST(Revocation, IsDoneByTheEventLoopsOfOtherThreads) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0});
   world.next.client.pend({0});
@@ -355,7 +355,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
   std::size_t settled = 0;
   std::size_t taken = 0;
   {
-    const NoPatience noPatience;
+    const Patience none(0);
     Barrier barrier(point);
     std::thread revoking([&] { EXPECT_TRUE(world.revoke(1)); });
     ASSERT_TRUE(barrier.awaitArrival());
@@ -435,7 +435,7 @@ TEST(Revocation, HasOneOutcomeWhateverItsThreadDoesMeanwhile) {
 
 TEST(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
   Idle world;
-  const NoPatience noPatience;
+  const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0});
   world.handOver();
@@ -458,7 +458,7 @@ TEST(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
 }
 
 TEST(Revocation, OfTwoThreadsThatLookAtEachOtherEnds) {
-  const NoPatience noPatience;
+  const Patience none(0);
   for (int round = 0; round < 200; ++round) {
     Idle world;
     ASSERT_TRUE(world.holder.client.take(0));

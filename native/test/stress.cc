@@ -447,7 +447,7 @@ void stress(Manners manners, std::uint32_t threads, std::vector<std::uint32_t> s
 TEST(Stress, OrderlyThreadsOnOneStripe) { stress(Manners::kOrderly, 3, {1}); }
 
 TEST(Stress, OrderlyThreadsWhoseGrantsAreRevokedAtOnce) {
-  const NoPatience noPatience;
+  const Patience none(0);
   stress(Manners::kOrderly, 4, {1});
   stress(Manners::kOrderly, 6, {3, 8});
 }
@@ -461,7 +461,7 @@ TEST(Stress, UnrulyThreadsOnOneStripe) { stress(Manners::kUnruly, 2, {1}); }
 TEST(Stress, UnrulyThreadsOnTwoLocks) { stress(Manners::kUnruly, 4, {2, 7}); }
 
 TEST(Stress, UnrulyThreadsWhoseGrantsAreRevokedAtOnce) {
-  const NoPatience noPatience;
+  const Patience none(0);
   stress(Manners::kUnruly, 4, {2, 7});
 }
 

@@ -259,7 +259,6 @@ void setFairAt(Client& client, std::uint32_t stripe, Nanoseconds point) {
 void makeHandOverDue(Client& client, std::uint32_t stripe) { setFairAt(client, stripe, 0); }
 
 void putHandOverOff(Client& client, std::uint32_t stripe) {
-  constexpr Nanoseconds kAnHour = 3'600'000'000'000;
   setFairAt(client, stripe, now() + kAnHour);
 }
 

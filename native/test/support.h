@@ -182,17 +182,18 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 void makeHandOverDue(Client& client, std::uint32_t stripe);
 // Makes it free the stripe instead, however slow this machine is.
 void putHandOverOff(Client& client, std::uint32_t stripe);
-// While it lives a grant that was not taken can be revoked at once. Made before other threads use the core.
-class NoPatience {
+// While it lives a grant that is not taken can be revoked after that time. Made before other threads use the core.
+class Patience {
  public:
-  NoPatience() { kPatience = 0; }
-  ~NoPatience() { kPatience = before_; }
-  NoPatience(const NoPatience&) = delete;
-  NoPatience& operator=(const NoPatience&) = delete;
+  explicit Patience(Nanoseconds patience) { kPatience = patience; }
+  ~Patience() { kPatience = before_; }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
 
  private:
   const Nanoseconds before_ = kPatience;
 };
+inline constexpr Nanoseconds kAnHour = 3'600'000'000'000;
 
 // How many wait in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
