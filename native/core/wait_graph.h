@@ -1,12 +1,13 @@
-// Which threads block in sync waits, and whether some of them wait for each other in a circle.
+// Which threads block in sync waits, and whether some of them wait for each other in a cycle.
 //
 // A thread that blocks can release nothing. So an edge "A waits for a stripe that B holds, in a mode that does not go
 // with A's", once true, stays true as long as both block, whoever else runs; and so does "A waits to share a stripe,
-// behind B, which waits to have it alone". A cycle of such edges can never be broken but by a timeout. Of an async
-// writer in front of A nobody knows whether it stays; only one that has no deadline, and no signal, counts. Only threads
-// that have slept for a slice enter the graph, so short waits pay nothing.
+// behind B, which waits to have it alone". A cycle of such edges can never be broken but by a timeout. An async writer in
+// front of A, whose thread runs, counts only where it has neither deadline nor signal: then it stays, as long as its
+// thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short waits
+// pay nothing.
 //
-// A circle is found while other threads run, edge by edge. It is believed after a second look finds every one
+// A cycle is found while other threads run, edge by edge. It is believed after a second look finds every one
 // of its threads still in the wait that it was in at the first look: then all edges held together at the moment
 // between the two. Leaving a wait takes the graph's mutex, and a waiter once granted or withdrawn never waits
 // again, so "still in the wait" is exact.
@@ -23,8 +24,8 @@ class WaitGraph {
  public:
   static WaitGraph& instance();
 
-  // Enters the thread, and looks whether its wait is part of a circle. If so the waiter is withdrawn, and the
-  // circle returned, this thread first; the others go on. Otherwise returns nothing.
+  // Enters the thread, and looks whether its wait is part of a cycle. If so the waiter is withdrawn, and the
+  // cycle returned, this thread first; the others go on. Otherwise returns nothing.
   std::vector<Blocked> refuse(Participant& thread, Waiter& waiter);
   void leave(Participant& thread);
 

@@ -185,6 +185,14 @@ Napi::Value expire(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(count));
 }
 
+// lookForIdle(): takes back what this thread's waiters wait for, where others were granted it and do not come for it
+napi_value lookForIdle(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 0);
+  if (!call.started()) return invalidArgument(env, "not started");
+  call.environment().participant().asyncWaits().lookForIdle();
+  return nullptr;
+}
+
 }  // namespace
 
 void addAcquisitions(Napi::Env env, Napi::Object exports) {
@@ -192,6 +200,7 @@ void addAcquisitions(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "acquireAsync", acquireAsync);
   addFunction(env, exports, "release", release);
   addFunction(env, exports, "take", take);
+  addFunction(env, exports, "lookForIdle", lookForIdle);
   exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
   exports.Set("expire", Napi::Function::New<expire>(env, "expire"));
 }

@@ -7,6 +7,7 @@ import { deadlinesSuite } from './deadlines.js';
 import { exclusiveSuite } from './exclusive.js';
 import { guardsSuite } from './guards.js';
 import { handlesSuite } from './handles.js';
+import { idleGrantsSuite } from './idle-grants.js';
 import { keepAliveSuite } from './keep-alive.js';
 import { keysSuite } from './keys.js';
 import { modelSuite } from './model.js';
@@ -37,6 +38,7 @@ const SUITES: readonly Suite[] = [
   workerThreadsSuite,
   keepAliveSuite,
   responsivenessSuite,
+  idleGrantsSuite,
   statsInspectSuite,
   modelSuite,
 ];

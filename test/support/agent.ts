@@ -7,7 +7,9 @@ import type {
   StripeState,
 } from 'stripelock';
 import type { Worker } from 'node:worker_threads';
+import { onTestFinished } from 'vitest';
 import { startThread } from './threads.js';
+import { until } from './waiting.js';
 
 /** An error as it came from another thread. */
 export interface RemoteError extends Error {
@@ -105,6 +107,16 @@ export class Agent {
    */
   releaseAfter(guard: RemoteGuard, milliseconds: number): Promise<unknown> {
     return this.call('releaseAfter', guard.number, milliseconds);
+  }
+
+  /** Keeps the agent's thread computing until what this resolves to is called, or the test ends. */
+  async compute(): Promise<() => void> {
+    const flag = new Int32Array(new SharedArrayBuffer(4));
+    const stop = (): void => void Atomics.store(flag, 0, 2);
+    onTestFinished(stop);
+    void this.call('compute', flag);
+    await until(() => Atomics.load(flag, 0) === 1, 'the agent computes');
+    return stop;
   }
 
   call(method: string, ...args: unknown[]): Promise<unknown> {

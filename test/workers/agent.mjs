@@ -31,6 +31,11 @@ const methods = {
   // Its function never settles.
   hang: (keys) => void lock.withLock(keys, () => new Promise(() => undefined)),
   stripeOf: (key) => lock.stripeOf(key),
+  // Its event loop does not turn until the flag is 2.
+  compute: (flag) => {
+    Atomics.store(flag, 0, 1);
+    while (Atomics.load(flag, 0) !== 2);
+  },
 };
 
 parentPort.on('message', async ({ id, method, args }) => {

@@ -60,6 +60,7 @@ export interface Addon extends LeaseAddon {
   cancel(id: number): boolean;
   release(table: number, stripe: number, shared: boolean): number;
   take(out: Int32Array): number;
+  lookForIdle(): void;
   expire(out: Int32Array): number;
   nextDeadline(): number;
   keepAlive(alive: boolean): void;

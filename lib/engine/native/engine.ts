@@ -15,8 +15,12 @@ const BATCH = 128;
 const SMALL_SET = 64;
 /** So many async acquisitions may be had in a row, while others of the thread wait, before these get a look. */
 const IN_A_ROW = 64;
-/** The longest delay of a timer: longer ones fire at once. */
-const LONGEST_DELAY = 2 ** 31 - 1;
+/**
+ * While acquisitions are pending, this thread looks so often, in milliseconds, whether what they wait for lies idle with a
+ * thread that computes. Twice as long each time, up to the latter, as most that lasts is a stripe that is in use.
+ */
+const FIRST_LOOK = 25;
+const LONGEST_LOOK = 200;
 
 const SETTLED = Promise.resolve();
 
@@ -53,6 +57,7 @@ export class NativeEngine implements Engine {
   /** How long before that it was set, in milliseconds. */
   #timerDelay = Infinity;
   #settling = false;
+  #untilLook = FIRST_LOOK;
   /** Async acquisitions that the fast path tried while others were pending. */
   #passedBy = 0;
   readonly #settleLater = (): void => {
@@ -125,8 +130,11 @@ export class NativeEngine implements Engine {
   add(id: number, waiter: AsyncWaiter, timeout: number): void {
     waiter.ticket = id;
     this.#waiters[id] = waiter;
-    if (++this.#pending === 1) this.addon.keepAlive(true);
-    if (timeout !== Infinity) this.#arm(timeout);
+    if (++this.#pending === 1) {
+      this.addon.keepAlive(true);
+      this.#untilLook = FIRST_LOOK;
+    }
+    this.#arm(Math.min(timeout, this.#untilLook));
   }
 
   cancel(waiter: AsyncWaiter): boolean {
@@ -195,7 +203,7 @@ export class NativeEngine implements Engine {
     this.#timerDue = due;
     this.#timerDelay = delay;
     // Whole milliseconds up, so that it does not come before the deadline only to be set again.
-    this.#timer = setTimeout(() => this.#expire(), Math.min(Math.ceil(delay), LONGEST_DELAY));
+    this.#timer = setTimeout(() => this.#expire(), Math.ceil(delay));
     // What is pending keeps the loop alive; the timer may outlast it.
     this.#timer.unref();
   }
@@ -213,7 +221,12 @@ export class NativeEngine implements Engine {
         waiter.settle({ status: 'timeout', stripe, holders: waiter.table.holders(stripe) }),
       );
     } while (count === BATCH);
-    const next = this.addon.nextDeadline();
-    if (next !== Infinity) this.#arm(next);
+    if (this.#pending > 0) {
+      this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
+      this.addon.lookForIdle();
+    }
+    // Some whose time was up, or whose turn it is now, have been granted what others did not come for.
+    this.#settleReady();
+    if (this.#pending > 0) this.#arm(Math.min(this.addon.nextDeadline(), this.#untilLook));
   }
 }
