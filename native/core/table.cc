@@ -263,6 +263,7 @@ void Table::complete(Waiter& waiter, WakeSet& wakes) {
 }
 
 void Table::rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, bool shared) {
+  STRIPELOCK_SEAM("roll back: before the stripes are left");
   for (std::uint32_t i = count; i-- > 0;) {
     WakeSet wakes;
     leave(stripes[i], {.how = Leave::How::kRollBack, .shared = shared, .slot = owner.slot()}, &owner, wakes);
