@@ -39,6 +39,7 @@ class Participant {
   // or it sees what the caller wrote.
   bool passOver() {
     if (!blocked_.load()) return false;
+    STRIPELOCK_SEAM("pass over: before it is noted");
     passedOver_.store(true);
     return blocked_.load();
   }

@@ -273,6 +273,7 @@ void Table::rollBack(const std::uint32_t* stripes, std::uint32_t count, Particip
 Lock Table::lockFor(const Waiter& waiter) {
   for (;;) {
     const std::uint32_t position = waiter.position.load();
+    STRIPELOCK_SEAM("find: before the shard");
     Lock lock(shardOf(waiter.stripes[position]));
     if (waiter.position.load() == position) return lock;
   }
@@ -303,6 +304,7 @@ bool Table::retryDesignated(Waiter& waiter) {
       unlinkServed(waiter, stripe, wakes);
       return true;
     }
+    STRIPELOCK_SEAM("designated: before it looks again");
     std::uint32_t seen = word.load();
     // Free again: somebody took it and gave it back this instant.
     STRIPELOCK_SEAM("designated: before it sleeps again");

@@ -13,21 +13,26 @@ namespace stripelock::test {
 
 namespace {
 
-// A holder who takes the stripe in the moment before a designated waiter tries, and gives it back by the fast path in the
-// moment before that goes to sleep.
+constexpr const char* kLastMoments[] = {"designated: before it looks again",
+                                        "designated: before it sleeps again"};
+
+// A holder who takes the stripe in the moment before a designated waiter tries, and gives it back by the fast path at one
+// of the last moments before that sleeps.
 struct GivesBackAtTheLast {
   static inline Client* holder = nullptr;
   static inline std::atomic<int> took{0};
   static inline std::atomic<int> gaveBack{0};
+  static inline const char* givesBackAt = nullptr;
 
-  explicit GivesBackAtTheLast(Client& client) {
+  GivesBackAtTheLast(Client& client, const char* point) {
     holder = &client;
+    givesBackAt = point;
     took.store(0);
     gaveBack.store(0);
     onSeam([](const char* point) {
       if (std::strcmp(point, "designated: before it tries") == 0 && took.load() == 0) {
         if (holder->take(0)) took.fetch_add(1);
-      } else if (std::strcmp(point, "designated: before it sleeps again") == 0 && gaveBack.load() == 0) {
+      } else if (std::strcmp(point, givesBackAt) == 0 && gaveBack.load() == 0) {
         if (holder->giveBack(0)) gaveBack.fetch_add(1);
       }
     });
@@ -41,34 +46,58 @@ struct GivesBackAtTheLast {
 
 TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedThreadGoesToSleep) {
   const NoSlices slices;
-  SharedMemory memory(1);
-  Peer holder(memory);
-  Peer waiter(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  Blocking blocking(waiter.client, {0}, {.timeout = kStuck});
-  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  putHandOverOff(holder.client, 0);
-  const GivesBackAtTheLast holding(holder.client);
-  EXPECT_TRUE(holder.client.releaseSlow(0));
-  EXPECT_EQ(blocking.status(), Status::kGranted);
-  EXPECT_EQ(GivesBackAtTheLast::took.load(), 1);
-  EXPECT_EQ(GivesBackAtTheLast::gaveBack.load(), 1);
-  EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  for (const char* const moment : kLastMoments) {
+    SharedMemory memory(1);
+    Peer holder(memory);
+    Peer waiter(memory);
+    ASSERT_TRUE(holder.client.take(0));
+    Blocking blocking(waiter.client, {0}, {.timeout = kStuck});
+    ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+    putHandOverOff(holder.client, 0);
+    const GivesBackAtTheLast holding(holder.client, moment);
+    EXPECT_TRUE(holder.client.releaseSlow(0));
+    EXPECT_EQ(blocking.status(), Status::kGranted);
+    EXPECT_EQ(GivesBackAtTheLast::took.load(), 1);
+    EXPECT_EQ(GivesBackAtTheLast::gaveBack.load(), 1);
+    EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  }
 }
 
 TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep) {
+  for (const char* const moment : kLastMoments) {
+    SharedMemory memory(1);
+    Peer holder(memory);
+    Peer waiter(memory);
+    ASSERT_TRUE(holder.client.take(0));
+    waiter.client.pend({0});
+    putHandOverOff(holder.client, 0);
+    const GivesBackAtTheLast holding(holder.client, moment);
+    EXPECT_TRUE(holder.client.releaseSlow(0));
+    EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
+    EXPECT_EQ(GivesBackAtTheLast::took.load(), 1);
+    EXPECT_EQ(GivesBackAtTheLast::gaveBack.load(), 1);
+    EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  }
+}
+
+// A release finds the thread blocked, and passes over its async waiter after it went on.
+TEST(LostWakeUp, IsNoneForAnAsyncWaiterThatIsPassedOverAsItsThreadGoesOn) {
   SharedMemory memory(1);
   Peer holder(memory);
   Peer waiter(memory);
   ASSERT_TRUE(holder.client.take(0));
   waiter.client.pend({0});
-  putHandOverOff(holder.client, 0);
-  const GivesBackAtTheLast holding(holder.client);
-  EXPECT_TRUE(holder.client.releaseSlow(0));
-  EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
-  EXPECT_EQ(GivesBackAtTheLast::took.load(), 1);
-  EXPECT_EQ(GivesBackAtTheLast::gaveBack.load(), 1);
-  EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  waiter.environment.participant().block();
+  {
+    Barrier barrier("pass over: before it is noted");
+    std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+    const bool arrived = barrier.awaitArrival();
+    waiter.environment.participant().unblock();
+    barrier.open();
+    releasing.join();
+    ASSERT_TRUE(arrived);
+  }
+  EXPECT_EQ(awaitGrants(waiter.environment).size(), 1u);
 }
 
 // A grant that is told late, when its thread has ended and another one has its slot.

@@ -106,4 +106,31 @@ TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
   }
 }
 
+// Found where it is by then, not where it was when it was looked for.
+TEST(Order, FindsAWaiterThatMovesOnAsItIsLookedFor) {
+  SharedMemory memory(200);
+  Peer holder(memory);
+  Peer waiter(memory);
+  Peer behind(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holder.client.take(199));
+  const std::uint32_t id = waiter.client.pend({0, 199});
+  behind.client.pend({199});
+  makeHandOverDue(holder.client, 0);
+  {
+    Barrier barrier("find: before the shard");
+    std::thread cancelling([&] { EXPECT_TRUE(waiter.async().cancel(id)); });
+    const bool arrived = barrier.awaitArrival();
+    EXPECT_TRUE(holder.client.release({0}));
+    EXPECT_EQ(waitersOf(holder.client, 199), 2u);
+    barrier.open();
+    cancelling.join();
+    ASSERT_TRUE(arrived);
+  }
+  EXPECT_EQ(memory.word(0).load(), 0u);
+  EXPECT_EQ(waitersOf(holder.client, 199), 1u);
+  EXPECT_TRUE(holder.client.release({199}));
+  EXPECT_EQ(awaitGrants(behind.environment).size(), 1u);
+}
+
 }  // namespace stripelock::test

@@ -58,6 +58,12 @@ void closeTheCycleThrough(std::size_t index, Others others) {
   }
   EXPECT_TRUE(running.client.release({2}));
   for (const auto& wait : outside) EXPECT_EQ(wait->status(), Status::kGranted) << "was in no cycle";
+  for (const auto& other : readers) {
+    if (other.get() != &reader) {
+      EXPECT_TRUE(other->client.release({0}, true));
+    }
+  }
+  EXPECT_NE(second.status(), Status::kTimedOut);
 }
 
 // The roles of threads whose ways through the core are stopped or counted.
@@ -201,6 +207,45 @@ TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
   const auto grants = takeGrants(peer.environment);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].id, id);
+}
+
+// Each thread of a layer waits for both of the next one, so that there are as many ways as 2 to the number of layers.
+TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
+  const UsualSlices slices;
+  constexpr std::uint32_t kLayers = 26;
+  SharedMemory memory(kLayers + 1);
+  std::vector<std::unique_ptr<Peer>> peers;
+  std::vector<std::unique_ptr<Blocking>> waits;
+  Peer running(memory);
+  ASSERT_TRUE(running.client.take(kLayers));
+  for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+    for (int i = 0; i < 2; ++i) {
+      peers.push_back(std::make_unique<Peer>(memory));
+      ASSERT_TRUE(peers.back()->client.take(layer, true));
+    }
+  }
+  std::atomic<int> looks{0};
+  const auto requested = [](void* count) {
+    static_cast<std::atomic<int>*>(count)->fetch_add(1);
+    return false;
+  };
+  // The last ones first, so that each finds the next ones in the graph.
+  for (std::uint32_t i = 2 * kLayers; i-- > 0;) {
+    const std::uint32_t wanted = i / 2 + 1;
+    waits.push_back(std::make_unique<Blocking>(peers[i]->client, Stripes{wanted}, Ask{},
+                                               Interrupt{.requested = requested, .data = &looks}));
+    EXPECT_TRUE(awaitWaiters(running.client, wanted, 2 - i % 2));
+  }
+  const int before = looks.load();
+  EXPECT_TRUE(eventually([&] { return looks.load() >= before + 10 * static_cast<int>(kLayers); }));
+  EXPECT_TRUE(running.client.release({kLayers}));
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    EXPECT_EQ(waits[i]->status(), Status::kGranted);
+    Peer& peer = *peers[peers.size() - 1 - i];
+    const auto layer = static_cast<std::uint32_t>((peers.size() - 1 - i) / 2);
+    EXPECT_TRUE(peer.client.release({layer + 1}));
+    EXPECT_TRUE(peer.client.release({layer}, true));
+  }
 }
 
 }  // namespace stripelock::test
