@@ -1,5 +1,6 @@
 // Builds and runs the C++ tests of native/core in every variant: plain, the portable parking, and the sanitizers.
-// No suppressions; a sanitizer's report fails the variant.
+// No suppressions; a sanitizer's report fails the variant. With `-long-slices` the same binary runs again, and sync
+// waits do not look around every 20 ms: a lost wake-up, which that would hide, is a hang.
 //
 //   node scripts/test-native.mjs [variant …] [--gtest_… …]
 
@@ -9,58 +10,24 @@ import os from 'node:os';
 import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
+import { buildOf, environmentOf, launcherFor, longSlices, whatIsMissing } from './native-tests.mjs';
 
-const allVariants = ['plain', 'portable', 'asan', 'tsan'];
+const allVariants = ['plain', 'portable', 'asan', 'tsan'].flatMap((build) => [build, build + longSlices]);
 const runLimit = 10 * 60_000;
-
-const sanitizerOptions = {
-  ASAN_OPTIONS: 'detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1',
-  TSAN_OPTIONS: 'second_deadlock_stack=1',
-  UBSAN_OPTIONS: 'print_stacktrace=1',
-};
 
 function run(command, commandArguments, options = {}) {
   return spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit', ...options });
 }
 
-/** What keeps the tests from being built, or undefined. */
-function whatIsMissing() {
-  const hint =
-    'On Debian or Ubuntu: apt-get install g++ make libgtest-dev; on macOS: brew install googletest';
-  if (process.platform === 'win32') return 'the C++ tests are run on Linux or macOS only';
-  const compiler = process.env.CXX ?? 'c++';
-  for (const tool of ['make', compiler]) {
-    if (run(tool, ['--version'], { stdio: 'ignore' }).status !== 0) return `${tool} is missing. ${hint}`;
-  }
-  const flags = spawnSync('pkg-config', ['--cflags', 'gtest'], { encoding: 'utf8' }).stdout?.trim() ?? '';
-  const probe = spawnSync(
-    compiler,
-    ['-std=c++20', '-E', '-x', 'c++', ...flags.split(' ').filter(Boolean), '-', '-o', os.devNull],
-    { input: '#include <gtest/gtest.h>\n', stdio: ['pipe', 'ignore', 'ignore'] },
-  );
-  return probe.status === 0 ? undefined : `GoogleTest is missing. ${hint}`;
-}
-
-/**
- * Some pairs of kernel and compiler give ThreadSanitizer an address space that it cannot use, unless its layout is
- * not randomised. Returns the words to put before the command.
- */
-function launcherFor(binary) {
-  const attempt = (...words) => spawnSync(words[0], words.slice(1), { encoding: 'utf8' });
-  const direct = attempt(binary, '--gtest_list_tests');
-  if (direct.status === 0 || !/unexpected memory mapping/.test(direct.stderr)) return [];
-  const launcher = ['setarch', os.machine(), '-R'];
-  return attempt(...launcher, binary, '--gtest_list_tests').status === 0 ? launcher : [];
-}
-
 /** Builds and runs one variant; never counts a run as passed that ended badly or tested nothing. */
 function testVariant(variant, testArguments) {
   console.log(`\n── ${variant}`);
+  const build = buildOf(variant);
   const jobs = `-j${os.availableParallelism()}`;
-  if (run('make', ['-f', 'native/test/Makefile', `VARIANT=${variant}`, jobs]).status !== 0) {
+  if (run('make', ['-f', 'native/test/Makefile', `VARIANT=${build}`, jobs]).status !== 0) {
     return { passed: 0, failed: 1, note: 'does not build' };
   }
-  const folder = path.join(packageRoot, 'build', 'native-test', variant);
+  const folder = path.join(packageRoot, 'build', 'native-test', build);
   const binary = path.join(folder, 'core_test');
   const report = path.join(folder, 'report.json');
   mkdirSync(folder, { recursive: true });
@@ -74,7 +41,7 @@ function testVariant(variant, testArguments) {
     ...testArguments,
   ];
   const result = run(command[0], command.slice(1), {
-    env: { ...process.env, ...sanitizerOptions },
+    env: environmentOf(variant),
     timeout: runLimit,
     killSignal: 'SIGKILL',
   });
@@ -108,7 +75,7 @@ function main() {
     passed += result.passed;
     failed += result.failed;
     lines.push(
-      `${variant.padEnd(10)} ${result.passed} passed, ${result.failed} failed ${result.note}`.trimEnd(),
+      `${variant.padEnd(20)} ${result.passed} passed, ${result.failed} failed ${result.note}`.trimEnd(),
     );
   }
   console.log(`\n${lines.join('\n')}\n\n${passed} passed, ${failed} failed`);

@@ -81,6 +81,7 @@ Waiter* Participant::takeReady() {
 }
 
 void Participant::wakeReady() {
+  STRIPELOCK_SEAM("wake: before it is noted");
   // The grant was pushed before this, and block() looks for grants after it set blocked_: one of the two sees
   // the other, so that a blocked thread does not sleep on a grant.
   if (blocked_.load()) parker_.unpark();

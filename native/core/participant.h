@@ -40,6 +40,7 @@ class Participant {
   // what the caller wrote.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
+    STRIPELOCK_SEAM("pass over: before it is noted");
     passedOver_.store(true);
     return isAway(holdsSome);
   }

@@ -1,10 +1,23 @@
-// Where tests widen race windows. Nothing at all unless STRIPELOCK_TEST_SEAM is defined.
+// Where tests widen race windows and change lengths of time. Nothing at all unless STRIPELOCK_TEST_SEAM is defined.
 
 #pragma once
+
+#include <cstdint>
+
+#ifdef STRIPELOCK_TEST_SEAM
+#include <atomic>
+#endif
 
 namespace stripelock {
 
 #ifdef STRIPELOCK_TEST_SEAM
+// No slice of a sync wait (sync_wait.h) is shorter. An hour: a thread that nobody wakes sleeps on, so that a lost
+// wake-up is a hang and not a delay of one slice. Waits that sleep when it changes keep the slice they are in.
+inline std::atomic<std::int64_t> seamShortestSlice{0};
+inline std::int64_t seamSlice(std::int64_t nanoseconds) {
+  const std::int64_t shortest = seamShortestSlice.load();
+  return nanoseconds < shortest ? shortest : nanoseconds;
+}
 // Called with the name of the point that is passed. Set it before any thread uses the core.
 inline void (*seamHook)(const char* point) = nullptr;
 #define STRIPELOCK_SEAM(point)                                 \
@@ -12,6 +25,7 @@ inline void (*seamHook)(const char* point) = nullptr;
     if (::stripelock::seamHook) ::stripelock::seamHook(point); \
   } while (false)
 #else
+constexpr std::int64_t seamSlice(std::int64_t nanoseconds) { return nanoseconds; }
 #define STRIPELOCK_SEAM(point) static_cast<void>(0)
 #endif
 

@@ -103,7 +103,7 @@ SyncOutcome SyncWait::wait() {
   bool withdrawn = false;
   {
     const WaitingScope waiting(table_, thread_);
-    sliceEnd_ = waiter_.since + kFirstSlice;
+    sliceEnd_ = waiter_.since + seamSlice(kFirstSlice);
     while (!waiter_.is(WaiterState::kGranted)) {
       const Nanoseconds time = now();
       if (waiter_.is(WaiterState::kDesignated)) {
@@ -122,7 +122,7 @@ SyncOutcome SyncWait::wait() {
         break;
       }
       if (time >= sliceEnd_) {
-        sliceEnd_ = time + kSlice;
+        sliceEnd_ = time + seamSlice(kSlice);
         withdrawn = inspectSelf(outcome);
         if (withdrawn) break;
         if (overtake(false)) {

@@ -266,6 +266,7 @@ void Table::complete(Waiter& waiter, WakeSet& wakes) {
 }
 
 void Table::rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, bool shared) {
+  STRIPELOCK_SEAM("roll back: before the stripes are left");
   for (std::uint32_t i = count; i-- > 0;) {
     WakeSet wakes;
     leave(stripes[i], {.how = Leave::How::kRollBack, .shared = shared, .slot = owner.slot()}, &owner, wakes);
@@ -275,6 +276,7 @@ void Table::rollBack(const std::uint32_t* stripes, std::uint32_t count, Particip
 Lock Table::lockFor(const Waiter& waiter) {
   for (;;) {
     const std::uint32_t position = waiter.position.load();
+    STRIPELOCK_SEAM("find: before the shard");
     Lock lock(shardOf(waiter.stripes[position]));
     if (waiter.position.load() == position) return lock;
   }
@@ -305,6 +307,7 @@ bool Table::retryDesignated(Waiter& waiter) {
       unlinkServed(waiter, stripe, wakes);
       return true;
     }
+    STRIPELOCK_SEAM("designated: before it looks again");
     std::uint32_t seen = word.load();
     // Free again: somebody took it and gave it back this instant.
     STRIPELOCK_SEAM("designated: before it sleeps again");

@@ -162,6 +162,7 @@ TEST(Deadlock, IsRefusedToASharedReEntryBehindAQueuedWriter) {
 }
 
 TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
+  const UsualSlices slices;
   SharedMemory memory(1);
   Peer peer(memory);
   Peer writer(memory);
@@ -195,32 +196,38 @@ TEST(Deadlock, IsNotSeenInAnAsyncWaitForItsOwnThread) {
 }
 
 TEST(Deadlock, OfTwoThreadsIsRefusedToOne) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   expectRefusal({&memory}, 2, false);
 }
 
 TEST(Deadlock, OfThreeThreadsIsRefusedToOne) {
+  const UsualSlices slices;
   SharedMemory memory(3);
   expectRefusal({&memory}, 3, false);
 }
 
 TEST(Deadlock, OfEightThreadsIsRefusedToOne) {
+  const UsualSlices slices;
   SharedMemory memory(8);
   expectRefusal({&memory}, 8, false);
 }
 
 TEST(Deadlock, ThroughSharedHoldsIsRefusedToOne) {
+  const UsualSlices slices;
   SharedMemory memory(3);
   expectRefusal({&memory}, 3, true);
 }
 
 TEST(Deadlock, AcrossTwoLocksIsRefusedToOne) {
+  const UsualSlices slices;
   SharedMemory one(4);
   SharedMemory other(4);
   expectRefusal({&one, &other}, 4, false);
 }
 
 TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer reader(memory);
   Peer writer(memory);
@@ -241,6 +248,7 @@ TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
 }
 
 TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer holder(memory);
   Peer writer(memory);
@@ -275,6 +283,7 @@ TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
 }
 
 TEST(Deadlock, GivesBackWhatTheRefusedOneHadTaken) {
+  const UsualSlices slices;
   SharedMemory memory(4);
   Peer one(memory);
   Peer other(memory);

@@ -166,6 +166,7 @@ TEST(Designated, WaitsOnWhereItFindsTheStripeTakenAndGetsItByHandOver) {
 }
 
 TEST(Designated, IsOvertakenByABlockedThreadWhileItsEventLoopIsBusy) {
+  const UsualSlices slices;
   Designated world;
   ASSERT_TRUE(world.holder.client.take(1));
   Blocking blocking(world.next.client, {0, 1}, {.timeout = kStuck});

@@ -16,6 +16,7 @@
 namespace stripelock::test {
 
 TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
+  const UsualSlices slices;
   SharedMemory memory(3);
   Peer running(memory);
   Peer middle(memory);
@@ -35,6 +36,7 @@ TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
 }
 
 TEST(Deadlock, IsNotSeenInACircleThatAnAsyncWaiterCloses) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer one(memory);
   Peer other(memory);
@@ -53,6 +55,7 @@ TEST(Deadlock, IsNotSeenInACircleThatAnAsyncWaiterCloses) {
 }
 
 TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer writer(memory);
   Peer granted(memory);
@@ -79,6 +82,7 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
 }
 
 TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer holder(memory);
   Peer peer(memory);
@@ -141,6 +145,7 @@ struct BetweenLooks {
 }  // namespace
 
 TEST(Deadlock, IsNotSeenInACircleThatOneLeavesBetweenTheTwoLooks) {
+  const UsualSlices slices;
   const Nanoseconds end = now() + static_cast<Nanoseconds>(kStuck * 1e6);
   for (bool left = false; !left;) {
     ASSERT_LT(now(), end);

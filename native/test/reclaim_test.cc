@@ -227,6 +227,7 @@ TEST(Reclaim, KeepsTheAbandonedFlagForTheNextHolder) {
 }
 
 TEST(Reclaim, LetsReadersPassAWriterWhoseThreadBlocks) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer peer(memory);
   Peer other(memory);

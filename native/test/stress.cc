@@ -2,7 +2,8 @@
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='Stress.*'
 //
-// repeats the threads' decisions, though not the machine's interleaving.
+// repeats the threads' decisions, though not the machine's interleaving. With STRIPELOCK_SLICES=none a lost wake-up is a
+// hang, in all but the unruly ones.
 
 #include <algorithm>
 #include <cstdio>
@@ -23,6 +24,8 @@ constexpr double kWatchdog = 60'000;
 enum class Manners {
   // Waits only while holding nothing: no deadlock is possible, so none may be reported.
   kOrderly,
+  // Waits while it holds stripes, but for stripes after all of these only: no deadlock either.
+  kNested,
   // Waits while holding anything, in any order.
   kUnruly,
 };
@@ -73,6 +76,7 @@ class Life {
 
   Use& anyUse() { return *uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))]; }
   Stripes anyStripes(const World& world);
+  bool isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const;
   Ask anyAsk(double longest);
   void hold(Use& use, Stripes stripes, bool shared, bool abandoned);
   void takeFast();
@@ -139,11 +143,24 @@ void Life::takeFast() {
   if (use.client.take(stripe, shared)) hold(use, {stripe}, shared, false);
 }
 
+// In the one order in which nested acquisitions take their stripes.
+bool Life::isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const {
+  bool later = false;
+  for (const auto& use : uses_) {
+    for (const Held& held : use->held) {
+      if (later || (use.get() == &wanted && held.stripes().back() >= stripe)) return false;
+    }
+    later = later || use.get() == &wanted;
+  }
+  return true;
+}
+
 // False: interrupted, as by terminate().
 bool Life::takeSync() {
   if (manners_ == Manners::kOrderly) releaseAll();
   Use& use = anyUse();
   const Stripes stripes = anyStripes(use.world);
+  if (manners_ == Manners::kNested && !isAfterAllHeld(use, stripes.front())) releaseAll();
   const Ask ask = anyAsk(kForever);
   const auto requested = [](void* random) { return oneIn(*static_cast<Random*>(random), 20); };
   const SyncOutcome outcome =
@@ -386,22 +403,9 @@ class StressRun {
         const char* const what = activities[i].what.load();
         if (!what || milliseconds(now() - activities[i].since.load()) < kWatchdog) continue;
         std::fprintf(stderr, "thread %zu is stuck in: %s\n", i, what);
-        for (const auto& client : clients) describe(*client);
-        std::abort();
+        for (const auto& client : clients) describe(client->table());
+        stuck("a thread of the stress run");
       }
-    }
-  }
-
-  static void describe(Client& client) {
-    std::fprintf(stderr, "lock of %u stripes\n", client.table().stripes());
-    for (const StripeInfo& info : inspect(client.table())) {
-      std::fprintf(stderr, "  stripe %u, word %08x, held by", info.stripe, info.word);
-      for (const std::int32_t holder : info.holders) std::fprintf(stderr, " %d", holder);
-      for (const StripeInfo::Waiting& waiter : info.waiters) {
-        std::fprintf(stderr, "\n    %s %s waiter of thread %d, for %.0f ms", waiter.async ? "async" : "sync",
-                     waiter.shared ? "shared" : "exclusive", waiter.threadId, waiter.milliseconds);
-      }
-      std::fprintf(stderr, "\n");
     }
   }
 
@@ -456,15 +460,29 @@ TEST(Stress, OrderlyThreadsOnTwoLocks) { stress(Manners::kOrderly, 4, {3, 300});
 
 TEST(Stress, OrderlyThreadsOnSetsOfStripes) { stress(Manners::kOrderly, 6, {6, 8}); }
 
-TEST(Stress, UnrulyThreadsOnOneStripe) { stress(Manners::kUnruly, 2, {1}); }
+TEST(Stress, NestingThreadsOnTwoLocks) { stress(Manners::kNested, 4, {4, 7}); }
 
-TEST(Stress, UnrulyThreadsOnTwoLocks) { stress(Manners::kUnruly, 4, {2, 7}); }
+// Deadlocks are found at the end of a slice.
+
+TEST(Stress, UnrulyThreadsOnOneStripe) {
+  const UsualSlices slices;
+  stress(Manners::kUnruly, 2, {1});
+}
+
+TEST(Stress, UnrulyThreadsOnTwoLocks) {
+  const UsualSlices slices;
+  stress(Manners::kUnruly, 4, {2, 7});
+}
 
 TEST(Stress, UnrulyThreadsWhoseGrantsAreRevokedAtOnce) {
+  const UsualSlices slices;
   const Patience none(0);
   stress(Manners::kUnruly, 4, {2, 7});
 }
 
-TEST(Stress, ManyUnrulyThreadsOnManyStripes) { stress(Manners::kUnruly, 8, {16, 300}); }
+TEST(Stress, ManyUnrulyThreadsOnManyStripes) {
+  const UsualSlices slices;
+  stress(Manners::kUnruly, 8, {16, 300});
+}
 
 }  // namespace stripelock::test

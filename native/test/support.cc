@@ -10,6 +10,75 @@
 
 namespace stripelock::test {
 
+namespace {
+
+[[maybe_unused]] const bool slicesSet = [] {
+  const char* const slices = std::getenv("STRIPELOCK_SLICES");
+  if (slices && std::strcmp(slices, "none") == 0) seamShortestSlice.store(kAnHour);
+  return true;
+}();
+
+// Ends the process where a test lasts too long, with its name: threads that nobody wakes cannot be ended.
+class Watchdog : public ::testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const ::testing::TestInfo&) override {
+    done_ = false;
+    thread_ = std::thread([this] {
+      Lock lock(mutex_);
+      // A test has a handful of waits of kStuck at most, and stress takes as long as it is told to.
+      const double limit = 4 * kStuck + 1000.0 * static_cast<double>(numberFrom("STRIPELOCK_SECONDS", 2));
+      const auto length = std::chrono::duration<double, std::milli>(limit);
+      if (!ended_.wait_for(lock, length, [this] { return done_; })) {
+        stuck("this test");
+      }
+    });
+  }
+  void OnTestEnd(const ::testing::TestInfo&) override {
+    {
+      const Lock lock(mutex_);
+      done_ = true;
+      ended_.notify_one();
+    }
+    thread_.join();
+  }
+
+ private:
+  std::thread thread_;
+  Mutex mutex_;
+  std::condition_variable ended_;
+  bool done_ = false;
+};
+
+class StartsWatchdog : public ::testing::Environment {
+ public:
+  void SetUp() override { ::testing::UnitTest::GetInstance()->listeners().Append(new Watchdog); }
+};
+[[maybe_unused]] ::testing::Environment* const watchdog =
+    ::testing::AddGlobalTestEnvironment(new StartsWatchdog);
+
+}  // namespace
+
+void stuck(const char* what) {
+  const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+  std::fprintf(stderr, "stuck: %s, in %s.%s\n", what, test ? test->test_suite_name() : "no test",
+               test ? test->name() : "");
+  if (seamShortestSlice.load() != 0) std::fprintf(stderr, "(without slices: a wake-up may be lost)\n");
+  std::abort();
+}
+
+void describe(Table& table) {
+  std::fprintf(stderr, "lock of %u stripes\n", table.stripes());
+  for (const StripeInfo& info : inspect(table)) {
+    std::fprintf(stderr, "  stripe %u, word %08x, held by", info.stripe, info.word);
+    for (const std::int32_t holder : info.holders) std::fprintf(stderr, " %d", holder);
+    for (const StripeInfo::Waiting& waiter : info.waiters) {
+      std::fprintf(stderr, "\n    %s %s waiter of thread %d, for %.0f ms", waiter.async ? "async" : "sync",
+                   waiter.shared ? "shared" : "exclusive", waiter.threadId, waiter.milliseconds);
+    }
+    std::fprintf(stderr, "\n");
+  }
+}
+
 double milliseconds(Nanoseconds time) { return static_cast<double>(time) / 1e6; }
 
 std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise) {
@@ -164,7 +233,7 @@ bool Client::release(const Stripes& stripes, bool shared) {
 }
 
 Blocking::Blocking(Client& client, Stripes stripes, Ask ask, Interrupt interrupt)
-    : thread_([this, &client, stripes = std::move(stripes), ask, interrupt] {
+    : table_(client.table()), thread_([this, &client, stripes = std::move(stripes), ask, interrupt] {
         const Nanoseconds start = now();
         outcome_ = client.acquireSync(stripes, ask, interrupt);
         took_ = now() - start;
@@ -172,7 +241,17 @@ Blocking::Blocking(Client& client, Stripes stripes, Ask ask, Interrupt interrupt
       }) {}
 
 const SyncOutcome& Blocking::join() {
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return outcome_;
+  // Half more than the longest that it may be asked to wait.
+  const Deadline deadline = Deadline::after(1.5 * kStuck);
+  while (!decided()) {
+    if (deadline.passedAt(now())) {
+      describe(table_);
+      stuck("a sync acquisition");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  thread_.join();
   return outcome_;
 }
 
@@ -258,9 +337,7 @@ void setFairAt(Client& client, std::uint32_t stripe, Nanoseconds point) {
 
 void makeHandOverDue(Client& client, std::uint32_t stripe) { setFairAt(client, stripe, 0); }
 
-void putHandOverOff(Client& client, std::uint32_t stripe) {
-  setFairAt(client, stripe, now() + kAnHour);
-}
+void putHandOverOff(Client& client, std::uint32_t stripe) { setFairAt(client, stripe, now() + kAnHour); }
 
 std::size_t waitersOf(Client& client, std::uint32_t stripe) {
   const Lock lock(client.table().shardOf(stripe));

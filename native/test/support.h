@@ -24,18 +24,50 @@ using Stripes = std::vector<std::uint32_t>;
 using Status = SyncOutcome::Status;
 
 inline constexpr double kForever = std::numeric_limits<double>::infinity();
-// Long enough for a loaded machine under a sanitizer; what takes longer is stuck.
-inline constexpr double kStuck = 30'000;
+inline constexpr Nanoseconds kAnHour = 3'600'000'000'000;
 
 double milliseconds(Nanoseconds time);
 
 // What an environment variable says, as a number.
 std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise);
+
+// Milliseconds. Long enough for a loaded machine under a sanitizer; what takes longer is stuck. STRIPELOCK_STUCK says
+// otherwise.
+inline const double kStuck = static_cast<double>(numberFrom("STRIPELOCK_STUCK", 30'000));
 // A source of random numbers whose seed, STRIPELOCK_SEED or a random one, is printed with that name.
 std::mt19937_64 seeded(const char* name);
 
+// With STRIPELOCK_SLICES=none no sync wait ever reaches the end of a slice (core/sync_wait.h), so that a lost wake-up is
+// a hang. For as long as this lives there are slices all the same: for tests of what happens at the end of one.
+class UsualSlices {
+ public:
+  UsualSlices() : shortest_(seamShortestSlice.exchange(0)) {}
+  ~UsualSlices() { seamShortestSlice.store(shortest_); }
+  UsualSlices(const UsualSlices&) = delete;
+  UsualSlices& operator=(const UsualSlices&) = delete;
+
+ private:
+  const Nanoseconds shortest_;
+};
+// The opposite, however the tests run.
+class NoSlices {
+ public:
+  NoSlices() : shortest_(seamShortestSlice.exchange(kAnHour)) {}
+  ~NoSlices() { seamShortestSlice.store(shortest_); }
+  NoSlices(const NoSlices&) = delete;
+  NoSlices& operator=(const NoSlices&) = delete;
+
+ private:
+  const Nanoseconds shortest_;
+};
+
 // Waits for what other threads bring about. False after kStuck.
 bool eventually(const std::function<bool()>& condition);
+
+// Says so, and ends the process: for what holds up threads that cannot be ended.
+[[noreturn]] void stuck(const char* what);
+// Who holds a lock and who waits, to stderr.
+void describe(Table& table);
 
 // What a SharedArrayBuffer is to JavaScript: a header and a line per stripe, all zero.
 class SharedMemory {
@@ -144,6 +176,7 @@ class Blocking {
   Blocking& operator=(const Blocking&) = delete;
 
   bool decided() const { return decided_.load(); }
+  // Ends the process where it is not decided long after kStuck.
   const SyncOutcome& join();
   Status status() { return join().status; }
   // From the call to its end.
@@ -153,6 +186,7 @@ class Blocking {
   SyncOutcome outcome_{};
   Nanoseconds took_ = 0;
   std::atomic<bool> decided_{false};
+  Table& table_;
   std::thread thread_;
 };
 

@@ -180,6 +180,7 @@ TEST(SyncWait, IsGrantedTheRemainingStripesByWhoReleasesTheFirst) {
 }
 
 TEST(SyncWait, EndsWhenItsThreadIsInterrupted) {
+  const UsualSlices slices;
   SharedMemory memory(3);
   Peer holder(memory);
   Peer waiter(memory);
@@ -197,6 +198,7 @@ TEST(SyncWait, EndsWhenItsThreadIsInterrupted) {
 }
 
 TEST(SyncWait, AsksWhetherItIsInterruptedAboutOnceASlice) {
+  const UsualSlices slices;
   SharedMemory memory(1);
   Peer holder(memory);
   Peer waiter(memory);

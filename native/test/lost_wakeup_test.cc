@@ -1,0 +1,277 @@
+// Wake-ups of which each is the only one. There are no slices, so that what is lost is missed for good.
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+constexpr const char* kLastMoments[] = {"designated: before it looks again",
+                                        "designated: before it sleeps again"};
+
+// A holder who takes the stripe in the moment before a designated waiter tries, and gives it back by the fast path at one
+// of the last moments before that sleeps.
+struct GivesBackAtTheLast {
+  static inline Client* holder = nullptr;
+  static inline std::atomic<int> took{0};
+  static inline std::atomic<int> gaveBack{0};
+  static inline const char* givesBackAt = nullptr;
+
+  GivesBackAtTheLast(Client& client, const char* point) {
+    holder = &client;
+    givesBackAt = point;
+    took.store(0);
+    gaveBack.store(0);
+    onSeam([](const char* point) {
+      if (std::strcmp(point, "designated: before it tries") == 0 && took.load() == 0) {
+        if (holder->take(0)) took.fetch_add(1);
+      } else if (std::strcmp(point, givesBackAt) == 0 && gaveBack.load() == 0) {
+        if (holder->giveBack(0)) gaveBack.fetch_add(1);
+      }
+    });
+  }
+  ~GivesBackAtTheLast() { onSeam(nullptr); }
+  GivesBackAtTheLast(const GivesBackAtTheLast&) = delete;
+  GivesBackAtTheLast& operator=(const GivesBackAtTheLast&) = delete;
+};
+
+}  // namespace
+
+TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedThreadGoesToSleep) {
+  const NoSlices slices;
+  for (const char* const moment : kLastMoments) {
+    SharedMemory memory(1);
+    Peer holder(memory);
+    Peer waiter(memory);
+    ASSERT_TRUE(holder.client.take(0));
+    Blocking blocking(waiter.client, {0}, {.timeout = kStuck});
+    ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+    putHandOverOff(holder.client, 0);
+    const GivesBackAtTheLast holding(holder.client, moment);
+    EXPECT_TRUE(holder.client.releaseSlow(0));
+    EXPECT_EQ(blocking.status(), Status::kGranted);
+    EXPECT_EQ(GivesBackAtTheLast::took.load(), 1);
+    EXPECT_EQ(GivesBackAtTheLast::gaveBack.load(), 1);
+    EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  }
+}
+
+TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep) {
+  for (const char* const moment : kLastMoments) {
+    SharedMemory memory(1);
+    Peer holder(memory);
+    Peer waiter(memory);
+    ASSERT_TRUE(holder.client.take(0));
+    waiter.client.pend({0});
+    putHandOverOff(holder.client, 0);
+    const GivesBackAtTheLast holding(holder.client, moment);
+    EXPECT_TRUE(holder.client.releaseSlow(0));
+    EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
+    EXPECT_EQ(GivesBackAtTheLast::took.load(), 1);
+    EXPECT_EQ(GivesBackAtTheLast::gaveBack.load(), 1);
+    EXPECT_EQ(memory.word(0).load(), waiter.slot());
+  }
+}
+
+// A release finds the thread blocked, and passes over its async waiter after it went on.
+TEST(LostWakeUp, IsNoneForAnAsyncWaiterThatIsPassedOverAsItsThreadGoesOn) {
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  waiter.client.pend({0});
+  waiter.environment.participant().block();
+  {
+    Barrier barrier("pass over: before it is noted");
+    std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+    const bool arrived = barrier.awaitArrival();
+    waiter.environment.participant().unblock();
+    barrier.open();
+    releasing.join();
+    ASSERT_TRUE(arrived);
+  }
+  EXPECT_EQ(awaitGrants(waiter.environment).size(), 1u);
+}
+
+// A grant that is told late, when its thread has ended and another one has its slot.
+TEST(LostWakeUp, IsNoneForTheNextThreadWithTheSlotOfOneThatWasToldTooLate) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  std::optional<Peer> ended(std::in_place, memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ended->client.pend({0});
+  const std::uint32_t slot = ended->slot();
+  makeHandOverDue(holder.client, 0);
+  {
+    Barrier barrier("wake: before it is noted");
+    std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+    const bool arrived = barrier.awaitArrival();
+    ended->environment.end();
+    barrier.open();
+    releasing.join();
+    ASSERT_TRUE(arrived);
+  }
+  ended.reset();
+  Peer next(memory);
+  ASSERT_EQ(next.slot(), slot);
+  ASSERT_TRUE(holder.client.take(1));
+  next.client.pend({1});
+  makeHandOverDue(holder.client, 1);
+  EXPECT_TRUE(holder.client.release({1}));
+  EXPECT_EQ(awaitGrants(next.environment).size(), 1u);
+}
+
+TEST(LostWakeUp, IsNoneForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (int round = 0; round < 3; ++round) {
+    for (const std::uint32_t stripe : {0u, 1u}) ASSERT_TRUE(holder.client.take(stripe));
+    waiter.client.pend({0});
+    waiter.client.pend({1});
+    // One wake for both, and one for each that comes after the event loop has looked.
+    const int before = waiter.environment.wakes();
+    for (const std::uint32_t stripe : {0u, 1u}) {
+      makeHandOverDue(holder.client, stripe);
+      EXPECT_TRUE(holder.client.release({stripe}));
+      if (round == 1) {
+        ASSERT_TRUE(waiter.environment.awaitWake(kStuck));
+        EXPECT_EQ(takeGrants(waiter.environment).size(), 1u);
+      }
+    }
+    EXPECT_EQ(waiter.environment.wakes() - before, round == 1 ? 2 : 1);
+    if (round != 1) {
+      ASSERT_TRUE(waiter.environment.awaitWake(kStuck));
+      EXPECT_EQ(takeGrants(waiter.environment).size(), 2u);
+    }
+    EXPECT_TRUE(waiter.client.release({0, 1}));
+  }
+}
+
+// A grant between the moment when the event loop notes that it was woken and the moment when it looks.
+TEST(LostWakeUp, IsNoneForAGrantThatComesAsTheEventLoopLooks) {
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (const std::uint32_t stripe : {0u, 1u}) {
+    ASSERT_TRUE(holder.client.take(stripe));
+    makeHandOverDue(holder.client, stripe);
+  }
+  waiter.client.pend({0});
+  waiter.client.pend({1});
+  for (const std::uint32_t stripe : {0u, 1u}) makeHandOverDue(holder.client, stripe);
+  EXPECT_TRUE(holder.client.release({0}));
+  ASSERT_TRUE(waiter.environment.awaitWake(kStuck));
+  std::size_t granted = 0;
+  {
+    Barrier barrier("take: before the ready list");
+    std::thread taking([&] { granted = takeGrants(waiter.environment).size(); });
+    const bool arrived = barrier.awaitArrival();
+    EXPECT_TRUE(holder.client.release({1}));
+    barrier.open();
+    taking.join();
+    ASSERT_TRUE(arrived);
+  }
+  // Either it was seen, or the event loop was woken again.
+  if (granted < 2) granted += awaitGrants(waiter.environment).size();
+  EXPECT_EQ(granted, 2u);
+}
+
+TEST(LostWakeUp, IsNoneForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
+  const NoSlices slices;
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holder.client.take(1));
+  peer.client.pend({0});
+  // Wants what the blocked thread is granted and cannot use.
+  Blocking behind(other.client, {0}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+  makeHandOverDue(holder.client, 0);
+  std::optional<Blocking> blocking;
+  {
+    Barrier barrier("grant: before it is told");
+    std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+    const bool arrived = barrier.awaitArrival();
+    blocking.emplace(peer.client, Stripes{1});
+    EXPECT_TRUE(awaitWaiters(holder.client, 1, 1));
+    barrier.open();
+    releasing.join();
+    ASSERT_TRUE(arrived);
+  }
+  EXPECT_EQ(behind.status(), Status::kGranted);
+  EXPECT_TRUE(holder.client.release({1}));
+  EXPECT_EQ(blocking->status(), Status::kGranted);
+}
+
+TEST(LostWakeUp, IsNoneForAThreadThatWantsMoreStripesAndIsGrantedTheLast) {
+  const NoSlices slices;
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer waiter(memory);
+  for (const bool due : {true, false}) {
+    ASSERT_TRUE(holder.client.take(0));
+    ASSERT_TRUE(holder.client.take(1));
+    Blocking blocking(waiter.client, {0, 1}, {.timeout = kStuck});
+    for (const std::uint32_t stripe : {0u, 1u}) {
+      ASSERT_TRUE(awaitWaiters(holder.client, stripe, 1));
+      if (due) {
+        makeHandOverDue(holder.client, stripe);
+      } else {
+        putHandOverOff(holder.client, stripe);
+      }
+      EXPECT_TRUE(holder.client.release({stripe}));
+    }
+    EXPECT_EQ(blocking.status(), Status::kGranted);
+    EXPECT_TRUE(waiter.client.release({0, 1}));
+  }
+}
+
+TEST(LostWakeUp, IsNoneForReadersThatEnterTogether) {
+  const NoSlices slices;
+  SharedMemory memory(1);
+  Peer holder(memory);
+  std::vector<std::unique_ptr<Peer>> readers;
+  std::vector<std::unique_ptr<Blocking>> waits;
+  ASSERT_TRUE(holder.client.take(0));
+  // More than a WakeSet holds in place.
+  for (std::size_t i = 0; i < 9; ++i) {
+    readers.push_back(std::make_unique<Peer>(memory));
+    const Ask ask{.shared = true, .timeout = kStuck};
+    waits.push_back(std::make_unique<Blocking>(readers[i]->client, Stripes{0}, ask));
+    ASSERT_TRUE(awaitWaiters(holder.client, 0, i + 1));
+  }
+  EXPECT_TRUE(holder.client.release({0}));
+  for (const auto& wait : waits) EXPECT_EQ(wait->status(), Status::kGranted);
+  EXPECT_EQ(memory.word(0).load(), kShared + 9);
+}
+
+TEST(LostWakeUp, IsNoneForTheNextWhenADesignatedThreadTakesTheStripe) {
+  const NoSlices slices;
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer first(memory);
+  Peer second(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  Blocking one(first.client, {0}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  Blocking two(second.client, {0}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+  putHandOverOff(holder.client, 0);
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_EQ(one.status(), Status::kGranted);
+  EXPECT_EQ(memory.word(0).load(), first.slot() | kQueued);
+  EXPECT_TRUE(first.client.release({0}));
+  EXPECT_EQ(two.status(), Status::kGranted);
+}
+
+}  // namespace stripelock::test

@@ -1,0 +1,104 @@
+// Fields that one thread writes and another one reads, in the order that only a mutex makes safe. The threads tell each
+// other where they are in a way that orders nothing, so that ThreadSanitizer reports it where the mutex is missing.
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+// Set and read without order.
+class Mark {
+ public:
+  void set() { count_.fetch_add(1, std::memory_order_relaxed); }
+  int count() const { return count_.load(std::memory_order_relaxed); }
+  bool await(int count) const {
+    const Deadline deadline = Deadline::after(kStuck);
+    while (this->count() < count) {
+      if (deadline.passedAt(now())) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return true;
+  }
+
+ private:
+  std::atomic<int> count_{0};
+};
+
+// How often a thread that asked for it has looked for a cycle.
+struct Looks {
+  static inline thread_local Mark* mine = nullptr;
+
+  Looks() {
+    onSeam([](const char* point) {
+      if (mine && std::strcmp(point, "refuse: before the second look") == 0) mine->set();
+    });
+  }
+  ~Looks() { onSeam(nullptr); }
+  Looks(const Looks&) = delete;
+  Looks& operator=(const Looks&) = delete;
+};
+
+}  // namespace
+
+TEST(Race, IsNoneBetweenAThreadThatEndsAndOneThatWakesIt) {
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer ending(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ending.client.pend({0});
+  makeHandOverDue(holder.client, 0);
+  Mark woken;
+  std::thread releasing([&] {
+    EXPECT_TRUE(holder.client.release({0}));
+    woken.set();
+  });
+  EXPECT_TRUE(woken.await(1));
+  ending.environment.end();
+  releasing.join();
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Race, IsNoneBetweenAThreadThatGoesOnAndOneThatLooksForCycles) {
+  const UsualSlices slices;
+  // Different shards, so that they share no mutex but the wait graph's.
+  SharedMemory memory(200);
+  Peer holder(memory);
+  Peer leaving(memory);
+  Peer looking(memory);
+  ASSERT_TRUE(holder.client.take(199));
+  ASSERT_TRUE(leaving.client.take(0));
+  Mark leavingLooks;
+  Mark lookingLooks;
+  Mark left;
+  const Looks looks;
+  std::thread leavingThread([&] {
+    Looks::mine = &leavingLooks;
+    EXPECT_EQ(leaving.client.sync({199}, {.timeout = kStuck}), Status::kGranted);
+    left.set();
+  });
+  EXPECT_TRUE(leavingLooks.await(1));
+  Blocking wait(looking.client, {0}, {.timeout = kStuck},
+                {.requested =
+                     [](void* mark) {
+                       Looks::mine = static_cast<Mark*>(mark);
+                       return false;
+                     },
+                 .data = &lookingLooks});
+  EXPECT_TRUE(lookingLooks.await(1));
+  EXPECT_TRUE(holder.client.release({199}));
+  EXPECT_TRUE(left.await(1));
+  EXPECT_TRUE(lookingLooks.await(lookingLooks.count() + 2));
+  EXPECT_TRUE(leaving.client.release({0}));
+  EXPECT_EQ(wait.status(), Status::kGranted);
+  leavingThread.join();
+}
+
+}  // namespace stripelock::test

@@ -1,0 +1,155 @@
+// Builds the C++ tests of native/core with one mutation at a time, and runs some of them.
+//
+// The copy of the sources and its objects stay in build/mutate, so that a mutation costs the objects that depend on its
+// file. What a mutation changed is put back with its old time of change, objects included, so that make builds nothing
+// for that.
+
+import { spawnSync } from 'node:child_process';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+import { includeDirOf, packageRoot } from './addon-inputs.mjs';
+import { buildOf, environmentOf, launcherFor, whatIsMissing } from './native-tests.mjs';
+
+const tree = path.join(packageRoot, 'build', 'mutate');
+const sourceFolders = ['native/core', 'native/test'];
+/**
+ * For one run of a few tests. Far more than they take on a busy machine: what takes longer hangs. The tests themselves
+ * call it stuck sooner than they usually do.
+ */
+const runLimit = 120_000;
+const stuckAfter = '6000';
+
+function copyWithTime(from, to) {
+  mkdirSync(path.dirname(to), { recursive: true });
+  copyFileSync(from, to);
+  const { atime, mtime } = statSync(from);
+  utimesSync(to, atime, mtime);
+}
+
+const isAsOld = (one, other) => existsSync(other) && statSync(one).mtimeMs === statSync(other).mtimeMs;
+
+/** Every file below a folder, relative to it. */
+function filesBelow(folder) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)));
+}
+
+/** Makes a folder the same as another one: contents, times, and nothing else. */
+function mirror(from, to, wanted = () => true) {
+  const files = filesBelow(from).filter(wanted);
+  for (const file of files) {
+    if (!isAsOld(path.join(from, file), path.join(to, file))) {
+      copyWithTime(path.join(from, file), path.join(to, file));
+    }
+  }
+  const kept = new Set(files);
+  for (const file of filesBelow(to)) {
+    if (!kept.has(file)) rmSync(path.join(to, file));
+  }
+}
+
+export class NativeMutants {
+  #variant;
+  #build;
+  #objects;
+  #pristine;
+  #binary;
+  #launcher;
+
+  constructor(variant) {
+    const missing = whatIsMissing();
+    if (missing !== undefined) throw new Error(missing);
+    this.#variant = variant;
+    this.#build = buildOf(variant);
+    this.#objects = path.join(tree, 'build', 'native-test', this.#build);
+    this.#pristine = path.join(tree, 'pristine', this.#build);
+    this.#binary = path.join(this.#objects, 'core_test');
+    for (const folder of sourceFolders) mirror(path.join(packageRoot, folder), path.join(tree, folder));
+    const built = path.join(packageRoot, 'build', 'native-test', this.#build);
+    // What an interrupted run left behind is mutated.
+    mirror(existsSync(this.#pristine) ? this.#pristine : built, this.#objects);
+    const { status, output } = this.#make();
+    if (status !== 0) throw new Error(`without a mutation, the tests do not build:\n${output}`);
+    mirror(this.#objects, this.#pristine);
+    this.#launcher = launcherFor(this.#binary);
+  }
+
+  #make() {
+    const words = ['-f', 'native/test/Makefile', `-j${os.availableParallelism()}`, `VARIANT=${this.#build}`];
+    // A mutation may leave a variable unused.
+    words.push(`XXHASH=${includeDirOf('xxhash-addon')}`, 'WARNINGS=-w');
+    const { status, stdout, stderr } = spawnSync('make', words, { cwd: tree, encoding: 'utf8' });
+    return { status, output: stdout + stderr };
+  }
+
+  #run(tests, ...more) {
+    const [command, ...words] = [...this.#launcher, this.#binary, `--gtest_filter=${tests}`, ...more];
+    const { status, signal, error, stdout, stderr } = spawnSync(command, words, {
+      cwd: tree,
+      encoding: 'utf8',
+      env: { STRIPELOCK_STUCK: stuckAfter, ...environmentOf(this.#variant) },
+      timeout: runLimit,
+      killSignal: 'SIGKILL',
+      maxBuffer: 64 << 20,
+    });
+    return { status, signal, late: error?.code === 'ETIMEDOUT', output: stdout + stderr };
+  }
+
+  /** Those mutations whose tests exist and pass on the sources as they are; the others fail. */
+  withTestsThatPass(mutations, report) {
+    return mutations.filter(({ name, tests }) => {
+      const [known] = this.#run(tests, '--gtest_list_tests').output.match(/^ {2}\S+/m) ?? [];
+      if (known === undefined) {
+        report.fail(`${name}: no test is called ${tests}`);
+        return false;
+      }
+      const { status, output } = this.#run(tests, '--gtest_brief=1');
+      if (status === 0) return true;
+      report.fail(`${name}: without the mutation ${tests} fails:\n${output.slice(-2000)}`);
+      return false;
+    });
+  }
+
+  /** Whether its tests tell a mutation, and how. */
+  test({ files, tests }) {
+    for (const [file, text] of files) writeFileSync(path.join(tree, file), text);
+    try {
+      const { status, output } = this.#make();
+      if (status !== 0) return { killed: false, how: `does not build\n${output.slice(-2000)}` };
+      return verdict(this.#run(tests));
+    } finally {
+      for (const file of files.keys()) copyWithTime(path.join(packageRoot, file), path.join(tree, file));
+      mirror(this.#pristine, this.#objects);
+    }
+  }
+}
+
+function verdict({ status, signal, late, output }) {
+  if (status === 0) return { killed: false, how: 'survived' };
+  const failed = [
+    ...new Set([...output.matchAll(/^\[ {2}FAILED {2}\] (\w+\.\w+)(?: \(|$)/gm)].map(([, test]) => test)),
+  ];
+  const last = [...output.matchAll(/^\[ RUN {6}\] (\S+)/gm)].at(-1)?.[1];
+  const sanitizer = /(?:WARNING|ERROR): (\w+Sanitizer: [^(\n]*)/.exec(output)?.[1];
+  const stuck = /^stuck: .*/m.exec(output)?.[0];
+  const how = [];
+  if (failed.length > 0) how.push(`fails ${failed.join(', ')}`);
+  if (sanitizer !== undefined) how.push(sanitizer.trim());
+  if (stuck !== undefined) how.push(stuck);
+  if (late) how.push(`hangs in ${last}`);
+  if (how.length === 0) how.push(`ends with ${signal ?? status} in ${last}`);
+  return { killed: true, how: how.join('; ') };
+}

@@ -1,0 +1,3 @@
+import { nativeMutations } from './native.mjs';
+
+export const mutations = [...nativeMutations];
