@@ -158,7 +158,8 @@ TEST(SyncWait, LetsOthersInWhenItGivesBack) {
   Peer waiter(memory);
   Peer other(memory);
   ASSERT_TRUE(holder.client.take(1));
-  Blocking both(waiter.client, {0, 1}, {.timeout = 100});
+  // Long enough that the other comes to wait meanwhile, on a loaded machine too.
+  Blocking both(waiter.client, {0, 1}, {.timeout = 1000});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
   Blocking first(other.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
