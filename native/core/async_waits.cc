@@ -28,7 +28,7 @@ bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
 
 bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
   if (last && waiter.revoked == 0) return true;
-  return time - waiter.readyAt >= (kPatience << waiter.revoked);
+  return time - waiter.readyAt >= (kRevokeAfter << waiter.revoked);
 }
 
 }  // namespace
@@ -113,10 +113,12 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
   waiter.timed = !deadline.isNever();
   if (waiter.timed) deadlines_.add(waiter, deadline.point());
   if (waiter.count > 1) multiple_.insert(&waiter);
+  ++waiter.membership->pending;
   waiter.membership->table().cell(kWaitingCell).fetch_add(1);
 }
 
 void AsyncWaits::forget(AsyncWaiter& waiter) {
+  --waiter.membership->pending;
   waiter.membership->table().cell(kWaitingCell).fetch_sub(1);
   waiters_[waiter.id] = nullptr;
   freeIds_.push_back(waiter.id);

@@ -26,9 +26,9 @@ class Table;
 // For so long a grant may lie in the ready list before it can be revoked, twice as long each time that the same waiter was
 // revoked: so a thread whose event loop is slow, but turns, gets its turn in the end.
 #ifdef STRIPELOCK_TEST_SEAM
-inline Nanoseconds kPatience = 10'000'000;
+inline Nanoseconds kRevokeAfter = 10'000'000;
 #else
-inline constexpr Nanoseconds kPatience = 10'000'000;
+inline constexpr Nanoseconds kRevokeAfter = 10'000'000;
 #endif
 inline constexpr int kMostRevoked = 7;
 

@@ -8,11 +8,14 @@
 
 namespace stripelock {
 
-// Whether the thread is being ended and must return at once. Called on the thread that waits, about every
-// kSlice, with no lock held.
+// Whether the thread must return to its host at once, as it is being ended, or what it runs is. Called on the thread
+// that waits, with no lock held, about every kSlice, when the descriptor stirs, and before a wait that is granted
+// returns.
 struct Interrupt {
   bool (*requested)(void* data) = nullptr;
   void* data = nullptr;
+  // Stirs (DescriptorWatch) when the thread is being ended. -1 where there is none.
+  int descriptor = -1;
 
   bool check() const { return requested && requested(data); }
 };
@@ -69,6 +72,10 @@ class Membership {
 
   // How often its registry handed it out.
   std::uint32_t references = 0;
+  // Async acquisitions that wait.
+  std::uint32_t pending = 0;
+  // What the host calls it by.
+  std::uint32_t number = 0;
 
   // ── by any thread that has locked the table's members ──
 
@@ -81,6 +88,8 @@ class Membership {
   Table& table_;
   Participant& participant_;
   std::atomic<Word*> shares_{nullptr};
+  // In the table's members; guarded by their mutex.
+  std::size_t place_ = 0;
 };
 
 }  // namespace stripelock

@@ -5,7 +5,10 @@
 
 #pragma once
 
+#include <unordered_map>
+
 #include "core/async_waits.h"
+#include "core/descriptor_watch.h"
 #include "core/platform.h"
 #include "core/sync.h"
 #include "core/waiter.h"
@@ -30,6 +33,8 @@ class Participant {
   // The host's number for the thread, as it is shown to people.
   std::int32_t threadId() const { return threadId_.load(); }
   Parker& parker() { return parker_; }
+  // Wakes the thread, while it blocks, when its host wants something of it.
+  DescriptorWatch& hostWatch() { return hostWatch_; }
   AsyncWaits& asyncWaits() { return asyncWaits_; }
 
   // ── from any thread ──
@@ -76,8 +81,8 @@ class Participant {
   // The event loop has come to look. True if waiters were passed over that it must look after now.
   bool comesBack();
 
-  // Those of this thread's tables it is a member of.
-  std::vector<Membership*> memberships;
+  // One for each table that this thread uses, by the table's memory.
+  std::unordered_map<void*, Membership*> memberships;
   // What the thread blocks on; guarded by the wait graph's mutex.
   Waiter* blockedOn = nullptr;
 
@@ -89,6 +94,7 @@ class Participant {
   const std::uint32_t slot_;
   std::atomic<std::int32_t> threadId_{-1};
   Parker parker_;
+  DescriptorWatch hostWatch_{parker_};
 
   std::atomic<bool> blocked_{false};
   // Something was taken back from it, and it has not looked since.

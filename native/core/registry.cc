@@ -1,6 +1,5 @@
 #include "core/registry.h"
 
-#include <algorithm>
 #include <random>
 
 namespace stripelock {
@@ -41,8 +40,7 @@ void Registry::leave(Participant& participant) {
   participant.stop();
   STRIPELOCK_SEAM("leave: before the waits are cancelled");
   participant.asyncWaits().close();
-  const std::vector<Membership*> memberships = participant.memberships;
-  for (Membership* membership : memberships) end(*membership);
+  while (!participant.memberships.empty()) end(*participant.memberships.begin()->second);
   // No word names the slot any more, so that the next to have it inherits nothing.
   const Lock lock(mutex_);
   freeSlots_.push_back(participant.slot());
@@ -53,10 +51,10 @@ Participant* Registry::bySlot(std::uint32_t slot) {
 }
 
 Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes) {
-  for (Membership* membership : participant.memberships) {
-    Table& table = membership->table();
-    if (table.memory() != memory) continue;
-    if (table.stripes() != stripes) return nullptr;
+  const auto open = participant.memberships.find(memory);
+  if (open != participant.memberships.end()) {
+    Membership* const membership = open->second;
+    if (membership->table().stripes() != stripes) return nullptr;
     ++membership->references;
     return membership;
   }
@@ -71,13 +69,14 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
   }
   auto* const membership = new Membership(*table, participant);
   membership->references = 1;
-  participant.memberships.push_back(membership);
+  participant.memberships.emplace(memory, membership);
   return membership;
 }
 
 void Registry::close(Membership& membership) {
   if (--membership.references > 0) return;
-  membership.participant().asyncWaits().closeMembership(membership);
+  // That looks at all that is pending, and most locks are closed when nothing of theirs is.
+  if (membership.pending > 0) membership.participant().asyncWaits().closeMembership(membership);
   end(membership);
 }
 
@@ -86,8 +85,7 @@ void Registry::end(Membership& membership) {
   membership.table().notes.removeAll(membership);
   membership.abandon();
   void* const memory = membership.table().memory();
-  std::vector<Membership*>& memberships = membership.participant().memberships;
-  memberships.erase(std::find(memberships.begin(), memberships.end(), &membership));
+  membership.participant().memberships.erase(memory);
   delete &membership;
   const Lock lock(mutex_);
   const auto entry = tables_.find(memory);

@@ -42,7 +42,23 @@ class WaitingScope {
   Participant& thread_;
 };
 
+// Watches the host's descriptor once it is started.
+class WatchScope {
+ public:
+  explicit WatchScope(DescriptorWatch& watch) : watch_(watch) {}
+  ~WatchScope() { watch_.stop(); }
+  WatchScope(const WatchScope&) = delete;
+  WatchScope& operator=(const WatchScope&) = delete;
+
+ private:
+  DescriptorWatch& watch_;
+};
+
+std::atomic<Nanoseconds> hurryUntil{0};
+
 }  // namespace
+
+bool hurrying(Nanoseconds time) { return time < hurryUntil.load(); }
 
 SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt interrupt)
     : membership_(membership),
@@ -103,6 +119,8 @@ SyncOutcome SyncWait::wait() {
   bool withdrawn = false;
   {
     const WaitingScope waiting(table_, thread_);
+    DescriptorWatch& watch = thread_.hostWatch();
+    const WatchScope watching(watch);
     sliceEnd_ = waiter_.since + seamSlice(kFirstSlice);
     while (!waiter_.is(WaiterState::kGranted)) {
       const Nanoseconds time = now();
@@ -122,7 +140,9 @@ SyncOutcome SyncWait::wait() {
         break;
       }
       if (time >= sliceEnd_) {
-        sliceEnd_ = time + seamSlice(kSlice);
+        // Before it is asked for the first time, so that no interruption falls between the two.
+        if (!watch.active()) watch.start(interrupt_.descriptor);
+        sliceEnd_ = nextSliceEnd(time);
         withdrawn = inspectSelf(outcome);
         if (withdrawn) break;
         if (overtake(false)) {
@@ -130,22 +150,42 @@ SyncOutcome SyncWait::wait() {
           continue;
         }
       }
+      if (watch.takeStirred() && interrupted(outcome)) {
+        withdrawn = true;
+        break;
+      }
       STRIPELOCK_SEAM("wait: before parking");
       thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
       if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
     }
   }
+  // What is granted to a thread that runs no more of its JavaScript would be held by nobody.
+  if (!withdrawn && interrupt_.check()) return failed(Status::kInterrupted, request_.count);
   if (!withdrawn) return granted();
-  SyncOutcome result = failed(outcome.status, waiter_.position.load());
+  const bool holdsAll = waiter_.is(WaiterState::kGranted);
+  SyncOutcome result = failed(outcome.status, holdsAll ? request_.count : waiter_.position.load());
   result.cycle = std::move(outcome.cycle);
   return result;
 }
 
+Nanoseconds SyncWait::nextSliceEnd(Nanoseconds time) const {
+  if (!thread_.hostWatch().active()) return time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
+  const Nanoseconds slice = std::clamp((time - waiter_.since) / kPatience, kSlice, kLongestSlice);
+  // At points that all threads share: to wake several at once costs half of what it costs one after the other.
+  return (time + seamSlice(slice)) / kSlice * kSlice;
+}
+
+bool SyncWait::interrupted(SyncOutcome& outcome) {
+  if (!interrupt_.check()) return false;
+  hurryUntil.store(now() + kHurry);
+  outcome.status = Status::kInterrupted;
+  // False if it was granted meanwhile, and then to nobody.
+  static_cast<void>(table_.withdraw(waiter_));
+  return true;
+}
+
 bool SyncWait::inspectSelf(SyncOutcome& outcome) {
-  if (interrupt_.check() && table_.withdraw(waiter_)) {
-    outcome.status = Status::kInterrupted;
-    return true;
-  }
+  if (interrupted(outcome)) return true;
   if (!steppedAside_) {
     // Shared ones that wait behind an exclusive async waiter of this thread need not, while that is passed over.
     // Not before: most waits end sooner, and this looks at all that is pending.

@@ -1,5 +1,6 @@
 #include "node/acquisitions.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -12,11 +13,22 @@ namespace stripelock {
 
 namespace {
 
+// Stripes that there is room for without an allocation.
+constexpr std::size_t kFewStripes = 64;
+
 struct Acquire {
   Membership* membership = nullptr;
   Request request{};
-  std::uint32_t only = 0;
   std::string note;
+  // A copy: another thread may write to the caller's, and so may JavaScript that an interrupt runs.
+  std::array<std::uint32_t, kFewStripes> few;
+  std::vector<std::uint32_t> many;
+
+  std::uint32_t* room(std::size_t count) {
+    if (count <= few.size()) return few.data();
+    many.resize(count);
+    return many.data();
+  }
 };
 
 // (table, stripes, count, taken, shared, timeout, note?). False: an exception is pending.
@@ -27,13 +39,17 @@ bool readAcquire(const Call& call, Acquire& acquire) {
                call.toIndex(3, request.count, request.taken) && call.toBoolean(4, request.shared) &&
                call.toDouble(5, request.timeout);
   if (valid && call.isNumber(1)) {
-    valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.only);
-    request.stripes = &acquire.only;
+    valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.few[0]);
+    request.stripes = acquire.few.data();
   } else if (valid) {
     std::int32_t* stripes = nullptr;
     std::size_t length = 0;
     valid = call.toInts(1, stripes, length) && request.count > 0 && request.count <= length;
-    request.stripes = static_cast<const std::uint32_t*>(static_cast<const void*>(stripes));
+    if (valid) {
+      std::uint32_t* const copy = acquire.room(request.count);
+      std::copy_n(stripes, request.count, copy);
+      request.stripes = copy;
+    }
   }
   // The core relies on the order, and indexes by the values.
   valid = valid && request.stripes[request.count - 1] < acquire.membership->table().stripes() &&
@@ -48,19 +64,6 @@ bool readAcquire(const Call& call, Acquire& acquire) {
   }
   if (call.toText(6, acquire.note)) request.note = &acquire.note;
   return true;
-}
-
-// Whether this environment may run no more JavaScript: any call that could run some is then refused.
-bool interruptRequested(void* data) {
-  const auto env = static_cast<napi_env>(data);
-  napi_handle_scope scope = nullptr;
-  napi_open_handle_scope(env, &scope);
-  napi_value undefined = nullptr;
-  napi_get_undefined(env, &undefined);
-  bool equal = false;
-  const bool interrupted = napi_strict_equals(env, undefined, undefined, &equal) != napi_ok;
-  napi_close_handle_scope(env, scope);
-  return interrupted;
 }
 
 Napi::Object outcome(Napi::Env env, const char* status) {
@@ -90,13 +93,15 @@ Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle) {
 }
 
 // acquireSync(table, stripes, count, taken, shared, timeout, note?): 0 granted, 1 granted and abandoned, an Outcome,
-// or undefined where this thread is being ended. `stripes` is the only one, or an Int32Array that begins with them.
+// or undefined where this thread, or the script that it runs, is being ended. `stripes` is the only one, or an Int32Array that begins with them.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
-  const SyncOutcome result =
-      acquire.membership->acquireSync(acquire.request, {.requested = interruptRequested, .data = env});
+  Environment& environment = call.environment();
+  // Called by what interrupts a blocked call of this same thread, which cannot go on before this one ends.
+  if (environment.blocked()) acquire.request.timeout = 0;
+  const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
   switch (result.status) {
     case SyncOutcome::Status::kGranted:
       return call.number(result.abandoned ? 1 : 0);
@@ -126,6 +131,9 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
     case AsyncStart::kPending:
       break;
   }
+  AsyncWaits& waits = call.environment().participant().asyncWaits();
+  // A blocked thread's waiters hold nothing. See acquireSync.
+  if (call.environment().blocked()) waits.reclaim();
   return call.number(static_cast<std::int32_t>(started.id));
 }
 

@@ -46,12 +46,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   }
   const auto words = info[0].As<Napi::Int32Array>();
   const std::uint32_t stripes = info[1].As<Napi::Number>().Uint32Value();
-  // Only shared memory: an ArrayBuffer could be detached, and its memory be gone.
-  napi_value buffer = nullptr;
-  bool unshared = true;
-  napi_get_typedarray_info(env, words, nullptr, nullptr, nullptr, &buffer, nullptr);
-  napi_is_arraybuffer(env, buffer, &unshared);
-  if (unshared || stripes == 0 || words.ByteLength() != byteLengthFor(stripes) ||
+  if (!isShared(words) || stripes == 0 || words.ByteLength() != byteLengthFor(stripes) ||
       words.ByteOffset() % (kStripeInts * sizeof(Word)) != 0) {
     return invalidArgument(env, "words must be the shared memory of a lock");
   }
@@ -60,7 +55,11 @@ Napi::Value open(const Napi::CallbackInfo& info) {
 
 // close(table)
 Napi::Value close(const Napi::CallbackInfo& info) {
-  if (tableArgument(info, 0)) Environment::of(info.Env()).close(info[0].As<Napi::Number>().Uint32Value());
+  if (!tableArgument(info, 0)) return info.Env().Undefined();
+  Environment& environment = Environment::of(info.Env());
+  // It may be the one that this thread waits for. Called by what interrupts the wait.
+  if (environment.blocked()) return invalidArgument(info.Env(), "no table can be closed by a blocked thread");
+  environment.close(info[0].As<Napi::Number>().Uint32Value());
   return info.Env().Undefined();
 }
 
@@ -77,9 +76,9 @@ Napi::Value sameMemory(const Napi::CallbackInfo& info) {
 Napi::Value openShares(const Napi::CallbackInfo& info) {
   const Membership* membership = tableArgument(info, 0);
   if (!membership) return info.Env().Undefined();
-  if (!isInt32Array(info[1]) ||
+  if (!isInt32Array(info[1]) || !isShared(info[1].As<Napi::TypedArray>()) ||
       info[1].As<Napi::Int32Array>().ElementLength() != membership->table().stripes()) {
-    return invalidArgument(info.Env(), "expected an Int32Array with a count for each stripe");
+    return invalidArgument(info.Env(), "expected a shared Int32Array with a count for each stripe");
   }
   return Environment::of(info.Env())
       .openShares(info[0].As<Napi::Number>().Uint32Value(), info[1].As<Napi::Int32Array>());

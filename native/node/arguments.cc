@@ -13,6 +13,14 @@ bool isInt32Array(Napi::Value value) {
   return value.IsTypedArray() && value.As<Napi::TypedArray>().TypedArrayType() == napi_int32_array;
 }
 
+bool isShared(Napi::TypedArray array) {
+  const Napi::Env env = array.Env();
+  napi_value buffer = nullptr;
+  bool unshared = true;
+  return napi_get_typedarray_info(env, array, nullptr, nullptr, nullptr, &buffer, nullptr) == napi_ok &&
+         napi_is_arraybuffer(env, buffer, &unshared) == napi_ok && !unshared;
+}
+
 bool isBoolean(Napi::Value value) { return value.IsBoolean(); }
 
 bool isIndex(Napi::Value value, std::uint32_t most) {
@@ -29,7 +37,7 @@ Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers) {
 
 Membership* tableArgument(const Napi::CallbackInfo& info, std::size_t index) {
   const Environment& environment = Environment::of(info.Env());
-  if (environment.started() && isIndex(info[index], kMaxStripes)) {
+  if (environment.started() && isIndex(info[index], kMostTables)) {
     Membership* const membership = environment.membership(info[index].As<Napi::Number>().Uint32Value());
     if (membership) return membership;
   }

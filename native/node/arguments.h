@@ -14,6 +14,9 @@ namespace stripelock {
 Napi::Value invalidArgument(Napi::Env env, const char* message);
 
 bool isInt32Array(Napi::Value value);
+// Whether the core may keep its address: that of an ArrayBuffer's memory ends when it is detached, that of a
+// SharedArrayBuffer's, growable or not, stays while there is a reference to it.
+bool isShared(Napi::TypedArray array);
 bool isBoolean(Napi::Value value);
 // A number that is an integer from 0 to `most`.
 inline bool isIndex(double number, std::uint32_t most) {

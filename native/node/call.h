@@ -63,7 +63,7 @@ class Call {
   // nullptr where it names no open table.
   Membership* toTable(std::size_t index) const {
     std::uint32_t number = 0;
-    return started() && toIndex(index, kMaxStripes, number) ? environment_->membership(number) : nullptr;
+    return started() && toIndex(index, kMostTables, number) ? environment_->membership(number) : nullptr;
   }
 
   napi_value number(std::int32_t value) const {

@@ -1,5 +1,7 @@
 #include "node/environment.h"
 
+#include <utility>
+
 namespace stripelock {
 
 Environment::~Environment() {
@@ -15,6 +17,7 @@ bool Environment::start(Napi::Env env, std::int32_t threadId, Napi::Function onR
     return false;
   }
   napi_unref_threadsafe_function(env, ready_);
+  interrupts_.open(env);
   participant_ = Registry::instance().join(threadId, {.wake = wake, .data = this});
   if (!participant_) return false;
   leases_ = std::make_unique<Leases>(*participant_);
@@ -58,23 +61,34 @@ void Environment::keepAlive(Napi::Env env, bool alive) {
 std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes) {
   Membership* const membership = Registry::instance().open(*participant_, words.Data(), stripes);
   if (!membership) return -1;
-  std::size_t unused = tables_.size();
-  for (std::size_t i = 0; i < tables_.size(); ++i) {
-    if (!tables_[i]) unused = i;
-    if (tables_[i] && tables_[i]->membership == membership) return static_cast<std::int32_t>(i);
+  if (membership->references > 1) return static_cast<std::int32_t>(membership->number);
+  if (freeNumbers_.empty()) {
+    freeNumbers_.push_back(static_cast<std::uint32_t>(tables_.size()));
+    tables_.emplace_back();
   }
-  if (unused == tables_.size()) tables_.emplace_back();
-  tables_[unused] = std::make_unique<OpenTable>();
-  tables_[unused]->membership = membership;
-  tables_[unused]->words = Napi::Persistent(words);
-  return static_cast<std::int32_t>(unused);
+  membership->number = freeNumbers_.back();
+  freeNumbers_.pop_back();
+  auto table = std::make_unique<OpenTable>();
+  table->membership = membership;
+  table->words = Napi::Persistent(words);
+  tables_[membership->number] = std::move(table);
+  return static_cast<std::int32_t>(membership->number);
 }
 
 void Environment::close(std::uint32_t table) {
   Membership& membership = *tables_[table]->membership;
   const bool last = membership.references == 1;
   Registry::instance().close(membership);
-  if (last) tables_[table].reset();
+  if (!last) return;
+  tables_[table].reset();
+  freeNumbers_.push_back(table);
+}
+
+SyncOutcome Environment::acquireSync(napi_env env, Membership& membership, const Request& request) {
+  const bool within = std::exchange(blocked_, true);
+  SyncOutcome outcome = membership.acquireSync(request, interrupts_.of(env));
+  blocked_ = within;
+  return outcome;
 }
 
 void Environment::openLeaseExchange(Napi::Float64Array numbers) {

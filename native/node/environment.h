@@ -3,7 +3,7 @@
 // Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
 // thread-safe function's own clean-up, since it was registered later. It closes what it has open of leases, then leaves
 // the registry, which cancels what waits, frees what is held, and stops wakes: from then on no other thread touches
-// the thread-safe function.
+// the thread-safe function. The event loop's descriptor is watched within a blocking call only, and so by nobody here.
 // References to JavaScript memory go after that, with the instance data.
 
 #pragma once
@@ -14,9 +14,13 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "node/host_interrupts.h"
 #include "node/leases.h"
 
 namespace stripelock {
+
+// What the number of a table is less than.
+inline constexpr std::uint32_t kMostTables = 0x7fffffff;
 
 class Environment {
  public:
@@ -43,8 +47,12 @@ class Environment {
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
-  // Uses the given array unless the table has one already; returns the one in use.
+  // Uses the given array of shared memory unless the table has one already; returns the one in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
+
+  // Blocks. While it does, interrupts of the host may run JavaScript in the middle of it, as a debugger's do.
+  SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
+  bool blocked() const { return blocked_; }
 
  private:
   // Keeps the memory alive that the core works on.
@@ -58,11 +66,15 @@ class Environment {
   static void callReady(napi_env env, napi_value callback, void* context, void* data);
   static void wake(void* self);
 
+  HostInterrupts interrupts_;
+  bool blocked_ = false;
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
   Napi::Reference<Napi::Float64Array> leaseExchange_;
   napi_threadsafe_function ready_ = nullptr;
+  // By number; unused ones are null here and listed there.
   std::vector<std::unique_ptr<OpenTable>> tables_;
+  std::vector<std::uint32_t> freeNumbers_;
 };
 
 }  // namespace stripelock

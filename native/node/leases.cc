@@ -80,15 +80,12 @@ napi_value leaseExchange(napi_env env, napi_callback_info info) {
   napi_typedarray_type type{};
   std::size_t length = 0;
   std::size_t offset = 0;
-  napi_value buffer = nullptr;
-  bool unshared = true;
   const bool valid =
       call.started() &&
-      napi_get_typedarray_info(env, call.at(0), &type, &length, nullptr, &buffer, &offset) == napi_ok &&
-      napi_is_arraybuffer(env, buffer, &unshared) == napi_ok && type == napi_float64_array && offset == 0 &&
-      length * sizeof(double) == sizeof(LeaseExchange);
-  // Only shared memory: an ArrayBuffer could be detached, and its memory be gone.
-  if (!valid || unshared) return invalidArgument(env, "expected a shared Float64Array");
+      napi_get_typedarray_info(env, call.at(0), &type, &length, nullptr, nullptr, &offset) == napi_ok &&
+      type == napi_float64_array && offset == 0 && length * sizeof(double) == sizeof(LeaseExchange) &&
+      isShared({env, call.at(0)});
+  if (!valid) return invalidArgument(env, "expected a shared Float64Array");
   call.environment().openLeaseExchange({env, call.at(0)});
   return nullptr;
 }

@@ -1,5 +1,6 @@
 #include "core/registry.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <thread>
@@ -143,6 +144,62 @@ TEST(Registry, TellsTheNextGenerationWhatTheLastOneAbandoned) {
   Peer next(memory);
   EXPECT_TRUE(next.client.acquireSync({0}).abandoned);
   EXPECT_FALSE(next.client.acquireSync({1}).abandoned);
+}
+
+TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
+  constexpr std::size_t kTables = 20'000;
+  constexpr std::size_t kPart = 1'000;
+  std::vector<std::unique_ptr<SharedMemory>> memories;
+  for (std::size_t i = 0; i < kTables; ++i) memories.push_back(std::make_unique<SharedMemory>(1));
+  Environment environment;
+  Registry& registry = Registry::instance();
+  std::vector<Membership*> memberships;
+  // The quickest of those parts, so that what else runs on the machine does not count.
+  const auto quickest = [](const std::vector<Nanoseconds>& parts, std::size_t from, std::size_t to) {
+    return *std::min_element(parts.begin() + static_cast<std::ptrdiff_t>(from),
+                             parts.begin() + static_cast<std::ptrdiff_t>(to));
+  };
+  std::vector<Nanoseconds> opening;
+  std::vector<Nanoseconds> closing;
+  for (std::size_t i = 0; i < kTables;) {
+    const Nanoseconds start = now();
+    for (const std::size_t end = i + kPart; i < end; ++i) {
+      memberships.push_back(registry.open(environment.participant(), memories[i]->data(), 1));
+    }
+    opening.push_back(now() - start);
+  }
+  // The first was opened first: where they are searched for from either end, one of the two takes long.
+  for (std::size_t i = 0; i < kTables;) {
+    const Nanoseconds start = now();
+    for (const std::size_t end = i + kPart; i < end; ++i) {
+      registry.close(*memberships[i % 2 == 0 ? i / 2 : kTables - 1 - i / 2]);
+    }
+    closing.push_back(now() - start);
+  }
+  EXPECT_TRUE(environment.participant().memberships.empty());
+  // A search through all makes 80 of it; the caches of the processor and of the allocator make up to 7.
+  const std::size_t parts = opening.size();
+  constexpr Nanoseconds kSlower = 20;
+  EXPECT_LT(quickest(opening, parts - 5, parts), kSlower * quickest(opening, 0, 5));
+  EXPECT_LT(quickest(closing, 0, 5), kSlower * quickest(closing, parts - 5, parts));
+}
+
+TEST(Registry, FindsEachMemberOfATableWhoeverHasLeft) {
+  SharedMemory memory(1);
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (int i = 0; i < 8; ++i) peers.push_back(std::make_unique<Peer>(memory));
+  for (const auto& peer : peers) ASSERT_EQ(peer->client.sync({0}, {.shared = true}), Status::kGranted);
+  // From the middle, the front and the back.
+  for (const std::size_t gone : {3u, 0u, 5u}) {
+    const std::int32_t id = peers[gone]->environment.threadId();
+    peers.erase(peers.begin() + static_cast<std::ptrdiff_t>(gone));
+    const std::vector<std::int32_t> holders = holdersOf(peers.front()->client.table(), 0);
+    EXPECT_EQ(holders.size(), peers.size());
+    EXPECT_EQ(std::count(holders.begin(), holders.end(), id), 0);
+    for (const auto& peer : peers) {
+      EXPECT_EQ(std::count(holders.begin(), holders.end(), peer->environment.threadId()), 1);
+    }
+  }
 }
 
 TEST(Registry, KeepsATableForAsLongAsOneThreadUsesIt) {

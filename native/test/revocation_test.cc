@@ -90,7 +90,7 @@ TEST(Revocation, GivesAWaiterTwiceTheTimeOnceItWasRevoked) {
   Idle world;
   ASSERT_TRUE(world.holder.client.take(0));
   world.busy.client.pend({0});
-  Nanoseconds patience = kPatience;
+  Nanoseconds patience = kRevokeAfter;
   for (int times = 0; times < 4; ++times, patience *= 2) {
     world.next.client.pend({0});
     world.handOver();

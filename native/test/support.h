@@ -219,16 +219,14 @@ void putHandOverOff(Client& client, std::uint32_t stripe);
 // While it lives a grant that is not taken can be revoked after that time. Made before other threads use the core.
 class Patience {
  public:
-  explicit Patience(Nanoseconds patience) { kPatience = patience; }
-  ~Patience() { kPatience = before_; }
+  explicit Patience(Nanoseconds patience) { kRevokeAfter = patience; }
+  ~Patience() { kRevokeAfter = before_; }
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
 
  private:
-  const Nanoseconds before_ = kPatience;
+  const Nanoseconds before_ = kRevokeAfter;
 };
-inline constexpr Nanoseconds kAnHour = 3'600'000'000'000;
-
 // How many wait in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
 bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);

@@ -1,52 +1,87 @@
-// Ends, by process.exit() or otherwise, while eight threads are blocked. Prints the time just before, or, for
-// `cpu`, what processor time it takes to be blocked for a second.
+// Blocks threads, and then ends, by process.exit() or otherwise, and prints the time just before; or prints what
+// processor time it takes them to be blocked; or how long each takes to end when it is terminated.
+//
+//   node parked-exit.mjs <scenario> [threads] [atomics]
+//
+// `atomics`: they are blocked in Atomics.wait, to compare with.
 import { writeSync } from 'node:fs';
-import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { clock } from '../workers/clock.mjs';
 
-const PARKED = 8;
 const FOR_EVER = { timeout: Infinity };
+/** Milliseconds after which slices have reached their full length (kLongestSlice and kPatience of sync_wait.h). */
+const LONG = 1000;
+
+/** Of one processor, over some seconds, so that what starts and ends a measurement does not count. */
+async function processorTime(milliseconds) {
+  const start = clock();
+  const before = process.cpuUsage();
+  await delay(milliseconds);
+  const { user, system } = process.cpuUsage(before);
+  console.log((user + system) / 1000 / (clock() - start));
+  process.exit(0);
+}
 
 const scenarios = {
   exit: () => process.exit(5),
   throw: () => {
     throw new Error('the end of the main thread, on purpose');
   },
+  async cpu(lock) {
+    // Blocked threads and pending acquisitions, past the first milliseconds.
+    for (let i = 0; i < 1000; i++) void lock.acquire('key', FOR_EVER);
+    await delay(100);
+    return processorTime(1000);
+  },
+  async longCpu() {
+    await delay(LONG);
+    return processorTime(3000);
+  },
+  /** Their event loops have something to do all the time. */
+  async busyLoops(_lock, workers) {
+    for (const worker of workers) for (let i = 0; i < 100; i++) worker.postMessage(i);
+    await delay(LONG);
+    return processorTime(3000);
+  },
+  async terminate(_lock, workers) {
+    for (const worker of workers) worker.postMessage('never read');
+    await delay(LONG);
+    const times = [];
+    for (const worker of workers) {
+      const start = clock();
+      await worker.terminate();
+      times.push(clock() - start);
+    }
+    console.log(JSON.stringify(times));
+    process.exit(0);
+  },
 };
 
-async function processorTime(lock) {
-  // Blocked threads and pending acquisitions, past the first milliseconds.
-  for (let i = 0; i < 1000; i++) void lock.acquire('key', FOR_EVER);
-  await delay(100);
-  const start = clock();
-  const before = process.cpuUsage();
-  await delay(1000);
-  const { user, system } = process.cpuUsage(before);
-  console.log((user + system) / 1000 / (clock() - start));
-  process.exit(0);
-}
-
-async function main(scenario) {
+async function main(scenario, threads = '8', how = 'lock') {
   const lock = new StripedLock({ engine: 'native' });
   lock.acquireSync('key');
-  const workers = Array.from({ length: PARKED }, (_, i) => {
+  const asleep = new Int32Array(new SharedArrayBuffer(8));
+  const workers = Array.from({ length: Number(threads) }, (_, i) => {
     // Some hold what others of them could wait for.
-    return new Worker(new URL(import.meta.url), { workerData: { handle: lock.handle, own: `own-${i}` } });
+    return new Worker(new URL(import.meta.url), {
+      workerData: { handle: lock.handle, own: `own-${i}`, how, asleep },
+    });
   });
-  await Promise.all(workers.map((worker) => once(worker, 'online')));
-  while (lock.stats().waiting < PARKED) await delay(1);
+  const blocked = () => (how === 'atomics' ? Atomics.load(asleep, 0) : lock.stats().waiting);
+  while (blocked() < workers.length) await delay(1);
   // Asleep, not spinning any more.
   await delay(50);
-  if (scenario === 'cpu') return processorTime(lock);
-  writeSync(1, `${clock()}\n`);
-  return scenarios[scenario]();
+  if (scenario === 'exit' || scenario === 'throw') writeSync(1, `${clock()}\n`);
+  return scenarios[scenario](lock, workers);
 }
 
 if (isMainThread) {
-  await main(process.argv[2]);
+  await main(...process.argv.slice(2));
+} else if (workerData.how === 'atomics') {
+  Atomics.add(workerData.asleep, 0, 1);
+  Atomics.wait(workerData.asleep, 1, 0);
 } else {
   const lock = StripedLock.from(workerData.handle);
   lock.acquireSync(workerData.own);

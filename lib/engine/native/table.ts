@@ -61,7 +61,9 @@ export class NativeTable implements LockTable {
   }
 
   openShares(): Int32Array {
-    this.shares = this.#addon.openShares(this.#table, new Int32Array(this.stripes));
+    // The addon keeps its address, which that of an ArrayBuffer is only until somebody detaches it.
+    const memory = new SharedArrayBuffer(this.stripes * Int32Array.BYTES_PER_ELEMENT);
+    this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
     return this.shares;
   }
 

@@ -1,0 +1,56 @@
+// Wakes a blocked thread when a file descriptor of its host stirs: Node tells the event loop of a thread that it is to
+// end, and on Linux and macOS an event loop is such a descriptor. So the thread need not look often by itself.
+//
+// One thread of the process waits for all descriptors. It starts with the first watch and never ends; the system ends
+// it with the process. It wakes whoever is to look, and does nothing else: no lock is taken, and nothing of the host is
+// called.
+//
+// What is told is the change, not the state: an event loop with unread messages is readable for as long as its thread
+// is blocked, and that must cost nothing. Where a descriptor stirs again and again, its thread is woken each kQuiet.
+
+#pragma once
+
+#include "core/platform.h"
+
+namespace stripelock {
+
+class DescriptorWatch {
+ public:
+  // A late wake may come after stop(): the watch and the parker must live for ever, as those of participants do.
+  explicit DescriptorWatch(Parker& parker) : parker_(parker) {}
+  DescriptorWatch(const DescriptorWatch&) = delete;
+  DescriptorWatch& operator=(const DescriptorWatch&) = delete;
+
+  // How soon one that has stirred is told of again.
+  static constexpr Nanoseconds kQuiet = 5'000'000;
+
+  // ── by the thread that is to be woken ──
+
+  // False where it cannot be watched. One that is readable already stirs at once, so that nothing is missed which
+  // happened before.
+  bool start(int descriptor);
+  // Before the descriptor is closed. Does nothing where nothing is watched.
+  void stop();
+  bool active() const { return descriptor_ >= 0; }
+  // Whether it has stirred since it was asked last.
+  bool takeStirred() { return stirred_.load() && stirred_.exchange(false); }
+
+  // ── by the thread that waits for all ──
+
+  // True: not so long after the last time.
+  bool stir(Nanoseconds time) {
+    const bool again = time - stirredAt_ < kQuiet;
+    stirredAt_ = time;
+    stirred_.store(true);
+    parker_.unpark();
+    return again;
+  }
+
+ private:
+  Parker& parker_;
+  int descriptor_ = -1;
+  std::atomic<bool> stirred_{false};
+  Nanoseconds stirredAt_ = -kQuiet;
+};
+
+}  // namespace stripelock

@@ -1,0 +1,93 @@
+#include "node/host_interrupts.h"
+
+#if defined(__linux__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
+namespace stripelock {
+
+namespace {
+
+// Runs in the main context of the environment, whatever the settings for code from strings. Empty if it throws.
+Napi::Value evaluate(Napi::Env env, const char* script) {
+  napi_value result = nullptr;
+  if (napi_run_script(env, Napi::String::New(env, script), &result) == napi_ok) return {env, result};
+  if (env.IsExceptionPending()) static_cast<void>(env.GetAndClearPendingException());
+  return {};
+}
+
+#if defined(__linux__) || defined(__APPLE__)
+
+// A descriptor that stirs when a thread is told something, as an end of its own is told. It is looked up by name, since
+// no other host than Node need have it; and where there is something of that name that is not libuv's, it only says so
+// and ends the process (Bun).
+int descriptorOfLoop(Napi::Env env) {
+  const Napi::Value isNode =
+      evaluate(env, "typeof process === 'object' && !process.versions.bun && !process.versions.deno");
+  if (isNode.IsEmpty() || !isNode.IsBoolean() || !isNode.As<Napi::Boolean>().Value()) return -1;
+  using GetLoop = napi_status (*)(napi_env, void**);
+  using GetDescriptor = int (*)(const void*);
+  const auto getLoop = reinterpret_cast<GetLoop>(dlsym(RTLD_DEFAULT, "napi_get_uv_event_loop"));
+  const auto getDescriptor = reinterpret_cast<GetDescriptor>(dlsym(RTLD_DEFAULT, "uv_backend_fd"));
+  void* loop = nullptr;
+  if (!getLoop || !getDescriptor || getLoop(env, &loop) != napi_ok || !loop) return -1;
+  return getDescriptor(loop);
+}
+
+#else
+
+int descriptorOfLoop(Napi::Env) { return -1; }
+
+#endif
+
+}  // namespace
+
+void HostInterrupts::open(Napi::Env env) {
+  env_ = env;
+  const Napi::HandleScope scope(env);
+  const Napi::Value nothing = evaluate(env, "() => {}");
+  if (!nothing.IsEmpty() && nothing.IsFunction()) nothing_ = Napi::Persistent(nothing.As<Napi::Function>());
+  descriptor_ = descriptorOfLoop(env);
+}
+
+Interrupt HostInterrupts::of(napi_env env) {
+  env_ = env;
+  return {.requested = requested, .data = this, .descriptor = descriptor_};
+}
+
+bool HostInterrupts::requested(void* self) {
+  const auto& interrupts = *static_cast<const HostInterrupts*>(self);
+  napi_handle_scope scope = nullptr;
+  napi_open_handle_scope(interrupts.env_, &scope);
+  const bool requested = interrupts.ask();
+  napi_close_handle_scope(interrupts.env_, scope);
+  return requested;
+}
+
+// V8 looks after its interrupts where JavaScript is called; an end that was asked for then begins, and goes on when the
+// addon returns. It need only be kept from doing anything else, and whatever it calls would be refused.
+bool HostInterrupts::ask() const {
+  napi_value undefined = nullptr;
+  napi_get_undefined(env_, &undefined);
+  if (!nothing_.IsEmpty()) {
+    napi_value nothing = nullptr;
+    napi_get_reference_value(env_, nothing_, &nothing);
+    if (napi_call_function(env_, undefined, nothing, 0, nullptr, nullptr) == napi_ok) return false;
+    bool thrown = false;
+    napi_is_exception_pending(env_, &thrown);
+    // The environment may run no more JavaScript.
+    if (!thrown) return true;
+    // What Node-API noted of it; V8 keeps an end that has begun.
+    napi_value exception = nullptr;
+    napi_get_and_clear_last_exception(env_, &exception);
+    napi_valuetype type = napi_undefined;
+    napi_typeof(env_, exception, &type);
+    if (type == napi_null) return true;
+    // Else it is a stack overflow, so close to the end of the stack is the thread.
+  }
+  // Refused where the environment may run no more JavaScript. It sees no timeout of a script.
+  bool equal = false;
+  return napi_strict_equals(env_, undefined, undefined, &equal) != napi_ok;
+}
+
+}  // namespace stripelock

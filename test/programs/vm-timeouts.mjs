@@ -1,0 +1,104 @@
+// Scripts of node:vm that block for what another thread holds, and whose time runs out meanwhile, on the main thread or
+// in a worker (argument: main or worker). Prints how long each took, as JSON; throws where something is left behind.
+import assert from 'node:assert/strict';
+import vm from 'node:vm';
+import { isMainThread, Worker } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+
+/** Milliseconds. What is meant to be interrupted waits for so long by itself. */
+const LONG = 20_000;
+const TIMEOUT = 100;
+
+class Holder {
+  constructor(lock) {
+    this.cells = new Int32Array(new SharedArrayBuffer(8));
+    this.worker = new Worker(new URL('../workers/hold-until.mjs', import.meta.url), {
+      workerData: { handle: lock.handle, cells: this.cells.buffer },
+    });
+  }
+  #await(cell, count) {
+    for (;;) {
+      const seen = Atomics.load(this.cells, cell);
+      if (seen >= count) return;
+      assert.notEqual(Atomics.wait(this.cells, cell, seen, LONG), 'timed-out');
+    }
+  }
+  hold(keys, { mode, milliseconds } = {}) {
+    const taken = Atomics.load(this.cells, 0) + 1;
+    this.worker.postMessage({ keys, mode, milliseconds });
+    this.#await(0, taken);
+  }
+  release() {
+    this.worker.postMessage({});
+    this.awaitRelease();
+  }
+  awaitRelease() {
+    this.#await(1, Atomics.load(this.cells, 0));
+  }
+}
+
+/** Milliseconds until the script was ended, by its timeout and nothing else. */
+function interrupted(script, sandbox, timeout = TIMEOUT) {
+  const start = performance.now();
+  assert.throws(() => vm.runInNewContext(script, sandbox, { timeout }), {
+    code: 'ERR_SCRIPT_EXECUTION_TIMEOUT',
+  });
+  return performance.now() - start;
+}
+
+function assertHeld(lock, held) {
+  const { waiting, abandoned } = lock.stats();
+  assert.deepEqual(
+    { held: lock.stats().held, waiting, abandoned, inspected: lock.inspect().length },
+    { held, waiting: 0, abandoned: 0, inspected: held },
+  );
+}
+
+async function timeouts(lock, holder) {
+  // Each on a stripe of its own.
+  const [key, ...others] = [0, 1, 2, 3];
+  assert.equal(new Set([key, ...others].map((each) => lock.stripeOf(each))).size, 4);
+  const times = [];
+  for (const mode of ['exclusive', 'shared']) {
+    holder.hold(key);
+    for (const keys of [key, [key, ...others], [...others, key]]) {
+      const sandbox = { lock, keys, options: { mode, timeout: LONG } };
+      times.push(interrupted('lock.acquireSync(keys, options)', sandbox));
+      assertHeld(lock, 1);
+      times.push(interrupted('lock.withLockSync(keys, options, () => { throw 1 })', sandbox));
+      assertHeld(lock, 1);
+    }
+    // The thread's own async acquisitions are as they were.
+    const before = lock.acquire([others[0], key], { mode, timeout: LONG });
+    times.push(interrupted('lock.acquireSync(key, { timeout: Infinity })', { lock, key }));
+    assert.equal(lock.stats().waiting, 1);
+    holder.release();
+    (await before).release();
+    assertHeld(lock, 0);
+    // And it can block again, to the end.
+    holder.hold(key, { milliseconds: 60 });
+    lock.withLockSync([key, ...others], { mode, timeout: LONG }, () => {
+      assert.equal(lock.stats().held, 4);
+    });
+    holder.awaitRelease();
+    assertHeld(lock, 0);
+  }
+  return times;
+}
+
+async function main() {
+  const lock = new StripedLock({ engine: 'native' });
+  const holder = new Holder(lock);
+  const times = await timeouts(lock, holder);
+  const sandbox = { cell: new Int32Array(new SharedArrayBuffer(4)) };
+  const atomics = interrupted(`Atomics.wait(cell, 0, 0, ${LONG})`, sandbox);
+  await holder.worker.terminate();
+  console.log(JSON.stringify({ times, atomics }));
+}
+
+if (isMainThread && process.argv[2] === 'worker') {
+  new Worker(new URL(import.meta.url));
+} else {
+  assert.equal(isMainThread, process.argv[2] === 'main');
+  await main();
+}

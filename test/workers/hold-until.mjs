@@ -1,0 +1,26 @@
+// Takes keys when told to, for so many milliseconds from then on, or until told to give them back; tells by a cell:
+// how often it has taken some, and how often given back.
+import { parentPort, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+
+const { handle, cells } = workerData;
+const lock = StripedLock.from(handle);
+const count = new Int32Array(cells);
+let guard;
+
+function tell(cell) {
+  Atomics.add(count, cell, 1);
+  Atomics.notify(count, cell);
+}
+
+function release() {
+  guard.release();
+  tell(1);
+}
+
+parentPort.on('message', async ({ keys, mode, milliseconds }) => {
+  if (keys === undefined) return release();
+  guard = await lock.acquire(keys, { mode });
+  tell(0);
+  if (milliseconds !== undefined) setTimeout(release, milliseconds);
+});
