@@ -305,8 +305,14 @@ export class StripedLock {
 
 const SETTLED = Promise.resolve();
 
-/** As `Array.isArray`, which does not tell a type of read-only lists. */
-const isList: <K extends LockKey>(keys: K | readonly K[]) => keys is readonly K[] = Array.isArray;
+/** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
+function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
+  try {
+    return Array.isArray(keys);
+  } catch {
+    return false;
+  }
+}
 
 function isShared(options: AcquireOptions | undefined): boolean {
   if (options === undefined) return false;

@@ -124,6 +124,32 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
 
+    it('with fields that do not belong together are refused', () => {
+      const lock = makeLock({ stripes: 4 });
+      const copy = handleOfCopy(lock.handle);
+      const refused = (fields: object, message: RegExp): void => {
+        const error = thrownBy(() => StripedLock.from({ ...lock.handle, ...fields }));
+        expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+        expect((error as Error).message).toMatch(message);
+      };
+      const arena = wasmMemories()[2]! as { buffer: SharedArrayBuffer };
+      const words = wordsOf(lock.handle);
+      new Int32Array(arena.buffer, 64, words.length).set(words);
+      refused({ arena, buffer: copy['buffer'], offset: 0 }, /two memories/);
+      refused({ arena, buffer: copy['buffer'], offset: 64 }, /two memories/);
+      refused({ arena, buffer: arena.buffer, offset: 64 }, /two memories/);
+      refused({ arena, buffer: null, offset: 64 }, /two memories/);
+      refused({ arena: undefined, buffer: copy['buffer'], offset: 64 }, /size/);
+      refused({ arena: undefined, buffer: arena.buffer, offset: 64 }, /size/);
+      refused({ arena: undefined, buffer: undefined }, /buffer/);
+      refused({ arena: null }, /arena/);
+      refused({ arena, buffer: undefined, offset: 0 }, /memory/);
+      refused({ arena, buffer: undefined, offset: 4 }, /memory/);
+      refused({ stripes: 5 }, /stripe|size/);
+      lock.acquireSync('key').release();
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    });
+
     it('of a lock on another version, or another engine, are refused with an error that says so', () => {
       const forged = (index: number, value: number): unknown => {
         const copy = structuredClone(makeLock({ stripes: 4 }).handle);
