@@ -1,6 +1,7 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createContext, runInContext } from 'node:vm';
-import { describe, expect, it } from 'vitest';
-import { StripedLock, type AcquireOptions, type LockKey } from 'stripelock';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { StripedLock, type AcquireOptions, type LockKey, type LockMessage } from 'stripelock';
 import type { Suite } from '../support/engine.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 
@@ -405,6 +406,54 @@ export const oddInputSuite: Suite = (makeLock, engine) => {
         code: 'ERR_LOCK_TIMEOUT',
       });
       guard.release();
+    });
+
+    it('are shown as they were when an acquisition began to wait, and its timeout is one like any other', async () => {
+      const lock = makeLock();
+      const published: LockMessage[] = [];
+      const subscriber = (message: unknown): void => void published.push(message as LockMessage);
+      for (const channel of ['wait', 'timeout']) subscribe(`stripelock:${channel}`, subscriber);
+      onTestFinished(() => {
+        for (const channel of ['wait', 'timeout']) unsubscribe(`stripelock:${channel}`, subscriber);
+      });
+      const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
+      const gone = bytes();
+      const written = bytes();
+      const alsoGone = bytes();
+      const guard = lock.acquireSync([bytes(), 'other']);
+      const waiting = [
+        lock.acquire(gone, { timeout: 20 }),
+        lock.acquire(written, { timeout: 20 }),
+        lock.acquire([alsoGone, 'other'], { timeout: 30 }),
+        lock.acquire('other', { timeout: 40 }),
+      ];
+      structuredClone(gone.buffer, { transfer: [gone.buffer] });
+      structuredClone(alsoGone.buffer, { transfer: [alsoGone.buffer] });
+      written.fill(9);
+      const errors = await Promise.all(waiting.map(rejectionOf));
+      const expected = [[bytes()], [bytes()], [bytes(), 'other'], ['other']];
+      for (const [i, keys] of expected.entries()) {
+        expect(errors[i]).toMatchObject({ name: 'LockTimeoutError', keys });
+        expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
+      }
+      // Each tells of its wait, and then of its timeout.
+      expect(published.map(({ keys }) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
+      expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, timeouts: 4 });
+      guard.release();
+    });
+
+    it('stay those of the guard, as they were passed', async () => {
+      const lock = makeLock();
+      const bytes = Uint8Array.of(1, 2, 255);
+      const first = lock.acquireSync(bytes);
+      const waiting = lock.acquire(bytes);
+      first.release();
+      const guard = await waiting;
+      expect(guard.keys[0]).toBe(bytes);
+      structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+      expect(lock.stats().held).toBe(1);
+      guard.release();
+      expect(lock.stats().held).toBe(0);
     });
   });
 };
