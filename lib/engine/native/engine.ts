@@ -5,6 +5,7 @@ import { createMemory, fillHeader } from '../header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
 import type { TableMemory, TableSpan } from '../table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
+import { runningEngine } from './running-engine.js';
 import { ThreadArena } from './thread-arena.js';
 import { NativeLeases } from './leases.js';
 import { NativeTable } from './table.js';
@@ -20,9 +21,10 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 
 const SETTLED = Promise.resolve();
 
-/** Throws where the addon cannot be loaded. */
+/** Throws where the addon cannot be loaded, or where another version of this package has started it. */
 export function loadNativeEngine(): NativeEngine {
-  return new NativeEngine(loadAddon());
+  const addon = loadAddon();
+  return runningEngine(addon, () => new NativeEngine(addon));
 }
 
 /**
