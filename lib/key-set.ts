@@ -53,17 +53,15 @@ export class KeySets {
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const count = countOf(keys);
     const last = this.#last;
-    /** What the first `read` keys are. */
-    let known: readonly LockKey[] = NONE;
-    let read = 0;
-    if (last !== undefined && last.keys.length === count) {
-      known = last.keys;
-      let key: unknown;
-      while (read < count && (key = keys[read]) === known[read]) read++;
-      if (read === count) return last as KeySet<K>;
-      return this.#setAfter(keys, count, known, read, key);
+    if (last?.keys.length === count) {
+      const { keys: known } = last;
+      for (let i = 0; i < count; i++) {
+        const key = keys[i];
+        if (key !== known[i]) return this.#setAfter(keys, count, known, i, key);
+      }
+      return last as KeySet<K>;
     }
-    return count === 0 ? new KeySet<K>([], []) : this.#setAfter(keys, count, known, 0, keys[0]);
+    return count === 0 ? new KeySet<K>([], []) : this.#setAfter(keys, count, NONE, 0, keys[0]);
   }
 
   /** The first `read` keys are those of `known`, and `key` is the next. */
@@ -79,20 +77,19 @@ export class KeySets {
     const sets = count > FEW_KEYS ? this.#large : this.#small;
     const at = (first + count) & (sets.length - 1);
     const remembered = sets[at];
-    let set: KeySet<K>;
     if (remembered?.keys.length === count && startsWith(remembered.keys, known, read, key)) {
       const { keys: same } = remembered;
-      let next = read + 1;
-      let other: unknown;
-      while (next < count && (other = keys[next]) === same[next]) next++;
-      if (next === count) {
-        this.#last = remembered;
-        return remembered as KeySet<K>;
+      for (let i = read + 1; i < count; i++) {
+        const next = keys[i];
+        if (next !== same[i]) return this.#remember(this.#make(keys, count, same, i, next), sets, at);
       }
-      set = this.#make(keys, count, same, next, other);
-    } else {
-      set = this.#make(keys, count, known, read, key);
+      this.#last = remembered;
+      return remembered as KeySet<K>;
     }
+    return this.#remember(this.#make(keys, count, known, read, key), sets, at);
+  }
+
+  #remember<K extends LockKey>(set: KeySet<K>, sets: (KeySet | undefined)[], at: number): KeySet<K> {
     if (set.keys.every(isRememberable)) this.#last = sets[at] = set;
     return set;
   }
@@ -105,19 +102,21 @@ export class KeySets {
     read: number,
     key: unknown,
   ): KeySet<K> {
-    const index = this.#index;
     const keys: K[] = [];
     const stripes: number[] = [];
     const many = count > INSERTION_SORT_LIMIT;
-    for (let i = 0; i < count; i++) {
-      const next: unknown = i < read ? known[i] : i === read ? key : list[i];
-      // Told of at once, and not after all the others have been read.
-      const stripe = index.stripeOf(next, many ? `keys[${i}]` : 'keys[]');
-      keys.push(next as K);
-      if (many) stripes.push(stripe);
-      else insert(stripes, stripe);
-    }
+    for (let i = 0; i < read; i++) this.#add(keys, stripes, many, known[i]);
+    this.#add(keys, stripes, many, key);
+    for (let i = read + 1; i < count; i++) this.#add(keys, stripes, many, list[i]);
     return new KeySet(keys, many ? sorted(stripes) : stripes);
+  }
+
+  /** What is no key is told of at once, and not when all of them have been read. */
+  #add(keys: LockKey[], stripes: number[], many: boolean, key: unknown): void {
+    const stripe = this.#index.stripeOf(key, many ? `keys[${keys.length}]` : 'keys[]');
+    keys.push(key as LockKey);
+    if (many) stripes.push(stripe);
+    else insert(stripes, stripe);
   }
 }
 

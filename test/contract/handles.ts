@@ -54,6 +54,28 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       }
     });
 
+    it('of memory that grows while it is in use go on with the lock that they opened', async () => {
+      const lock = makeLock({ stripes: 3 });
+      const { byteLength } = wordsOf(lock.handle);
+      const memory = new (SharedArrayBuffer as new (length: number, options?: object) => SharedArrayBuffer)(
+        byteLength,
+        { maxByteLength: 2 ** 20 },
+      ) as SharedArrayBuffer & { grow(length: number): void };
+      const handle = handleOfCopy(lock.handle, memory);
+      const other = StripedLock.from(handle);
+      const guard = other.acquireSync(['a', 'b', 'c', 'd']);
+      const waiting = other.acquire(['a', 'b', 'c', 'd']);
+      memory.grow(2 ** 20);
+      guard.release();
+      (await waiting).release();
+      other.acquireSync('key', { mode: 'shared' }).release();
+      expect(other.stats()).toMatchObject({ held: 0, waiting: 0 });
+      expect(other.inspect()).toEqual([]);
+      // Its size says no more how many stripes it has.
+      const error = thrownBy(() => StripedLock.from(handle));
+      expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+    });
+
     it('cannot be changed by those who have them', () => {
       const lock = makeLock();
       const { handle } = lock as { handle: Record<string, unknown> };
