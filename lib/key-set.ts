@@ -102,21 +102,19 @@ export class KeySets {
     read: number,
     key: unknown,
   ): KeySet<K> {
-    const keys: K[] = [];
-    const stripes: number[] = [];
+    const index = this.#index;
     const many = count > INSERTION_SORT_LIMIT;
-    for (let i = 0; i < read; i++) this.#add(keys, stripes, many, known[i]);
-    this.#add(keys, stripes, many, key);
-    for (let i = read + 1; i < count; i++) this.#add(keys, stripes, many, list[i]);
+    const keys = new Array<K>(count);
+    const stripes: number[] = [];
+    for (let i = 0; i < count; i++) {
+      const next: unknown = i < read ? known[i] : i === read ? key : list[i];
+      // What is no key is told of at once, and not when all of them have been read.
+      const stripe = index.stripeOf(next, many ? `keys[${i}]` : 'keys[]');
+      keys[i] = next as K;
+      if (many) stripes.push(stripe);
+      else insert(stripes, stripe);
+    }
     return new KeySet(keys, many ? sorted(stripes) : stripes);
-  }
-
-  /** What is no key is told of at once, and not when all of them have been read. */
-  #add(keys: LockKey[], stripes: number[], many: boolean, key: unknown): void {
-    const stripe = this.#index.stripeOf(key, many ? `keys[${keys.length}]` : 'keys[]');
-    keys.push(key as LockKey);
-    if (many) stripes.push(stripe);
-    else insert(stripes, stripe);
   }
 }
 
