@@ -55,9 +55,9 @@ export class KeySets {
     const last = this.#last;
     if (last?.keys.length === count) {
       const { keys: known } = last;
-      for (let i = 0; i < count; i++) {
+      for (let i = 0; i < known.length; i++) {
         const key = keys[i];
-        if (key !== known[i]) return this.#setAfter(keys, count, known, i, key);
+        if (known[i] !== key) return this.#setAfter(keys, count, known, i, key);
       }
       return last as KeySet<K>;
     }

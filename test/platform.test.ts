@@ -4,16 +4,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { linksToMusl, platformName } from '../dist/engine/native/platform.js';
-import { runNode, runProgram } from './support/programs.js';
-
-it('the first lock of a thread makes no diagnostic report, which would resolve the name of every open socket', async () => {
-  const { code, stdout, stderr } = await runProgram('no-report.mjs');
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(JSON.parse(stdout)).toEqual([
-    ['native', 0],
-    ['native', 0],
-  ]);
-});
+import { runNode } from './support/programs.js';
 
 describe('the platform, as the folder of a prebuilt binary names it,', () => {
   let folder: string;

@@ -23,8 +23,7 @@ const SETTLED = Promise.resolve();
 
 /** Throws where the addon cannot be loaded, or where another version of this package has started it. */
 export function loadNativeEngine(): NativeEngine {
-  const addon = loadAddon();
-  return runningEngine(addon, () => new NativeEngine(addon));
+  return runningEngine(loadAddon(), (addon) => new NativeEngine(addon));
 }
 
 /**

@@ -12,9 +12,6 @@ interface Running {
 /** The exports of a module of Node are the same object in all realms of a thread, which `globalThis` is not. */
 const home = workerThreads as { [name: symbol]: Running | undefined };
 
-/** More frames than anything in the making of an engine is deep. */
-const FRAMES = 64;
-
 /** Another version of this package has started the addon in this thread. */
 export class OtherVersion extends Error {}
 
@@ -24,7 +21,7 @@ export class OtherVersion extends Error {}
  * twice. They share one engine, so that a thread is one holder to others and to itself, and one call tells all of its
  * waiters. Classes are not shared: nothing may depend on whose instance something is.
  */
-export function runningEngine(addon: Addon, make: () => NativeEngine): NativeEngine {
+export function runningEngine(addon: Addon, make: (addon: Addon) => NativeEngine): NativeEngine {
   const [low, high] = addon.registryId();
   const name = Symbol.for(`stripelock.native-engine ${low} ${high}`);
   const running = home[name];
@@ -32,23 +29,32 @@ export function runningEngine(addon: Addon, make: () => NativeEngine): NativeEng
     if (running.protocol === ENGINE_PROTOCOL) return running.engine;
     throw new OtherVersion();
   }
-  reserveStack(FRAMES);
-  const engine = made(make);
+  const engine = make({ ...addon, start: startOnce(addon) });
   Object.defineProperty(home, name, { value: Object.freeze({ protocol: ENGINE_PROTOCOL, engine }) });
   return engine;
 }
 
-function made(make: () => NativeEngine): NativeEngine {
+let slot: number | undefined;
+let ready: () => void;
+
+/**
+ * As the addon's own, but may be called again: the stack may have overflowed after it was, in what makes the engine. Then
+ * the next attempt goes on with it.
+ */
+function startOnce(addon: Addon): Addon['start'] {
+  return (threadId, onReady) => {
+    ready = onReady;
+    slot ??= start(addon, threadId);
+    return slot;
+  };
+}
+
+function start(addon: Addon, threadId: number): number {
   try {
-    return make();
+    return addon.start(threadId, () => ready());
   } catch (error) {
     // The addon refuses to start twice: this is the mark of versions that leave nothing for others.
     if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();
     throw error;
   }
-}
-
-/** Throws a RangeError where the stack is about to overflow: once the addon has started, that would be too late. */
-function reserveStack(frames: number): void {
-  if (frames > 0) reserveStack(frames - 1);
 }
