@@ -78,7 +78,8 @@ export class StripedLock {
 
   /**
    * All keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it
-   * waits. Rejects with a LockTimeoutError or with signal.reason.
+   * waits. Rejects with a LockTimeoutError or with signal.reason; with a RangeError (ERR_OUT_OF_RANGE) for more than
+   * 1,048,576 keys.
    */
   acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
