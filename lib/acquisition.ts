@@ -4,7 +4,8 @@ import { channels, type LockMessage } from './diagnostics.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
 import { DeadlockError, LockError, lockTimeout } from './errors.js';
-import { grant, handOver, stripesOf, type Guard } from './guard.js';
+import { copyOfKeys, grant, handOver, stripesOf, type Guard } from './guard.js';
+import type { LockKey } from './types.js';
 
 /** What an acquisition needs to know of its lock. */
 export interface LockContext {
@@ -25,6 +26,8 @@ export class Acquisition<G extends Guard> implements Request {
   readonly note: string | undefined;
   readonly #lock: LockContext;
   readonly #kind: 'sync' | 'async';
+  /** What errors and messages show, where the guard's own can change while this waits. */
+  readonly #keys: readonly LockKey[] | undefined;
   /** For {@link channels}.wait; NaN where nobody listens. */
   readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
 
@@ -36,6 +39,7 @@ export class Acquisition<G extends Guard> implements Request {
     note: string | undefined,
   ) {
     this.guard = guard;
+    this.#keys = copyOfKeys(guard);
     this.stripes = stripesOf(guard);
     this.taken = handOver(guard);
     this.shared = guard.mode === 'shared';
@@ -69,7 +73,7 @@ export class Acquisition<G extends Guard> implements Request {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
         }
         const details = this.note === undefined ? undefined : tracedHolders(table, stripe);
-        return lockTimeout(name, this.guard.keys, timeout, stripe, holders, details);
+        return lockTimeout(name, this.#shownKeys(), timeout, stripe, holders, details);
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
@@ -78,7 +82,7 @@ export class Acquisition<G extends Guard> implements Request {
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.#message(), threads, stripes });
         }
-        return new DeadlockError(name, this.guard.keys, threads, stripes);
+        return new DeadlockError(name, this.#shownKeys(), threads, stripes);
       }
       case 'interrupted':
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
@@ -98,8 +102,12 @@ export class Acquisition<G extends Guard> implements Request {
   }
 
   #message(): LockMessage {
-    const { keys, mode } = this.guard;
-    return { lock: this.#lock.name, keys, mode, kind: this.#kind, threadId };
+    const { mode } = this.guard;
+    return { lock: this.#lock.name, keys: this.#shownKeys(), mode, kind: this.#kind, threadId };
+  }
+
+  #shownKeys(): readonly LockKey[] {
+    return this.#keys?.slice() ?? this.guard.keys;
   }
 }
 

@@ -1,3 +1,4 @@
+import { lengthOfBytes } from './bytes.js';
 import type { LockKey } from './types.js';
 
 /** Base of all errors of this package but those for bad arguments. */
@@ -114,18 +115,31 @@ export function outOfRange(name: string, expected: string, actual: unknown): Ran
   return Object.assign(error, { code: 'ERR_OUT_OF_RANGE' });
 }
 
+const NAME_CHARACTERS_SHOWN = 64;
+/** Larger ones have more digits than a message is to show. */
+const LARGEST_BIGINT_SHOWN = 10n ** 64n;
+
+/** Never throws, whatever the value is: the error that it is for must come out. */
 function describe(value: unknown): string {
+  try {
+    return descriptionOf(value);
+  } catch {
+    return typeof value === 'function' ? 'function' : 'an object';
+  }
+}
+
+function descriptionOf(value: unknown): string {
   switch (typeof value) {
     case 'string':
       return quote(value);
     case 'function':
-      return `function ${value.name}`.trimEnd();
+      return `function ${shortened(value.name)}`.trimEnd();
     case 'object':
       return value === null ? 'null' : `an instance of ${constructorName(value)}`;
     case 'bigint':
-      return `${value}n`;
+      return value < LARGEST_BIGINT_SHOWN && -value < LARGEST_BIGINT_SHOWN ? `${value}n` : 'a large bigint';
     case 'symbol':
-      return value.toString();
+      return `Symbol(${shortened(value.description ?? '')})`;
     default:
       return String(value);
   }
@@ -134,11 +148,18 @@ function describe(value: unknown): string {
 function constructorName(value: object): string {
   // Objects without a prototype have no constructor; others may carry anything under that name.
   const { constructor } = value as { constructor?: unknown };
-  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'Object';
+  return (typeof constructor === 'function' && shortened(constructor.name)) || 'Object';
+}
+
+/** Of what should be a string. */
+function shortened(text: unknown): string {
+  if (typeof text !== 'string') return '';
+  return text.length > NAME_CHARACTERS_SHOWN ? `${text.slice(0, NAME_CHARACTERS_SHOWN)}…` : text;
 }
 
 const KEYS_SHOWN = 4;
 const KEY_CHARACTERS_SHOWN = 64;
+const BYTES_SHOWN = 32;
 
 /** Keys as they are shown in messages: a few, and each of them short. */
 export function keyNames(keys: readonly LockKey[]): string {
@@ -151,8 +172,10 @@ export function keyNames(keys: readonly LockKey[]): string {
 function keyName(key: LockKey): string {
   if (typeof key === 'string') return quote(key);
   if (typeof key === 'number') return String(key);
-  const hex = Buffer.from(key.subarray(0, KEY_CHARACTERS_SHOWN / 2)).toString('hex');
-  return `<${hex}${key.length > KEY_CHARACTERS_SHOWN / 2 ? '…' : ''}>`;
+  const length = lengthOfBytes(key);
+  let hex = '';
+  for (let i = 0; i < length && i < BYTES_SHOWN; i++) hex += key[i]!.toString(16).padStart(2, '0');
+  return `<${hex}${length > BYTES_SHOWN ? '…' : ''}>`;
 }
 
 function quote(text: string): string {

@@ -1,4 +1,5 @@
 import { inspect, type InspectOptions } from 'node:util';
+import { copyOfBytes, isBytes } from './bytes.js';
 import type { LockTable } from './engine/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
 import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
@@ -44,6 +45,12 @@ export let tryTake: (guard: Guard) => boolean;
 
 /** The stripes of a guard, ascending, for the engine to go on with. Not to be changed. */
 export let stripesOf: (guard: Guard) => readonly number[];
+
+/**
+ * The keys as they are now, if they may be others later: bytes can be written, and their memory be detached. Else
+ * undefined.
+ */
+export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
 /** How many stripes, from the front, the fast path took. From here on the engine answers for them. */
 export let handOver: (guard: Guard) => number;
@@ -226,6 +233,13 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
     stripesOf = (guard) => {
       const state = guard.#state;
       return (state & MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> NUMBER_SHIFT];
+    };
+
+    copyOfKeys = (guard) => {
+      const many = (guard.#state & MANY) !== 0;
+      if (!many) return isBytes(guard.#key) ? [copyOfBytes(guard.#key)] : undefined;
+      const { keys } = guard.#key as KeySet;
+      return keys.some(isBytes) ? keys.map((key) => (isBytes(key) ? copyOfBytes(key) : key)) : undefined;
     };
 
     handOver = (guard) => {

@@ -29,12 +29,18 @@ export class OpenedLock {
   readonly name: string;
   readonly timeout: number;
   readonly trace: boolean;
+  /** Tells one from what only looks like it, without asking that. */
+  readonly #made = true;
 
   private constructor(table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
     this.table = table;
     this.name = settings.name;
     this.timeout = settings.timeout;
     this.trace = settings.trace;
+  }
+
+  static is(value: unknown): value is OpenedLock {
+    return typeof value === 'object' && value !== null && #made in value;
   }
 
   static create(options: StripedLockOptions | undefined): OpenedLock {
@@ -44,10 +50,7 @@ export class OpenedLock {
 
   /** Throws a TypeError for what is no handle, or has been tampered with. */
   static from(handle: unknown): OpenedLock {
-    if (typeof handle !== 'object' || handle === null || (handle as { kind?: unknown }).kind !== KIND) {
-      throw invalidArgType('handle', 'the handle of a StripedLock', handle);
-    }
-    const { arena, buffer, offset, stripes, name, timeout, trace } = handle as HandleFields;
+    const { arena, buffer, offset, stripes, name, timeout, trace } = fieldsOf(handle);
     const settings = {
       name: checkString(name, 'handle.name'),
       timeout: checkTimeout(timeout, 'handle.timeout'),
@@ -70,8 +73,21 @@ export class OpenedLock {
   }
 }
 
+/** Each is read once. */
+function fieldsOf(handle: unknown): HandleFields {
+  try {
+    const { kind, arena, buffer, offset, stripes, name, timeout, trace } = handle as HandleFields;
+    if (typeof handle === 'object' && (kind as unknown) === KIND) {
+      return { kind, arena, buffer, offset, stripes, name, timeout, trace };
+    }
+  } catch {
+    // What is null or undefined, or has a getter that throws, is no handle either.
+  }
+  throw invalidArgType('handle', 'the handle of a StripedLock', handle);
+}
+
 export function openedLock(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
-  if (options instanceof OpenedLock) return options;
   checkOptionsObject(options);
+  if (OpenedLock.is(options)) return options;
   return OpenedLock.create(options);
 }

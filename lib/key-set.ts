@@ -1,3 +1,5 @@
+import { MAX_STRIPES } from './engine/layout.js';
+import { outOfRange } from './errors.js';
 import type { StripeIndex } from './stripe-index.js';
 import type { LockKey } from './types.js';
 
@@ -10,6 +12,10 @@ const LARGE_SETS = 8;
 const FEW_KEYS = 16;
 const MANY_KEYS = 128;
 const REMEMBERED_LENGTH = 256;
+
+/** Most keys of one acquisition: as many as a lock can have stripes. More would block the thread for seconds. */
+export const MAX_KEYS = MAX_STRIPES;
+const NONE: readonly LockKey[] = [];
 
 /** The keys of one acquisition, and where they lead. Not changed once it is made. */
 export class KeySet<K extends LockKey = LockKey> {
@@ -40,38 +46,94 @@ export class KeySets {
     this.#index = index;
   }
 
-  /** Throws for what cannot be a key. */
+  /**
+   * Throws for what cannot be a key, and for too many. Each key is read once, and what has been read is what is compared,
+   * hashed and remembered: a list may have getters, or be a Proxy, and tell something else the next time.
+   */
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
+    const count = countOf(keys);
     const last = this.#last;
-    if (last !== undefined && sameKeys(last.keys, keys)) return last as KeySet<K>;
-    if (keys.length === 0 || keys.length > MANY_KEYS) return this.#make(keys);
-    const first = this.#index.stripeOf(keys[0], 'keys[]');
-    const sets = keys.length > FEW_KEYS ? this.#large : this.#small;
-    const at = (first + keys.length) & (sets.length - 1);
+    if (last?.keys.length === count) {
+      const { keys: known } = last;
+      for (let i = 0; i < known.length; i++) {
+        const key = keys[i];
+        if (known[i] !== key) return this.#setAfter(keys, count, known, i, key);
+      }
+      return last as KeySet<K>;
+    }
+    return count === 0 ? new KeySet<K>([], []) : this.#setAfter(keys, count, NONE, 0, keys[0]);
+  }
+
+  /** The first `read` keys are those of `known`, and `key` is the next. */
+  #setAfter<K extends LockKey>(
+    keys: readonly K[],
+    count: number,
+    known: readonly LockKey[],
+    read: number,
+    key: unknown,
+  ): KeySet<K> {
+    if (count > MANY_KEYS) return this.#make(keys, count, known, read, key);
+    const first = this.#index.stripeOf(read === 0 ? key : known[0], 'keys[]');
+    const sets = count > FEW_KEYS ? this.#large : this.#small;
+    const at = (first + count) & (sets.length - 1);
     const remembered = sets[at];
-    if (remembered !== undefined && sameKeys(remembered.keys, keys)) {
+    if (remembered?.keys.length === count && startsWith(remembered.keys, known, read, key)) {
+      const { keys: same } = remembered;
+      for (let i = read + 1; i < count; i++) {
+        const next = keys[i];
+        if (next !== same[i]) return this.#remember(this.#make(keys, count, same, i, next), sets, at);
+      }
       this.#last = remembered;
       return remembered as KeySet<K>;
     }
-    const set = this.#make(keys);
+    return this.#remember(this.#make(keys, count, known, read, key), sets, at);
+  }
+
+  #remember<K extends LockKey>(set: KeySet<K>, sets: (KeySet | undefined)[], at: number): KeySet<K> {
     if (set.keys.every(isRememberable)) this.#last = sets[at] = set;
     return set;
   }
 
-  #make<K extends LockKey>(list: readonly K[]): KeySet<K> {
-    const keys = list.slice();
+  /** Reads the rest. */
+  #make<K extends LockKey>(
+    list: readonly K[],
+    count: number,
+    known: readonly LockKey[],
+    read: number,
+    key: unknown,
+  ): KeySet<K> {
     const index = this.#index;
+    const many = count > INSERTION_SORT_LIMIT;
+    const keys = new Array<K>(count);
     const stripes: number[] = [];
-    if (keys.length > INSERTION_SORT_LIMIT) {
-      const sorted = Int32Array.from(keys, (key, i) => index.stripeOf(key, `keys[${i}]`)).sort();
-      for (let i = 0; i < sorted.length; i++) {
-        if (i === 0 || sorted[i] !== sorted[i - 1]) stripes.push(sorted[i]!);
-      }
-    } else {
-      for (let i = 0; i < keys.length; i++) insert(stripes, index.stripeOf(keys[i], 'keys[]'));
+    for (let i = 0; i < count; i++) {
+      const next: unknown = i < read ? known[i] : i === read ? key : list[i];
+      // What is no key is told of at once, and not when all of them have been read.
+      const stripe = index.stripeOf(next, many ? `keys[${i}]` : 'keys[]');
+      keys[i] = next as K;
+      if (many) stripes.push(stripe);
+      else insert(stripes, stripe);
     }
-    return new KeySet(keys, stripes);
+    return new KeySet(keys, many ? sorted(stripes) : stripes);
   }
+}
+
+/** Throws for more than there may be. */
+function countOf(keys: readonly LockKey[]): number {
+  const { length } = keys;
+  // A Proxy may say anything.
+  if (Number.isInteger(length) && length >= 0 && length <= MAX_KEYS) return length;
+  throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, length);
+}
+
+/** Ascending, no duplicates. */
+function sorted(stripes: readonly number[]): number[] {
+  const all = Int32Array.from(stripes).sort();
+  const different: number[] = [];
+  for (let i = 0; i < all.length; i++) {
+    if (i === 0 || all[i] !== all[i - 1]) different.push(all[i]!);
+  }
+  return different;
 }
 
 /** Into an ascending list, unless it is there. */
@@ -84,12 +146,17 @@ function insert(stripes: number[], stripe: number): void {
   stripes[at] = stripe;
 }
 
-function sameKeys(a: readonly LockKey[], b: readonly LockKey[]): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) {
-    if (a[i] !== b[i]) return false;
+/** Whether a list begins with the first `count` of `known`, and then `key`. */
+function startsWith(
+  list: readonly LockKey[],
+  known: readonly LockKey[],
+  count: number,
+  key: unknown,
+): boolean {
+  for (let i = 0; i < count; i++) {
+    if (list[i] !== known[i]) return false;
   }
-  return true;
+  return list[count] === key;
 }
 
 /** Bytes are not: what they are can change. */

@@ -27,8 +27,17 @@ export function resolveLockOptions(options: StripedLockOptions | undefined): Res
 }
 
 export function checkOptionsObject(options: unknown): void {
-  if (options !== undefined && (typeof options !== 'object' || options === null || Array.isArray(options))) {
+  if (options !== undefined && (typeof options !== 'object' || options === null || !mayBeOptions(options))) {
     throw invalidArgType('options', 'an object', options);
+  }
+}
+
+/** False for lists, and for what cannot be asked: a revoked Proxy. */
+function mayBeOptions(options: object): boolean {
+  try {
+    return !Array.isArray(options);
+  } catch {
+    return false;
   }
 }
 
@@ -63,8 +72,23 @@ export function checkMode(mode: unknown): LockMode {
 }
 
 export function checkSignal(signal: unknown): AbortSignal {
-  if (signal instanceof AbortSignal) return signal;
+  if (isSignal(signal)) return signal;
   throw invalidArgType('options.signal', 'an AbortSignal', signal);
+}
+
+/** By what is used of it, so that one of another realm, or of another implementation (jsdom's), will do. */
+function isSignal(signal: unknown): signal is AbortSignal {
+  try {
+    const { aborted, addEventListener, removeEventListener } = signal as Partial<AbortSignal>;
+    return (
+      typeof signal === 'object' &&
+      typeof aborted === 'boolean' &&
+      typeof addEventListener === 'function' &&
+      typeof removeEventListener === 'function'
+    );
+  } catch {
+    return false;
+  }
 }
 
 export function checkFunction(fn: unknown, name: string): void {

@@ -1,3 +1,4 @@
+import { isBytes } from './bytes.js';
 import { invalidArgType, outOfRange } from './errors.js';
 
 /** Hashes remembered at most twice over: see {@link StripeIndex}. */
@@ -67,7 +68,7 @@ export class StripeIndex {
 
   #otherStripe(key: unknown, name: string): number {
     if (typeof key === 'number') return this.#fold(mix(longInteger(key, name)));
-    if (key instanceof Uint8Array) return this.#hash(key);
+    if (isBytes(key)) return this.#hash(key);
     throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
   }
 

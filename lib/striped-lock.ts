@@ -78,7 +78,8 @@ export class StripedLock {
 
   /**
    * All keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it
-   * waits. Rejects with a LockTimeoutError or with signal.reason.
+   * waits. Rejects with a LockTimeoutError or with signal.reason; with a RangeError (ERR_OUT_OF_RANGE) for more than
+   * 1,048,576 keys.
    */
   acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
@@ -305,8 +306,14 @@ export class StripedLock {
 
 const SETTLED = Promise.resolve();
 
-/** As `Array.isArray`, which does not tell a type of read-only lists. */
-const isList: <K extends LockKey>(keys: K | readonly K[]) => keys is readonly K[] = Array.isArray;
+/** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
+function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
+  try {
+    return Array.isArray(keys);
+  } catch {
+    return false;
+  }
+}
 
 function isShared(options: AcquireOptions | undefined): boolean {
   if (options === undefined) return false;

@@ -10,10 +10,13 @@ import path from 'node:path';
 import { packageRoot } from './addon-inputs.mjs';
 import { addonPath, buildAddon } from './build-addon.mjs';
 
-function isMusl() {
-  if (process.platform !== 'linux') return false;
-  process.report.excludeNetwork = true;
-  return process.report.getReport().header.glibcVersionRuntime === undefined;
+const prebuilds = path.join(packageRoot, 'prebuilds');
+
+/** Whether a prebuilt binary for this platform is there and loads. A package that has some has `dist/`, too. */
+async function hasPrebuilt() {
+  if (!existsSync(prebuilds)) return false;
+  const { platformName } = await import('../dist/engine/native/platform.js');
+  return loads(path.join(prebuilds, platformName(), 'stripelock.node'));
 }
 
 /** In a process of its own: a binary of the wrong kind may do worse than throw. */
@@ -40,9 +43,9 @@ function notice(reason) {
   );
 }
 
-function install() {
-  const target = `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`;
-  if (loads(path.join(packageRoot, 'prebuilds', target, 'stripelock.node'))) return;
+async function install() {
+  // Without dist/, as in a fresh checkout, there is none to be used.
+  if (await hasPrebuilt().catch(() => false)) return;
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
 
   const { ok, output } = buildAddon({ stdio: 'pipe' });
@@ -57,7 +60,7 @@ function install() {
 }
 
 try {
-  install();
+  await install();
 } catch (error) {
   notice(`the native addon could not be compiled (${error.message})`);
 }

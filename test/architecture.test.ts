@@ -47,12 +47,13 @@ interface Layer {
   may: RegExp;
 }
 
-const base = 'lib/(errors|types|options)\\.ts';
+const base = 'lib/(bytes|errors|types|options)\\.ts';
 
 /** The first layer that a file belongs to counts. Everything not named may import everything but the entry. */
 const layers: Layer[] = [
   { of: /^lib\/types\.ts$/, may: /^lib\/(types|guard|engine\/engine)\.ts$/ },
-  { of: /^lib\/errors\.ts$/, may: /^lib\/types\.ts$/ },
+  { of: /^lib\/bytes\.ts$/, may: /^$/ },
+  { of: /^lib\/errors\.ts$/, may: /^lib\/(bytes|types)\.ts$/ },
   { of: /^lib\/options\.ts$/, may: /^lib\/(errors|types)\.ts$|^lib\/engine\/layout\.ts$/ },
   { of: /^lib\/engine\//, may: new RegExp(`^lib/engine/|^${base}$`) },
   { of: /^lib\/stores\//, may: /^lib\/(stores\/.*|lease\/(lease-store|errors)|types|errors|options)\.ts$/ },

@@ -48,7 +48,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(() => compareExchange(4 * words.length, 0, 0)).toThrow(/out of bounds/);
   });
 
-  it('is taken for none of other sizes, or that is not shared', () => {
+  it('is taken for none of other sizes, or that is not shared, or that somebody else made', () => {
     const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
       .WebAssembly;
     const none = [
@@ -59,9 +59,27 @@ describe('the memory that locks of the native engine share', () => {
       new SharedArrayBuffer(2 ** 24),
       new Memory({ initial: 256, maximum: 256 }),
       new Memory({ initial: 255, maximum: 255, shared: true }),
+      new Memory({ initial: 256, maximum: 256, shared: true }),
+      new Memory({ initial: 256, maximum: 512, shared: true }),
     ];
     for (const memory of none) expect(Arena.over(memory)).toBeUndefined();
     expect(Arena.over(Arena.create()!.memory)).toBeDefined();
+  });
+
+  it('deals out nothing once the number of its bytes in use has been written over', () => {
+    for (const used of [0, 1, 63, 65, 100_001, -64, 2 ** 24, 2 ** 31 - 64, -(2 ** 31)]) {
+      const arena = Arena.create()!;
+      arena.words[0] = used;
+      expect(arena.allocate(1), `used: ${used}`).toBeUndefined();
+    }
+  });
+
+  it('is not taken from environment data that is not ours: the first lock works, in every thread', async () => {
+    const { code, stdout, stderr } = await runProgram('foreign-environment-data.mjs');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const tried = JSON.parse(stdout) as unknown[];
+    expect(tried.length).toBeGreaterThan(5);
+    expect(new Set(tried)).toEqual(new Set(['native']));
   });
 
   it('is that of the main thread in workers, and in their workers', async () => {

@@ -1,3 +1,4 @@
+import { copyOfBytes, isBytes } from '../bytes.js';
 import type { LockKey } from '../types.js';
 
 /** What a traced acquisition says of itself. */
@@ -18,7 +19,7 @@ export function parseNote(note: string): TraceNote {
 }
 
 function encodeKey(key: LockKey): unknown {
-  return key instanceof Uint8Array ? { bytes: Buffer.from(key).toString('base64') } : key;
+  return isBytes(key) ? { bytes: Buffer.from(copyOfBytes(key)).toString('base64') } : key;
 }
 
 function decodeKey(key: unknown): LockKey {

@@ -3,7 +3,7 @@ import { LockError } from '../errors.js';
 import type { Engine, EngineName, LockTable } from './engine.js';
 import { JavaScriptEngine } from './javascript.js';
 import { JavaScriptLeases } from './javascript/leases.js';
-import type { LeaseEngine } from './lease-table.js';
+import type { GateTable, LeaseEngine, LeaseTable } from './lease-table.js';
 import {
   ENGINE_INDEX,
   ENGINE_JAVASCRIPT,
@@ -15,19 +15,21 @@ import {
   VERSION,
   VERSION_INDEX,
 } from './layout.js';
-import { loadNativeEngine } from './native.js';
-import { corrupt, spanOf, type TableMemory } from './table-memory.js';
+import { loadNativeEngine, OtherVersion } from './native.js';
+import { corrupt, spanOf, type TableMemory, type TableSpan } from './table-memory.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
+/** Of this evaluation of the package, or of another one in this thread: see `native/running-engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
+let nativeLeases: LeaseEngine | undefined;
 let nativeFailure: unknown;
 
 /** A new lock on the engine asked for, or on the best there is. */
 export function createTable(name: EngineName | undefined, stripes: number): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
   const memory = engine.create(stripes);
-  return engine.open(memory, spanOf(memory, stripes), stripes);
+  return open(engine, memory, spanOf(memory, stripes), stripes);
 }
 
 /**
@@ -42,9 +44,9 @@ export function openTable(memory: TableMemory, stripes: number): LockTable {
   if (header[STRIPES_INDEX] !== stripes) throw corrupt('its stripe counts differ');
   switch (header[ENGINE_INDEX]) {
     case ENGINE_NATIVE:
-      return engineNamed('native').open(memory, span, stripes);
+      return open(engineNamed('native'), memory, span, stripes);
     case ENGINE_JAVASCRIPT:
-      return engineNamed('javascript').open(memory, span, stripes);
+      return open(engineNamed('javascript'), memory, span, stripes);
     default:
       throw corrupt('its engine is unknown');
   }
@@ -52,7 +54,7 @@ export function openTable(memory: TableMemory, stripes: number): LockTable {
 
 /** Where leases are kept: with all threads of the process where the addon loads, else within this thread. */
 export function leaseEngine(): LeaseEngine {
-  if (nativeOrUndefined()) return native!.leases;
+  if (nativeOrUndefined()) return (nativeLeases ??= new OurLeases(native!.leases));
   warnOnce();
   return (javascriptLeases ??= new JavaScriptLeases());
 }
@@ -74,15 +76,65 @@ function engineNamed(name: EngineName): Engine {
   );
 }
 
+/** Throws where there is one that must not be used. */
 function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
     try {
       native = loadNativeEngine();
     } catch (error) {
+      // A stack overflow, which says nothing of the addon.
+      if (error instanceof RangeError) throw error;
       nativeFailure = error ?? new Error('unknown failure');
     }
   }
-  return native;
+  if (!(nativeFailure instanceof OtherVersion)) return native;
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    'another version of stripelock uses the native addon in this thread; all code of a thread must load the same version',
+  );
+}
+
+function open(engine: Engine, memory: TableMemory, span: TableSpan, stripes: number): LockTable {
+  try {
+    return engine.open(memory, span, stripes);
+  } catch (error) {
+    throw asOurs(error);
+  }
+}
+
+/** The errors of a caller are of the classes that it knows, whichever evaluation of the package made the engine. */
+function asOurs(error: unknown): unknown {
+  if (error instanceof LockError) return error;
+  // Of another realm, it is no instance of this one's Error either.
+  const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
+  return name === 'LockError' ? new LockError(code!, message!) : error;
+}
+
+class OurLeases implements LeaseEngine {
+  readonly name = 'native';
+  readonly id: readonly [number, number];
+  readonly #leases: LeaseEngine;
+
+  constructor(leases: LeaseEngine) {
+    this.id = leases.id;
+    this.#leases = leases;
+  }
+
+  openTable(ownClock: boolean, number?: number): LeaseTable {
+    try {
+      return this.#leases.openTable(ownClock, number);
+    } catch (error) {
+      throw asOurs(error);
+    }
+  }
+
+  openGate(capacity: number, number?: number): GateTable {
+    try {
+      return this.#leases.openGate(capacity, number);
+    } catch (error) {
+      throw asOurs(error);
+    }
+  }
 }
 
 const WARNED = 'stripelock: warned that the addon is missing';

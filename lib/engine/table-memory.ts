@@ -35,6 +35,8 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
   }
   const whole = bufferOfWasmMemory(arena);
   if (whole === undefined) throw invalidArgType('handle.arena', 'a shared WebAssembly.Memory', arena);
+  // One of them would be left unused: the handle was put together from several.
+  if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
   if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');
   return { buffer: whole, offset };

@@ -13,6 +13,7 @@ import { keysSuite } from './keys.js';
 import { modelSuite } from './model.js';
 import { multiKeySuite } from './multi-key.js';
 import { mutualExclusionSuite } from './mutual-exclusion.js';
+import { oddInputSuite } from './odd-input.js';
 import { racesSuite } from './races.js';
 import { responsivenessSuite } from './responsiveness.js';
 import { selfWaitSuite } from './self-wait.js';
@@ -32,6 +33,7 @@ const SUITES: readonly Suite[] = [
   selfWaitSuite,
   keysSuite,
   badInputSuite,
+  oddInputSuite,
   handlesSuite,
   guardsSuite,
   withLockSuite,

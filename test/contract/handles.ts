@@ -54,6 +54,28 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       }
     });
 
+    it('of memory that grows while it is in use go on with the lock that they opened', async () => {
+      const lock = makeLock({ stripes: 3 });
+      const { byteLength } = wordsOf(lock.handle);
+      const memory = new (SharedArrayBuffer as new (length: number, options?: object) => SharedArrayBuffer)(
+        byteLength,
+        { maxByteLength: 2 ** 20 },
+      ) as SharedArrayBuffer & { grow(length: number): void };
+      const handle = handleOfCopy(lock.handle, memory);
+      const other = StripedLock.from(handle);
+      const guard = other.acquireSync(['a', 'b', 'c', 'd']);
+      const waiting = other.acquire(['a', 'b', 'c', 'd']);
+      memory.grow(2 ** 20);
+      guard.release();
+      (await waiting).release();
+      other.acquireSync('key', { mode: 'shared' }).release();
+      expect(other.stats()).toMatchObject({ held: 0, waiting: 0 });
+      expect(other.inspect()).toEqual([]);
+      // Its size says no more how many stripes it has.
+      const error = thrownBy(() => StripedLock.from(handle));
+      expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+    });
+
     it('cannot be changed by those who have them', () => {
       const lock = makeLock();
       const { handle } = lock as { handle: Record<string, unknown> };
@@ -121,6 +143,32 @@ export const handlesSuite: Suite = (makeLock, engine) => {
         }
         opened.tryAcquire('key')!.release();
       }
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    });
+
+    it('with fields that do not belong together are refused', () => {
+      const lock = makeLock({ stripes: 4 });
+      const copy = handleOfCopy(lock.handle);
+      const refused = (fields: object, message: RegExp): void => {
+        const error = thrownBy(() => StripedLock.from({ ...lock.handle, ...fields }));
+        expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+        expect((error as Error).message).toMatch(message);
+      };
+      const arena = wasmMemories()[2]! as { buffer: SharedArrayBuffer };
+      const words = wordsOf(lock.handle);
+      new Int32Array(arena.buffer, 64, words.length).set(words);
+      refused({ arena, buffer: copy['buffer'], offset: 0 }, /two memories/);
+      refused({ arena, buffer: copy['buffer'], offset: 64 }, /two memories/);
+      refused({ arena, buffer: arena.buffer, offset: 64 }, /two memories/);
+      refused({ arena, buffer: null, offset: 64 }, /two memories/);
+      refused({ arena: undefined, buffer: copy['buffer'], offset: 64 }, /size/);
+      refused({ arena: undefined, buffer: arena.buffer, offset: 64 }, /size/);
+      refused({ arena: undefined, buffer: undefined }, /buffer/);
+      refused({ arena: null }, /arena/);
+      refused({ arena, buffer: undefined, offset: 0 }, /memory/);
+      refused({ arena, buffer: undefined, offset: 4 }, /memory/);
+      refused({ stripes: 5 }, /stripe|size/);
+      lock.acquireSync('key').release();
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
 

@@ -1,3 +1,5 @@
+import { lengthOfBytes } from '../../bytes.js';
+
 /**
  * FNV-1a, 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain), of bytes, or of the UTF-8 bytes of
  * a string, without an array for them in between.
@@ -16,7 +18,8 @@ function add(hash: number, byte: number): number {
 
 function ofBytes(bytes: Uint8Array): number {
   let hash = OFFSET_BASIS;
-  for (const byte of bytes) hash = add(hash, byte);
+  const length = lengthOfBytes(bytes);
+  for (let i = 0; i < length; i++) hash = add(hash, bytes[i]!);
   return hash;
 }
 

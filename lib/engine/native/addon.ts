@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import bindings from 'bindings';
 import type { Outcome } from '../engine.js';
 import type { LeaseInfo } from '../lease-table.js';
+import { platformName } from './platform.js';
 
 type Failure = Exclude<Outcome, { status: 'granted' }>;
 
@@ -77,26 +78,37 @@ export interface Addon extends LeaseAddon {
   removeNote(table: number, id: number): void;
 }
 
-/** The built binary, else a prebuilt one for this platform. Throws where neither loads. */
+/**
+ * The binary compiled at install, else a prebuilt one for this platform. Throws where neither loads: what was wrong with
+ * the compiled one, if there is one.
+ */
 export function loadAddon(): Addon {
-  const addon = bindings({
-    bindings: 'stripelock.node',
-    module_root: fileURLToPath(new URL('../../..', import.meta.url)),
-    try: [
-      ['module_root', 'build', 'Release', 'bindings'],
-      ['module_root', 'prebuilds', platformName(), 'bindings'],
-    ],
-  }) as Addon;
+  const addon = addonExports();
   // Of an object that native code has filled, V8 makes a dictionary, and optimized code searches it at each call.
   return { ...addon };
 }
 
-function platformName(): string {
-  const musl = process.platform === 'linux' && !runsOnGlibc() ? '-musl' : '';
-  return `${process.platform}-${process.arch}${musl}`;
+function addonExports(): Addon {
+  try {
+    return loadFrom('build', 'Release');
+  } catch (error) {
+    try {
+      return loadFrom('prebuilds', platformName());
+    } catch (prebuiltError) {
+      throw isMissing(error) && !isMissing(prebuiltError) ? prebuiltError : error;
+    }
+  }
 }
 
-function runsOnGlibc(): boolean {
-  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
-  return header?.glibcVersionRuntime !== undefined;
+function loadFrom(...folder: string[]): Addon {
+  return bindings({
+    bindings: 'stripelock.node',
+    module_root: fileURLToPath(new URL('../../..', import.meta.url)),
+    try: [['module_root', ...folder, 'bindings']],
+  }) as Addon;
+}
+
+/** Whether there was no file, by what `bindings` adds to its error. */
+function isMissing(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'tries' in error;
 }

@@ -13,6 +13,9 @@ const SIZE = 16 * 2 ** 20;
 const LINE = 64;
 /** Where the number of bytes in use stands, in 32-bit integers. The first line is the arena's own. */
 const USED_INDEX = 0;
+/** What is in the arena's line besides, so that nobody else's memory of this size is taken for one. */
+const MARK_INDEX = 1;
+const MARK = 0x6172_656e;
 
 /**
  * Memory for the tables of locks on which WebAssembly can work, since V8 compiles its compare-and-swap to one
@@ -41,14 +44,16 @@ export class Arena {
   static create(): Arena | undefined {
     const memory = createWasmMemory(SIZE);
     if (memory === undefined) return undefined;
-    new Int32Array(memory.buffer)[USED_INDEX] = LINE;
+    const words = new Int32Array(memory.buffer);
+    words[USED_INDEX] = LINE;
+    words[MARK_INDEX] = MARK;
     return Arena.over(memory);
   }
 
   /** An arena that another thread may have made. Undefined for what is none, or where it cannot be used. */
   static over(memory: unknown): Arena | undefined {
     const buffer = bufferOfWasmMemory(memory);
-    if (buffer?.byteLength !== SIZE) return undefined;
+    if (buffer?.byteLength !== SIZE || new Int32Array(buffer)[MARK_INDEX] !== MARK) return undefined;
     const compareExchange = compareExchangeIn(memory as WasmMemory);
     return compareExchange && new Arena(memory as WasmMemory, buffer, compareExchange);
   }
@@ -62,7 +67,8 @@ export class Arena {
     const bytes = byteLengthFor(stripes);
     for (;;) {
       const used = Atomics.load(words, USED_INDEX);
-      if (used < LINE || used > SIZE - bytes) return undefined;
+      // Anybody who has a handle can write there.
+      if (used < LINE || used > SIZE - bytes || used % LINE !== 0) return undefined;
       if (Atomics.compareExchange(words, USED_INDEX, used, used + bytes) === used) return used;
     }
   }

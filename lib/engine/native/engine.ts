@@ -5,6 +5,7 @@ import { createMemory, fillHeader } from '../header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
 import type { TableMemory, TableSpan } from '../table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
+import { runningEngine } from './running-engine.js';
 import { ThreadArena } from './thread-arena.js';
 import { NativeLeases } from './leases.js';
 import { NativeTable } from './table.js';
@@ -24,9 +25,9 @@ const LONGEST_LOOK = 200;
 
 const SETTLED = Promise.resolve();
 
-/** Throws where the addon cannot be loaded. */
+/** Throws where the addon cannot be loaded, or where another version of this package has started it. */
 export function loadNativeEngine(): NativeEngine {
-  return new NativeEngine(loadAddon());
+  return runningEngine(loadAddon(), (addon) => new NativeEngine(addon));
 }
 
 /**

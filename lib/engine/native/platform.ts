@@ -1,0 +1,69 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+
+/** What runs now: on Linux, of whatever name and place. */
+const OWN_BINARY = '/proc/self/exe';
+/** The type of the program header that names the dynamic linker. */
+const PT_INTERP = 3;
+/** Of a path. Longer ones are cut off, which hides no name of a linker that is in use. */
+const MOST_BYTES = 4096;
+
+/**
+ * The folder of `prebuilds/` for this platform. Asked for only where the addon has not been compiled here;
+ * `scripts/install.mjs` asks here, too.
+ */
+export function platformName(): string {
+  const musl = process.platform === 'linux' && linksToMusl(OWN_BINARY) ? '-musl' : '';
+  return `${process.platform}-${process.arch}${musl}`;
+}
+
+/**
+ * Whether a binary is for musl, by its dynamic linker. A diagnostic report would tell as well, but resolves the name of
+ * the peer of each open socket, which can take a minute, while this reads three small pieces of a file. What cannot be
+ * read is taken to be for glibc, as most binaries of Node are.
+ */
+export function linksToMusl(binary: string): boolean {
+  try {
+    return interpreterOf(binary)?.includes('/ld-musl-') === true;
+  } catch {
+    return false;
+  }
+}
+
+/** Of the format's variants. */
+interface Elf {
+  readonly wide: boolean;
+  readonly little: boolean;
+}
+
+function interpreterOf(binary: string): string | undefined {
+  const file = openSync(binary, 'r');
+  try {
+    const header = read(file, 0, 64);
+    if (header.toString('latin1', 0, 4) !== '\x7fELF') return undefined;
+    const elf = { wide: header[4] === 2, little: header[5] === 1 };
+    const { wide } = elf;
+    const pointer = wide ? 8 : 4;
+    const size = field(header, wide ? 54 : 42, 2, elf);
+    const count = field(header, wide ? 56 : 44, 2, elf);
+    const entries = read(file, field(header, wide ? 32 : 28, pointer, elf), size * count);
+    for (let at = 0; at < entries.length; at += size) {
+      if (field(entries, at, 4, elf) !== PT_INTERP) continue;
+      const place = field(entries, at + (wide ? 8 : 4), pointer, elf);
+      const length = field(entries, at + (wide ? 32 : 16), pointer, elf);
+      return read(file, place, Math.min(length, MOST_BYTES)).toString('latin1');
+    }
+    return undefined;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function read(file: number, position: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  return bytes.subarray(0, readSync(file, bytes, 0, length, position));
+}
+
+function field(bytes: Buffer, at: number, length: 2 | 4 | 8, { little }: Elf): number {
+  if (length === 8) return Number(little ? bytes.readBigUInt64LE(at) : bytes.readBigUInt64BE(at));
+  return little ? bytes.readUIntLE(at, length) : bytes.readUIntBE(at, length);
+}

@@ -1,0 +1,68 @@
+// Threads that make their first lock near the end of the stack, each at another depth, and then one where there is
+// room. Prints how many failed at first, and the engines of the locks that were made in the end.
+import { once } from 'node:events';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+
+/** Frames of this program, of about 80 bytes each, from the end of the stack. */
+const DEPTHS = Array.from({ length: 64 }, (_, i) => 20 * (i + 1));
+const AT_ONCE = 4;
+
+/** Calls `then` so many frames before the end of the stack. */
+function nearTheEnd(frames, then) {
+  let left = frames;
+  const descend = () => {
+    try {
+      descend();
+    } catch {
+      // The end.
+    }
+    if (--left === 0) then();
+  };
+  descend();
+}
+
+async function inThread() {
+  const { StripedLock } = await import('stripelock');
+  const outcome = { failed: false, engine: undefined };
+  const attempt = (make) => {
+    try {
+      make();
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      outcome.failed = true;
+    }
+  };
+  // To compile a function takes far more of the stack than to call it.
+  const make = (options) => options && new StripedLock(options);
+  attempt(make);
+  let tried = false;
+  nearTheEnd(workerData, () => {
+    tried = true;
+    attempt(() => make({}));
+  });
+  if (!tried) outcome.failed = true;
+  const lock = new StripedLock();
+  const guard = await lock.acquire('key');
+  const waiting = lock.acquire('key', { timeout: 10_000 });
+  guard.release();
+  (await waiting).release();
+  outcome.engine = lock.engine;
+  parentPort.postMessage(outcome);
+}
+
+async function main() {
+  const left = [...DEPTHS];
+  const counts = { failed: 0, engines: {} };
+  const next = async () => {
+    for (let depth = left.pop(); depth !== undefined; depth = left.pop()) {
+      const worker = new Worker(new URL(import.meta.url), { workerData: depth });
+      const [{ failed, engine }] = await once(worker, 'message');
+      if (failed) counts.failed++;
+      counts.engines[engine] = (counts.engines[engine] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, next));
+  console.log(JSON.stringify(counts));
+}
+
+await (isMainThread ? main() : inThread());

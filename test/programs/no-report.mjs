@@ -1,0 +1,22 @@
+// Takes its first native lock in the main thread and in a worker, where a diagnostic report throws. Prints the engine
+// and the number of reports that were asked for, for each thread.
+import { once } from 'node:events';
+import { Worker, isMainThread, parentPort } from 'node:worker_threads';
+
+let reports = 0;
+for (const method of ['getReport', 'writeReport']) {
+  process.report[method] = () => {
+    reports++;
+    throw new Error('a report resolves the name of every open socket');
+  };
+}
+const { StripedLock } = await import('stripelock');
+const lock = new StripedLock({ engine: 'native' });
+lock.acquireSync('key').release();
+const own = [lock.engine, reports];
+if (isMainThread) {
+  const [theirs] = await once(new Worker(new URL(import.meta.url)), 'message');
+  console.log(JSON.stringify([own, theirs]));
+} else {
+  parentPort.postMessage(own);
+}

@@ -1,0 +1,128 @@
+// Two evaluations of the package over one addon in one thread: what one of them does counts for the other. In the main
+// thread, or with the argument `worker` in a worker. Further arguments: where the second one comes from, and how.
+//
+//   copy <folder>     its JavaScript is another file
+//   reloaded <folder> the same, and the addon's exports are another object
+//   realm <folder>    its JavaScript runs in a context of its own (--experimental-vm-modules)
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { isMainThread, Worker, workerData } from 'node:worker_threads';
+import * as first from 'stripelock';
+import { evaluateInRealm } from '../support/realm.mjs';
+
+const [where, how, folder] = workerData ?? process.argv.slice(2);
+
+async function evaluateAgain() {
+  const entry = pathToFileURL(`${folder}/dist/index.js`).href;
+  if (how === 'realm') return evaluateInRealm(entry);
+  if (how === 'reloaded') {
+    // The first has loaded it.
+    new first.StripedLock();
+    const { cache } = createRequire(import.meta.url);
+    const addons = Object.keys(cache).filter((file) => file.endsWith('.node'));
+    assert.equal(addons.length, 1);
+    delete cache[addons[0]];
+  }
+  return import(entry);
+}
+
+async function program() {
+  const second = await evaluateAgain();
+  assert.notEqual(first.StripedLock, second.StripedLock);
+  for (const [one, two] of [
+    [first, second],
+    [second, first],
+  ]) {
+    await locks(one, two);
+    await waits(one, two);
+    await leases(one, two);
+  }
+}
+
+/** Both ends of one lock. */
+function both(one, two) {
+  const made = new one.StripedLock({ stripes: 64, timeout: 10_000 });
+  const opened = two.StripedLock.from(made.handle);
+  assert.deepEqual([made.engine, opened.engine], ['native', 'native']);
+  return [made, opened];
+}
+
+async function locks(one, two) {
+  const [a, b] = both(one, two);
+  const guard = a.acquireSync(['x', 'y']);
+  assert.ok(guard instanceof one.Guard && !(guard instanceof two.Guard));
+  assert.equal(b.tryAcquire('x'), undefined);
+  // One thread, which would wait for itself.
+  assert.throws(() => b.acquireSync('x'), two.DeadlockError);
+  assert.deepEqual(a.stats(), b.stats());
+  assert.deepEqual(a.inspect(), b.inspect());
+  guard.release();
+  const shares = [a, b, a].map((lock) => lock.acquireSync('x', { mode: 'shared' }));
+  assert.throws(() => b.acquireSync('x'), two.DeadlockError);
+  for (const share of shares) share.release();
+  b.acquireSync('x').release();
+  // Errors of the engine are those of the evaluation that asked.
+  const words = new Int32Array(new SharedArrayBuffer(256 + 64));
+  words.set(new Int32Array(a.handle.arena?.buffer ?? a.handle.buffer, a.handle.offset, 64));
+  words[3] = 1;
+  words[4] ^= 1;
+  const { buffer } = words;
+  const foreign = { ...a.handle, arena: undefined, buffer, offset: 0, stripes: 1 };
+  for (const { StripedLock, LockError } of [one, two]) {
+    assert.throws(() => StripedLock.from(foreign), LockError);
+  }
+}
+
+async function waits(one, two) {
+  const [a, b] = both(one, two);
+  const order = [];
+  const guard = a.acquireSync('x');
+  const waiting = [a, b, b, a].map((lock, i) =>
+    lock.withLock(['w', 'x'], () => {
+      order.push(i);
+    }),
+  );
+  const late = [a, b].map((lock) => lock.acquire('x', { timeout: 5 }).catch((error) => error));
+  const abort = new AbortController();
+  const aborted = [a, b].map((lock) => lock.acquire('x', { signal: abort.signal }).catch((reason) => reason));
+  const [mine, theirs] = await Promise.all(late);
+  assert.ok(mine instanceof one.LockTimeoutError && theirs instanceof two.LockTimeoutError);
+  abort.abort('reason');
+  assert.deepEqual(await Promise.all(aborted), ['reason', 'reason']);
+  assert.equal(a.stats().waiting, 4);
+  guard.release();
+  await Promise.all(waiting);
+  assert.deepEqual(order, [0, 1, 2, 3]);
+  // A blocking wait of the one leaves what was granted to the other, which cannot be told of it meanwhile.
+  const held = a.acquireSync('x');
+  const pending = b.acquire('x');
+  held.release();
+  a.acquireSync('x', { timeout: 1000 }).release();
+  (await pending).release();
+  assert.deepEqual([a.stats().held, a.stats().waiting], [0, 0]);
+}
+
+async function leases(one, two) {
+  const a = new one.LeaseManager({ store: new one.MemoryLeaseStore(), ttl: 60_000 });
+  const store = two.MemoryLeaseStore.from(a.store.handle);
+  const b = new two.LeaseManager({ store, ttl: 60_000 });
+  const lease = await a.acquire('job');
+  const waiting = b.acquire('job');
+  await lease.release();
+  await (await waiting).release();
+  const { handle } = store;
+  for (const { MemoryLeaseStore, LockError } of [one, two]) {
+    assert.throws(() => MemoryLeaseStore.from({ ...handle, number: 1e9 }), LockError);
+  }
+}
+
+if (where === 'worker' && isMainThread) {
+  const worker = new Worker(new URL(import.meta.url), { workerData: process.argv.slice(2) });
+  const [code] = await once(worker, 'exit');
+  process.exitCode = code;
+} else {
+  await program();
+  console.log('both work as one');
+}

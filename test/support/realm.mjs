@@ -1,0 +1,56 @@
+// A registry of modules of its own in a context of its own, as test runners have them: everything is evaluated again but
+// Node's own modules, and what is no module of this package. Needs --experimental-vm-modules.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import vm from 'node:vm';
+
+/** What is no part of the language, and every realm of a test runner for Node has. */
+const GLOBALS = [
+  'AbortController',
+  'AbortSignal',
+  'Buffer',
+  'URL',
+  'clearTimeout',
+  'crypto',
+  'performance',
+  'process',
+  'queueMicrotask',
+  'setImmediate',
+  'setTimeout',
+  'structuredClone',
+];
+
+export async function evaluateInRealm(entry) {
+  const context = vm.createContext(Object.fromEntries(GLOBALS.map((name) => [name, globalThis[name]])));
+  const modules = new Map();
+  const outside = async (name) => {
+    const require = createRequire(entry);
+    const exports = name.startsWith('node:') ? await import(name) : { default: require(name) };
+    const names = Object.keys(exports);
+    return new vm.SyntheticModule(
+      names,
+      function () {
+        for (const key of names) this.setExport(key, exports[key]);
+      },
+      { context },
+    );
+  };
+  const inside = async (url) =>
+    new vm.SourceTextModule(await readFile(fileURLToPath(url), 'utf8'), {
+      context,
+      identifier: url,
+      initializeImportMeta: (meta) => {
+        meta.url = url;
+      },
+    });
+  const load = (specifier, from) => {
+    const url = specifier.startsWith('.') ? new URL(specifier, from).href : specifier;
+    if (!modules.has(url)) modules.set(url, url.startsWith('file:') ? inside(url) : outside(url));
+    return modules.get(url);
+  };
+  const root = await load(entry);
+  await root.link((specifier, { identifier }) => load(specifier, identifier));
+  await root.evaluate();
+  return root.namespace;
+}
