@@ -179,11 +179,16 @@ void AsyncWaits::giveBack(AsyncWaiter& waiter) {
 bool AsyncWaits::hasReady() const { return ready_ || owner_.hasReady(); }
 
 std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
-  if (owner_.comesBack()) resettle();
   std::size_t taken = 0;
+  STRIPELOCK_SEAM("take: before it looks");
   while (taken < room) {
     AsyncWaiter* const waiter = popReady();
-    if (!waiter) break;
+    if (!waiter) {
+      // Only after the ready list was taken: what is taken back from there before sends no wake of its own.
+      if (!owner_.comesBack()) break;
+      resettle();
+      continue;
+    }
     if (waiter->is(WaiterState::kGranted)) {
       owner_.delivered();
     } else if (!tryDesignated(*waiter)) {

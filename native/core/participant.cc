@@ -62,7 +62,8 @@ void Participant::unlinkReady(Waiter* before, Waiter& waiter) {
   if (!readyHead_) hasReady_.store(false);
 }
 
-// Whoever takes something back calls wakeReady() afterwards, so another look comes if this one was too early to see it.
+// Whoever takes something back calls wakeReady() afterwards, so another look comes if this one was too early to see it. It
+// must come after takeReady(), from which on a wake is not taken for one that is under way.
 bool Participant::comesBack() {
   if (!absent_.load()) return false;
   absent_.store(false);

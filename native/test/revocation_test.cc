@@ -433,6 +433,29 @@ TEST(Revocation, HasOneOutcomeWhateverItsThreadDoesMeanwhile) {
   }
 }
 
+TEST(Revocation, DoesNotForgetAThreadThatComesBackWhileItIsRevoked) {
+  Idle world;
+  const Patience none(0);
+  ASSERT_TRUE(world.holder.client.take(0));
+  world.busy.client.pend({0});
+  world.handOver();
+  ASSERT_TRUE(world.busy.environment.awaitWake(kStuck));
+  std::size_t taken = 0;
+  {
+    Barrier barrier("take: before it looks");
+    std::thread back([&] { taken = takeGrants(world.busy.environment).size(); });
+    ASSERT_TRUE(barrier.awaitArrival());
+    // The wake that this sends is that which the thread has come for.
+    EXPECT_TRUE(world.revoke());
+    barrier.open();
+    back.join();
+  }
+  if (taken == 0) taken = awaitGrants(world.busy.environment).size();
+  ASSERT_EQ(taken, 1u);
+  EXPECT_TRUE(world.busy.client.release({0}));
+  world.expectNothingLeft();
+}
+
 TEST(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
   Idle world;
   const Patience none(0);
