@@ -456,4 +456,20 @@ export const oddInputSuite: Suite = (makeLock, engine) => {
       expect(lock.stats().held).toBe(0);
     });
   });
+
+  describe('a clock that a test has replaced', () => {
+    it('does not matter to a new lock, whose tokens begin at the time of the real one', () => {
+      const real = Date.now;
+      onTestFinished(() => {
+        Date.now = real;
+      });
+      const before = BigInt(real()) * 1_000_000n;
+      for (const now of [0, 1.5, NaN, -1, Infinity]) {
+        Date.now = () => now;
+        const guard = makeLock({ stripes: 1 }).acquireSync('key');
+        expect(guard.token).toBeGreaterThan(before);
+        guard.release();
+      }
+    });
+  });
 };
