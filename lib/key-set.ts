@@ -53,7 +53,7 @@ export class KeySets {
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const count = keys.length;
     const last = this.#last;
-    if (last?.keys.length === count) {
+    if (last !== undefined && last.keys.length === count) {
       const { keys: known } = last;
       for (let i = 0; i < known.length; i++) {
         const key = keys[i];
