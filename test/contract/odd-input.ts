@@ -413,17 +413,17 @@ export const oddInputSuite: Suite = (makeLock, engine) => {
 
     it('are shown as they were when an acquisition began to wait, and its timeout is one like any other', async () => {
       const lock = makeLock();
+      const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
+      const guard = lock.acquireSync([bytes(), 'other']);
       const published: LockMessage[] = [];
       const subscriber = (message: unknown): void => void published.push(message as LockMessage);
       for (const channel of ['wait', 'timeout']) subscribe(`stripelock:${channel}`, subscriber);
       onTestFinished(() => {
         for (const channel of ['wait', 'timeout']) unsubscribe(`stripelock:${channel}`, subscriber);
       });
-      const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
       const gone = bytes();
       const written = bytes();
       const alsoGone = bytes();
-      const guard = lock.acquireSync([bytes(), 'other']);
       const waiting = [
         lock.acquire(gone, { timeout: 20 }),
         lock.acquire(written, { timeout: 20 }),
