@@ -51,9 +51,9 @@ export class KeySets {
    * hashed and remembered: a list may have getters, or be a Proxy, and tell something else the next time.
    */
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
-    const count = countOf(keys);
+    const count = keys.length;
     const last = this.#last;
-    if (last?.keys.length === count) {
+    if (last !== undefined && last.keys.length === count) {
       const { keys: known } = last;
       for (let i = 0; i < known.length; i++) {
         const key = keys[i];
@@ -61,6 +61,7 @@ export class KeySets {
       }
       return last as KeySet<K>;
     }
+    checkCount(count);
     return count === 0 ? new KeySet<K>([], []) : this.#setAfter(keys, count, NONE, 0, keys[0]);
   }
 
@@ -118,12 +119,10 @@ export class KeySets {
   }
 }
 
-/** Throws for more than there may be. */
-function countOf(keys: readonly LockKey[]): number {
-  const { length } = keys;
-  // A Proxy may say anything.
-  if (Number.isInteger(length) && length >= 0 && length <= MAX_KEYS) return length;
-  throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, length);
+/** A Proxy may say anything. */
+function checkCount(count: number): void {
+  if (Number.isInteger(count) && count >= 0 && count <= MAX_KEYS) return;
+  throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
 }
 
 /** Ascending, no duplicates. */

@@ -10,6 +10,9 @@ import {
   VERSION_INDEX,
 } from './layout.js';
 
+/** As it is at import: test clocks replace it later, and tokens would begin below those of earlier locks. */
+const wallClock = Date.now.bind(Date);
+
 /** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
 export function createMemory(engine: number, stripes: number): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(stripes));
@@ -25,5 +28,5 @@ export function fillHeader(buffer: SharedArrayBuffer, offset: number, engine: nu
   header[ENGINE_INDEX] = engine;
   header[STRIPES_INDEX] = stripes;
   // Nanoseconds since 1970, so that tokens go on rising where what they fence outlives this process.
-  new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Date.now()) * 1_000_000n;
+  new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }
