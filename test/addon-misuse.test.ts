@@ -7,6 +7,16 @@ import { seedFor } from './support/seed.js';
 
 const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
 
+/** What TypeScript's library does not have yet. */
+const Growable = SharedArrayBuffer as unknown as new (
+  bytes: number,
+  options: { maxByteLength: number },
+) => SharedArrayBuffer & { grow(bytes: number): void };
+const Resizable = ArrayBuffer as unknown as new (
+  bytes: number,
+  options: { maxByteLength: number },
+) => ArrayBuffer;
+
 describe('the addon', () => {
   // It has started by then, for this thread.
   new StripedLock({ engine: 'native' });
@@ -21,7 +31,7 @@ describe('the addon', () => {
     const detached = new ArrayBuffer(bytes);
     const former = counts(detached);
     structuredClone(detached, { transfer: [detached] });
-    const resizable = Reflect.construct(ArrayBuffer, [bytes, { maxByteLength: 2 * bytes }]) as ArrayBuffer;
+    const resizable = new Resizable(bytes, { maxByteLength: 2 * bytes });
     const wasm = Reflect.get(globalThis, 'WebAssembly') as {
       Memory: new (limits: { initial: number }) => { buffer: ArrayBuffer };
     };
@@ -49,15 +59,12 @@ describe('the addon', () => {
   });
 
   it('goes on where the memory of shared holds can grow', () => {
-    const buffer = Reflect.construct(SharedArrayBuffer, [
-      bytes,
-      { maxByteLength: 1 << 20 },
-    ]) as SharedArrayBuffer;
+    const buffer = new Growable(bytes, { maxByteLength: 1 << 20 });
     const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
     const shares = counts(buffer);
     expect(addon.openShares(other, shares)).toBe(shares);
     expect(addon.acquireSync(other, 3, 1, 0, true, 0)).toBe(0);
-    (buffer as unknown as { grow(length: number): void }).grow(1 << 20);
+    buffer.grow(1 << 20);
     expect(addon.acquireSync(other, 3, 1, 0, true, 0)).toBe(0);
     expect([...shares.subarray(0, stripes)]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
     expect(addon.release(other, 3, true)).toBe(1);

@@ -206,7 +206,8 @@ function main() {
   assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, false, 0), 0);
   assert.equal(addon.held(last), 2);
   assert.equal(addon.acquireSync(last, 1, 1, 0, false, 0).status, 'timeout');
-  for (const stripe of [0, 1]) assert.equal(addon.release(last, stripe, false), 1);
+  // 2 where others, that wait since then, have been granted.
+  for (const stripe of [0, 1]) assert.ok(addon.release(last, stripe, false) > 0);
   assert.equal(addon.held(last), 0);
   console.log(JSON.stringify(counts));
   // What is pending was never known to this thread's engine.
