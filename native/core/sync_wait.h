@@ -9,13 +9,13 @@ namespace stripelock {
 // How long a thread sleeps before it looks whether it is interrupted, and whether it waits in a circle.
 inline constexpr Nanoseconds kFirstSlice = 5'000'000;
 inline constexpr Nanoseconds kSlice = 20'000'000;
-// Where something wakes it when it is to end (Interrupt::descriptor), it sleeps for longer the longer it has slept, up to
-// this: a circle that closes while all its threads sleep is to be found within 100 ms. To wake and look costs 10 us.
+// Where something wakes it when it is to end (Interrupt::descriptor), it sleeps for longer the longer it has slept, up
+// to this: a circle that closes while all its threads sleep is to be found within 100 ms. To wake and look costs 10 us.
 inline constexpr Nanoseconds kLongestSlice = 80'000'000;
 // By how much of the time waited an interruption may be noticed late then.
 inline constexpr Nanoseconds kPatience = 8;
-// Where nothing wakes it: for so long after some thread was interrupted all others look that often, since a process that
-// ends interrupts one thread after the other, and waits for each.
+// Where nothing wakes it: for so long after some thread was interrupted all others look that often, since a process
+// that ends interrupts one thread after the other, and waits for each.
 inline constexpr Nanoseconds kHurry = 200'000'000;
 inline constexpr Nanoseconds kHurriedSlice = 1'000'000;
 

@@ -93,7 +93,8 @@ Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle) {
 }
 
 // acquireSync(table, stripes, count, taken, shared, timeout, note?): 0 granted, 1 granted and abandoned, an Outcome,
-// or undefined where this thread, or the script that it runs, is being ended. `stripes` is the only one, or an Int32Array that begins with them.
+// or undefined where this thread, or the script that it runs, is being ended. `stripes` is the only one, or an
+// Int32Array that begins with them.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { StripedLock } from 'stripelock';
+import { loadAddon } from '../dist/engine/native/addon.js';
+import { byteLengthFor } from '../dist/engine/layout.js';
+import { runProgram } from './support/programs.js';
+import { seedFor } from './support/seed.js';
+
+const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
+
+/** What TypeScript's library does not have yet. */
+const Growable = SharedArrayBuffer as unknown as new (
+  bytes: number,
+  options: { maxByteLength: number },
+) => SharedArrayBuffer & { grow(bytes: number): void };
+const Resizable = ArrayBuffer as unknown as new (
+  bytes: number,
+  options: { maxByteLength: number },
+) => ArrayBuffer;
+
+describe('the addon', () => {
+  // It has started by then, for this thread.
+  new StripedLock({ engine: 'native' });
+  const addon = loadAddon();
+  const stripes = 8;
+  const words = new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes)));
+  const table = addon.open(words, stripes);
+  const counts = (buffer: ArrayBufferLike): Int32Array => new Int32Array(buffer);
+  const bytes = stripes * Int32Array.BYTES_PER_ELEMENT;
+
+  it('keeps the address of shared memory only, which nobody can detach', () => {
+    const detached = new ArrayBuffer(bytes);
+    const former = counts(detached);
+    structuredClone(detached, { transfer: [detached] });
+    const resizable = new Resizable(bytes, { maxByteLength: 2 * bytes });
+    const wasm = Reflect.get(globalThis, 'WebAssembly') as {
+      Memory: new (limits: { initial: number }) => { buffer: ArrayBuffer };
+    };
+    for (const wrong of [
+      counts(new ArrayBuffer(bytes)),
+      former,
+      counts(resizable),
+      // It is detached when the memory grows.
+      new Int32Array(new wasm.Memory({ initial: 1 }).buffer, 0, stripes),
+      counts(new SharedArrayBuffer(bytes - 4)),
+      counts(new SharedArrayBuffer(bytes + 4)),
+      new Uint32Array(new SharedArrayBuffer(bytes)) as unknown as Int32Array,
+    ]) {
+      expect(() => addon.openShares(table, wrong)).toThrow(refusal);
+    }
+    const ordinary = new Int32Array(byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
+    expect(() => addon.open(ordinary, stripes)).toThrow(refusal);
+    expect(() => {
+      addon.leaseExchange(new Float64Array(8));
+    }).toThrow(refusal);
+    // None of them counted as the table's.
+    expect(() => addon.acquireSync(table, 0, 1, 0, true, 0)).toThrow(refusal);
+    const right = counts(new SharedArrayBuffer(bytes));
+    expect(addon.openShares(table, right)).toBe(right);
+  });
+
+  it('goes on where the memory of shared holds can grow', () => {
+    const buffer = new Growable(bytes, { maxByteLength: 1 << 20 });
+    const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
+    const shares = counts(buffer);
+    expect(addon.openShares(other, shares)).toBe(shares);
+    expect(addon.acquireSync(other, 3, 1, 0, true, 0)).toBe(0);
+    buffer.grow(1 << 20);
+    expect(addon.acquireSync(other, 3, 1, 0, true, 0)).toBe(0);
+    expect([...shares.subarray(0, stripes)]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
+    expect(addon.release(other, 3, true)).toBe(1);
+    expect(addon.release(other, 3, true)).toBe(1);
+    expect(addon.release(other, 3, true)).toBe(0);
+    addon.close(other);
+  });
+
+  it('is not brought down by any arguments of any function', { timeout: 60_000 }, async () => {
+    const seed = seedFor('arguments of the addon');
+    const { code, signal, stdout, stderr } = await runProgram(
+      'addon-misuse.mjs',
+      [String(seed)],
+      ['--expose-gc'],
+      60_000,
+    );
+    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
+    const { returned, refused } = JSON.parse(stdout) as { returned: number; refused: number };
+    console.log(`${returned} calls returned, ${refused} were refused`);
+    // It was about something.
+    expect(Math.min(returned, refused)).toBeGreaterThan(1000);
+  });
+});

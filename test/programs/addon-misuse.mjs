@@ -1,0 +1,218 @@
+// Calls every function of the addon with arguments that are wrong in some way, right in some, and mixed, while another
+// thread writes to the memory that they share: each call returns or throws. Then a table still works.
+// Argument: seed. Prints how many calls returned and how many were refused.
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { isMainThread, Worker, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { loadAddon } from '../../dist/engine/native/addon.js';
+import { below, randomFrom } from '../workers/random.mjs';
+
+/** Milliseconds that one call may block. */
+const LONGEST = 2;
+const CALLS = 20_000;
+const HEADER_INTS = 64;
+const STRIPE_INTS = 16;
+const INT = Int32Array.BYTES_PER_ELEMENT;
+
+/** Writes what a list of stripes never has, and again what it has. */
+function scribble({ shared, stop }) {
+  for (let i = 0; Atomics.load(stop, 0) === 0; i++) {
+    shared[i % shared.length] = i % 3 === 0 ? 0x7fff_ffff : i % 5;
+  }
+}
+
+function detached(array) {
+  structuredClone(array.buffer, { transfer: [array.buffer] });
+  return array;
+}
+
+function main() {
+  const seed = Number(process.argv[2]);
+  const random = randomFrom(seed);
+  // Makes the engine of this thread start the addon.
+  new StripedLock({ engine: 'native' });
+  const addon = loadAddon();
+  const names = Object.keys(addon)
+    .filter((name) => typeof addon[name] === 'function')
+    .sort();
+
+  const wordsOf = (stripes) =>
+    new Int32Array(new SharedArrayBuffer((HEADER_INTS + stripes * STRIPE_INTS) * INT));
+  const tables = [1, 4, 64].map((stripes) => ({ stripes, words: wordsOf(stripes) }));
+  for (const table of tables) table.number = addon.open(table.words, table.stripes);
+  let lease = addon.leaseOpen(addon.leaseIssue(), false);
+  let gate = addon.gateOpen(addon.gateIssue(), 10);
+  const numbers = new Float64Array(new SharedArrayBuffer(64));
+  addon.leaseExchange(numbers);
+
+  const shared = new Int32Array(new SharedArrayBuffer(64 * INT));
+  const stop = new Int32Array(new SharedArrayBuffer(INT));
+  const scribbler = new Worker(fileURLToPath(import.meta.url), { workerData: { shared, stop } });
+
+  const growable = () => {
+    const buffer = new SharedArrayBuffer(4 * INT, { maxByteLength: 64 * INT });
+    const array = new Int32Array(buffer);
+    if (random() < 0.5) buffer.grow(64 * INT);
+    return array;
+  };
+  const shrinking = () => {
+    const buffer = new ArrayBuffer(64 * INT, { maxByteLength: 128 * INT });
+    const array = new Int32Array(buffer, 0, 32);
+    if (random() < 0.5) buffer.resize(4);
+    return array;
+  };
+  const integers = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    63,
+    64,
+    -1,
+    -0,
+    2 ** 20,
+    2 ** 20 + 1,
+    2 ** 31 - 1,
+    2 ** 31,
+    2 ** 32,
+    2 ** 53,
+  ];
+  const odd = [
+    NaN,
+    Infinity,
+    -Infinity,
+    0.5,
+    1e300,
+    undefined,
+    null,
+    true,
+    false,
+    'key',
+    '',
+    '\ud800',
+    'x'.repeat(2000),
+    5n,
+    -1n,
+  ];
+  const makers = [
+    () => integers[below(random, integers.length)],
+    () => odd[below(random, odd.length)],
+    () => tables[below(random, tables.length)].number,
+    () => tables[below(random, tables.length)].words,
+    () => [lease, gate][below(random, 2)],
+    () => 2n ** BigInt(below(random, 70)),
+    () => Int32Array.from({ length: below(random, 70) }, (_, i) => i),
+    () => Int32Array.of(3, 1, 2),
+    () => new Int32Array(256),
+    () => new Int32Array(new SharedArrayBuffer(4 * below(random, 70))),
+    () => shared,
+    growable,
+    shrinking,
+    () => detached(new Int32Array(8)),
+    () => detached(new Uint8Array(8)),
+    () => new Uint8Array(below(random, 300)),
+    () => new Float64Array(8),
+    () => numbers,
+    () => new DataView(new ArrayBuffer(8)),
+    () => new SharedArrayBuffer(64),
+    () => [0, 1],
+    () => ({ valueOf: () => assert.fail('the addon runs what it is given') }),
+    () => Symbol('a symbol'),
+    () => () => undefined,
+    () => new Proxy(new Int32Array(4), {}),
+  ];
+  const any = () => makers[below(random, makers.length)]();
+  const table = () => tables[below(random, tables.length)];
+
+  /** Arguments that may be right. Of others it would block for ever, or end what the rest needs. */
+  const likely = {
+    acquireSync: () => acquisition(),
+    acquireAsync: () => acquisition(),
+    openShares: () => {
+      const { number, stripes } = table();
+      return [number, new Int32Array(new SharedArrayBuffer(stripes * INT))];
+    },
+    release: () => [table().number, below(random, 4), random() < 0.5],
+    open: () => {
+      const { words, stripes } = table();
+      return [words, stripes];
+    },
+    take: () => [new Int32Array(below(random, 300))],
+    expire: () => [new Int32Array(below(random, 300))],
+    addNote: () => [table().number, Int32Array.of(below(random, 70)), 'note'],
+    leaseAcquire: () => leaseArguments(),
+    leaseTakeTurn: () => leaseArguments(),
+    leaseRenew: () => leaseArguments(),
+    leaseRelease: () => leaseArguments(),
+    leaseReleaseHinted: () => {
+      leaseArguments();
+      new Int32Array(numbers.buffer)[14] = integers[below(random, integers.length)];
+      return [];
+    },
+    gateAdmit: () => [gate, 'key', BigInt(below(random, 100))],
+  };
+  function acquisition() {
+    const { number, stripes } = table();
+    const count = 1 + below(random, Math.min(stripes, 4));
+    const list = [
+      () => below(random, stripes),
+      () => Int32Array.from({ length: 4 }, (_, i) => i),
+      () => shared,
+      growable,
+    ][below(random, 4)]();
+    return [
+      number,
+      list,
+      typeof list === 'number' ? 1 : count,
+      0,
+      random() < 0.5,
+      random() * LONGEST,
+      'note',
+    ];
+  }
+  function leaseArguments() {
+    numbers.set([lease, NaN, below(random, 50), 0, 0, 0, below(random, 50), 0]);
+    return random() < 0.5 ? ['key'] : ['key', 'owner'];
+  }
+
+  const counts = { returned: 0, refused: 0 };
+  for (let i = 0; i < CALLS; i++) {
+    const name = names[below(random, names.length)];
+    const args =
+      likely[name] && random() < 0.6 ? likely[name]() : Array.from({ length: below(random, 8) }, any);
+    // Of what is right by accident.
+    if (name === 'acquireSync' && typeof args[5] === 'number' && args[5] > LONGEST) args[5] = 0;
+    if (likely[name] && random() < 0.3 && args.length > 0)
+      args[below(random, Math.min(args.length, 5))] = any();
+    if (random() < 0.2) numbers[below(random, 8)] = integers[below(random, integers.length)];
+    try {
+      addon[name](...args);
+      counts.returned++;
+    } catch (error) {
+      assert.equal(error.code, 'ERR_INVALID_ARG_TYPE', `${name}: ${error.stack}`);
+      counts.refused++;
+    }
+    // Whatever was closed.
+    for (const each of tables) each.number = addon.open(each.words, each.stripes);
+    if (name === 'leaseClose') lease = addon.leaseOpen(addon.leaseIssue(), false);
+    if (name === 'gateClose') gate = addon.gateOpen(addon.gateIssue(), 10);
+    if (i % 1000 === 0) globalThis.gc();
+  }
+  Atomics.store(stop, 0, 1);
+  const last = addon.open(wordsOf(2), 2);
+  assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, false, 0), 0);
+  assert.equal(addon.held(last), 2);
+  assert.equal(addon.acquireSync(last, 1, 1, 0, false, 0).status, 'timeout');
+  // 2 where others, that wait since then, have been granted.
+  for (const stripe of [0, 1]) assert.ok(addon.release(last, stripe, false) > 0);
+  assert.equal(addon.held(last), 0);
+  console.log(JSON.stringify(counts));
+  // What is pending was never known to this thread's engine.
+  scribbler.once('exit', () => process.exit(0));
+}
+
+if (isMainThread) main();
+else scribble(workerData);

@@ -1,0 +1,86 @@
+// A debugger, here a worker's session with the main thread, runs code in the middle of a blocking acquisition: it may do
+// with locks what it likes, but not block. Prints what it found.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Session } from 'node:inspector/promises';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+import { loadAddon } from '../../dist/engine/native/addon.js';
+
+/** Milliseconds in which a thread that is blocked comes to run what a debugger asks of it, many times over. */
+const LONG = 20_000;
+
+/** Keys in the order of their stripes, so that it is known which of several are taken first. */
+function keysOf(lock) {
+  const keys = Array.from({ length: 8 }, (_, i) => i).sort((a, b) => lock.stripeOf(a) - lock.stripeOf(b));
+  assert.equal(new Set(keys.map((key) => lock.stripeOf(key))).size, keys.length);
+  return keys;
+}
+
+/** In the main thread, while it is blocked for the keys 3, 6 and 7, of which another thread holds the first. */
+const CODE = `
+  const { lock, addon, keys, held } = globalThis.known;
+  const failure = (fn) => { try { fn(); return 'none'; } catch (error) { return error.code; } };
+  ({
+    waiting: lock.stats().waiting,
+    // By the same memory that the blocked acquisition was passed in.
+    free: lock.withLockSync([keys[1], keys[4], keys[5]], () => lock.stats().held),
+    same: failure(() => lock.acquireSync(keys[3], { timeout: ${LONG} })),
+    both: failure(() => lock.acquireSync([keys[0], keys[3]], { timeout: ${LONG} })),
+    close: failure(() => addon.close(0)),
+    pending: (known.pending = lock.acquire([keys[0], keys[3]], { timeout: ${LONG} })) instanceof Promise,
+    released: held.release(),
+  })`;
+
+async function debug({ lock: handle, cells }) {
+  const lock = StripedLock.from(handle);
+  const keys = keysOf(lock);
+  const theirs = lock.acquireSync(keys[3]);
+  parentPort.postMessage('ready');
+  while (lock.stats().waiting === 0) await new Promise(setImmediate);
+  const session = new Session();
+  // Keeps this thread alive, which a session does not. Node aborts where the thread of a session ends while the other
+  // thread is about to close it.
+  parentPort.once('message', () => undefined);
+  session.connectToMainThread();
+  const start = performance.now();
+  const { result, exceptionDetails } = await session.post('Runtime.evaluate', {
+    expression: CODE,
+    returnByValue: true,
+  });
+  const elapsed = performance.now() - start;
+  assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
+  // What it made wait holds nothing while its thread is blocked.
+  lock.tryAcquire(keys[0]).release();
+  assert.equal(lock.stats().waiting, 2);
+  session.disconnect();
+  cells[0] = 1;
+  theirs.release();
+  parentPort.postMessage({ elapsed, found: result.value });
+}
+
+if (isMainThread) {
+  const lock = new StripedLock({ engine: 'native' });
+  const cells = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(new URL(import.meta.url), { workerData: { lock: lock.handle, cells } });
+  await once(worker, 'message');
+  const keys = keysOf(lock);
+  globalThis.known = { lock, addon: loadAddon(), keys, held: lock.acquireSync(keys[2]) };
+  const guard = lock.acquireSync([keys[3], keys[6], keys[7]], { timeout: LONG });
+  // What a debugger asked for has been answered by then.
+  assert.equal(cells[0], 1);
+  // The first of them is for what is pending, now that this thread goes on.
+  assert.deepEqual(
+    lock.inspect().map(({ stripe }) => stripe),
+    [lock.stripeOf(keys[0]), ...guard.stripes],
+  );
+  guard.release();
+  (await globalThis.known.pending).release();
+  const [report] = await once(worker, 'message');
+  worker.postMessage('end');
+  await once(worker, 'exit');
+  assert.deepEqual([lock.stats().held, lock.stats().waiting, lock.stats().abandoned], [0, 0, 0]);
+  console.log(JSON.stringify(report));
+} else {
+  await debug(workerData);
+}
