@@ -87,16 +87,15 @@ inline deliver() {
  * gives back what it had taken; or, where it was granted and `evenGranted`, all. Says in `done` whether it did. */
 inline undo() {
   withdraw(own);
-  atomic {
-    undelivered[t] = undelivered[t] - (!done && evenGranted);
-    r = (done -> position(own) : high(own) + 1);
-    done = done || evenGranted
-  };
   if
-  :: done -> rollBack(own, r)
+  :: done -> rollBack(own, position(own))
+  :: !done && evenGranted ->
+     rollBack(own, high(own) + 1);
+     /* Only now: until then the words name this thread for what it does not really hold. */
+     undelivered[t]--;
+     done = true
   :: else -> skip
   fi;
-  r = 0;
   evenGranted = false
 }
 

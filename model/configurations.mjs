@@ -99,6 +99,16 @@ export const configurations = [
     },
   },
   {
+    name: 'clock',
+    covers: '3 threads, one acquisition each: nothing is handed over before its time',
+    define: { THREADS: 3, CLOCK: '', ROUNDS: 1, ...exclusively },
+  },
+  {
+    name: 'clock-async',
+    covers: '2 threads, one also waits asynchronously, two acquisitions each: the same',
+    define: { THREADS: 2, ASYNC: 1, CLOCK: '', ROUNDS: 2, ...exclusively },
+  },
+  {
     name: 'progress',
     covers: '3 threads, both modes: all acquisitions end',
     define: { THREADS: 3, ROUNDS: 1, PROGRESS: '' },
@@ -119,13 +129,19 @@ export const configurations = [
   {
     name: 'fairness',
     covers: '2 threads: one is served, however often the other comes by',
-    define: { THREADS: 2, STARVING: '', ...exclusively },
+    define: { THREADS: 2, STARVING: 0, ...exclusively },
+    progress: true,
+  },
+  {
+    name: 'fairness-async',
+    covers: '2 threads: one is served, however often the other comes by, and waits asynchronously',
+    define: { THREADS: 2, ASYNC: 1, STARVING: 1, ...exclusively },
     progress: true,
   },
   {
     name: 'fairness-readers',
     covers: '3 threads: a writer is served, however often two readers come by',
-    define: { THREADS: 3, STARVING: '', ...oneWriter },
+    define: { THREADS: 3, STARVING: 0, ...oneWriter },
     progress: true,
   },
 ];

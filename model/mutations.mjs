@@ -193,11 +193,55 @@ export const mutations = [
   {
     name: 'planExclusive: never hands over',
     edits: [
-      ['table.pml', '#define mayBeFair    fairnessDue', '#define mayBeFair    false'],
-      ['table.pml', '#define mayBeUnfair  !fairnessDue', '#define mayBeUnfair  true'],
+      ['table.pml', '#define mayBeFair        fairnessDue', '#define mayBeFair        false'],
+      ['table.pml', '#define mayBeUnfair      !fairnessDue', '#define mayBeUnfair      true'],
     ],
     by: 'fairness',
     as: CYCLE,
+  },
+  {
+    name: 'planExclusive: a grant out of turn, to its own thread, restarts the clock',
+    edits: [['table.pml', 'n = own; noteTurn(false)', 'n = own']],
+    by: 'fairness-async',
+    as: CYCLE,
+  },
+  {
+    name: 'planExclusive: a hand-over to the head does not restart the clock',
+    edits: [
+      [
+        'table.pml',
+        '  n = waiterAt(s, at);\n  noteTurn(true);\n',
+        '  n = waiterAt(s, at);\n  noteTurn(false);\n',
+      ],
+    ],
+    by: 'clock',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeOrLink: the first waiter does not start the clock',
+    edits: [
+      [
+        'table.pml',
+        '               :: Q(s, 0) == 0 -> restartClock\n',
+        '               :: Q(s, 0) == 0 -> skip\n',
+      ],
+    ],
+    by: 'clock',
+    as: ASSERTION,
+  },
+  {
+    name: 'requeue: the first waiter does not start the clock',
+    edits: [
+      ['table.pml', '    :: Q(low(who), 0) == 0 -> restartClock\n', '    :: Q(low(who), 0) == 0 -> skip\n'],
+    ],
+    by: 'clock-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'unlinkServed: does not restart the clock',
+    edits: [['table.pml', '  designated[s] = 0;\n  restartClock;', '  designated[s] = 0;']],
+    by: 'clock',
+    as: ASSERTION,
   },
   {
     name: 'carryOut: does not tell of ABANDONED',
@@ -461,13 +505,7 @@ export const mutations = [
   // ── AsyncWaits ──
   {
     name: 'drop: keeps what was granted meanwhile',
-    edits: [
-      [
-        'async_waits.pml',
-        '(done -> position(own) : high(own) + 1);\n    done = done',
-        '(done -> position(own) : low(own));\n    done = done',
-      ],
-    ],
+    edits: [['async_waits.pml', '     rollBack(own, high(own) + 1);\n', '']],
     by: 'pass-over',
     as: ASSERTION,
   },
@@ -510,7 +548,7 @@ export const mutations = [
     edits: [
       [
         'stripe_word.pml',
-        ':: pending && !(ending && (holdsSync || holdsAsync)) ->',
+        ':: pending && !(ending && (holdsSync || holdsAsync)) && mayGiveUp ->',
         ':: pending && !ending ->',
       ],
       [

@@ -93,10 +93,11 @@ bool inSyncWait[THREADS];
 #define exempt(w) false
 #endif
 #ifdef STARVING
-/* Thread 0 has just lost a race for the word, and is about to try again. */
+/* The starving thread has just lost a race for the word, and is about to try again; it is about to lock a shard. */
 bool lostRace;
-#define lose() lostRace = (lostRace || t == 0)
-#define win()  lostRace = (lostRace && t != 0)
+bool atShard;
+#define lose() lostRace = (lostRace || t == STARVING)
+#define win()  lostRace = (lostRace && t != STARVING)
 #else
 #define lose() skip
 #define win()  skip

@@ -39,6 +39,11 @@
 #ifndef TRIES
 #define TRIES 0
 #endif
+/* Whether a thread is watched that must be served, and which; that takes a clock. */
+#ifdef STARVING
+#define CLOCK
+#endif
+
 #define FOREVER 0
 #define TIMED   1
 #define AT_ONCE 2
@@ -90,10 +95,16 @@ inline choosePatience() {
 #ifdef ROUNDS
 #define mayBegin (rounds < ROUNDS)
 #elif defined(STARVING)
-#define mayBegin (t != 0 || !wasServed)
-#define mayStop  (t != 0 || wasServed)
+/* An event loop that is called is not too busy to come. */
+#define mayBegin (t == STARVING -> !wasServed : !isCalled)
+#define mayStop  (t != STARVING || wasServed)
 #else
 #define mayBegin true
+#endif
+#ifdef STARVING
+#define mayGiveUp false
+#else
+#define mayGiveUp true
 #endif
 #ifndef mayStop
 #define mayStop true
@@ -101,7 +112,12 @@ inline choosePatience() {
 
 #ifdef STARVING
 bool wasServed;
-#define served() wasServed = (wasServed || t == 0)
+#define served() wasServed = (wasServed || t == STARVING)
+#if ASYNC
+#define isCalled (t < ASYNC && (settling || loopWake[t]))
+#else
+#define isCalled false
+#endif
 #else
 #define served() skip
 #endif
@@ -216,14 +232,17 @@ inline assertFree() {
 }
 
 active [THREADS] proctype Thread() {
-  byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience;
+  byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience, from;
   bool ok, done, goOn, got, waiting, giveUp, holdsSync, ending;
 #if ASYNC
-  byte readies, from;
+  byte readies;
   bool pending, holdsAsync, settling, reclaiming, evenGranted, looked, steppedAside;
 #endif
 #ifdef ROUNDS
   byte rounds;
+#endif
+#ifdef CLOCK
+  bool inTurn;
 #endif
 
 born:
@@ -261,7 +280,7 @@ turn:
      atomic { loopWake[t] -> loopWake[t] = false; settling = true }
   :: !ending && settling -> settling = false; settleReady()
   /* An abort, a timer, or the environment's clean-up: AsyncWaits::cancel, expire, close. */
-  :: pending && !(ending && (holdsSync || holdsAsync)) ->
+  :: pending && !(ending && (holdsSync || holdsAsync)) && mayGiveUp ->
      if
      :: atomic { evenGranted = true; looping[t] = !ending }
      :: !ending && state[own] != GRANTED -> skip
@@ -326,15 +345,17 @@ end:
 ltl everyWaitEnds { <> (ended == THREADS) }
 #endif
 
-#ifdef STARVING
-/* The only acquisition of thread 0 succeeds, however often others come by; unless, without end, it is about to
- * exchange the word in the very moment in which somebody else does. */
+#ifdef CLOCK
 active proctype Clock() {
 end:
   do
-  :: !fairnessDue -> fairnessDue = true
+  :: !fairnessDue -> d_step { passTime }
   od
 }
+#endif
 
-ltl nobodyStarves { (<> [] !lostRace) -> <> wasServed }
+#ifdef STARVING
+/* The only acquisition of the starving thread succeeds, however often others come by; unless, without end, it is about
+ * to exchange the word in the very moment in which somebody else does, or a mutex never lets it in. */
+ltl nobodyStarves { ((<> [] !lostRace) && ([] <> !atShard)) -> <> wasServed }
 #endif

@@ -123,7 +123,7 @@ inline acquireSyncSlow() {
         tryTake(p, t);
         if
         :: ok -> p++; ok = false
-        :: else -> rollBack(t, p); break
+        :: else -> from = p; rollBack(t, from); from = 0; break
         fi
      od
   :: else ->
@@ -157,6 +157,7 @@ inline proceedOwn(who) {
      if
      :: ok -> p++
      :: else ->
+        AWAIT_SHARD
         atomic {
           lockShard(p);
           setPosition(who, p);
@@ -226,7 +227,8 @@ inline waitForGrant() {
         :: mortal -> giveUp = true; ending = true
 #if ASYNC
 #ifndef PROGRESS
-        :: overtakeDesignated(t);
+        :: mayOvertake(t) ->
+           overtakeDesignated(t);
            goOnIfDone()
 #endif
         :: t < ASYNC && pending && !steppedAside ->

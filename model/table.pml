@@ -20,16 +20,32 @@
 #endif
 #endif
 
-/* What the clock says of the queue's time for fairness is chosen freely, unless a configuration is about that. */
-#ifdef STARVING
+/* StripeQueue::fairAt. What the clock says is chosen freely, unless a configuration is about that. Then `waited` says, of
+ * its own, whether any time has passed since the queue formed, or since the very first in it was served: a stripe is
+ * never handed over sooner. */
+#ifdef CLOCK
 bool fairnessDue;
-#define mayBeFair    fairnessDue
-#define mayBeUnfair  !fairnessDue
-#define restartClock fairnessDue = false
+#define mayBeFair        fairnessDue
+#define mayBeUnfair      !fairnessDue
+#define restartClock     fairnessDue = false
+#define noteTurn(isHead) inTurn = isHead
+#define restartInTurn    fairnessDue = fairnessDue && !inTurn
 #else
-#define mayBeFair    true
-#define mayBeUnfair  true
-#define restartClock skip
+#define mayBeFair        true
+#define mayBeUnfair      true
+#define restartClock     skip
+#define noteTurn(isHead) skip
+#define restartInTurn    skip
+#endif
+#if defined(CLOCK) && !defined(STARVING)
+bool waited;
+#define beginsToWait     waited = false
+#define mayHandOver      waited
+#define passTime         fairnessDue = true; waited = true
+#else
+#define beginsToWait     skip
+#define mayHandOver      true
+#define passTime         fairnessDue = true
 #endif
 
 /* ── StripeQueue ── */
@@ -42,6 +58,10 @@ inline pushBack(s, w) {
     :: else -> break
     od;
     Q(s, i) = w + 1;
+    if
+    :: i == 0 -> beginsToWait
+    :: else -> skip
+    fi;
     i = 0
   }
 }
@@ -53,7 +73,11 @@ inline pushFront(s, w) {
     :: i > 0 -> Q(s, i) = Q(s, i - 1); i--
     :: else -> break
     od;
-    Q(s, 0) = w + 1
+    Q(s, 0) = w + 1;
+    if
+    :: Q(s, 1) == 0 -> beginsToWait
+    :: else -> skip
+    fi
   }
 }
 
@@ -73,10 +97,28 @@ inline removeFrom(s, w) {
   }
 }
 
-/* ── A shard's mutex; both are parts of a step ── */
+/* The same for one that has its stripe now. */
+inline removeServed(s, w) {
+  if
+  :: Q(s, 0) == w + 1 -> beginsToWait
+  :: else -> skip
+  fi;
+  removeFrom(s, w)
+}
+
+/* ── A shard's mutex; both are parts of a step. That a mutex lets everybody in is not proved here. ── */
+
+#if ASYNC && defined(STARVING)
+#define AWAIT_SHARD atShard = (atShard || t == STARVING);
+#define LOCKED      atShard = (atShard && t != STARVING)
+#else
+#define AWAIT_SHARD
+#define LOCKED      skip
+#endif
 
 inline lockShard(s) {
-  !shard[s] -> shard[s] = true
+  !shard[s] -> shard[s] = true;
+  LOCKED
 }
 
 inline unlockShard(s) {
@@ -233,14 +275,16 @@ inline planShared(s) {
      firstEligible(s)
   :: else -> break
   od;
+  noteTurn(true);
   next = ((next | SHARED) + n) | (Q(s, at) != 0 -> QUEUED : 0);
   n = 0
 }
 
 inline planExclusive(s) {
   n = waiterAt(s, at);
+  noteTurn(true);
   if
-  :: mayBeFair -> skip
+  :: mayBeFair -> assert(mayHandOver)
   :: mayBeUnfair ->
      preferOwn(s);
      toDesignate = (isAsync(n) && ownerOf(n) == t -> 0 : n + 1)
@@ -264,7 +308,10 @@ inline preferOwn(s) {
      :: Q(s, at) == 0 -> break
      :: Q(s, at) == own + 1 && !shared[own] ->
         firstEligible(s);
-        n = (Q(s, at) == own + 1 -> own : n);
+        if
+        :: Q(s, at) == own + 1 -> n = own; noteTurn(false)
+        :: else -> skip
+        fi;
         break
      :: else -> at++
      od
@@ -296,6 +343,7 @@ inline leaveLocked(s, how, isSharedHold, holds) {
             next = 0;
             grants = 0;
             toDesignate = 0;
+            noteTurn(false);
             lose()
          fi
        }
@@ -312,8 +360,8 @@ inline carryOutQueue(s) {
   do
   :: k == WAITERS -> break
   :: k < WAITERS && (grants & bit(k)) ->
-     restartClock;
-     removeFrom(s, k);
+     restartInTurn;
+     removeServed(s, k);
      told[k] = told[k] || (next & ABANDONED);
      expected[k] = expected[k] || dirty[s];
      sharesOf(ownerOf(k), s) = sharesOf(ownerOf(k), s) + (shared[k] && !isAsync(k));
@@ -325,6 +373,7 @@ inline carryOutQueue(s) {
   left = 0;
   next = 0;
   ok = false;
+  noteTurn(false);
   if
   :: grants == 0 && toDesignate == 0 -> unlockShard(s)
   :: else -> skip
@@ -498,17 +547,23 @@ inline leave(s, how, isSharedHold, holds) {
   leaveLocked(s, how, isSharedHold, holds)
 }
 
-/* Gives back the stripes of a request up to, but without, `end`; last first. */
+/* Gives back the stripes of a request up to, but without, `end`: last first. Only then are they counted off, of what a
+ * sync waiter holds (SyncWait::failed). */
 inline rollBack(who, end) {
   p = end;
   do
   :: p > low(who) ->
      p--;
-     leave(p, ROLL_BACK, shared[who], 1);
-     sharesOf(t, p) = sharesOf(t, p) - (shared[who] && !isAsync(who))
+     leave(p, ROLL_BACK, shared[who], 1)
   :: else -> break
   od;
-  p = 0
+  atomic {
+    do
+    :: p < end -> sharesOf(t, p) = sharesOf(t, p) - (shared[who] && !isAsync(who)); p++
+    :: else -> break
+    od;
+    p = 0
+  }
 }
 
 /* Table::lockFor: leaves in `p` the stripe whose shard it locked. With one stripe there is nothing to find out, and
@@ -560,7 +615,7 @@ inline withdraw(who) {
 inline tryDesignated(who) {
   atomic { p = position(who); done = false; tryTake(p, who) };
   if
-  :: ok -> atomic { lockShard(p); unlinkServed(p, who) }
+  :: ok -> AWAIT_SHARD atomic { lockShard(p); unlinkServed(p, who) }
   :: else -> retryDesignated(p, who)
   fi;
   if
@@ -574,6 +629,7 @@ inline tryDesignated(who) {
 
 /* Says in `ok` whether it took the stripe: then it has the shard still. */
 inline retryDesignated(s, who) {
+  AWAIT_SHARD
   atomic { lockShard(s); tryTake(s, who) };
   do
   :: ok -> atomic { unlinkServed(s, who); break }
@@ -597,7 +653,7 @@ inline retryDesignated(s, who) {
 }
 
 inline unlinkServed(s, who) {
-  removeFrom(s, who);
+  removeServed(s, who);
   designated[s] = 0;
   restartClock;
   win();
@@ -606,6 +662,11 @@ inline unlinkServed(s, who) {
 }
 
 #if ASYNC
+/* Whether there is something to overtake. A thread that looks for it in vain changes nothing: it goes on sleeping, and
+ * where it sleeps for ever, that is a dead end. */
+#define mayOvertake(w) (isAsync(designated[position(w)] - 1) && mayShareOrFree(word[position(w)], w))
+#define mayShareOrFree(x, w) (isFree(x) || (shared[w] && isShared(x) && !((x) & QUEUED)))
+
 /* Says in `done` whether it took its stripe in front of a designated async waiter. */
 inline overtakeDesignated(who) {
   lockFor(who);
@@ -636,6 +697,10 @@ inline requeue(who) {
     told[who] = false;
     expected[who] = false;
     state[who] = WAITING;
+    if
+    :: Q(low(who), 0) == 0 -> restartClock
+    :: else -> skip
+    fi;
     if
     :: pushFront(low(who), who)
     :: pushBack(low(who), who)
