@@ -14,8 +14,8 @@ inline startSlow() {
        ok = false;
        countOwn(high(own) + 1, 1);
        enter(own);
-       holdsAsync = true
-    :: else -> pending = true
+       hold(own)
+    :: else -> pending = pending | bit(own)
     fi
   }
 }
@@ -32,14 +32,54 @@ inline countOwn(end, by) {
   }
 }
 
-/* popReady(): says in `done` whether there is a waiter. */
+/* popReady(): says in `done` whether there is a waiter, and which in `own`. */
 inline popReady() {
+#if EACH == 1
   waking[t] = false;
   d_step {
     dropped[t] = false;
-    done = ready[t];
-    ready[t] = false
+    done = (ready[t] != 0);
+    ready[t] = 0
   }
+#else
+  if
+  :: chain == 0 ->
+     waking[t] = false;
+     atomic {
+       dropped[t] = false;
+       chain = ready[t];
+       ready[t] = 0;
+       pop()
+     }
+  :: else -> pop()
+  fi
+#endif
+}
+
+#if EACH > 1
+inline pop() {
+  atomic {
+    done = (chain != 0);
+    if
+    :: done ->
+       pick(chain);
+       chain = chain & ~bit(own)
+    :: else -> skip
+    fi
+  }
+}
+#endif
+
+/* Makes one of a set of its own waiters `own`, in any order. */
+inline pick(set) {
+#if EACH == 1
+  skip
+#else
+  if
+  :: (set) & bit(firstOwn) -> own = firstOwn
+  :: (set) & bit(firstOwn + 1) -> own = firstOwn + 1
+  fi
+#endif
 }
 
 /* take(), with what #settleReady makes of it. */
@@ -49,23 +89,26 @@ inline settleReady() {
      if
      :: !done -> break
      :: done && state[own] == GRANTED ->
+        assert(undelivered[t] > 0);
         undelivered[t]--;
         done = false;
-        deliver()
+        deliver();
+        break
      :: done && state[own] != GRANTED ->
         tryDesignated(own);
         if
         :: done ->
            done = false;
-#if STRIPES == 2
+#if STRIPES > 1
            p = position(own) + 1;
            proceedOwn(own);
            if
-           :: ok -> ok = false; deliver()
+           :: ok -> ok = false; deliver(); break
            :: else -> skip
            fi
 #else
-           deliver()
+           deliver();
+           break
 #endif
         :: else -> skip
         fi
@@ -76,10 +119,11 @@ inline settleReady() {
 inline deliver() {
   atomic {
     countOwn(high(own) + 1, 1);
-    pending = false;
-    holdsAsync = true;
+    assert(pending & bit(own));                                                   /* I5 */
+    pending = pending & ~bit(own);
+    hold(own);
     enter(own);
-    break
+    settling = settling || hasReady(t)
   }
 }
 
@@ -105,9 +149,10 @@ inline giveUpOwn() {
   atomic {
     if
     :: done ->
-       dropped[t] = dropped[t] || ready[t];
-       ready[t] = false;
-       pending = false;
+       dropped[t] = dropped[t] || (ready[t] & bit(own));
+       ready[t] = ready[t] & ~bit(own);
+       FORGET_CHAIN
+       pending = pending & ~bit(own);
        forgetRequest(own)
     :: else -> skip
     fi;
@@ -120,16 +165,20 @@ inline reclaim() {
   do
   :: popReady();
      evenGranted = done;
-#if STRIPES == 2
+#if STRIPES > 1
      if
-     :: !done && !looked && pending && low(own) < high(own) ->
-        lockFor(own);
-        atomic {
-          done = state[own] == WAITING && position(own) != low(own);
-          unlockShard(p);
-          p = 0;
-          looked = true
-        };
+     :: !done && (pending & ~looked) ->
+        atomic { pick(pending & ~looked); looked = looked | bit(own) };
+        if
+        :: low(own) < high(own) ->
+           lockFor(own);
+           atomic {
+             done = state[own] == WAITING && position(own) != low(own);
+             unlockShard(p);
+             p = 0
+           }
+        :: else -> skip
+        fi
      :: done -> skip
      :: else -> break
      fi;
@@ -144,7 +193,7 @@ inline reclaim() {
      :: else -> skip
      fi
   od;
-  looked = false
+  looked = 0
 }
 
 /* putOff(), giveBack(), requeue() */
@@ -160,6 +209,24 @@ inline putOff() {
 
 /* resettle() */
 inline resettle() {
+#if EACH == 1
+  resettleOwn()
+#else
+  own = firstOwn;
+  do
+  :: own == firstOwn + EACH -> break
+  :: own < firstOwn + EACH ->
+     if
+     :: pending & bit(own) -> resettleOwn()
+     :: else -> skip
+     fi;
+     own++
+  od;
+  own = firstOwn
+#endif
+}
+
+inline resettleOwn() {
   lockFor(own);
   atomic {
     join(p);
@@ -192,8 +259,9 @@ inline block() {
   fi
 }
 
-/* SyncWait::waitsForItself, for the stripes from `p` on: `reclaiming` says that it is to be asked again. */
-inline holdsForGood() {
+/* SyncWait::waitsForItself, for the stripes from `p` on: says in `refused` whether. `reclaiming` says that it is to be
+ * asked again. */
+inline waitsForItself() {
   i = p;
   do
   :: i > high(t) || t >= ASYNC -> break
@@ -203,18 +271,35 @@ inline holdsForGood() {
         atomic {
           lockShard(i);
           reclaiming = (undelivered[t] != 0);
-          assert(reclaiming || !heldBy(word[i], t));                              /* no false DeadlockError */
+          refused = !reclaiming && heldBy(word[i], t);
           unlockShard(i)
-        };
-        if
-        :: reclaiming -> break
-        :: else -> skip
-        fi
+        }
+#if NESTS
+     :: !heldBy(word[i], t) && sharesOf(t, i) > 0 ->
+        atomic {
+          lockShard(i);
+          do
+          :: Q(i, at) != 0 && shared[waiterAt(i, at)] -> at++
+          :: else -> break
+          od;
+          refused = !shared[t] || Q(i, at) != 0;
+          at = 0;
+          unlockShard(i)
+        }
      :: else -> skip
+#else
+     :: else -> skip
+#endif
      fi;
-     i++
+     if
+     :: refused || reclaiming -> break
+     :: else -> i++
+     fi
   od;
-  i = 0
+  atomic {
+    assert(!refused || guardsOf(t, i) > 0);                                     /* no false DeadlockError */
+    i = 0
+  }
 }
 
 /* unblock() */
@@ -245,7 +330,7 @@ inline settleSoon() {
 inline block() { skip }
 inline unblock() { skip }
 inline reclaim() { skip }
-inline holdsForGood() { skip }
+inline waitsForItself() { skip }
 inline settleSoon() { skip }
 
 #endif

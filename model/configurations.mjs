@@ -80,8 +80,7 @@ export const configurations = [
       STRIPES: 2,
       ASYNC: 1,
       ...exclusively,
-      MAY_TAKE_ONE: '(who == 0)',
-      MAY_TAKE_BOTH: '(who != 0)',
+      'MAY_TAKE(a, b)': '((a == b) == (who == 0))',
     },
   },
   {
@@ -94,9 +93,50 @@ export const configurations = [
       MORTAL: '',
       ROUNDS: 2,
       ...exclusively,
-      MAY_TAKE_ONE: '(who == 0)',
-      MAY_TAKE_BOTH: '(who != 0)',
+      'MAY_TAKE(a, b)': '((a == b) == (who == 0))',
     },
+  },
+  {
+    name: 'three-stripes',
+    covers: '2 threads, requests for one to three of three stripes, of which two share a shard, both modes',
+    define: { THREADS: 2, STRIPES: 3, ROUNDS: 2 },
+  },
+  {
+    name: 'three-stripes-async',
+    covers:
+      '2 threads, the same for exclusive holds; one also waits asynchronously, and only for all; two acquisitions each',
+    define: {
+      THREADS: 2,
+      STRIPES: 3,
+      ASYNC: 1,
+      ROUNDS: 2,
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(who == 2 -> (b == 2 && a == 0) : (who == 0 -> (a == b) : (b == 2)))',
+    },
+  },
+  {
+    name: 'async-twice',
+    covers: '2 threads, one has two acquisitions that wait asynchronously; three acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, EACH: 2, ROUNDS: 3, ...exclusively },
+  },
+  {
+    name: 'nested',
+    covers: '2 threads, two stripes; one acquires while it holds a guard, and may wait for itself',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      ROUNDS: 2,
+      ...exclusively,
+      MAY_NEST: 't == 0',
+      'MAY_TAKE(a, b)': '(who == 2 -> (b == 0) : (who == 0 -> (a == b) : (b == 1)))',
+    },
+  },
+  {
+    name: 'close',
+    covers:
+      '2 threads; one closes the lock whatever it holds or waits for, and goes on; two acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, ROUNDS: 2, MAY_CLOSE: '(t == 0)' },
   },
   {
     name: 'clock',

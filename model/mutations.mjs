@@ -436,7 +436,32 @@ export const mutations = [
     as: ASSERTION,
   },
 
+  {
+    name: 'holdsForGood: does not lock the shard',
+    edits: [
+      [
+        'async_waits.pml',
+        '          lockShard(i);\n          reclaiming = (undelivered[t] != 0);\n          refused = !reclaiming && heldBy(word[i], t);\n          unlockShard(i)\n',
+        '          reclaiming = (undelivered[t] != 0);\n          refused = !reclaiming && heldBy(word[i], t)\n',
+      ],
+    ],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'waitsForItself: does not look at what it holds',
+    edits: [['async_waits.pml', 'refused = !reclaiming && heldBy(word[i], t);', 'refused = false;']],
+    by: 'nested',
+    as: DEAD_END,
+  },
+
   // ── Participant ──
+  {
+    name: 'start: a slot used again believes that a wake is under way',
+    edits: [['stripe_word.pml', 'looping[t] = true; waking[t] = false', 'looping[t] = true']],
+    by: 'async-death',
+    as: DEAD_END,
+  },
   {
     name: 'passOver: does not look again',
     edits: [
@@ -459,7 +484,7 @@ export const mutations = [
     name: 'block: reclaims before it is seen to block',
     edits: [
       ['async_waits.pml', '       blocked[t] = true;\n', ''],
-      ['sync_wait.pml', '     holdsForGood();\n', '     blocked[t] = true;\n     holdsForGood();\n'],
+      ['sync_wait.pml', '     waitsForItself();\n', '     blocked[t] = true;\n     waitsForItself();\n'],
     ],
     by: 'pass-over',
     as: DEAD_END,

@@ -10,6 +10,10 @@
 #ifndef ASYNC
 #define ASYNC 0
 #endif
+/* How many acquisitions of such a thread may wait so at the same time: 1 or 2. */
+#ifndef EACH
+#define EACH 1
+#endif
 
 /* What a waiter may ask for: expressions of `who`, the waiter, and `t`, its thread. */
 #ifndef MAY_EXCLUDE
@@ -18,11 +22,21 @@
 #ifndef MAY_SHARE
 #define MAY_SHARE   true
 #endif
-#ifndef MAY_TAKE_ONE
-#define MAY_TAKE_ONE  true
+/* The stripes a … b. */
+#ifndef MAY_TAKE
+#define MAY_TAKE(a, b) true
 #endif
-#ifndef MAY_TAKE_BOTH
-#define MAY_TAKE_BOTH true
+
+/* Whether a thread may acquire while it holds a guard, or waits for one asynchronously and holds another. */
+#ifdef MAY_NEST
+#define NESTS 1
+#else
+#define MAY_NEST false
+#endif
+
+/* Which thread may close the lock, and open it again. */
+#ifndef MAY_CLOSE
+#define MAY_CLOSE false
 #endif
 
 /* Threads differ only by number, so it is enough that one of them can be ended. */
@@ -48,14 +62,29 @@
 #define TIMED   1
 #define AT_ONCE 2
 
-/* The running thread, and its async waiter. */
-#define t   _pid
-#define own (THREADS + t)
+/* The running thread; its first async waiter, and the one that it is about. */
+#define t        _pid
+#define firstOwn (THREADS + t * EACH)
+#if EACH == 1
+#define own      firstOwn
+#define chain    0
+#define FORGET_CHAIN
+#else
+#define FORGET_CHAIN dropped[t] = dropped[t] || (chain & bit(own)); chain = chain & ~bit(own);
+#endif
 
-#if !ASYNC
+#define allOwn    (bit(firstOwn) * (bit(EACH) - 1))
+#define idle      (allOwn & ~(pending | holdsAsync))
+#define lowest(x) ((x) & -(x))
+
+#if ASYNC
+#define UNREFUSE refused = false;
+#else
 #define pending    false
 #define reclaiming false
 #define holdsAsync false
+#define refused    false
+#define UNREFUSE
 #endif
 
 #include "state.pml"
@@ -69,11 +98,16 @@ inline chooseRequest(who) {
     :: MAY_EXCLUDE -> skip
     :: MAY_SHARE -> shared[who] = true
     fi;
-#if STRIPES == 2
+#if STRIPES > 1
     if
-    :: MAY_TAKE_ONE -> skip
-    :: MAY_TAKE_ONE -> lows[who] = 1; highs[who] = 1; positions[who] = 1
-    :: MAY_TAKE_BOTH -> highs[who] = 1
+    :: MAY_TAKE(0, 0) -> skip
+    :: MAY_TAKE(1, 1) -> lows[who] = 1; highs[who] = 1; positions[who] = 1
+    :: MAY_TAKE(0, 1) -> highs[who] = 1
+#if STRIPES == 3
+    :: MAY_TAKE(2, 2) -> lows[who] = 2; highs[who] = 2; positions[who] = 2
+    :: MAY_TAKE(1, 2) -> lows[who] = 1; highs[who] = 2; positions[who] = 1
+    :: MAY_TAKE(0, 2) -> highs[who] = 2
+#endif
     fi;
 #endif
 #ifdef ROUNDS
@@ -135,6 +169,7 @@ inline enter(who) {
     :: else ->
        assert(users[i] < 8 && (shared[who] || users[i] == 0));                    /* mutual exclusion */
        users[i] = users[i] + (shared[who] -> 1 : 8);
+       ADD_GUARD(i)
        served();
        n = n + dirty[i];
        i++
@@ -155,6 +190,7 @@ inline leaveUsers(who) {
     :: else ->
        assert(shared[who] -> isShared(word[i]) : heldBy(word[i], t));             /* I1 */
        users[i] = users[i] - (shared[who] -> 1 : 8);
+       REMOVE_GUARD(i)
        dirty[i] = dirty[i] && shared[who];
        i++
     od;
@@ -168,7 +204,7 @@ inline forgetRequest(who) {
     told[who] = false;
     expected[who] = false;
     state[who] = WAITING;
-#if STRIPES == 2
+#if STRIPES > 1
     lows[who] = 0;
     highs[who] = 0;
     positions[who] = 0;
@@ -192,11 +228,35 @@ inline abandon() {
   forgetRequest(t);
 #if ASYNC
   if
-  :: t < ASYNC -> forgetRequest(own)
+  :: t < ASYNC ->
+     forgetRequest(firstOwn);
+     forgetRequest(firstOwn + EACH - 1)
   :: else -> skip
   fi
 #endif
 }
+
+#if ASYNC
+/* Registry::close: as at its end, but the thread lives on, and opens the lock again. Its guards release nothing more. */
+inline close() {
+  if
+  :: holdsSync -> leaveUsers(t); holdsSync = false
+  :: else -> skip
+  fi;
+  do
+  :: holdsAsync ->
+     atomic { pick(holdsAsync) };
+     leaveUsers(own);
+     drop(own)
+  :: !holdsAsync && pending ->
+     atomic { pick(pending); evenGranted = true };
+     giveUpOwn()
+  :: !holdsAsync && !pending -> break
+  od;
+  abandon();
+  assertGone()
+}
+#endif
 
 /* No word and no queue knows the thread any more. */
 inline assertGone() {
@@ -233,10 +293,17 @@ inline assertFree() {
 
 active [THREADS] proctype Thread() {
   byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience, from;
+#if STRIPES > 1
+  byte beyond;
+#endif
   bool ok, done, goOn, got, waiting, giveUp, holdsSync, ending;
 #if ASYNC
   byte readies;
-  bool pending, holdsAsync, settling, reclaiming, evenGranted, looked, steppedAside;
+  byte pending, holdsAsync, looked;
+  bool settling, reclaiming, evenGranted, steppedAside, refused;
+#if EACH > 1
+  byte own = firstOwn, chain;
+#endif
 #endif
 #ifdef ROUNDS
   byte rounds;
@@ -258,40 +325,50 @@ born:
 turn:
   do
   :: !ending && !holdsSync && !holdsAsync && !pending && mayStop -> break
-  :: !ending && !holdsSync && !holdsAsync && mayBegin ->
+  :: !ending && !holdsSync && (!holdsAsync || MAY_NEST) && mayBegin ->
      atomic { chooseRequest(t); choosePatience() };
-     takeAll(t, holdsSync);
+     takeAll(t);
      if
      :: ending -> p = 0
      :: else -> acquireSyncSlow()
      fi
-  :: !ending && holdsSync -> releaseAll(t, holdsSync)
+  :: !ending && holdsSync -> releaseAll(t)
 #if ASYNC
-  :: !ending && t < ASYNC && !holdsAsync && !pending && mayBegin ->
-     chooseRequest(own);
-     takeAll(own, holdsAsync);
+  :: !ending && t < ASYNC && idle && (!holdsSync || MAY_NEST) && (!holdsAsync || MAY_NEST) && mayBegin ->
+     atomic { pick(lowest(idle)); chooseRequest(own) };
+     takeAll(own);
      if
      :: ending -> p = 0
      :: else -> startSlow()
      fi
-  :: !ending && holdsAsync -> releaseAll(own, holdsAsync)
+  :: !ending && holdsAsync ->
+     atomic { pick(holdsAsync) };
+     releaseAll(own)
   /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
-  :: !ending && pending && !settling && !holdsSync ->
+  :: !ending && pending && !settling && !holdsSync && !holdsAsync ->
      atomic { loopWake[t] -> loopWake[t] = false; settling = true }
+#if EACH > 1 || NESTS
+  :: !ending && t < ASYNC && !settling && (holdsSync || holdsAsync) && loopWake[t] -> atomic { loopWake[t] = false; settling = true }
+#endif
   :: !ending && settling -> settling = false; settleReady()
   /* An abort, a timer, or the environment's clean-up: AsyncWaits::cancel, expire, close. */
   :: pending && !(ending && (holdsSync || holdsAsync)) && mayGiveUp ->
+     atomic { pick(pending) };
      if
      :: atomic { evenGranted = true; looping[t] = !ending }
      :: !ending && state[own] != GRANTED -> skip
      fi;
      giveUpOwn()
+  :: !ending && MAY_CLOSE && !settling -> close()
 #endif
   :: !ending && mortal -> ending = true
   /* The environment's clean-up: Registry::leave. */
   :: ending && holdsSync -> leaveUsers(t); holdsSync = false
 #if ASYNC
-  :: ending && holdsAsync -> leaveUsers(own); holdsAsync = false
+  :: ending && holdsAsync ->
+     atomic { pick(holdsAsync) };
+     leaveUsers(own);
+     drop(own)
 #endif
   :: ending && !holdsSync && !holdsAsync && !pending -> break
   od;

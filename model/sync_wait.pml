@@ -34,46 +34,54 @@ inline fastGiveBack(s, who) {
   fi
 }
 
+#if ASYNC
+#define hold(who) holdsAsync = holdsAsync | (isAsync(who) -> bit(who) : 0); holdsSync = holdsSync || who == t
+#define drop(who) holdsAsync = holdsAsync & (isAsync(who) -> ~bit(who) : 255); holdsSync = holdsSync && who != t
+#else
+#define hold(who) holdsSync = true
+#define drop(who) holdsSync = false
+#endif
+
 /* tryTake(guard): goes on with the next turn if it takes all. Else leaves in `p` how far it came. */
-inline takeAll(who, holds) {
+inline takeAll(who) {
   atomic {
     p = low(who);
     fastTake(p, who);
-    turnIfTaken(who, holds)
+    turnIfTaken(who)
   }
-#if STRIPES == 2
+#if STRIPES > 1
   ;
-  if
-  :: ok && mortal -> ending = true
+  do
+  :: ok && mortal -> ending = true; break
   :: ok ->
      atomic {
        p++;
        fastTake(p, who);
-       turnIfTaken(who, holds)
+       turnIfTaken(who)
      }
-  :: else -> skip
-  fi;
+  :: !ok -> break
+  od;
   ok = false
 #endif
 }
 
-inline turnIfTaken(who, holds) {
+inline turnIfTaken(who) {
   if
   :: ok && p == high(who) ->
      ok = false;
      p = 0;
      enter(who);
-     holds = true;
+     hold(who);
      goto turn
   :: else -> skip
   fi
 }
 
 /* release(): last stripe first. The thread stops using what the lock protects before it starts. */
-inline releaseAll(who, holds) {
+inline releaseAll(who) {
   atomic {
     leaveUsers(who);
-    holds = false;
+    drop(who);
     r = high(who);
     fastGiveBack(r, who);
     turnIfReleased(who)
@@ -88,7 +96,7 @@ inline releaseAll(who, holds) {
        ok = true;
        turnIfReleased(who)
      }
-#if STRIPES == 2
+#if STRIPES > 1
   :: ok && mortal -> ok = false; r = 0; ending = true; break
   :: ok ->
      atomic {
@@ -134,7 +142,7 @@ inline acquireSyncSlow() {
   atomic {
     patience = FOREVER;
     if
-    :: got && !ending -> enter(t); holdsSync = true
+    :: got && !ending -> enter(t); hold(t)
     :: !got && !ending -> forgetRequest(t)
     :: else -> skip
     fi;
@@ -159,13 +167,17 @@ inline proceedOwn(who) {
      :: else ->
         AWAIT_SHARD
         atomic {
-          lockShard(p);
-          setPosition(who, p);
           if
-          :: last != 0 -> unlockLast()
-          :: else -> skip
+          :: last != shardOf(p) + 1 ->
+             lockShard(p);
+             setPosition(who, p);
+             if
+             :: last != 0 -> unlockLast()
+             :: else -> skip
+             fi;
+             last = shardOf(p) + 1
+          :: else -> setPosition(who, p)
           fi;
-          last = p + 1;
           seen = word[p]
         };
         takeOrLink(p, who);
@@ -192,16 +204,17 @@ inline waitForGrant() {
      from = 0
 #endif
   :: !reclaiming && !waiting ->
-     holdsForGood();
+     waitsForItself();
      if
-     :: !reclaiming ->
+     :: refused -> UNREFUSE from = p; rollBack(t, from); from = 0; break
+     :: !refused && !reclaiming ->
         waiting = true;
         proceedOwn(t);
         if
         :: ok -> ok = false; got = true; break
         :: else -> skip
         fi
-     :: else -> skip
+     :: !refused && reclaiming -> skip
      fi
   :: !reclaiming && waiting && giveUp ->
      giveUp = false;

@@ -117,12 +117,12 @@ inline removeServed(s, w) {
 #endif
 
 inline lockShard(s) {
-  !shard[s] -> shard[s] = true;
+  !shard[shardOf(s)] -> shard[shardOf(s)] = true;
   LOCKED
 }
 
 inline unlockShard(s) {
-  shard[s] = false
+  shard[shardOf(s)] = false
 }
 
 /* ── Taking ── */
@@ -223,7 +223,7 @@ inline unlockOwn(s, w) {
 }
 
 inline unlockLast() {
-  unlockShard(last - 1);
+  shard[last - 1] = false;
   last = 0
 }
 
@@ -298,7 +298,9 @@ inline planExclusive(s) {
   n = 0
 }
 
-/* Makes `n` the exclusive async waiter of the releasing thread, if that is in the queue and eligible. */
+#define isOwn(w) (isAsync(w) && ownerOf(w) == t)
+
+/* Makes `n` the first exclusive async waiter of the releasing thread, if one is in the queue and eligible. */
 inline preferOwn(s) {
 #if ASYNC
   if
@@ -306,13 +308,15 @@ inline preferOwn(s) {
   :: else ->
      do
      :: Q(s, at) == 0 -> break
-     :: Q(s, at) == own + 1 && !shared[own] ->
+     :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
         firstEligible(s);
         if
-        :: Q(s, at) == own + 1 -> n = own; noteTurn(false)
+        :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
+           n = waiterAt(s, at);
+           noteTurn(false);
+           break
         :: else -> skip
-        fi;
-        break
+        fi
      :: else -> at++
      od
   fi
@@ -415,21 +419,41 @@ inline grantNext(s) {
 #else
   atomic {
     firstOf(grants);
-    ok = true;
-    if
-    :: position(k) < high(k) -> tryTake(1, k)
-    :: else -> skip
-    fi
+    n = position(k) + 1;
+    takeNext()
   };
+  do
+  :: n > high(k) || !ok -> break
+  :: else -> takeNext()
+  od;
   if
   :: !ok -> proceedLocked(s)
-  :: else ->
-     atomic {
-       complete(k);
-       unlockIfDone(s)
-     }
-  fi
+  :: else -> skip
+  fi;
+  atomic {
+    if
+    :: ok -> complete(k)
+    :: else -> skip
+    fi;
+    if
+    :: beyond != 0 -> shard[beyond - 1] = false; beyond = 0
+    :: else -> skip
+    fi;
+    n = 0;
+    unlockIfDone(s)
+  }
 #endif
+}
+
+/* For waiter `k`, stripe `n` if that is one of its own. */
+inline takeNext() {
+  d_step {
+    ok = true;
+    if
+    :: n <= high(k) -> tryTake(n, k); n = n + ok
+    :: else -> skip
+    fi
+  }
 }
 
 /* Takes the lowest bit out of a set, into `k`. */
@@ -452,22 +476,29 @@ inline unlockIfDone(s) {
   fi
 }
 
-/* Table::proceed for a waiter that is granted stripe 0 by another one: both shards are held while it moves. */
+/* Table::proceed from stripe `n` on, for waiter `k` that is granted stripe `s` by another one: both shards are held while
+ * it moves, that which is `beyond` if it is another. */
 inline proceedLocked(s) {
-  atomic {
-    lockShard(1);
-    setPosition(k, 1);
-    seen = word[1]
-  };
-  takeOrLink(1, k);
-  atomic {
-    if
-    :: ok -> complete(k)
-    :: else -> skip
-    fi;
-    unlockShard(1);
-    unlockIfDone(s)
-  }
+  do
+  :: ok && n > high(k) -> break
+  :: ok && n <= high(k) -> takeNext()
+  :: !ok ->
+     atomic {
+       if
+       :: shardOf(n) != shardOf(s) && beyond != shardOf(n) + 1 ->
+          lockShard(n);
+          setPosition(k, n);
+          beyond = shardOf(n) + 1
+       :: else -> setPosition(k, n)
+       fi;
+       seen = word[n]
+     };
+     takeOrLink(n, k);
+     if
+     :: ok -> n++
+     :: else -> break
+     fi
+  od
 }
 
 inline complete(w) {
@@ -490,8 +521,8 @@ inline complete(w) {
 #if ASYNC
 /* Participant::pushReady and pushGranted. The list has a mutex of its own, so it is a part of a step. */
 inline pushReady(w) {
-  assert(!ready[ownerOf(w)]);
-  ready[ownerOf(w)] = true;
+  assert(!(ready[ownerOf(w)] & bit(w)));
+  ready[ownerOf(w)] = ready[ownerOf(w)] | bit(w);
   readies = readies | bit(ownerOf(w))
 }
 
