@@ -33,28 +33,35 @@ inline countOwn(end, by) {
 }
 
 /* popReady(): says in `done` whether there is a waiter, and which in `own`. */
-inline popReady() {
 #if EACH == 1
+#define POP
+inline popReady() { takeReady() }
+inline takeReady() {
   waking[t] = false;
   d_step {
+    COME
     dropped[t] = false;
     done = (ready[t] != 0);
     ready[t] = 0
   }
+}
 #else
+#define POP pop();
+inline popReady() { takeReady(); pop() }
+inline takeReady() {
   if
   :: chain == 0 ->
      waking[t] = false;
-     atomic {
+     d_step {
+       COME
        dropped[t] = false;
        chain = ready[t];
-       ready[t] = 0;
-       pop()
+       ready[t] = 0
      }
-  :: else -> pop()
+  :: else -> skip
   fi
-#endif
 }
+#endif
 
 #if EACH > 1
 inline pop() {
@@ -85,7 +92,11 @@ inline pick(set) {
 /* take(), with what #settleReady makes of it. */
 inline settleReady() {
   do
-  :: popReady();
+  :: takeReady();
+#ifdef REVOKE
+     comeBack();
+#endif
+     POP
      if
      :: !done -> break
      :: done && state[own] == GRANTED ->
@@ -145,6 +156,7 @@ inline undo() {
 
 /* drop(), expire() */
 inline giveUpOwn() {
+  LOCK_OWN
   undo();
   atomic {
     if
@@ -157,11 +169,13 @@ inline giveUpOwn() {
     :: else -> skip
     fi;
     done = false
-  }
+  };
+  UNLOCK_OWN
 }
 
 /* reclaim(): what is ready, then what holds a part, then again what is ready. */
 inline reclaim() {
+  LOCK_OWN
   do
   :: popReady();
      evenGranted = done;
@@ -193,6 +207,7 @@ inline reclaim() {
      :: else -> skip
      fi
   od;
+  UNLOCK_OWN
   looked = 0
 }
 
@@ -209,8 +224,9 @@ inline putOff() {
 
 /* resettle() */
 inline resettle() {
+  LOCK_OWN
 #if EACH == 1
-  resettleOwn()
+  resettleOwn();
 #else
   own = firstOwn;
   do
@@ -222,8 +238,9 @@ inline resettle() {
      fi;
      own++
   od;
-  own = firstOwn
+  own = firstOwn;
 #endif
+  UNLOCK_OWN
 }
 
 inline resettleOwn() {
@@ -232,7 +249,7 @@ inline resettleOwn() {
     join(p);
     goOn = (state[own] == WAITING);
     if
-    :: goOn -> seen = word[p]
+    :: goOn -> assert(position(own) == p); seen = word[p]
     :: else -> unlockShard(p)
     fi
   };

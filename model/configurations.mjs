@@ -5,7 +5,7 @@ const exclusively = { MAY_SHARE: 'false' };
 const oneWriter = { MAY_SHARE: '(t != 0)', MAY_EXCLUDE: '(t == 0)' };
 
 /**
- * Where `progress` is true, a formula is checked under weak fairness: what can go on for ever does so. Elsewhere
+ * Where `full` is true, it is searched only if asked for by `--full`, or by name. Where `progress` is true, a formula is checked under weak fairness: what can go on for ever does so. Elsewhere
  * assertions are, and that no state is a dead end in which a thread waits for ever.
  */
 export const configurations = [
@@ -137,6 +137,70 @@ export const configurations = [
     covers:
       '2 threads; one closes the lock whatever it holds or waits for, and goes on; two acquisitions each',
     define: { THREADS: 2, ASYNC: 1, ROUNDS: 2, MAY_CLOSE: '(t == 0)' },
+  },
+  {
+    name: 'revoke',
+    covers:
+      '2 threads, both modes; one also waits asynchronously, and may compute for ever; the other takes back what it wants',
+    define: { THREADS: 2, ASYNC: 1, REVOKE: '', MAY_STALL: '(t == 0)', ROUNDS: 2 },
+  },
+  {
+    name: 'revoke-fine',
+    covers: '2 threads, the same for exclusive holds; each access of passOver() is a step',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      REVOKE: '',
+      FINE_PASS_OVER: '',
+      MAY_STALL: '(t == 0)',
+      TIMEOUTS: 1,
+      ROUNDS: 2,
+      ...exclusively,
+    },
+  },
+  {
+    name: 'revoke-async',
+    covers: '2 threads, the same, both wait asynchronously',
+    full: true,
+    define: { THREADS: 2, ASYNC: 2, REVOKE: '', MAY_STALL: '(t == 0)', ROUNDS: 2, ...exclusively },
+  },
+  {
+    name: 'revoke-twice',
+    covers: '2 threads, one has two acquisitions that wait asynchronously, and may compute for ever',
+    define: { THREADS: 2, ASYNC: 1, EACH: 2, REVOKE: '', MAY_STALL: '(t == 0)', ROUNDS: 2, ...exclusively },
+  },
+  {
+    name: 'revoke-of-3',
+    covers:
+      '3 threads, one only waits asynchronously, and may compute for ever; two take back what they want',
+    define: {
+      THREADS: 3,
+      ASYNC: 1,
+      REVOKE: '',
+      MAY_STALL: '(t == 0)',
+      ROUNDS: 1,
+      ...exclusively,
+    },
+  },
+  {
+    name: 'revoke-death',
+    covers: '2 threads, both modes; one also waits asynchronously, and dies; two acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, REVOKE: '', MORTAL: '', ROUNDS: 2 },
+  },
+  {
+    name: 'revoke-two-stripes',
+    covers:
+      '2 threads; one waits for both stripes asynchronously and for one synchronously, the other for both; two each',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      REVOKE: '',
+      MAY_STALL: '(t == 0)',
+      ROUNDS: 2,
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(who == 1 || (a == b) == (who == 0))',
+    },
   },
   {
     name: 'clock',

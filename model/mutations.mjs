@@ -458,7 +458,7 @@ export const mutations = [
   // ── Participant ──
   {
     name: 'start: a slot used again believes that a wake is under way',
-    edits: [['stripe_word.pml', 'looping[t] = true; waking[t] = false', 'looping[t] = true']],
+    edits: [['stripe_word.pml', '       waking[t] = false;\n', '']],
     by: 'async-death',
     as: DEAD_END,
   },
@@ -544,7 +544,7 @@ export const mutations = [
   },
   {
     name: 'reclaim: keeps what is granted in part',
-    edits: [['async_waits.pml', ':: !done && !looked && pending && low(own) < high(own) ->', ':: false ->']],
+    edits: [['async_waits.pml', ':: low(own) < high(own) ->', ':: false ->']],
     by: 'two-stripes-async',
     as: ASSERTION,
   },
@@ -564,6 +564,164 @@ export const mutations = [
       ],
     ],
     by: 'async-shared',
+    as: ASSERTION,
+  },
+
+  // ── Revocation ──
+  {
+    name: 'revoke: the thread counts as absent only after the roll-back',
+    edits: [
+      ['revocation.pml', '  absent[actor] = true;\n', ''],
+      [
+        'revocation.pml',
+        '       revoking[actor] = false;\n',
+        '       absent[actor] = true;\n       revoking[actor] = false;\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: says nothing to the thread',
+    edits: [
+      ['revocation.pml', '  dropped[actor] = true;\n', ''],
+      ['revocation.pml', 'readies = (victim != 0 -> bit(actor) : 0);', 'readies = 0;'],
+    ],
+    by: 'revoke',
+    as: DEAD_END,
+  },
+  {
+    name: 'revoke: does not look again under the mutex of the ready list',
+    edits: [
+      ['revocation.pml', '       :: isRevocable(victim, from) -> unlist()\n', '       :: true -> unlist()\n'],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: counts a grant as delivered before it rolls it back',
+    edits: [
+      [
+        'revocation.pml',
+        '        rollBack(victim, high(victim) + 1);\n        assert(undelivered[actor] > 0);\n        undelivered[actor]--\n',
+        '        undelivered[actor]--;\n        rollBack(victim, high(victim) + 1)\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: does not count what it rolled back',
+    edits: [['revocation.pml', '        undelivered[actor]--\n', '        skip\n']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: links the waiter, and does not see to it that it is served',
+    edits: [
+      [
+        'revocation.pml',
+        '  leaveLocked(low(victim), STAY, false, 0);\n',
+        '  atomic { seen = 0; unlockShard(low(victim)) };\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: gives the mutex back before the waiter is linked again',
+    edits: [
+      [
+        'revocation.pml',
+        '     :: victim != 0 -> requeueRevoked()\n',
+        '     :: victim != 0 -> revoking[actor] = false; requeueRevoked()\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'drop: does not take the mutex against revocation',
+    edits: [['async_waits.pml', 'inline giveUpOwn() {\n  LOCK_OWN\n', 'inline giveUpOwn() {\n']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'reclaim: does not take the mutex against revocation',
+    edits: [
+      ['async_waits.pml', 'inline reclaim() {\n  LOCK_OWN\n', 'inline reclaim() {\n'],
+      ['async_waits.pml', '  UNLOCK_OWN\n  looked = 0', '  looked = 0'],
+    ],
+    by: 'revoke-two-stripes',
+    as: ASSERTION,
+  },
+  {
+    name: 'resettle: does not take the mutex against revocation',
+    edits: [
+      ['async_waits.pml', 'inline resettle() {\n  LOCK_OWN\n', 'inline resettle() {\n'],
+      ['async_waits.pml', '#endif\n  UNLOCK_OWN\n', '#endif\n'],
+    ],
+    by: 'revoke-two-stripes',
+    as: ASSERTION,
+  },
+  {
+    name: 'eligible: an absent thread is handed more',
+    edits: [['table.pml', ' || (absent[ownerOf(w)] && position(w) == low(w))', '']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'eligible: an absent thread is not handed what its waiter needs to be granted',
+    edits: [['table.pml', '(absent[ownerOf(w)] && position(w) == low(w))', 'absent[ownerOf(w)]']],
+    by: 'revoke-two-stripes',
+    as: ASSERTION,
+  },
+  {
+    name: 'take: stays absent',
+    edits: [['revocation.pml', 'COME absent[t] = false', 'COME']],
+    by: 'revoke',
+    as: DEAD_END,
+  },
+  {
+    name: 'take: does not resettle',
+    edits: [['revocation.pml', '     :: goOn -> resettle()\n', '     :: goOn -> goOn = false\n']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'take: looks for notes before it is seen to be back',
+    edits: [
+      [
+        'revocation.pml',
+        '     atomic { COME absent[t] = false };\n     atomic {\n       goOn = passedOver[t] && pending;\n       passedOver[t] = false\n     };\n',
+        '     atomic {\n       goOn = passedOver[t] && pending;\n       passedOver[t] = false\n     };\n     atomic { COME absent[t] = false };\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'take: is back before it takes the ready list',
+    edits: [
+      [
+        'async_waits.pml',
+        '  do\n  :: takeReady();\n#ifdef REVOKE\n     comeBack();\n#endif\n',
+        '  do\n  ::\n#ifdef REVOKE\n     comeBack();\n#endif\n     takeReady();\n',
+      ],
+    ],
+    by: 'revoke',
+    as: DEAD_END,
+  },
+  {
+    name: 'start: a slot used again is absent',
+    edits: [
+      [
+        'stripe_word.pml',
+        '#define BEGIN_PRESENT  absent[t] = false; away[t] = false\n',
+        '#define BEGIN_PRESENT  away[t] = false\n',
+      ],
+    ],
+    by: 'revoke-death',
     as: ASSERTION,
   },
 

@@ -77,15 +77,23 @@ byte shares[THREADS * STRIPES];
 bool blocked[THREADS];
 bool passedOver[THREADS];
 byte undelivered[ASYNC];
+#define undeliveredOf(who) (who < ASYNC -> undelivered[who] : 0)
 /* The ready list: the set of waiters that are designated or granted, in any order; whether there are also some that were
  * given up while they were. */
 byte ready[ASYNC];
 bool dropped[ASYNC];
 #define hasReady(who) (ready[who] || dropped[who] || chain)
+#ifdef REVOKE
+/* Something was taken back from it since it last came to take(); its mutex for that. */
+bool absent[ASYNC];
+bool revoking[ASYNC];
+#endif
 /* Whether there is an event loop to wake, whether a wake is under way to it, and has arrived. */
 bool looping[ASYNC];
 bool waking[ASYNC];
 bool loopWake[ASYNC];
+#else
+#define undeliveredOf(who) 0
 #endif
 
 /* Observation only: nothing below is read by the protocol. */
@@ -111,7 +119,15 @@ byte ended;
 #if ASYNC
 /* From block() to the end of unblock(): its async waiters are exempt from I3. */
 bool inSyncWait[THREADS];
+#ifdef REVOKE
+/* From when it counts as absent to the end of its take(). */
+bool away[ASYNC];
+/* It has come since. */
+bool came[ASYNC];
+#define exempt(w) (isAsync(w) && (inSyncWait[ownerOf(w)] || (away[ownerOf(w)] && position(w) == low(w))))
+#else
 #define exempt(w) (isAsync(w) && inSyncWait[ownerOf(w)])
+#endif
 #else
 #define exempt(w) false
 #endif

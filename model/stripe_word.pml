@@ -34,6 +34,11 @@
 #define MAY_NEST false
 #endif
 
+/* Which thread may begin to compute for ever, while it holds no guard. */
+#ifndef MAY_STALL
+#define MAY_STALL false
+#endif
+
 /* Which thread may close the lock, and open it again. */
 #ifndef MAY_CLOSE
 #define MAY_CLOSE false
@@ -77,6 +82,14 @@
 #define idle      (allOwn & ~(pending | holdsAsync))
 #define lowest(x) ((x) & -(x))
 
+#ifdef REVOKE
+#define BEGIN_PRESENT  absent[t] = false; away[t] = false
+#define mayRevokeFor(w) ((pending & bit(w)) && state[w] == WAITING && anyRevocable(position(w)))
+#else
+#define BEGIN_PRESENT  skip
+#define actor          t
+#endif
+
 #if ASYNC
 #define UNREFUSE refused = false;
 #else
@@ -89,6 +102,7 @@
 
 #include "state.pml"
 #include "table.pml"
+#include "revocation.pml"
 #include "sync_wait.pml"
 #include "async_waits.pml"
 
@@ -285,7 +299,7 @@ inline assertFree() {
      i = 0;
      do
      :: i == THREADS -> break
-     :: else -> assert(sharesOf(i, r) == 0); i++
+     :: else -> assert(sharesOf(i, r) == 0 && undeliveredOf(i) == 0); i++
      od;
      r++
   od
@@ -304,6 +318,9 @@ active [THREADS] proctype Thread() {
 #if EACH > 1
   byte own = firstOwn, chain;
 #endif
+#ifdef REVOKE
+  byte victim, actor = t;
+#endif
 #endif
 #ifdef ROUNDS
   byte rounds;
@@ -317,7 +334,10 @@ born:
   /* Participant::start */
   atomic {
     if
-    :: t < ASYNC -> looping[t] = true; waking[t] = false
+    :: t < ASYNC ->
+       looping[t] = true;
+       waking[t] = false;
+       BEGIN_PRESENT
     :: else -> skip
     fi
   };
@@ -346,7 +366,13 @@ turn:
      releaseAll(own)
   /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
   :: !ending && pending && !settling && !holdsSync && !holdsAsync ->
-     atomic { loopWake[t] -> loopWake[t] = false; settling = true }
+     if
+     :: atomic { loopWake[t] -> loopWake[t] = false; settling = true }
+#ifdef REVOKE
+     :: mayRevokeFor(firstOwn) -> from = position(firstOwn); revoke()
+     :: mayRevokeFor(firstOwn + EACH - 1) -> from = position(firstOwn + EACH - 1); revoke()
+#endif
+     fi
 #if EACH > 1 || NESTS
   :: !ending && t < ASYNC && !settling && (holdsSync || holdsAsync) && loopWake[t] -> atomic { loopWake[t] = false; settling = true }
 #endif
@@ -359,9 +385,16 @@ turn:
      :: !ending && state[own] != GRANTED -> skip
      fi;
      giveUpOwn()
+#ifdef REVOKE
+  :: !ending && t < ASYNC && !settling && (pending & bit(own)) && state[own] == WAITING && mayOvertake(own) ->
+     overtakeOwn()
+#endif
   :: !ending && MAY_CLOSE && !settling -> close()
 #endif
   :: !ending && mortal -> ending = true
+  :: !ending && MAY_STALL && !holdsSync && !holdsAsync ->
+end_stalled:
+     false
   /* The environment's clean-up: Registry::leave. */
   :: ending && holdsSync -> leaveUsers(t); holdsSync = false
 #if ASYNC

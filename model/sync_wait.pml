@@ -231,7 +231,15 @@ inline waitForGrant() {
         goOnIfDone()
      :: state[t] == WAITING ->
         if
-        :: true -> atomic { permit[t] -> permit[t] = false }
+        :: true ->
+           if
+           :: atomic { permit[t] -> permit[t] = false }
+#ifdef REVOKE
+           /* At the end of a slice, as others need not come. */
+           :: anyRevocable(position(t)) -> from = position(t); revoke()
+           :: mayOvertake(t) -> skip
+#endif
+           fi
 #if ASYNC
            ;
            reclaiming = t < ASYNC && hasReady(t)

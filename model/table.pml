@@ -127,14 +127,22 @@ inline unlockShard(s) {
 
 /* ── Taking ── */
 
+/* Whether a waiter of this queue is not to be granted anything now: its thread blocks; or did not come for what it was
+ * handed, unless the waiter has some of its stripes. */
+#ifdef REVOKE
+#define isOut(w) (isAsync(w) && (blocked[ownerOf(w)] || (absent[ownerOf(w)] && position(w) == low(w))))
+#else
+#define isOut(w) (isAsync(w) && blocked[ownerOf(w)])
+#endif
+
 /* Moves `at` to the first eligible waiter from there on. */
 inline firstEligible(s) {
 #if ASYNC
   do
-  :: Q(s, at) != 0 && isAsync(waiterAt(s, at)) && blocked[ownerOf(waiterAt(s, at))] ->
+  :: Q(s, at) != 0 && isOut(waiterAt(s, at)) ->
      passedOver[ownerOf(waiterAt(s, at))] = true;
      if
-     :: blocked[ownerOf(waiterAt(s, at))] -> at++
+     :: isOut(waiterAt(s, at)) -> at++
      :: else -> break
      fi
   :: else -> break
@@ -238,7 +246,7 @@ inline afterLeaving(how, isSharedHold, holds) {
        assert(isShared(seen) && holderOf(seen) >= holds);
        left = (holderOf(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds)
     :: how != STAY && !isSharedHold ->
-       assert(heldBy(seen, t));
+       assert(heldBy(seen, actor));
        left = seen & ~HOLDER;
        left = (how == RELEASE -> left & ~ABANDONED : left)
     fi;
@@ -287,7 +295,7 @@ inline planExclusive(s) {
   :: mayBeFair -> assert(mayHandOver)
   :: mayBeUnfair ->
      preferOwn(s);
-     toDesignate = (isAsync(n) && ownerOf(n) == t -> 0 : n + 1)
+     toDesignate = (isAsync(n) && ownerOf(n) == actor -> 0 : n + 1)
   fi;
   if
   :: toDesignate == 0 ->
@@ -298,13 +306,13 @@ inline planExclusive(s) {
   n = 0
 }
 
-#define isOwn(w) (isAsync(w) && ownerOf(w) == t)
+#define isOwn(w) (isAsync(w) && ownerOf(w) == actor)
 
 /* Makes `n` the first exclusive async waiter of the releasing thread, if one is in the queue and eligible. */
 inline preferOwn(s) {
 #if ASYNC
   if
-  :: ownerOf(n) == t -> skip
+  :: ownerOf(n) == actor -> skip
   :: else ->
      do
      :: Q(s, at) == 0 -> break
@@ -724,20 +732,24 @@ inline overtakeDesignated(who) {
 inline requeue(who) {
   atomic {
     lockShard(low(who));
-    setPosition(who, low(who));
-    told[who] = false;
-    expected[who] = false;
-    state[who] = WAITING;
-    if
-    :: Q(low(who), 0) == 0 -> restartClock
-    :: else -> skip
-    fi;
-    if
-    :: pushFront(low(who), who)
-    :: pushBack(low(who), who)
-    fi;
+    relink(who);
     passedOver[t] = true;
     unlockShard(low(who))
   }
+}
+
+inline relink(who) {
+  setPosition(who, low(who));
+  told[who] = false;
+  expected[who] = false;
+  state[who] = WAITING;
+  if
+  :: Q(low(who), 0) == 0 -> restartClock
+  :: else -> skip
+  fi;
+  if
+  :: pushFront(low(who), who)
+  :: pushBack(low(who), who)
+  fi
 }
 #endif
