@@ -20,6 +20,15 @@ inline startSlow() {
   }
 }
 
+/* start() with no time to wait. */
+inline giveBackOwn() {
+  countOwn(p, -1);
+  from = p;
+  rollBack(own, from);
+  from = 0;
+  forgetRequest(own)
+}
+
 /* Membership::countShares for the stripes up to, but without, `end`. */
 inline countOwn(end, by) {
   d_step {
@@ -102,6 +111,7 @@ inline settleReady() {
      :: done && state[own] == GRANTED ->
         assert(undelivered[t] > 0);
         undelivered[t]--;
+        CHANGED
         done = false;
         deliver();
         break
@@ -148,6 +158,7 @@ inline undo() {
      rollBack(own, high(own) + 1);
      /* Only now: until then the words name this thread for what it does not really hold. */
      undelivered[t]--;
+     CHANGED
      done = true
   :: else -> skip
   fi;

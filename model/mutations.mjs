@@ -603,7 +603,7 @@ export const mutations = [
     edits: [
       [
         'revocation.pml',
-        '        rollBack(victim, high(victim) + 1);\n        assert(undelivered[actor] > 0);\n        undelivered[actor]--\n',
+        '        rollBack(victim, high(victim) + 1);\n        assert(undelivered[actor] > 0);\n        undelivered[actor]--;\n        CHANGED\n        done = false\n',
         '        undelivered[actor]--;\n        rollBack(victim, high(victim) + 1)\n',
       ],
     ],
@@ -612,7 +612,7 @@ export const mutations = [
   },
   {
     name: 'revoke: does not count what it rolled back',
-    edits: [['revocation.pml', '        undelivered[actor]--\n', '        skip\n']],
+    edits: [['revocation.pml', '        undelivered[actor]--;\n', '']],
     by: 'revoke',
     as: ASSERTION,
   },
@@ -651,15 +651,6 @@ export const mutations = [
     edits: [
       ['async_waits.pml', 'inline reclaim() {\n  LOCK_OWN\n', 'inline reclaim() {\n'],
       ['async_waits.pml', '  UNLOCK_OWN\n  looked = 0', '  looked = 0'],
-    ],
-    by: 'revoke-two-stripes',
-    as: ASSERTION,
-  },
-  {
-    name: 'resettle: does not take the mutex against revocation',
-    edits: [
-      ['async_waits.pml', 'inline resettle() {\n  LOCK_OWN\n', 'inline resettle() {\n'],
-      ['async_waits.pml', '#endif\n  UNLOCK_OWN\n', '#endif\n'],
     ],
     by: 'revoke-two-stripes',
     as: ASSERTION,
@@ -722,6 +713,77 @@ export const mutations = [
       ],
     ],
     by: 'revoke-death',
+    as: ASSERTION,
+  },
+
+  // ── WaitGraph ──
+  {
+    name: 'undo: counts a grant as delivered before it rolls it back',
+    edits: [
+      [
+        'async_waits.pml',
+        '     rollBack(own, high(own) + 1);\n',
+        '     undelivered[t]--;\n     CHANGED\n     rollBack(own, high(own) + 1);\n',
+      ],
+      ['async_waits.pml', '     undelivered[t]--;\n     CHANGED\n     done = true\n', '     done = true\n'],
+    ],
+    by: 'graph-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: believes a grant that is not delivered',
+    edits: [['wait_graph.pml', 'inGraph[i] && undeliveredOf(i) == 0', 'inGraph[i]']],
+    by: 'graph-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: a thread that has given up waits',
+    edits: [['wait_graph.pml', ':: i == THREADS || !waitsAt(u) -> break', ':: i == THREADS -> break']],
+    by: 'graph-timeouts',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: follows a shared waiter to those that share',
+    edits: [
+      ['wait_graph.pml', 'isShared(word[p]) && !shared[u] && sharesOf', 'isShared(word[p]) && sharesOf'],
+    ],
+    by: 'graph-shared',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: does not follow a shared waiter to the exclusive ones before it',
+    edits: [['wait_graph.pml', ':: !shared[waiterAt(p, i)] && !isAsync(waiterAt(p, i)) ->', ':: false ->']],
+    by: 'graph-shared',
+    as: DEAD_END,
+  },
+  {
+    name: 'blockersOf: does not follow an exclusive waiter to those that share',
+    edits: [['wait_graph.pml', ':: isShared(word[p]) && !shared[u] && sharesOf(i, p) > 0 ->', ':: false ->']],
+    by: 'graph-shared',
+    as: DEAD_END,
+  },
+  {
+    name: 'refuse: looks once',
+    edits: [['wait_graph.pml', 'refused = refused && (found &', 'refused = refused || (found &']],
+    by: 'graph-timeouts',
+    as: ASSERTION,
+  },
+  {
+    name: 'refuse: looks for cycles of two only',
+    edits: [
+      [
+        'wait_graph.pml',
+        '     :: followed & bit(n) -> n = 0\n',
+        '     :: (followed & bit(n)) || r == 1 -> n = 0\n',
+      ],
+    ],
+    by: 'graph',
+    as: DEAD_END,
+  },
+  {
+    name: 'leave: does not take the mutex of the graph',
+    edits: [['wait_graph.pml', '!graphLocked -> inGraph[t] = false;', 'inGraph[t] = false;']],
+    by: 'graph-timeouts',
     as: ASSERTION,
   },
 

@@ -54,7 +54,9 @@ inline revoke() {
         assert(state[victim] == GRANTED);
         rollBack(victim, high(victim) + 1);
         assert(undelivered[actor] > 0);
-        undelivered[actor]--
+        undelivered[actor]--;
+        CHANGED
+        done = false
      :: else -> skip
      fi;
      if

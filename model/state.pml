@@ -33,6 +33,8 @@
 #define DESIGNATED 1
 #define GRANTED    2
 #define WITHDRAWN  3
+/* It has been unlinked with its stripe, and goes on to the next. */
+#define TAKING     4
 
 byte word[STRIPES];
 

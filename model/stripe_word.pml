@@ -27,11 +27,20 @@
 #define MAY_TAKE(a, b) true
 #endif
 
+/* Whether an async acquisition waits, where it does not get its stripes at once. */
+#ifndef MAY_WAIT
+#define MAY_WAIT true
+#endif
+
 /* Whether a thread may acquire while it holds a guard, or waits for one asynchronously and holds another. */
 #ifdef MAY_NEST
 #define NESTS 1
 #else
 #define MAY_NEST false
+#endif
+/* Whether it acquires synchronously only then. */
+#ifndef MUST_NEST
+#define MUST_NEST false
 #endif
 
 /* Which thread may begin to compute for ever, while it holds no guard. */
@@ -101,6 +110,7 @@
 #endif
 
 #include "state.pml"
+#include "wait_graph.pml"
 #include "table.pml"
 #include "revocation.pml"
 #include "sync_wait.pml"
@@ -321,6 +331,11 @@ active [THREADS] proctype Thread() {
 #ifdef REVOKE
   byte victim, actor = t;
 #endif
+#ifdef GRAPH
+  /* The path that is followed, and of each of its threads the blockers that are not followed yet. */
+  byte path[THREADS], toFollow[THREADS], followed, found;
+  bool isCycle;
+#endif
 #endif
 #ifdef ROUNDS
   byte rounds;
@@ -345,7 +360,7 @@ born:
 turn:
   do
   :: !ending && !holdsSync && !holdsAsync && !pending && mayStop -> break
-  :: !ending && !holdsSync && (!holdsAsync || MAY_NEST) && mayBegin ->
+  :: !ending && !holdsSync && (holdsAsync -> MAY_NEST : !(MUST_NEST)) && mayBegin ->
      atomic { chooseRequest(t); choosePatience() };
      takeAll(t);
      if
@@ -359,7 +374,8 @@ turn:
      takeAll(own);
      if
      :: ending -> p = 0
-     :: else -> startSlow()
+     :: !ending && MAY_WAIT -> startSlow()
+     :: !ending && !(MAY_WAIT) -> giveBackOwn()
      fi
   :: !ending && holdsAsync ->
      atomic { pick(holdsAsync) };

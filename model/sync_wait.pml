@@ -15,6 +15,7 @@ inline fastTake(s, who) {
   if
   :: ok ->
      expected[who] = expected[who] || dirty[s];
+     CHANGED
      word[s] = (shared[who] -> (word[s] == 0 -> SHARED + 1 : word[s] + 1) : slotOf(t));
      sharesOf(t, s) = sharesOf(t, s) + shared[who]
   :: ok && shared[who] && mayLoseForNothing -> ok = false
@@ -27,6 +28,7 @@ inline fastGiveBack(s, who) {
   ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));
   if
   :: ok ->
+     CHANGED
      word[s] = (shared[who] -> (word[s] == (SHARED | 1) -> 0 : word[s] - 1) : 0);
      sharesOf(t, s) = sharesOf(t, s) - shared[who]
   :: ok && shared[who] && mayLoseForNothing -> ok = false
@@ -220,10 +222,13 @@ inline waitForGrant() {
      giveUp = false;
      withdraw(t);
      if
-     :: done -> done = false; rollBack(t, position(t)); break
+     :: done -> done = false; LEAVE_GRAPH rollBack(t, position(t)); break
      :: else -> skip
      fi
-  :: !reclaiming && waiting && !giveUp ->
+#ifdef GRAPH
+  :: refused && waiting -> refused = false; rollBack(t, position(t)); break
+#endif
+  :: !reclaiming && waiting && !giveUp && !refused ->
      if
      :: state[t] == GRANTED -> got = true; break
      :: state[t] == DESIGNATED ->
@@ -234,6 +239,9 @@ inline waitForGrant() {
         :: true ->
            if
            :: atomic { permit[t] -> permit[t] = false }
+#ifdef GRAPH
+           :: mayLook -> refuse()
+#endif
 #ifdef REVOKE
            /* At the end of a slice, as others need not come. */
            :: anyRevocable(position(t)) -> from = position(t); revoke()
@@ -242,7 +250,7 @@ inline waitForGrant() {
            fi
 #if ASYNC
            ;
-           reclaiming = t < ASYNC && hasReady(t)
+           reclaiming = !refused && t < ASYNC && hasReady(t)
 #endif
         :: patience == TIMED -> giveUp = true
         :: mortal -> giveUp = true; ending = true
@@ -264,6 +272,7 @@ inline waitForGrant() {
 #if ASYNC
   steppedAside = false;
 #endif
+  LEAVE_GRAPH
   waiting = false
 }
 

@@ -118,6 +118,7 @@ inline removeServed(s, w) {
 
 inline lockShard(s) {
   !shard[shardOf(s)] -> shard[shardOf(s)] = true;
+  CHANGED
   LOCKED
 }
 
@@ -169,6 +170,7 @@ inline tryTake(s, w) {
     if
     :: ok ->
        noteTaken(s, w);
+       CHANGED
        word[s] = taking(word[s], w)
     :: else -> skip
     fi
@@ -209,7 +211,8 @@ inline takeOrLink(s, w) {
                :: Q(s, 0) == 0 -> restartClock
                :: else -> skip
                fi;
-               pushBack(s, w)
+               pushBack(s, w);
+               state[w] = WAITING
             fi;
             win();
             next = 0;
@@ -696,7 +699,7 @@ inline unlinkServed(s, who) {
   designated[s] = 0;
   restartClock;
   win();
-  state[who] = WAITING;
+  state[who] = TAKING;
   seen = word[s]
 }
 
@@ -717,7 +720,7 @@ inline overtakeDesignated(who) {
     :: else -> skip
     fi;
     if
-    :: done -> removeFrom(p, who)
+    :: done -> removeFrom(p, who); state[who] = TAKING
     :: else -> skip
     fi;
     unlockShard(p);
