@@ -144,6 +144,7 @@ inline deliver() {
     pending = pending & ~bit(own);
     hold(own);
     enter(own);
+    state[own] = WAITING;
     settling = settling || hasReady(t)
   }
 }

@@ -269,6 +269,23 @@ export const configurations = [
     },
   },
   {
+    name: 'graph-revoke',
+    full: true,
+    covers: '2 threads, the same; what is granted and not delivered is taken back',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 2,
+      GRAPH: '',
+      REVOKE: '',
+      ROUNDS: '(3 - (t == 0))',
+      MAY_NEST: '(t == 1)',
+      MAY_WAIT: '(t == 0)',
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(a == b && a == ((who == 0 || who == 3)))',
+    },
+  },
+  {
     name: 'clock',
     covers: '3 threads, one acquisition each: nothing is handed over before its time',
     define: { THREADS: 3, CLOCK: '', ROUNDS: 1, ...exclusively },

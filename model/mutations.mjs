@@ -201,7 +201,13 @@ export const mutations = [
   },
   {
     name: 'planExclusive: a grant out of turn, to its own thread, restarts the clock',
-    edits: [['table.pml', 'n = own; noteTurn(false)', 'n = own']],
+    edits: [
+      [
+        'table.pml',
+        '           n = waiterAt(s, at);\n           noteTurn(false);\n',
+        '           n = waiterAt(s, at);\n',
+      ],
+    ],
     by: 'fairness-async',
     as: CYCLE,
   },
@@ -232,7 +238,7 @@ export const mutations = [
   {
     name: 'requeue: the first waiter does not start the clock',
     edits: [
-      ['table.pml', '    :: Q(low(who), 0) == 0 -> restartClock\n', '    :: Q(low(who), 0) == 0 -> skip\n'],
+      ['table.pml', '  :: Q(low(who), 0) == 0 -> restartClock\n', '  :: Q(low(who), 0) == 0 -> skip\n'],
     ],
     by: 'clock-async',
     as: ASSERTION,
@@ -280,9 +286,10 @@ export const mutations = [
     edits: [
       [
         'table.pml',
-        '     atomic {\n       complete(k);\n       unlockIfDone(s)\n     }',
-        '     atomic { if :: grants == 0 -> unlockShard(s) :: else -> skip fi };\n     atomic { complete(k); k = 0; ok = false }',
+        '  atomic {\n    if\n    :: ok -> complete(k)\n',
+        '  atomic { if :: grants == 0 -> unlockShard(s) :: else -> skip fi };\n  atomic {\n    if\n    :: ok -> complete(k)\n',
       ],
+      ['table.pml', '    n = 0;\n    unlockIfDone(s)\n', '    n = 0;\n    k = 0;\n    ok = false\n'],
     ],
     by: 'two-stripes-death',
     as: ASSERTION,
@@ -292,8 +299,8 @@ export const mutations = [
     edits: [
       [
         'table.pml',
-        '  atomic {\n    lockShard(1);\n    setPosition(k, 1);\n',
-        '  setPosition(k, 1);\n  atomic {\n    lockShard(1);\n',
+        '  :: !ok ->\n     atomic {\n       if\n       :: shardOf(n)',
+        '  :: !ok ->\n     setPosition(k, n);\n     atomic {\n       if\n       :: shardOf(n)',
       ],
     ],
     by: 'two-stripes-of-3',
@@ -381,7 +388,9 @@ export const mutations = [
   },
   {
     name: 'overtakeDesignated: stays in the queue',
-    edits: [['table.pml', '    :: done -> removeFrom(p, who)\n', '    :: done -> skip\n']],
+    edits: [
+      ['table.pml', '    :: done -> removeFrom(p, who); state[who] = TAKING\n', '    :: done -> skip\n'],
+    ],
     by: 'async-both',
     as: ASSERTION,
   },
@@ -390,7 +399,7 @@ export const mutations = [
     edits: [
       [
         'sync_wait.pml',
-        ':: done -> done = false; rollBack(t, position(t)); break',
+        ':: done -> done = false; LEAVE_GRAPH rollBack(t, position(t)); break',
         ':: done -> done = false; break',
       ],
     ],
@@ -404,8 +413,8 @@ export const mutations = [
     edits: [
       [
         'sync_wait.pml',
-        ':: true -> atomic { permit[t] -> permit[t] = false }\n',
-        ':: permit[t] = false; atomic { permit[t] -> permit[t] = false }\n',
+        '           :: atomic { permit[t] -> permit[t] = false }\n',
+        '           :: permit[t] = false; atomic { permit[t] -> permit[t] = false }\n',
       ],
     ],
     by: 'exclusive',
@@ -425,7 +434,7 @@ export const mutations = [
   },
   {
     name: 'wait: does not reclaim what its thread is granted meanwhile',
-    edits: [['sync_wait.pml', 'reclaiming = t < ASYNC && hasReady(t)', 'skip']],
+    edits: [['sync_wait.pml', 'reclaiming = !refused && t < ASYNC && hasReady(t)', 'skip']],
     by: 'pass-over',
     as: DEAD_END,
   },
@@ -467,7 +476,7 @@ export const mutations = [
     edits: [
       [
         'table.pml',
-        '     :: blocked[ownerOf(waiterAt(s, at))] -> at++\n     :: else -> break\n',
+        '     :: isOut(waiterAt(s, at)) -> at++\n     :: else -> break\n',
         '     :: true -> at++\n',
       ],
     ],
@@ -516,11 +525,15 @@ export const mutations = [
   {
     name: 'takeReady: lets itself be called again only after it took the list',
     edits: [
-      ['async_waits.pml', 'inline popReady() {\n  waking[t] = false;\n', 'inline popReady() {\n'],
       [
         'async_waits.pml',
-        '    done = ready[t];\n    ready[t] = false\n  }\n',
-        '    done = ready[t];\n    ready[t] = false\n  };\n  waking[t] = false\n',
+        'inline takeReady() {\n  waking[t] = false;\n  d_step',
+        'inline takeReady() {\n  d_step',
+      ],
+      [
+        'async_waits.pml',
+        '    done = (ready[t] != 0);\n    ready[t] = 0\n  }\n}',
+        '    done = (ready[t] != 0);\n    ready[t] = 0\n  };\n  waking[t] = false\n}',
       ],
     ],
     by: 'pass-over',

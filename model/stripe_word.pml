@@ -369,7 +369,7 @@ turn:
      fi
   :: !ending && holdsSync -> releaseAll(t)
 #if ASYNC
-  :: !ending && t < ASYNC && idle && (!holdsSync || MAY_NEST) && (!holdsAsync || MAY_NEST) && mayBegin ->
+  :: !ending && t < ASYNC && idle && !(holdsSync && MUST_NEST) && (!holdsAsync || MAY_NEST) && mayBegin ->
      atomic { pick(lowest(idle)); chooseRequest(own) };
      takeAll(own);
      if

@@ -144,7 +144,7 @@ inline acquireSyncSlow() {
   atomic {
     patience = FOREVER;
     if
-    :: got && !ending -> enter(t); hold(t)
+    :: got && !ending -> enter(t); hold(t); state[t] = WAITING
     :: !got && !ending -> forgetRequest(t)
     :: else -> skip
     fi;
