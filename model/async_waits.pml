@@ -14,10 +14,19 @@ inline startSlow() {
        ok = false;
        countOwn(high(own) + 1, 1);
        enter(own);
-       holdsAsync = true
-    :: else -> pending = true
+       hold(own)
+    :: else -> pending = pending | bit(own)
     fi
   }
+}
+
+/* start() with no time to wait. */
+inline giveBackOwn() {
+  countOwn(p, -1);
+  from = p;
+  rollBack(own, from);
+  from = 0;
+  forgetRequest(own)
 }
 
 /* Membership::countShares for the stripes up to, but without, `end`. */
@@ -32,40 +41,95 @@ inline countOwn(end, by) {
   }
 }
 
-/* popReady(): says in `done` whether there is a waiter. */
-inline popReady() {
+/* popReady(): says in `done` whether there is a waiter, and which in `own`. */
+#if EACH == 1
+#define POP
+inline popReady() { takeReady() }
+inline takeReady() {
   waking[t] = false;
   d_step {
+    COME
     dropped[t] = false;
-    done = ready[t];
-    ready[t] = false
+    done = (ready[t] != 0);
+    ready[t] = 0
   }
+}
+#else
+#define POP pop();
+inline popReady() { takeReady(); pop() }
+inline takeReady() {
+  if
+  :: chain == 0 ->
+     waking[t] = false;
+     d_step {
+       COME
+       dropped[t] = false;
+       chain = ready[t];
+       ready[t] = 0
+     }
+  :: else -> skip
+  fi
+}
+#endif
+
+#if EACH > 1
+inline pop() {
+  atomic {
+    done = (chain != 0);
+    if
+    :: done ->
+       pick(chain);
+       chain = chain & ~bit(own)
+    :: else -> skip
+    fi
+  }
+}
+#endif
+
+/* Makes one of a set of its own waiters `own`, in any order. */
+inline pick(set) {
+#if EACH == 1
+  skip
+#else
+  if
+  :: (set) & bit(firstOwn) -> own = firstOwn
+  :: (set) & bit(firstOwn + 1) -> own = firstOwn + 1
+  fi
+#endif
 }
 
 /* take(), with what #settleReady makes of it. */
 inline settleReady() {
   do
-  :: popReady();
+  :: takeReady();
+#ifdef REVOKE
+     comeBack();
+#endif
+     POP
      if
      :: !done -> break
      :: done && state[own] == GRANTED ->
+        assert(undelivered[t] > 0);
         undelivered[t]--;
+        CHANGED
         done = false;
-        deliver()
+        deliver();
+        break
      :: done && state[own] != GRANTED ->
         tryDesignated(own);
         if
         :: done ->
            done = false;
-#if STRIPES == 2
+#if STRIPES > 1
            p = position(own) + 1;
            proceedOwn(own);
            if
-           :: ok -> ok = false; deliver()
+           :: ok -> ok = false; deliver(); break
            :: else -> skip
            fi
 #else
-           deliver()
+           deliver();
+           break
 #endif
         :: else -> skip
         fi
@@ -76,10 +140,12 @@ inline settleReady() {
 inline deliver() {
   atomic {
     countOwn(high(own) + 1, 1);
-    pending = false;
-    holdsAsync = true;
+    assert(pending & bit(own));                                                   /* I5 */
+    pending = pending & ~bit(own);
+    hold(own);
     enter(own);
-    break
+    state[own] = WAITING;
+    settling = settling || hasReady(t)
   }
 }
 
@@ -87,50 +153,58 @@ inline deliver() {
  * gives back what it had taken; or, where it was granted and `evenGranted`, all. Says in `done` whether it did. */
 inline undo() {
   withdraw(own);
-  atomic {
-    undelivered[t] = undelivered[t] - (!done && evenGranted);
-    r = (done -> position(own) : high(own) + 1);
-    done = done || evenGranted
-  };
   if
-  :: done -> rollBack(own, r)
+  :: done -> rollBack(own, position(own))
+  :: !done && evenGranted ->
+     rollBack(own, high(own) + 1);
+     /* Only now: until then the words name this thread for what it does not really hold. */
+     undelivered[t]--;
+     CHANGED
+     done = true
   :: else -> skip
   fi;
-  r = 0;
   evenGranted = false
 }
 
 /* drop(), expire() */
 inline giveUpOwn() {
+  LOCK_OWN
   undo();
   atomic {
     if
     :: done ->
-       dropped[t] = dropped[t] || ready[t];
-       ready[t] = false;
-       pending = false;
+       dropped[t] = dropped[t] || (ready[t] & bit(own));
+       ready[t] = ready[t] & ~bit(own);
+       FORGET_CHAIN
+       pending = pending & ~bit(own);
        forgetRequest(own)
     :: else -> skip
     fi;
     done = false
-  }
+  };
+  UNLOCK_OWN
 }
 
 /* reclaim(): what is ready, then what holds a part, then again what is ready. */
 inline reclaim() {
+  LOCK_OWN
   do
   :: popReady();
      evenGranted = done;
-#if STRIPES == 2
+#if STRIPES > 1
      if
-     :: !done && !looked && pending && low(own) < high(own) ->
-        lockFor(own);
-        atomic {
-          done = state[own] == WAITING && position(own) != low(own);
-          unlockShard(p);
-          p = 0;
-          looked = true
-        };
+     :: !done && (pending & ~looked) ->
+        atomic { pick(pending & ~looked); looked = looked | bit(own) };
+        if
+        :: low(own) < high(own) ->
+           lockFor(own);
+           atomic {
+             done = state[own] == WAITING && position(own) != low(own);
+             unlockShard(p);
+             p = 0
+           }
+        :: else -> skip
+        fi
      :: done -> skip
      :: else -> break
      fi;
@@ -145,7 +219,8 @@ inline reclaim() {
      :: else -> skip
      fi
   od;
-  looked = false
+  UNLOCK_OWN
+  looked = 0
 }
 
 /* putOff(), giveBack(), requeue() */
@@ -161,12 +236,32 @@ inline putOff() {
 
 /* resettle() */
 inline resettle() {
+  LOCK_OWN
+#if EACH == 1
+  resettleOwn();
+#else
+  own = firstOwn;
+  do
+  :: own == firstOwn + EACH -> break
+  :: own < firstOwn + EACH ->
+     if
+     :: pending & bit(own) -> resettleOwn()
+     :: else -> skip
+     fi;
+     own++
+  od;
+  own = firstOwn;
+#endif
+  UNLOCK_OWN
+}
+
+inline resettleOwn() {
   lockFor(own);
   atomic {
     join(p);
     goOn = (state[own] == WAITING);
     if
-    :: goOn -> seen = word[p]
+    :: goOn -> assert(position(own) == p); seen = word[p]
     :: else -> unlockShard(p)
     fi
   };
@@ -193,8 +288,9 @@ inline block() {
   fi
 }
 
-/* SyncWait::waitsForItself, for the stripes from `p` on: `reclaiming` says that it is to be asked again. */
-inline holdsForGood() {
+/* SyncWait::waitsForItself, for the stripes from `p` on: says in `refused` whether. `reclaiming` says that it is to be
+ * asked again. */
+inline waitsForItself() {
   i = p;
   do
   :: i > high(t) || t >= ASYNC -> break
@@ -204,18 +300,35 @@ inline holdsForGood() {
         atomic {
           lockShard(i);
           reclaiming = (undelivered[t] != 0);
-          assert(reclaiming || !heldBy(word[i], t));                              /* no false DeadlockError */
+          refused = !reclaiming && heldBy(word[i], t);
           unlockShard(i)
-        };
-        if
-        :: reclaiming -> break
-        :: else -> skip
-        fi
+        }
+#if NESTS
+     :: !heldBy(word[i], t) && sharesOf(t, i) > 0 ->
+        atomic {
+          lockShard(i);
+          do
+          :: Q(i, at) != 0 && shared[waiterAt(i, at)] -> at++
+          :: else -> break
+          od;
+          refused = !shared[t] || Q(i, at) != 0;
+          at = 0;
+          unlockShard(i)
+        }
      :: else -> skip
+#else
+     :: else -> skip
+#endif
      fi;
-     i++
+     if
+     :: refused || reclaiming -> break
+     :: else -> i++
+     fi
   od;
-  i = 0
+  atomic {
+    assert(!refused || guardsOf(t, i) > 0);                                     /* no false DeadlockError */
+    i = 0
+  }
 }
 
 /* unblock() */
@@ -246,7 +359,7 @@ inline settleSoon() {
 inline block() { skip }
 inline unblock() { skip }
 inline reclaim() { skip }
-inline holdsForGood() { skip }
+inline waitsForItself() { skip }
 inline settleSoon() { skip }
 
 #endif

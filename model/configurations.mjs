@@ -5,7 +5,7 @@ const exclusively = { MAY_SHARE: 'false' };
 const oneWriter = { MAY_SHARE: '(t != 0)', MAY_EXCLUDE: '(t == 0)' };
 
 /**
- * Where `progress` is true, a formula is checked under weak fairness: what can go on for ever does so. Elsewhere
+ * Where `full` is true, it is searched only if asked for by `--full`, or by name. Where `progress` is true, a formula is checked under weak fairness: what can go on for ever does so. Elsewhere
  * assertions are, and that no state is a dead end in which a thread waits for ever.
  */
 export const configurations = [
@@ -80,8 +80,7 @@ export const configurations = [
       STRIPES: 2,
       ASYNC: 1,
       ...exclusively,
-      MAY_TAKE_ONE: '(who == 0)',
-      MAY_TAKE_BOTH: '(who != 0)',
+      'MAY_TAKE(a, b)': '((a == b) == (who == 0))',
     },
   },
   {
@@ -94,9 +93,207 @@ export const configurations = [
       MORTAL: '',
       ROUNDS: 2,
       ...exclusively,
-      MAY_TAKE_ONE: '(who == 0)',
-      MAY_TAKE_BOTH: '(who != 0)',
+      'MAY_TAKE(a, b)': '((a == b) == (who == 0))',
     },
+  },
+  {
+    name: 'three-stripes',
+    covers: '2 threads, requests for one to three of three stripes, of which two share a shard, both modes',
+    define: { THREADS: 2, STRIPES: 3, ROUNDS: 2 },
+  },
+  {
+    name: 'three-stripes-async',
+    covers:
+      '2 threads, the same for exclusive holds; one also waits asynchronously, and only for all; two acquisitions each',
+    define: {
+      THREADS: 2,
+      STRIPES: 3,
+      ASYNC: 1,
+      ROUNDS: 2,
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(who == 2 -> (b == 2 && a == 0) : (who == 0 -> (a == b) : (b == 2)))',
+    },
+  },
+  {
+    name: 'async-twice',
+    covers: '2 threads, one has two acquisitions that wait asynchronously; three acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, EACH: 2, ROUNDS: 3, ...exclusively },
+  },
+  {
+    name: 'nested',
+    covers: '2 threads, two stripes; one acquires while it holds a guard, and may wait for itself',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      ROUNDS: 2,
+      ...exclusively,
+      MAY_NEST: 't == 0',
+      'MAY_TAKE(a, b)': '(who == 2 -> (b == 0) : (who == 0 -> (a == b) : (b == 1)))',
+    },
+  },
+  {
+    name: 'close',
+    covers:
+      '2 threads; one closes the lock whatever it holds or waits for, and goes on; two acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, ROUNDS: 2, MAY_CLOSE: '(t == 0)' },
+  },
+  {
+    name: 'revoke',
+    covers:
+      '2 threads, both modes; one also waits asynchronously, and may compute for ever; the other takes back what it wants',
+    define: { THREADS: 2, ASYNC: 1, REVOKE: '', MAY_STALL: '(t == 0)', ROUNDS: 2 },
+  },
+  {
+    name: 'revoke-fine',
+    covers: '2 threads, the same for exclusive holds; each access of passOver() is a step',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      REVOKE: '',
+      FINE_PASS_OVER: '',
+      MAY_STALL: '(t == 0)',
+      TIMEOUTS: 1,
+      ROUNDS: 2,
+      ...exclusively,
+    },
+  },
+  {
+    name: 'revoke-async',
+    covers: '2 threads, the same, both wait asynchronously',
+    full: true,
+    define: { THREADS: 2, ASYNC: 2, REVOKE: '', MAY_STALL: '(t == 0)', ROUNDS: 2, ...exclusively },
+  },
+  {
+    name: 'revoke-twice',
+    covers: '2 threads, one has two acquisitions that wait asynchronously, and may compute for ever',
+    define: { THREADS: 2, ASYNC: 1, EACH: 2, REVOKE: '', MAY_STALL: '(t == 0)', ROUNDS: 2, ...exclusively },
+  },
+  {
+    name: 'revoke-of-3',
+    covers:
+      '3 threads, one only waits asynchronously, and may compute for ever; two take back what they want',
+    define: {
+      THREADS: 3,
+      ASYNC: 1,
+      REVOKE: '',
+      MAY_STALL: '(t == 0)',
+      ROUNDS: 1,
+      ...exclusively,
+    },
+  },
+  {
+    name: 'revoke-death',
+    covers: '2 threads, both modes; one also waits asynchronously, and dies; two acquisitions each',
+    define: { THREADS: 2, ASYNC: 1, REVOKE: '', MORTAL: '', ROUNDS: 2 },
+  },
+  {
+    name: 'revoke-two-stripes',
+    covers:
+      '2 threads; one waits for both stripes asynchronously and for one synchronously, the other for both; two each',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      REVOKE: '',
+      MAY_STALL: '(t == 0)',
+      ROUNDS: 2,
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(who == 1 || (a == b) == (who == 0))',
+    },
+  },
+  {
+    name: 'graph',
+    covers: '3 threads, three stripes: each holds one and acquires the next',
+    define: {
+      THREADS: 3,
+      STRIPES: 3,
+      ASYNC: 3,
+      GRAPH: '',
+      ROUNDS: 2,
+      MAY_NEST: 'true',
+      MUST_NEST: 'true',
+      MAY_WAIT: 'false',
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(a == b && a == (isAsync(who) -> who - THREADS : (who + 1) % 3))',
+    },
+  },
+  {
+    name: 'graph-timeouts',
+    covers: '2 threads, two stripes: the same; both time out',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 2,
+      GRAPH: '',
+      ROUNDS: 2,
+      TIMEOUTS: 2,
+      MAY_NEST: 'true',
+      MUST_NEST: 'true',
+      MAY_WAIT: 'false',
+      'MAY_TAKE(a, b)': '(a == b && a == (isAsync(who) -> who - THREADS : (who + 1) % 2))',
+    },
+  },
+  {
+    name: 'graph-shared',
+    covers:
+      '3 threads, two stripes: a reader that holds one waits behind a writer for what another reader holds',
+    define: {
+      THREADS: 3,
+      STRIPES: 2,
+      ASYNC: 3,
+      GRAPH: '',
+      ROUNDS: '(2 - (t == 1))',
+      MAY_NEST: '(t != 1)',
+      MUST_NEST: '(t != 1)',
+      MAY_WAIT: 'false',
+      MAY_SHARE: '(who == 3 || who == 2)',
+      MAY_EXCLUDE: '!(who == 3 || who == 2)',
+      'MAY_TAKE(a, b)': '(a == b && a == ((who == 0 || who == 5)))',
+    },
+  },
+  {
+    name: 'graph-async',
+    covers:
+      '2 threads, two stripes; one acquires both, one after the other, the other waits for one asynchronously',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 2,
+      GRAPH: '',
+      ROUNDS: '(3 - (t == 0))',
+      MAY_NEST: '(t == 1)',
+      MAY_WAIT: '(t == 0)',
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(a == b && a == ((who == 0 || who == 3)))',
+    },
+  },
+  {
+    name: 'graph-revoke',
+    full: true,
+    covers: '2 threads, the same; what is granted and not delivered is taken back',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 2,
+      GRAPH: '',
+      REVOKE: '',
+      ROUNDS: '(3 - (t == 0))',
+      MAY_NEST: '(t == 1)',
+      MAY_WAIT: '(t == 0)',
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(a == b && a == ((who == 0 || who == 3)))',
+    },
+  },
+  {
+    name: 'clock',
+    covers: '3 threads, one acquisition each: nothing is handed over before its time',
+    define: { THREADS: 3, CLOCK: '', ROUNDS: 1, ...exclusively },
+  },
+  {
+    name: 'clock-async',
+    covers: '2 threads, one also waits asynchronously, two acquisitions each: the same',
+    define: { THREADS: 2, ASYNC: 1, CLOCK: '', ROUNDS: 2, ...exclusively },
   },
   {
     name: 'progress',
@@ -119,13 +316,19 @@ export const configurations = [
   {
     name: 'fairness',
     covers: '2 threads: one is served, however often the other comes by',
-    define: { THREADS: 2, STARVING: '', ...exclusively },
+    define: { THREADS: 2, STARVING: 0, ...exclusively },
+    progress: true,
+  },
+  {
+    name: 'fairness-async',
+    covers: '2 threads: one is served, however often the other comes by, and waits asynchronously',
+    define: { THREADS: 2, ASYNC: 1, STARVING: 1, ...exclusively },
     progress: true,
   },
   {
     name: 'fairness-readers',
     covers: '3 threads: a writer is served, however often two readers come by',
-    define: { THREADS: 3, STARVING: '', ...oneWriter },
+    define: { THREADS: 3, STARVING: 0, ...oneWriter },
     progress: true,
   },
 ];

@@ -193,11 +193,61 @@ export const mutations = [
   {
     name: 'planExclusive: never hands over',
     edits: [
-      ['table.pml', '#define mayBeFair    fairnessDue', '#define mayBeFair    false'],
-      ['table.pml', '#define mayBeUnfair  !fairnessDue', '#define mayBeUnfair  true'],
+      ['table.pml', '#define mayBeFair        fairnessDue', '#define mayBeFair        false'],
+      ['table.pml', '#define mayBeUnfair      !fairnessDue', '#define mayBeUnfair      true'],
     ],
     by: 'fairness',
     as: CYCLE,
+  },
+  {
+    name: 'planExclusive: a grant out of turn, to its own thread, restarts the clock',
+    edits: [
+      [
+        'table.pml',
+        '           n = waiterAt(s, at);\n           noteTurn(false);\n',
+        '           n = waiterAt(s, at);\n',
+      ],
+    ],
+    by: 'fairness-async',
+    as: CYCLE,
+  },
+  {
+    name: 'planExclusive: a hand-over to the head does not restart the clock',
+    edits: [
+      [
+        'table.pml',
+        '  n = waiterAt(s, at);\n  noteTurn(true);\n',
+        '  n = waiterAt(s, at);\n  noteTurn(false);\n',
+      ],
+    ],
+    by: 'clock',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeOrLink: the first waiter does not start the clock',
+    edits: [
+      [
+        'table.pml',
+        '               :: Q(s, 0) == 0 -> restartClock\n',
+        '               :: Q(s, 0) == 0 -> skip\n',
+      ],
+    ],
+    by: 'clock',
+    as: ASSERTION,
+  },
+  {
+    name: 'requeue: the first waiter does not start the clock',
+    edits: [
+      ['table.pml', '  :: Q(low(who), 0) == 0 -> restartClock\n', '  :: Q(low(who), 0) == 0 -> skip\n'],
+    ],
+    by: 'clock-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'unlinkServed: does not restart the clock',
+    edits: [['table.pml', '  designated[s] = 0;\n  restartClock;', '  designated[s] = 0;']],
+    by: 'clock',
+    as: ASSERTION,
   },
   {
     name: 'carryOut: does not tell of ABANDONED',
@@ -236,9 +286,10 @@ export const mutations = [
     edits: [
       [
         'table.pml',
-        '     atomic {\n       complete(k);\n       unlockIfDone(s)\n     }',
-        '     atomic { if :: grants == 0 -> unlockShard(s) :: else -> skip fi };\n     atomic { complete(k); k = 0; ok = false }',
+        '  atomic {\n    if\n    :: ok -> complete(k)\n',
+        '  atomic { if :: grants == 0 -> unlockShard(s) :: else -> skip fi };\n  atomic {\n    if\n    :: ok -> complete(k)\n',
       ],
+      ['table.pml', '    n = 0;\n    unlockIfDone(s)\n', '    n = 0;\n    k = 0;\n    ok = false\n'],
     ],
     by: 'two-stripes-death',
     as: ASSERTION,
@@ -248,8 +299,8 @@ export const mutations = [
     edits: [
       [
         'table.pml',
-        '  atomic {\n    lockShard(1);\n    setPosition(k, 1);\n',
-        '  setPosition(k, 1);\n  atomic {\n    lockShard(1);\n',
+        '  :: !ok ->\n     atomic {\n       if\n       :: shardOf(n)',
+        '  :: !ok ->\n     setPosition(k, n);\n     atomic {\n       if\n       :: shardOf(n)',
       ],
     ],
     by: 'two-stripes-of-3',
@@ -337,7 +388,9 @@ export const mutations = [
   },
   {
     name: 'overtakeDesignated: stays in the queue',
-    edits: [['table.pml', '    :: done -> removeFrom(p, who)\n', '    :: done -> skip\n']],
+    edits: [
+      ['table.pml', '    :: done -> removeFrom(p, who); state[who] = TAKING\n', '    :: done -> skip\n'],
+    ],
     by: 'async-both',
     as: ASSERTION,
   },
@@ -346,7 +399,7 @@ export const mutations = [
     edits: [
       [
         'sync_wait.pml',
-        ':: done -> done = false; rollBack(t, position(t)); break',
+        ':: done -> done = false; LEAVE_GRAPH rollBack(t, position(t)); break',
         ':: done -> done = false; break',
       ],
     ],
@@ -360,8 +413,8 @@ export const mutations = [
     edits: [
       [
         'sync_wait.pml',
-        ':: true -> atomic { permit[t] -> permit[t] = false }\n',
-        ':: permit[t] = false; atomic { permit[t] -> permit[t] = false }\n',
+        '           :: atomic { permit[t] -> permit[t] = false }\n',
+        '           :: permit[t] = false; atomic { permit[t] -> permit[t] = false }\n',
       ],
     ],
     by: 'exclusive',
@@ -381,7 +434,7 @@ export const mutations = [
   },
   {
     name: 'wait: does not reclaim what its thread is granted meanwhile',
-    edits: [['sync_wait.pml', 'reclaiming = t < ASYNC && hasReady(t)', 'skip']],
+    edits: [['sync_wait.pml', 'reclaiming = !refused && t < ASYNC && hasReady(t)', 'skip']],
     by: 'pass-over',
     as: DEAD_END,
   },
@@ -392,13 +445,38 @@ export const mutations = [
     as: ASSERTION,
   },
 
+  {
+    name: 'holdsForGood: does not lock the shard',
+    edits: [
+      [
+        'async_waits.pml',
+        '          lockShard(i);\n          reclaiming = (undelivered[t] != 0);\n          refused = !reclaiming && heldBy(word[i], t);\n          unlockShard(i)\n',
+        '          reclaiming = (undelivered[t] != 0);\n          refused = !reclaiming && heldBy(word[i], t)\n',
+      ],
+    ],
+    by: 'pass-over',
+    as: ASSERTION,
+  },
+  {
+    name: 'waitsForItself: does not look at what it holds',
+    edits: [['async_waits.pml', 'refused = !reclaiming && heldBy(word[i], t);', 'refused = false;']],
+    by: 'nested',
+    as: DEAD_END,
+  },
+
   // ── Participant ──
+  {
+    name: 'start: a slot used again believes that a wake is under way',
+    edits: [['stripe_word.pml', '       waking[t] = false;\n', '']],
+    by: 'async-death',
+    as: DEAD_END,
+  },
   {
     name: 'passOver: does not look again',
     edits: [
       [
         'table.pml',
-        '     :: blocked[ownerOf(waiterAt(s, at))] -> at++\n     :: else -> break\n',
+        '     :: isOut(waiterAt(s, at)) -> at++\n     :: else -> break\n',
         '     :: true -> at++\n',
       ],
     ],
@@ -415,7 +493,7 @@ export const mutations = [
     name: 'block: reclaims before it is seen to block',
     edits: [
       ['async_waits.pml', '       blocked[t] = true;\n', ''],
-      ['sync_wait.pml', '     holdsForGood();\n', '     blocked[t] = true;\n     holdsForGood();\n'],
+      ['sync_wait.pml', '     waitsForItself();\n', '     blocked[t] = true;\n     waitsForItself();\n'],
     ],
     by: 'pass-over',
     as: DEAD_END,
@@ -447,11 +525,15 @@ export const mutations = [
   {
     name: 'takeReady: lets itself be called again only after it took the list',
     edits: [
-      ['async_waits.pml', 'inline popReady() {\n  waking[t] = false;\n', 'inline popReady() {\n'],
       [
         'async_waits.pml',
-        '    done = ready[t];\n    ready[t] = false\n  }\n',
-        '    done = ready[t];\n    ready[t] = false\n  };\n  waking[t] = false\n',
+        'inline takeReady() {\n  waking[t] = false;\n  d_step',
+        'inline takeReady() {\n  d_step',
+      ],
+      [
+        'async_waits.pml',
+        '    done = (ready[t] != 0);\n    ready[t] = 0\n  }\n}',
+        '    done = (ready[t] != 0);\n    ready[t] = 0\n  };\n  waking[t] = false\n}',
       ],
     ],
     by: 'pass-over',
@@ -461,13 +543,7 @@ export const mutations = [
   // ── AsyncWaits ──
   {
     name: 'drop: keeps what was granted meanwhile',
-    edits: [
-      [
-        'async_waits.pml',
-        '(done -> position(own) : high(own) + 1);\n    done = done',
-        '(done -> position(own) : low(own));\n    done = done',
-      ],
-    ],
+    edits: [['async_waits.pml', '     rollBack(own, high(own) + 1);\n', '']],
     by: 'pass-over',
     as: ASSERTION,
   },
@@ -481,7 +557,7 @@ export const mutations = [
   },
   {
     name: 'reclaim: keeps what is granted in part',
-    edits: [['async_waits.pml', ':: !done && !looked && pending && low(own) < high(own) ->', ':: false ->']],
+    edits: [['async_waits.pml', ':: low(own) < high(own) ->', ':: false ->']],
     by: 'two-stripes-async',
     as: ASSERTION,
   },
@@ -504,13 +580,233 @@ export const mutations = [
     as: ASSERTION,
   },
 
+  // ── Revocation ──
+  {
+    name: 'revoke: the thread counts as absent only after the roll-back',
+    edits: [
+      ['revocation.pml', '  absent[actor] = true;\n', ''],
+      [
+        'revocation.pml',
+        '       revoking[actor] = false;\n',
+        '       absent[actor] = true;\n       revoking[actor] = false;\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: says nothing to the thread',
+    edits: [
+      ['revocation.pml', '  dropped[actor] = true;\n', ''],
+      ['revocation.pml', 'readies = (victim != 0 -> bit(actor) : 0);', 'readies = 0;'],
+    ],
+    by: 'revoke',
+    as: DEAD_END,
+  },
+  {
+    name: 'revoke: does not look again under the mutex of the ready list',
+    edits: [
+      ['revocation.pml', '       :: isRevocable(victim, from) -> unlist()\n', '       :: true -> unlist()\n'],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: counts a grant as delivered before it rolls it back',
+    edits: [
+      [
+        'revocation.pml',
+        '        rollBack(victim, high(victim) + 1);\n        assert(undelivered[actor] > 0);\n        undelivered[actor]--;\n        CHANGED\n        done = false\n',
+        '        undelivered[actor]--;\n        rollBack(victim, high(victim) + 1)\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: does not count what it rolled back',
+    edits: [['revocation.pml', '        undelivered[actor]--;\n', '']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: links the waiter, and does not see to it that it is served',
+    edits: [
+      [
+        'revocation.pml',
+        '  leaveLocked(low(victim), STAY, false, 0);\n',
+        '  atomic { seen = 0; unlockShard(low(victim)) };\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'revoke: gives the mutex back before the waiter is linked again',
+    edits: [
+      [
+        'revocation.pml',
+        '     :: victim != 0 -> requeueRevoked()\n',
+        '     :: victim != 0 -> revoking[actor] = false; requeueRevoked()\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'drop: does not take the mutex against revocation',
+    edits: [['async_waits.pml', 'inline giveUpOwn() {\n  LOCK_OWN\n', 'inline giveUpOwn() {\n']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'reclaim: does not take the mutex against revocation',
+    edits: [
+      ['async_waits.pml', 'inline reclaim() {\n  LOCK_OWN\n', 'inline reclaim() {\n'],
+      ['async_waits.pml', '  UNLOCK_OWN\n  looked = 0', '  looked = 0'],
+    ],
+    by: 'revoke-two-stripes',
+    as: ASSERTION,
+  },
+  {
+    name: 'eligible: an absent thread is handed more',
+    edits: [['table.pml', ' || (absent[ownerOf(w)] && position(w) == low(w))', '']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'eligible: an absent thread is not handed what its waiter needs to be granted',
+    edits: [['table.pml', '(absent[ownerOf(w)] && position(w) == low(w))', 'absent[ownerOf(w)]']],
+    by: 'revoke-two-stripes',
+    as: ASSERTION,
+  },
+  {
+    name: 'take: stays absent',
+    edits: [['revocation.pml', 'COME absent[t] = false', 'COME']],
+    by: 'revoke',
+    as: DEAD_END,
+  },
+  {
+    name: 'take: does not resettle',
+    edits: [['revocation.pml', '     :: goOn -> resettle()\n', '     :: goOn -> goOn = false\n']],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'take: looks for notes before it is seen to be back',
+    edits: [
+      [
+        'revocation.pml',
+        '     atomic { COME absent[t] = false };\n     atomic {\n       goOn = passedOver[t] && pending;\n       passedOver[t] = false\n     };\n',
+        '     atomic {\n       goOn = passedOver[t] && pending;\n       passedOver[t] = false\n     };\n     atomic { COME absent[t] = false };\n',
+      ],
+    ],
+    by: 'revoke',
+    as: ASSERTION,
+  },
+  {
+    name: 'take: is back before it takes the ready list',
+    edits: [
+      [
+        'async_waits.pml',
+        '  do\n  :: takeReady();\n#ifdef REVOKE\n     comeBack();\n#endif\n',
+        '  do\n  ::\n#ifdef REVOKE\n     comeBack();\n#endif\n     takeReady();\n',
+      ],
+    ],
+    by: 'revoke',
+    as: DEAD_END,
+  },
+  {
+    name: 'start: a slot used again is absent',
+    edits: [
+      [
+        'stripe_word.pml',
+        '#define BEGIN_PRESENT  absent[t] = false; away[t] = false\n',
+        '#define BEGIN_PRESENT  away[t] = false\n',
+      ],
+    ],
+    by: 'revoke-death',
+    as: ASSERTION,
+  },
+
+  // ── WaitGraph ──
+  {
+    name: 'undo: counts a grant as delivered before it rolls it back',
+    edits: [
+      [
+        'async_waits.pml',
+        '     rollBack(own, high(own) + 1);\n',
+        '     undelivered[t]--;\n     CHANGED\n     rollBack(own, high(own) + 1);\n',
+      ],
+      ['async_waits.pml', '     undelivered[t]--;\n     CHANGED\n     done = true\n', '     done = true\n'],
+    ],
+    by: 'graph-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: believes a grant that is not delivered',
+    edits: [['wait_graph.pml', 'inGraph[i] && undeliveredOf(i) == 0', 'inGraph[i]']],
+    by: 'graph-async',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: a thread that has given up waits',
+    edits: [['wait_graph.pml', ':: i == THREADS || !waitsAt(u) -> break', ':: i == THREADS -> break']],
+    by: 'graph-timeouts',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: follows a shared waiter to those that share',
+    edits: [
+      ['wait_graph.pml', 'isShared(word[p]) && !shared[u] && sharesOf', 'isShared(word[p]) && sharesOf'],
+    ],
+    by: 'graph-shared',
+    as: ASSERTION,
+  },
+  {
+    name: 'blockersOf: does not follow a shared waiter to the exclusive ones before it',
+    edits: [['wait_graph.pml', ':: !shared[waiterAt(p, i)] && !isAsync(waiterAt(p, i)) ->', ':: false ->']],
+    by: 'graph-shared',
+    as: DEAD_END,
+  },
+  {
+    name: 'blockersOf: does not follow an exclusive waiter to those that share',
+    edits: [['wait_graph.pml', ':: isShared(word[p]) && !shared[u] && sharesOf(i, p) > 0 ->', ':: false ->']],
+    by: 'graph-shared',
+    as: DEAD_END,
+  },
+  {
+    name: 'refuse: looks once',
+    edits: [['wait_graph.pml', 'refused = refused && (found &', 'refused = refused || (found &']],
+    by: 'graph-timeouts',
+    as: ASSERTION,
+  },
+  {
+    name: 'refuse: looks for cycles of two only',
+    edits: [
+      [
+        'wait_graph.pml',
+        '     :: followed & bit(n) -> n = 0\n',
+        '     :: (followed & bit(n)) || r == 1 -> n = 0\n',
+      ],
+    ],
+    by: 'graph',
+    as: DEAD_END,
+  },
+  {
+    name: 'leave: does not take the mutex of the graph',
+    edits: [['wait_graph.pml', '!graphLocked -> inGraph[t] = false;', 'inGraph[t] = false;']],
+    by: 'graph-timeouts',
+    as: ASSERTION,
+  },
+
   // ── The end of a thread ──
   {
     name: 'leave: a pending acquisition survives its thread',
     edits: [
       [
         'stripe_word.pml',
-        ':: pending && !(ending && (holdsSync || holdsAsync)) ->',
+        ':: pending && !(ending && (holdsSync || holdsAsync)) && mayGiveUp ->',
         ':: pending && !ending ->',
       ],
       [

@@ -1,6 +1,6 @@
 // Checks the model in all its configurations, and that it tells each of its mutations.
 //
-//   node model/run.mjs [configuration or part of a mutation's name …]
+//   node model/run.mjs [--full] [configuration or part of a mutation's name …]
 
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -111,11 +111,12 @@ async function main() {
     process.exitCode = 1;
     return;
   }
-  const wanted = process.argv.slice(2);
+  const full = process.argv.includes('--full');
+  const wanted = process.argv.slice(2).filter((word) => word !== '--full');
   const isWanted = ({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word));
   const checks = [
     ...configurations
-      .filter(isWanted)
+      .filter((it) => isWanted(it) && (full || !it.full || wanted.includes(it.name)))
       .map((it) => ({ name: it.name, check: (at) => checkConfiguration(at, it) })),
     ...mutations
       .filter(isWanted)

@@ -19,21 +19,34 @@
 #define heldBy(x, who) (isExclusive(x) && holderOf(x) == slotOf(who))
 #define slotOf(who)    ((who) + 1)
 
-/* Thread `t` has the sync waiter `t`, and perhaps the async waiter THREADS + t. */
-#define WAITERS        (THREADS + ASYNC)
+/* Thread `t` has the sync waiter `t`, and if it is one of the first ASYNC threads, EACH async waiters. */
+#define WAITERS        (THREADS + ASYNC * EACH)
 #define isAsync(w)     ((w) >= THREADS)
+#if EACH == 1
 #define ownerOf(w)     (isAsync(w) -> (w) - THREADS : (w))
+#else
+#define ownerOf(w)     (isAsync(w) -> ((w) - THREADS) / EACH : (w))
+#endif
 #define bit(n)         (1 << (n))
 
 #define WAITING    0
 #define DESIGNATED 1
 #define GRANTED    2
 #define WITHDRAWN  3
+/* It has been unlinked with its stripe, and goes on to the next. */
+#define TAKING     4
 
 byte word[STRIPES];
 
-/* Table: each stripe has a shard of its own. Queue entries are a waiter + 1; 0 ends the queue. */
-bool shard[STRIPES];
+/* Table: of three stripes the first two share a shard. Queue entries are a waiter + 1; 0 ends the queue. */
+#if STRIPES == 3
+#define SHARDS     2
+#define shardOf(s) ((s) / 2)
+#else
+#define SHARDS     STRIPES
+#define shardOf(s) (s)
+#endif
+bool shard[SHARDS];
 byte queue[STRIPES * (WAITERS + 1)];
 byte designated[STRIPES];
 #define Q(s, n)        queue[(s) * (WAITERS + 1) + (n)]
@@ -66,20 +79,40 @@ byte shares[THREADS * STRIPES];
 bool blocked[THREADS];
 bool passedOver[THREADS];
 byte undelivered[ASYNC];
-/* The ready list: the waiter, if it is designated or granted, and those that were given up while they were. */
-bool ready[ASYNC];
+#define undeliveredOf(who) (who < ASYNC -> undelivered[who] : 0)
+/* The ready list: the set of waiters that are designated or granted, in any order; whether there are also some that were
+ * given up while they were. */
+byte ready[ASYNC];
 bool dropped[ASYNC];
-#define hasReady(who) (ready[who] || dropped[who])
+#define hasReady(who) (ready[who] || dropped[who] || chain)
+#ifdef REVOKE
+/* Something was taken back from it since it last came to take(); its mutex for that. */
+bool absent[ASYNC];
+bool revoking[ASYNC];
+#endif
 /* Whether there is an event loop to wake, whether a wake is under way to it, and has arrived. */
 bool looping[ASYNC];
 bool waking[ASYNC];
 bool loopWake[ASYNC];
+#else
+#define undeliveredOf(who) 0
 #endif
 
 /* Observation only: nothing below is read by the protocol. */
 
 /* Who is between the return of an acquisition and the start of its release: readers, or 8 for a writer. */
 byte users[STRIPES];
+#if NESTS
+/* How many guards a thread has for a stripe. */
+byte guards[THREADS * STRIPES];
+#define guardsOf(who, s) guards[(who) * STRIPES + (s)]
+#define ADD_GUARD(s)     guardsOf(t, s)++;
+#define REMOVE_GUARD(s)  guardsOf(t, s)--;
+#else
+#define guardsOf(who, s) 0
+#define ADD_GUARD(s)
+#define REMOVE_GUARD(s)
+#endif
 /* A holder died, and no exclusive holder has been told of it and released since. */
 bool dirty[STRIPES];
 /* What a waiter should have been told. */
@@ -88,15 +121,24 @@ byte ended;
 #if ASYNC
 /* From block() to the end of unblock(): its async waiters are exempt from I3. */
 bool inSyncWait[THREADS];
+#ifdef REVOKE
+/* From when it counts as absent to the end of its take(). */
+bool away[ASYNC];
+/* It has come since. */
+bool came[ASYNC];
+#define exempt(w) (isAsync(w) && (inSyncWait[ownerOf(w)] || (away[ownerOf(w)] && position(w) == low(w))))
+#else
 #define exempt(w) (isAsync(w) && inSyncWait[ownerOf(w)])
+#endif
 #else
 #define exempt(w) false
 #endif
 #ifdef STARVING
-/* Thread 0 has just lost a race for the word, and is about to try again. */
+/* The starving thread has just lost a race for the word, and is about to try again; it is about to lock a shard. */
 bool lostRace;
-#define lose() lostRace = (lostRace || t == 0)
-#define win()  lostRace = (lostRace && t != 0)
+bool atShard;
+#define lose() lostRace = (lostRace || t == STARVING)
+#define win()  lostRace = (lostRace && t != STARVING)
 #else
 #define lose() skip
 #define win()  skip
@@ -111,10 +153,15 @@ bool lostRace;
 #define i5(s)       each(i5Of, s)
 #define i5Of(s, n)  (Q(s, n) == 0 || (position(waiterAt(s, n)) == s && isLinked(waiterAt(s, n))))
 #define i6(s)       each(i6Of, s)
-#define i6Of(s, n)  (Q(s, n) == 0 || s == 0 || low(waiterAt(s, n)) == 1 || holdsFirst(waiterAt(s, n)))
+#if STRIPES == 1
+#define i6Of(s, n)  true
+#else
+#define i6Of(s, n)  (Q(s, n) == 0 || (holdsIfBefore(waiterAt(s, n), 0, s) && holdsIfBefore(waiterAt(s, n), 1, s)))
+#endif
 
 #define isLinked(w)   (state[w] == WAITING || state[w] == DESIGNATED)
-#define holdsFirst(w) (shared[w] -> isShared(word[0]) : heldBy(word[0], ownerOf(w)))
+#define holds(w, s)   (shared[w] -> isShared(word[s]) : heldBy(word[s], ownerOf(w)))
+#define holdsIfBefore(w, r, s) (s <= r || low(w) > r || holds(w, r))
 #define isAt(s, n)    (Q(s, n) == designated[s])
 
 #if WAITERS == 2
@@ -126,10 +173,18 @@ bool lostRace;
 #elif WAITERS == 4
 #define each(what, s) (what(s, 0) && what(s, 1) && what(s, 2) && what(s, 3))
 #define isQueued(s)   (isAt(s, 0) || isAt(s, 1) || isAt(s, 2) || isAt(s, 3))
+#elif WAITERS == 5
+#define each(what, s) (what(s, 0) && what(s, 1) && what(s, 2) && what(s, 3) && what(s, 4))
+#define isQueued(s)   (isAt(s, 0) || isAt(s, 1) || isAt(s, 2) || isAt(s, 3) || isAt(s, 4))
+#elif WAITERS == 6
+#define each(what, s) (what(s, 0) && what(s, 1) && what(s, 2) && what(s, 3) && what(s, 4) && what(s, 5))
+#define isQueued(s)   (isAt(s, 0) || isAt(s, 1) || isAt(s, 2) || isAt(s, 3) || isAt(s, 4) || isAt(s, 5))
 #endif
 
 #if STRIPES == 1
 #define always(what) (shard[0] || what(0))
+#elif STRIPES == 3
+#define always(what) ((shard[0] || (what(0) && what(1))) && (shard[1] || what(2)))
 #else
 #define always(what) ((shard[0] || what(0)) && (shard[1] || what(1)))
 #endif

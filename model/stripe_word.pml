@@ -10,6 +10,10 @@
 #ifndef ASYNC
 #define ASYNC 0
 #endif
+/* How many acquisitions of such a thread may wait so at the same time: 1 or 2. */
+#ifndef EACH
+#define EACH 1
+#endif
 
 /* What a waiter may ask for: expressions of `who`, the waiter, and `t`, its thread. */
 #ifndef MAY_EXCLUDE
@@ -18,11 +22,35 @@
 #ifndef MAY_SHARE
 #define MAY_SHARE   true
 #endif
-#ifndef MAY_TAKE_ONE
-#define MAY_TAKE_ONE  true
+/* The stripes a … b. */
+#ifndef MAY_TAKE
+#define MAY_TAKE(a, b) true
 #endif
-#ifndef MAY_TAKE_BOTH
-#define MAY_TAKE_BOTH true
+
+/* Whether an async acquisition waits, where it does not get its stripes at once. */
+#ifndef MAY_WAIT
+#define MAY_WAIT true
+#endif
+
+/* Whether a thread may acquire while it holds a guard, or waits for one asynchronously and holds another. */
+#ifdef MAY_NEST
+#define NESTS 1
+#else
+#define MAY_NEST false
+#endif
+/* Whether it acquires synchronously only then. */
+#ifndef MUST_NEST
+#define MUST_NEST false
+#endif
+
+/* Which thread may begin to compute for ever, while it holds no guard. */
+#ifndef MAY_STALL
+#define MAY_STALL false
+#endif
+
+/* Which thread may close the lock, and open it again. */
+#ifndef MAY_CLOSE
+#define MAY_CLOSE false
 #endif
 
 /* Threads differ only by number, so it is enough that one of them can be ended. */
@@ -39,22 +67,52 @@
 #ifndef TRIES
 #define TRIES 0
 #endif
+/* Whether a thread is watched that must be served, and which; that takes a clock. */
+#ifdef STARVING
+#define CLOCK
+#endif
+
 #define FOREVER 0
 #define TIMED   1
 #define AT_ONCE 2
 
-/* The running thread, and its async waiter. */
-#define t   _pid
-#define own (THREADS + t)
+/* The running thread; its first async waiter, and the one that it is about. */
+#define t        _pid
+#define firstOwn (THREADS + t * EACH)
+#if EACH == 1
+#define own      firstOwn
+#define chain    0
+#define FORGET_CHAIN
+#else
+#define FORGET_CHAIN dropped[t] = dropped[t] || (chain & bit(own)); chain = chain & ~bit(own);
+#endif
 
-#if !ASYNC
+#define allOwn    (bit(firstOwn) * (bit(EACH) - 1))
+#define idle      (allOwn & ~(pending | holdsAsync))
+#define lowest(x) ((x) & -(x))
+
+#ifdef REVOKE
+#define BEGIN_PRESENT  absent[t] = false; away[t] = false
+#define mayRevokeFor(w) ((pending & bit(w)) && state[w] == WAITING && anyRevocable(position(w)))
+#else
+#define BEGIN_PRESENT  skip
+#define actor          t
+#endif
+
+#if ASYNC
+#define UNREFUSE refused = false;
+#else
 #define pending    false
 #define reclaiming false
 #define holdsAsync false
+#define refused    false
+#define UNREFUSE
 #endif
 
 #include "state.pml"
+#include "wait_graph.pml"
 #include "table.pml"
+#include "revocation.pml"
 #include "sync_wait.pml"
 #include "async_waits.pml"
 
@@ -64,11 +122,16 @@ inline chooseRequest(who) {
     :: MAY_EXCLUDE -> skip
     :: MAY_SHARE -> shared[who] = true
     fi;
-#if STRIPES == 2
+#if STRIPES > 1
     if
-    :: MAY_TAKE_ONE -> skip
-    :: MAY_TAKE_ONE -> lows[who] = 1; highs[who] = 1; positions[who] = 1
-    :: MAY_TAKE_BOTH -> highs[who] = 1
+    :: MAY_TAKE(0, 0) -> skip
+    :: MAY_TAKE(1, 1) -> lows[who] = 1; highs[who] = 1; positions[who] = 1
+    :: MAY_TAKE(0, 1) -> highs[who] = 1
+#if STRIPES == 3
+    :: MAY_TAKE(2, 2) -> lows[who] = 2; highs[who] = 2; positions[who] = 2
+    :: MAY_TAKE(1, 2) -> lows[who] = 1; highs[who] = 2; positions[who] = 1
+    :: MAY_TAKE(0, 2) -> highs[who] = 2
+#endif
     fi;
 #endif
 #ifdef ROUNDS
@@ -90,10 +153,16 @@ inline choosePatience() {
 #ifdef ROUNDS
 #define mayBegin (rounds < ROUNDS)
 #elif defined(STARVING)
-#define mayBegin (t != 0 || !wasServed)
-#define mayStop  (t != 0 || wasServed)
+/* An event loop that is called is not too busy to come. */
+#define mayBegin (t == STARVING -> !wasServed : !isCalled)
+#define mayStop  (t != STARVING || wasServed)
 #else
 #define mayBegin true
+#endif
+#ifdef STARVING
+#define mayGiveUp false
+#else
+#define mayGiveUp true
 #endif
 #ifndef mayStop
 #define mayStop true
@@ -101,7 +170,12 @@ inline choosePatience() {
 
 #ifdef STARVING
 bool wasServed;
-#define served() wasServed = (wasServed || t == 0)
+#define served() wasServed = (wasServed || t == STARVING)
+#if ASYNC
+#define isCalled (t < ASYNC && (settling || loopWake[t]))
+#else
+#define isCalled false
+#endif
 #else
 #define served() skip
 #endif
@@ -119,6 +193,7 @@ inline enter(who) {
     :: else ->
        assert(users[i] < 8 && (shared[who] || users[i] == 0));                    /* mutual exclusion */
        users[i] = users[i] + (shared[who] -> 1 : 8);
+       ADD_GUARD(i)
        served();
        n = n + dirty[i];
        i++
@@ -139,6 +214,7 @@ inline leaveUsers(who) {
     :: else ->
        assert(shared[who] -> isShared(word[i]) : heldBy(word[i], t));             /* I1 */
        users[i] = users[i] - (shared[who] -> 1 : 8);
+       REMOVE_GUARD(i)
        dirty[i] = dirty[i] && shared[who];
        i++
     od;
@@ -152,7 +228,7 @@ inline forgetRequest(who) {
     told[who] = false;
     expected[who] = false;
     state[who] = WAITING;
-#if STRIPES == 2
+#if STRIPES > 1
     lows[who] = 0;
     highs[who] = 0;
     positions[who] = 0;
@@ -176,11 +252,35 @@ inline abandon() {
   forgetRequest(t);
 #if ASYNC
   if
-  :: t < ASYNC -> forgetRequest(own)
+  :: t < ASYNC ->
+     forgetRequest(firstOwn);
+     forgetRequest(firstOwn + EACH - 1)
   :: else -> skip
   fi
 #endif
 }
+
+#if ASYNC
+/* Registry::close: as at its end, but the thread lives on, and opens the lock again. Its guards release nothing more. */
+inline close() {
+  if
+  :: holdsSync -> leaveUsers(t); holdsSync = false
+  :: else -> skip
+  fi;
+  do
+  :: holdsAsync ->
+     atomic { pick(holdsAsync) };
+     leaveUsers(own);
+     drop(own)
+  :: !holdsAsync && pending ->
+     atomic { pick(pending); evenGranted = true };
+     giveUpOwn()
+  :: !holdsAsync && !pending -> break
+  od;
+  abandon();
+  assertGone()
+}
+#endif
 
 /* No word and no queue knows the thread any more. */
 inline assertGone() {
@@ -209,21 +309,39 @@ inline assertFree() {
      i = 0;
      do
      :: i == THREADS -> break
-     :: else -> assert(sharesOf(i, r) == 0); i++
+     :: else -> assert(sharesOf(i, r) == 0 && undeliveredOf(i) == 0); i++
      od;
      r++
   od
 }
 
 active [THREADS] proctype Thread() {
-  byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience;
+  byte seen, next, left, at, n, i, k, p, r, last, toDesignate, grants, wakes, patience, from;
+#if STRIPES > 1
+  byte beyond;
+#endif
   bool ok, done, goOn, got, waiting, giveUp, holdsSync, ending;
 #if ASYNC
-  byte readies, from;
-  bool pending, holdsAsync, settling, reclaiming, evenGranted, looked, steppedAside;
+  byte readies;
+  byte pending, holdsAsync, looked;
+  bool settling, reclaiming, evenGranted, steppedAside, refused;
+#if EACH > 1
+  byte own = firstOwn, chain;
+#endif
+#ifdef REVOKE
+  byte victim, actor = t;
+#endif
+#ifdef GRAPH
+  /* The path that is followed, and of each of its threads the blockers that are not followed yet. */
+  byte path[THREADS], toFollow[THREADS], followed, found;
+  bool isCycle;
+#endif
 #endif
 #ifdef ROUNDS
   byte rounds;
+#endif
+#ifdef CLOCK
+  bool inTurn;
 #endif
 
 born:
@@ -231,7 +349,10 @@ born:
   /* Participant::start */
   atomic {
     if
-    :: t < ASYNC -> looping[t] = true; waking[t] = false
+    :: t < ASYNC ->
+       looping[t] = true;
+       waking[t] = false;
+       BEGIN_PRESENT
     :: else -> skip
     fi
   };
@@ -239,40 +360,64 @@ born:
 turn:
   do
   :: !ending && !holdsSync && !holdsAsync && !pending && mayStop -> break
-  :: !ending && !holdsSync && !holdsAsync && mayBegin ->
+  :: !ending && !holdsSync && (holdsAsync -> MAY_NEST : !(MUST_NEST)) && mayBegin ->
      atomic { chooseRequest(t); choosePatience() };
-     takeAll(t, holdsSync);
+     takeAll(t);
      if
      :: ending -> p = 0
      :: else -> acquireSyncSlow()
      fi
-  :: !ending && holdsSync -> releaseAll(t, holdsSync)
+  :: !ending && holdsSync -> releaseAll(t)
 #if ASYNC
-  :: !ending && t < ASYNC && !holdsAsync && !pending && mayBegin ->
-     chooseRequest(own);
-     takeAll(own, holdsAsync);
+  :: !ending && t < ASYNC && idle && !(holdsSync && MUST_NEST) && (!holdsAsync || MAY_NEST) && mayBegin ->
+     atomic { pick(lowest(idle)); chooseRequest(own) };
+     takeAll(own);
      if
      :: ending -> p = 0
-     :: else -> startSlow()
+     :: !ending && MAY_WAIT -> startSlow()
+     :: !ending && !(MAY_WAIT) -> giveBackOwn()
      fi
-  :: !ending && holdsAsync -> releaseAll(own, holdsAsync)
+  :: !ending && holdsAsync ->
+     atomic { pick(holdsAsync) };
+     releaseAll(own)
   /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
-  :: !ending && pending && !settling && !holdsSync ->
-     atomic { loopWake[t] -> loopWake[t] = false; settling = true }
+  :: !ending && pending && !settling && !holdsSync && !holdsAsync ->
+     if
+     :: atomic { loopWake[t] -> loopWake[t] = false; settling = true }
+#ifdef REVOKE
+     :: mayRevokeFor(firstOwn) -> from = position(firstOwn); revoke()
+     :: mayRevokeFor(firstOwn + EACH - 1) -> from = position(firstOwn + EACH - 1); revoke()
+#endif
+     fi
+#if EACH > 1 || NESTS
+  :: !ending && t < ASYNC && !settling && (holdsSync || holdsAsync) && loopWake[t] -> atomic { loopWake[t] = false; settling = true }
+#endif
   :: !ending && settling -> settling = false; settleReady()
   /* An abort, a timer, or the environment's clean-up: AsyncWaits::cancel, expire, close. */
-  :: pending && !(ending && (holdsSync || holdsAsync)) ->
+  :: pending && !(ending && (holdsSync || holdsAsync)) && mayGiveUp ->
+     atomic { pick(pending) };
      if
      :: atomic { evenGranted = true; looping[t] = !ending }
      :: !ending && state[own] != GRANTED -> skip
      fi;
      giveUpOwn()
+#ifdef REVOKE
+  :: !ending && t < ASYNC && !settling && (pending & bit(own)) && state[own] == WAITING && mayOvertake(own) ->
+     overtakeOwn()
+#endif
+  :: !ending && MAY_CLOSE && !settling -> close()
 #endif
   :: !ending && mortal -> ending = true
+  :: !ending && MAY_STALL && !holdsSync && !holdsAsync ->
+end_stalled:
+     false
   /* The environment's clean-up: Registry::leave. */
   :: ending && holdsSync -> leaveUsers(t); holdsSync = false
 #if ASYNC
-  :: ending && holdsAsync -> leaveUsers(own); holdsAsync = false
+  :: ending && holdsAsync ->
+     atomic { pick(holdsAsync) };
+     leaveUsers(own);
+     drop(own)
 #endif
   :: ending && !holdsSync && !holdsAsync && !pending -> break
   od;
@@ -326,15 +471,17 @@ end:
 ltl everyWaitEnds { <> (ended == THREADS) }
 #endif
 
-#ifdef STARVING
-/* The only acquisition of thread 0 succeeds, however often others come by; unless, without end, it is about to
- * exchange the word in the very moment in which somebody else does. */
+#ifdef CLOCK
 active proctype Clock() {
 end:
   do
-  :: !fairnessDue -> fairnessDue = true
+  :: !fairnessDue -> d_step { passTime }
   od
 }
+#endif
 
-ltl nobodyStarves { (<> [] !lostRace) -> <> wasServed }
+#ifdef STARVING
+/* The only acquisition of the starving thread succeeds, however often others come by; unless, without end, it is about
+ * to exchange the word in the very moment in which somebody else does, or a mutex never lets it in. */
+ltl nobodyStarves { ((<> [] !lostRace) && ([] <> !atShard)) -> <> wasServed }
 #endif

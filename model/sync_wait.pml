@@ -15,6 +15,7 @@ inline fastTake(s, who) {
   if
   :: ok ->
      expected[who] = expected[who] || dirty[s];
+     CHANGED
      word[s] = (shared[who] -> (word[s] == 0 -> SHARED + 1 : word[s] + 1) : slotOf(t));
      sharesOf(t, s) = sharesOf(t, s) + shared[who]
   :: ok && shared[who] && mayLoseForNothing -> ok = false
@@ -27,6 +28,7 @@ inline fastGiveBack(s, who) {
   ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));
   if
   :: ok ->
+     CHANGED
      word[s] = (shared[who] -> (word[s] == (SHARED | 1) -> 0 : word[s] - 1) : 0);
      sharesOf(t, s) = sharesOf(t, s) - shared[who]
   :: ok && shared[who] && mayLoseForNothing -> ok = false
@@ -34,46 +36,54 @@ inline fastGiveBack(s, who) {
   fi
 }
 
+#if ASYNC
+#define hold(who) holdsAsync = holdsAsync | (isAsync(who) -> bit(who) : 0); holdsSync = holdsSync || who == t
+#define drop(who) holdsAsync = holdsAsync & (isAsync(who) -> ~bit(who) : 255); holdsSync = holdsSync && who != t
+#else
+#define hold(who) holdsSync = true
+#define drop(who) holdsSync = false
+#endif
+
 /* tryTake(guard): goes on with the next turn if it takes all. Else leaves in `p` how far it came. */
-inline takeAll(who, holds) {
+inline takeAll(who) {
   atomic {
     p = low(who);
     fastTake(p, who);
-    turnIfTaken(who, holds)
+    turnIfTaken(who)
   }
-#if STRIPES == 2
+#if STRIPES > 1
   ;
-  if
-  :: ok && mortal -> ending = true
+  do
+  :: ok && mortal -> ending = true; break
   :: ok ->
      atomic {
        p++;
        fastTake(p, who);
-       turnIfTaken(who, holds)
+       turnIfTaken(who)
      }
-  :: else -> skip
-  fi;
+  :: !ok -> break
+  od;
   ok = false
 #endif
 }
 
-inline turnIfTaken(who, holds) {
+inline turnIfTaken(who) {
   if
   :: ok && p == high(who) ->
      ok = false;
      p = 0;
      enter(who);
-     holds = true;
+     hold(who);
      goto turn
   :: else -> skip
   fi
 }
 
 /* release(): last stripe first. The thread stops using what the lock protects before it starts. */
-inline releaseAll(who, holds) {
+inline releaseAll(who) {
   atomic {
     leaveUsers(who);
-    holds = false;
+    drop(who);
     r = high(who);
     fastGiveBack(r, who);
     turnIfReleased(who)
@@ -88,7 +98,7 @@ inline releaseAll(who, holds) {
        ok = true;
        turnIfReleased(who)
      }
-#if STRIPES == 2
+#if STRIPES > 1
   :: ok && mortal -> ok = false; r = 0; ending = true; break
   :: ok ->
      atomic {
@@ -123,7 +133,7 @@ inline acquireSyncSlow() {
         tryTake(p, t);
         if
         :: ok -> p++; ok = false
-        :: else -> rollBack(t, p); break
+        :: else -> from = p; rollBack(t, from); from = 0; break
         fi
      od
   :: else ->
@@ -134,7 +144,7 @@ inline acquireSyncSlow() {
   atomic {
     patience = FOREVER;
     if
-    :: got && !ending -> enter(t); holdsSync = true
+    :: got && !ending -> enter(t); hold(t); state[t] = WAITING
     :: !got && !ending -> forgetRequest(t)
     :: else -> skip
     fi;
@@ -157,14 +167,19 @@ inline proceedOwn(who) {
      if
      :: ok -> p++
      :: else ->
+        AWAIT_SHARD
         atomic {
-          lockShard(p);
-          setPosition(who, p);
           if
-          :: last != 0 -> unlockLast()
-          :: else -> skip
+          :: last != shardOf(p) + 1 ->
+             lockShard(p);
+             setPosition(who, p);
+             if
+             :: last != 0 -> unlockLast()
+             :: else -> skip
+             fi;
+             last = shardOf(p) + 1
+          :: else -> setPosition(who, p)
           fi;
-          last = p + 1;
           seen = word[p]
         };
         takeOrLink(p, who);
@@ -191,25 +206,29 @@ inline waitForGrant() {
      from = 0
 #endif
   :: !reclaiming && !waiting ->
-     holdsForGood();
+     waitsForItself();
      if
-     :: !reclaiming ->
+     :: refused -> UNREFUSE from = p; rollBack(t, from); from = 0; break
+     :: !refused && !reclaiming ->
         waiting = true;
         proceedOwn(t);
         if
         :: ok -> ok = false; got = true; break
         :: else -> skip
         fi
-     :: else -> skip
+     :: !refused && reclaiming -> skip
      fi
   :: !reclaiming && waiting && giveUp ->
      giveUp = false;
      withdraw(t);
      if
-     :: done -> done = false; rollBack(t, position(t)); break
+     :: done -> done = false; LEAVE_GRAPH rollBack(t, position(t)); break
      :: else -> skip
      fi
-  :: !reclaiming && waiting && !giveUp ->
+#ifdef GRAPH
+  :: refused && waiting -> refused = false; rollBack(t, position(t)); break
+#endif
+  :: !reclaiming && waiting && !giveUp && !refused ->
      if
      :: state[t] == GRANTED -> got = true; break
      :: state[t] == DESIGNATED ->
@@ -217,16 +236,28 @@ inline waitForGrant() {
         goOnIfDone()
      :: state[t] == WAITING ->
         if
-        :: true -> atomic { permit[t] -> permit[t] = false }
+        :: true ->
+           if
+           :: atomic { permit[t] -> permit[t] = false }
+#ifdef GRAPH
+           :: mayLook -> refuse()
+#endif
+#ifdef REVOKE
+           /* At the end of a slice, as others need not come. */
+           :: anyRevocable(position(t)) -> from = position(t); revoke()
+           :: mayOvertake(t) -> skip
+#endif
+           fi
 #if ASYNC
            ;
-           reclaiming = t < ASYNC && hasReady(t)
+           reclaiming = !refused && t < ASYNC && hasReady(t)
 #endif
         :: patience == TIMED -> giveUp = true
         :: mortal -> giveUp = true; ending = true
 #if ASYNC
 #ifndef PROGRESS
-        :: overtakeDesignated(t);
+        :: mayOvertake(t) ->
+           overtakeDesignated(t);
            goOnIfDone()
 #endif
         :: t < ASYNC && pending && !steppedAside ->
@@ -241,6 +272,7 @@ inline waitForGrant() {
 #if ASYNC
   steppedAside = false;
 #endif
+  LEAVE_GRAPH
   waiting = false
 }
 

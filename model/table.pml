@@ -20,16 +20,32 @@
 #endif
 #endif
 
-/* What the clock says of the queue's time for fairness is chosen freely, unless a configuration is about that. */
-#ifdef STARVING
+/* StripeQueue::fairAt. What the clock says is chosen freely, unless a configuration is about that. Then `waited` says, of
+ * its own, whether any time has passed since the queue formed, or since the very first in it was served: a stripe is
+ * never handed over sooner. */
+#ifdef CLOCK
 bool fairnessDue;
-#define mayBeFair    fairnessDue
-#define mayBeUnfair  !fairnessDue
-#define restartClock fairnessDue = false
+#define mayBeFair        fairnessDue
+#define mayBeUnfair      !fairnessDue
+#define restartClock     fairnessDue = false
+#define noteTurn(isHead) inTurn = isHead
+#define restartInTurn    fairnessDue = fairnessDue && !inTurn
 #else
-#define mayBeFair    true
-#define mayBeUnfair  true
-#define restartClock skip
+#define mayBeFair        true
+#define mayBeUnfair      true
+#define restartClock     skip
+#define noteTurn(isHead) skip
+#define restartInTurn    skip
+#endif
+#if defined(CLOCK) && !defined(STARVING)
+bool waited;
+#define beginsToWait     waited = false
+#define mayHandOver      waited
+#define passTime         fairnessDue = true; waited = true
+#else
+#define beginsToWait     skip
+#define mayHandOver      true
+#define passTime         fairnessDue = true
 #endif
 
 /* ── StripeQueue ── */
@@ -42,6 +58,10 @@ inline pushBack(s, w) {
     :: else -> break
     od;
     Q(s, i) = w + 1;
+    if
+    :: i == 0 -> beginsToWait
+    :: else -> skip
+    fi;
     i = 0
   }
 }
@@ -53,7 +73,11 @@ inline pushFront(s, w) {
     :: i > 0 -> Q(s, i) = Q(s, i - 1); i--
     :: else -> break
     od;
-    Q(s, 0) = w + 1
+    Q(s, 0) = w + 1;
+    if
+    :: Q(s, 1) == 0 -> beginsToWait
+    :: else -> skip
+    fi
   }
 }
 
@@ -73,26 +97,53 @@ inline removeFrom(s, w) {
   }
 }
 
-/* ── A shard's mutex; both are parts of a step ── */
+/* The same for one that has its stripe now. */
+inline removeServed(s, w) {
+  if
+  :: Q(s, 0) == w + 1 -> beginsToWait
+  :: else -> skip
+  fi;
+  removeFrom(s, w)
+}
+
+/* ── A shard's mutex; both are parts of a step. That a mutex lets everybody in is not proved here. ── */
+
+#if ASYNC && defined(STARVING)
+#define AWAIT_SHARD atShard = (atShard || t == STARVING);
+#define LOCKED      atShard = (atShard && t != STARVING)
+#else
+#define AWAIT_SHARD
+#define LOCKED      skip
+#endif
 
 inline lockShard(s) {
-  !shard[s] -> shard[s] = true
+  !shard[shardOf(s)] -> shard[shardOf(s)] = true;
+  CHANGED
+  LOCKED
 }
 
 inline unlockShard(s) {
-  shard[s] = false
+  shard[shardOf(s)] = false
 }
 
 /* ── Taking ── */
+
+/* Whether a waiter of this queue is not to be granted anything now: its thread blocks; or did not come for what it was
+ * handed, unless the waiter has some of its stripes. */
+#ifdef REVOKE
+#define isOut(w) (isAsync(w) && (blocked[ownerOf(w)] || (absent[ownerOf(w)] && position(w) == low(w))))
+#else
+#define isOut(w) (isAsync(w) && blocked[ownerOf(w)])
+#endif
 
 /* Moves `at` to the first eligible waiter from there on. */
 inline firstEligible(s) {
 #if ASYNC
   do
-  :: Q(s, at) != 0 && isAsync(waiterAt(s, at)) && blocked[ownerOf(waiterAt(s, at))] ->
+  :: Q(s, at) != 0 && isOut(waiterAt(s, at)) ->
      passedOver[ownerOf(waiterAt(s, at))] = true;
      if
-     :: blocked[ownerOf(waiterAt(s, at))] -> at++
+     :: isOut(waiterAt(s, at)) -> at++
      :: else -> break
      fi
   :: else -> break
@@ -119,6 +170,7 @@ inline tryTake(s, w) {
     if
     :: ok ->
        noteTaken(s, w);
+       CHANGED
        word[s] = taking(word[s], w)
     :: else -> skip
     fi
@@ -159,7 +211,8 @@ inline takeOrLink(s, w) {
                :: Q(s, 0) == 0 -> restartClock
                :: else -> skip
                fi;
-               pushBack(s, w)
+               pushBack(s, w);
+               state[w] = WAITING
             fi;
             win();
             next = 0;
@@ -181,7 +234,7 @@ inline unlockOwn(s, w) {
 }
 
 inline unlockLast() {
-  unlockShard(last - 1);
+  shard[last - 1] = false;
   last = 0
 }
 
@@ -196,7 +249,7 @@ inline afterLeaving(how, isSharedHold, holds) {
        assert(isShared(seen) && holderOf(seen) >= holds);
        left = (holderOf(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds)
     :: how != STAY && !isSharedHold ->
-       assert(heldBy(seen, t));
+       assert(heldBy(seen, actor));
        left = seen & ~HOLDER;
        left = (how == RELEASE -> left & ~ABANDONED : left)
     fi;
@@ -233,17 +286,19 @@ inline planShared(s) {
      firstEligible(s)
   :: else -> break
   od;
+  noteTurn(true);
   next = ((next | SHARED) + n) | (Q(s, at) != 0 -> QUEUED : 0);
   n = 0
 }
 
 inline planExclusive(s) {
   n = waiterAt(s, at);
+  noteTurn(true);
   if
-  :: mayBeFair -> skip
+  :: mayBeFair -> assert(mayHandOver)
   :: mayBeUnfair ->
      preferOwn(s);
-     toDesignate = (isAsync(n) && ownerOf(n) == t -> 0 : n + 1)
+     toDesignate = (isAsync(n) && ownerOf(n) == actor -> 0 : n + 1)
   fi;
   if
   :: toDesignate == 0 ->
@@ -254,18 +309,25 @@ inline planExclusive(s) {
   n = 0
 }
 
-/* Makes `n` the exclusive async waiter of the releasing thread, if that is in the queue and eligible. */
+#define isOwn(w) (isAsync(w) && ownerOf(w) == actor)
+
+/* Makes `n` the first exclusive async waiter of the releasing thread, if one is in the queue and eligible. */
 inline preferOwn(s) {
 #if ASYNC
   if
-  :: ownerOf(n) == t -> skip
+  :: ownerOf(n) == actor -> skip
   :: else ->
      do
      :: Q(s, at) == 0 -> break
-     :: Q(s, at) == own + 1 && !shared[own] ->
+     :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
         firstEligible(s);
-        n = (Q(s, at) == own + 1 -> own : n);
-        break
+        if
+        :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
+           n = waiterAt(s, at);
+           noteTurn(false);
+           break
+        :: else -> skip
+        fi
      :: else -> at++
      od
   fi
@@ -296,6 +358,7 @@ inline leaveLocked(s, how, isSharedHold, holds) {
             next = 0;
             grants = 0;
             toDesignate = 0;
+            noteTurn(false);
             lose()
          fi
        }
@@ -312,8 +375,8 @@ inline carryOutQueue(s) {
   do
   :: k == WAITERS -> break
   :: k < WAITERS && (grants & bit(k)) ->
-     restartClock;
-     removeFrom(s, k);
+     restartInTurn;
+     removeServed(s, k);
      told[k] = told[k] || (next & ABANDONED);
      expected[k] = expected[k] || dirty[s];
      sharesOf(ownerOf(k), s) = sharesOf(ownerOf(k), s) + (shared[k] && !isAsync(k));
@@ -325,6 +388,7 @@ inline carryOutQueue(s) {
   left = 0;
   next = 0;
   ok = false;
+  noteTurn(false);
   if
   :: grants == 0 && toDesignate == 0 -> unlockShard(s)
   :: else -> skip
@@ -366,21 +430,41 @@ inline grantNext(s) {
 #else
   atomic {
     firstOf(grants);
-    ok = true;
-    if
-    :: position(k) < high(k) -> tryTake(1, k)
-    :: else -> skip
-    fi
+    n = position(k) + 1;
+    takeNext()
   };
+  do
+  :: n > high(k) || !ok -> break
+  :: else -> takeNext()
+  od;
   if
   :: !ok -> proceedLocked(s)
-  :: else ->
-     atomic {
-       complete(k);
-       unlockIfDone(s)
-     }
-  fi
+  :: else -> skip
+  fi;
+  atomic {
+    if
+    :: ok -> complete(k)
+    :: else -> skip
+    fi;
+    if
+    :: beyond != 0 -> shard[beyond - 1] = false; beyond = 0
+    :: else -> skip
+    fi;
+    n = 0;
+    unlockIfDone(s)
+  }
 #endif
+}
+
+/* For waiter `k`, stripe `n` if that is one of its own. */
+inline takeNext() {
+  d_step {
+    ok = true;
+    if
+    :: n <= high(k) -> tryTake(n, k); n = n + ok
+    :: else -> skip
+    fi
+  }
 }
 
 /* Takes the lowest bit out of a set, into `k`. */
@@ -403,22 +487,29 @@ inline unlockIfDone(s) {
   fi
 }
 
-/* Table::proceed for a waiter that is granted stripe 0 by another one: both shards are held while it moves. */
+/* Table::proceed from stripe `n` on, for waiter `k` that is granted stripe `s` by another one: both shards are held while
+ * it moves, that which is `beyond` if it is another. */
 inline proceedLocked(s) {
-  atomic {
-    lockShard(1);
-    setPosition(k, 1);
-    seen = word[1]
-  };
-  takeOrLink(1, k);
-  atomic {
-    if
-    :: ok -> complete(k)
-    :: else -> skip
-    fi;
-    unlockShard(1);
-    unlockIfDone(s)
-  }
+  do
+  :: ok && n > high(k) -> break
+  :: ok && n <= high(k) -> takeNext()
+  :: !ok ->
+     atomic {
+       if
+       :: shardOf(n) != shardOf(s) && beyond != shardOf(n) + 1 ->
+          lockShard(n);
+          setPosition(k, n);
+          beyond = shardOf(n) + 1
+       :: else -> setPosition(k, n)
+       fi;
+       seen = word[n]
+     };
+     takeOrLink(n, k);
+     if
+     :: ok -> n++
+     :: else -> break
+     fi
+  od
 }
 
 inline complete(w) {
@@ -441,8 +532,8 @@ inline complete(w) {
 #if ASYNC
 /* Participant::pushReady and pushGranted. The list has a mutex of its own, so it is a part of a step. */
 inline pushReady(w) {
-  assert(!ready[ownerOf(w)]);
-  ready[ownerOf(w)] = true;
+  assert(!(ready[ownerOf(w)] & bit(w)));
+  ready[ownerOf(w)] = ready[ownerOf(w)] | bit(w);
   readies = readies | bit(ownerOf(w))
 }
 
@@ -498,17 +589,23 @@ inline leave(s, how, isSharedHold, holds) {
   leaveLocked(s, how, isSharedHold, holds)
 }
 
-/* Gives back the stripes of a request up to, but without, `end`; last first. */
+/* Gives back the stripes of a request up to, but without, `end`: last first. Only then are they counted off, of what a
+ * sync waiter holds (SyncWait::failed). */
 inline rollBack(who, end) {
   p = end;
   do
   :: p > low(who) ->
      p--;
-     leave(p, ROLL_BACK, shared[who], 1);
-     sharesOf(t, p) = sharesOf(t, p) - (shared[who] && !isAsync(who))
+     leave(p, ROLL_BACK, shared[who], 1)
   :: else -> break
   od;
-  p = 0
+  atomic {
+    do
+    :: p < end -> sharesOf(t, p) = sharesOf(t, p) - (shared[who] && !isAsync(who)); p++
+    :: else -> break
+    od;
+    p = 0
+  }
 }
 
 /* Table::lockFor: leaves in `p` the stripe whose shard it locked. With one stripe there is nothing to find out, and
@@ -560,7 +657,7 @@ inline withdraw(who) {
 inline tryDesignated(who) {
   atomic { p = position(who); done = false; tryTake(p, who) };
   if
-  :: ok -> atomic { lockShard(p); unlinkServed(p, who) }
+  :: ok -> AWAIT_SHARD atomic { lockShard(p); unlinkServed(p, who) }
   :: else -> retryDesignated(p, who)
   fi;
   if
@@ -574,6 +671,7 @@ inline tryDesignated(who) {
 
 /* Says in `ok` whether it took the stripe: then it has the shard still. */
 inline retryDesignated(s, who) {
+  AWAIT_SHARD
   atomic { lockShard(s); tryTake(s, who) };
   do
   :: ok -> atomic { unlinkServed(s, who); break }
@@ -597,15 +695,20 @@ inline retryDesignated(s, who) {
 }
 
 inline unlinkServed(s, who) {
-  removeFrom(s, who);
+  removeServed(s, who);
   designated[s] = 0;
   restartClock;
   win();
-  state[who] = WAITING;
+  state[who] = TAKING;
   seen = word[s]
 }
 
 #if ASYNC
+/* Whether there is something to overtake. A thread that looks for it in vain changes nothing: it goes on sleeping, and
+ * where it sleeps for ever, that is a dead end. */
+#define mayOvertake(w) (isAsync(designated[position(w)] - 1) && mayShareOrFree(word[position(w)], w))
+#define mayShareOrFree(x, w) (isFree(x) || (shared[w] && isShared(x) && !((x) & QUEUED)))
+
 /* Says in `done` whether it took its stripe in front of a designated async waiter. */
 inline overtakeDesignated(who) {
   lockFor(who);
@@ -617,7 +720,7 @@ inline overtakeDesignated(who) {
     :: else -> skip
     fi;
     if
-    :: done -> removeFrom(p, who)
+    :: done -> removeFrom(p, who); state[who] = TAKING
     :: else -> skip
     fi;
     unlockShard(p);
@@ -632,16 +735,24 @@ inline overtakeDesignated(who) {
 inline requeue(who) {
   atomic {
     lockShard(low(who));
-    setPosition(who, low(who));
-    told[who] = false;
-    expected[who] = false;
-    state[who] = WAITING;
-    if
-    :: pushFront(low(who), who)
-    :: pushBack(low(who), who)
-    fi;
+    relink(who);
     passedOver[t] = true;
     unlockShard(low(who))
   }
+}
+
+inline relink(who) {
+  setPosition(who, low(who));
+  told[who] = false;
+  expected[who] = false;
+  state[who] = WAITING;
+  if
+  :: Q(low(who), 0) == 0 -> restartClock
+  :: else -> skip
+  fi;
+  if
+  :: pushFront(low(who), who)
+  :: pushBack(low(who), who)
+  fi
 }
 #endif
