@@ -101,6 +101,15 @@ TEST(Exact, AReaderPassesAWriterWhoseThreadBlocks) {
   EXPECT_EQ(holderOf(memory.word(0).load()), 2u);
 }
 
+TEST(Exact, AReaderMayEnterAgainPastAWriterOfItsOwnThread) {
+  SharedMemory memory(1);
+  Peer peer(memory);
+  ASSERT_TRUE(peer.client.take(0, true));
+  peer.client.pend({0});
+  EXPECT_EQ(peer.client.sync({0}, {.shared = true, .timeout = kStuck}), Status::kGranted);
+  EXPECT_EQ(peer.client.membership().sharesOf(0), 2u);
+}
+
 TEST(Exact, AReaderOfTheReleasingThreadIsNotGrantedPastAWriter) {
   SharedMemory memory(1);
   Peer local(memory);

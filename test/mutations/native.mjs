@@ -421,6 +421,116 @@ export const nativeMutations = [
     { tests: 'Deadlock.IsNotSeenInACircleThatOneLeaves*' },
   ),
 
+  // ── sync waits and what their thread waits for ──
+  mutation(
+    'an upgrade is left to the wait graph',
+    [['sync_wait.cc', '    if (!request_.shared) return true;\n', '']],
+    { tests: 'Deadlock.IsRefusedToAnUpgrade*', variant: 'plain-long-slices' },
+  ),
+  mutation(
+    'a thread minds a writer of its own',
+    [
+      [
+        'sync_wait.cc',
+        'for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;\n         other = firstEligible(other->next)) {',
+        'for (Waiter* other = table_.queueOf(stripe).head; other; other = other->next) {',
+      ],
+    ],
+    { tests: 'Exact.AReaderMayEnterAgain*' },
+  ),
+  mutation(
+    'only the first stripe is looked at for what the thread holds itself',
+    [
+      [
+        'sync_wait.cc',
+        'for (std::uint32_t i = position; i < request_.count; ++i) {',
+        'for (std::uint32_t i = position; i < position + 1; ++i) {',
+      ],
+    ],
+    { tests: 'Deadlock.IsRefusedBeforeWaiting*', variant: 'plain-long-slices' },
+  ),
+  mutation(
+    'a blocked thread does not give back what it is granted',
+    [['sync_wait.cc', '      if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();\n', '']],
+    { tests: 'LostWakeUp.IsNoneForAThreadThatBlocks*' },
+  ),
+  mutation(
+    'a blocked thread does not let readers pass its writers',
+    [['sync_wait.cc', '    thread_.asyncWaits().resettle();\n', '']],
+    { tests: 'Reclaim.LetsReadersPass*' },
+  ),
+  mutation(
+    'a thread times out while its stripe is free',
+    [
+      [
+        'sync_wait.cc',
+        'STRIPELOCK_SEAM("wait: before it times out");\n        if (table_.overtakeDesignated(waiter_)) {',
+        'STRIPELOCK_SEAM("wait: before it times out");\n        if (false) {',
+      ],
+    ],
+    { tests: 'Designated.DoesNotLetABlockedThreadTimeOut*' },
+  ),
+  mutation(
+    'a thread is woken for an event loop that ends',
+    [
+      ['registry.cc', '  participant.stop();\n', ''],
+      [
+        'registry.cc',
+        'participant.asyncWaits().close();',
+        'participant.asyncWaits().close();\n  participant.stop();',
+      ],
+    ],
+    { tests: 'ThreadEnd.PassesOnAGrantThatComes*' },
+  ),
+  mutation(
+    'closing a lock cancels what waits for others, too',
+    [['async_waits.cc', 'if (waiter && waiter->membership == &membership) drop', 'if (waiter) drop']],
+    { tests: 'AsyncWaits.EndWithTheLock*' },
+  ),
+  mutation(
+    'the cell of those who wait is not counted up',
+    [['async_waits.cc', '  waiter.membership->table().cell(kWaitingCell).fetch_add(1);\n', '']],
+    { tests: 'AsyncWaits.KeepApart*:AsyncWaits.AreForgotten*' },
+  ),
+  mutation(
+    'a cancelled acquisition keeps what it had',
+    [
+      [
+        'async_waits.cc',
+        '  if (table.withdraw(waiter)) {\n    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);\n',
+        '  if (table.withdraw(waiter)) {\n',
+      ],
+    ],
+    { tests: 'AsyncWaits.AreForgotten*' },
+  ),
+  mutation(
+    'an expired acquisition keeps what it had',
+    [
+      [
+        'async_waits.cc',
+        '    table.rollBack(waiter.stripes, position, owner_, waiter.shared);\n    dispose',
+        '    dispose',
+      ],
+    ],
+    { tests: 'AsyncWaits.ExpireAtTheirDeadline*' },
+  ),
+  mutation(
+    'a granted acquisition loses its deadline',
+    [
+      [
+        'async_waits.cc',
+        '  for (const auto& [deadline, waiter] : granted) deadlines_.add(*waiter, deadline);\n',
+        '',
+      ],
+    ],
+    { tests: 'AsyncWaits.KeepTheirDeadline*' },
+  ),
+  mutation(
+    'a wait that was granted counts as waiting',
+    [['wait_graph.cc', 'if (!waiter.is(WaiterState::kWaiting)) return blockers;', '']],
+    { tests: 'Deadlock.IsNotSeenInAWaitThatHasJust*' },
+  ),
+
   // ── races that ThreadSanitizer sees ──
   mutation(
     'a thread ends without the mutex of its wakes',
@@ -520,6 +630,11 @@ export const nativeMutations = [
     'a waiter of the releasing thread is looked for among the sync ones',
     [['table.cc', 'candidate->owner != actor || !candidate->async ||', 'candidate->owner != actor ||']],
     { argued: 'A thread that leaves a stripe has no sync waiter in the queue of that stripe.' },
+  ),
+  mutation(
+    'the graph follows threads that run',
+    [['wait_graph.cc', 'holder && holder->blockedOn && holder', 'holder && holder']],
+    { argued: 'No edge leaves a thread that does not block, so that no cycle goes through it.' },
   ),
   mutation(
     'those passed over are looked at after each sync wait',
