@@ -219,6 +219,7 @@ TEST(Exact, AWaiterThatWasReadyBesideAnotherIsReadyAloneTheNextTime) {
   ASSERT_TRUE(holder.client.take(0));
   // The first waits on, and the second is gone.
   ASSERT_EQ(takeGrants(waiter.environment).size(), 1u);
+  EXPECT_TRUE(waiter.client.release({1}));
   putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   const auto grants = takeGrants(waiter.environment);

@@ -1,4 +1,5 @@
-// Wake-ups of which each is the only one. There are no slices, so that what is lost is missed for good.
+// Wake-ups of which each is the only one. There are no slices and no timeouts, at which a thread would notice that it was
+// granted: what is lost is missed for good, and reported as stuck.
 
 #include <atomic>
 #include <cstring>
@@ -51,7 +52,7 @@ TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedThreadGoesToSleep) {
     Peer holder(memory);
     Peer waiter(memory);
     ASSERT_TRUE(holder.client.take(0));
-    Blocking blocking(waiter.client, {0}, {.timeout = kStuck});
+    Blocking blocking(waiter.client, {0});
     ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
     putHandOverOff(holder.client, 0);
     const GivesBackAtTheLast holding(holder.client, moment);
@@ -194,7 +195,7 @@ TEST(LostWakeUp, IsNoneForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
   // Wants what the blocked thread is granted and cannot use.
-  Blocking behind(other.client, {0}, {.timeout = kStuck});
+  Blocking behind(other.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);
   std::optional<Blocking> blocking;
@@ -268,7 +269,7 @@ TEST(LostWakeUp, IsNoneForABlockedThreadAfterAWakeThatFoundNothing) {
   ASSERT_TRUE(other.client.take(kSecond));
   peer.client.pend({0});
   peer.client.pend({kSecond});
-  Blocking next(behind.client, {kSecond}, {.timeout = kStuck});
+  Blocking next(behind.client, {kSecond});
   ASSERT_TRUE(awaitWaiters(other.client, kSecond, 2));
   for (const std::uint32_t stripe : {0u, kSecond}) makeHandOverDue(holder.client, stripe);
   TwoGrants grants;
@@ -305,7 +306,7 @@ TEST(LostWakeUp, IsNoneForAThreadThatWantsMoreStripesAndIsGrantedTheLast) {
   for (const bool due : {true, false}) {
     ASSERT_TRUE(holder.client.take(0));
     ASSERT_TRUE(holder.client.take(1));
-    Blocking blocking(waiter.client, {0, 1}, {.timeout = kStuck});
+    Blocking blocking(waiter.client, {0, 1});
     for (const std::uint32_t stripe : {0u, 1u}) {
       ASSERT_TRUE(awaitWaiters(holder.client, stripe, 1));
       if (due) {
@@ -330,7 +331,7 @@ TEST(LostWakeUp, IsNoneForReadersThatEnterTogether) {
   // More than a WakeSet holds in place.
   for (std::size_t i = 0; i < 9; ++i) {
     readers.push_back(std::make_unique<Peer>(memory));
-    const Ask ask{.shared = true, .timeout = kStuck};
+    const Ask ask{.shared = true};
     waits.push_back(std::make_unique<Blocking>(readers[i]->client, Stripes{0}, ask));
     ASSERT_TRUE(awaitWaiters(holder.client, 0, i + 1));
   }
@@ -346,9 +347,9 @@ TEST(LostWakeUp, IsNoneForTheNextWhenADesignatedThreadTakesTheStripe) {
   Peer first(memory);
   Peer second(memory);
   ASSERT_TRUE(holder.client.take(0));
-  Blocking one(first.client, {0}, {.timeout = kStuck});
+  Blocking one(first.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  Blocking two(second.client, {0}, {.timeout = kStuck});
+  Blocking two(second.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));

