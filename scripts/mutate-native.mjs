@@ -39,6 +39,14 @@ function copyWithTime(from, to) {
 
 const isAsOld = (one, other) => existsSync(other) && statSync(one).mtimeMs === statSync(other).mtimeMs;
 
+/** Whether the tests were linked later in one folder than in the other. */
+function isNewer(folder, other) {
+  const [time, otherTime] = [folder, other].map(
+    (one) => statSync(path.join(one, 'core_test'), { throwIfNoEntry: false })?.mtimeMs ?? 0,
+  );
+  return time > otherTime;
+}
+
 /** Every file below a folder, relative to it. */
 function filesBelow(folder) {
   if (!existsSync(folder)) return [];
@@ -79,8 +87,8 @@ export class NativeMutants {
     this.#binary = path.join(this.#objects, 'core_test');
     for (const folder of sourceFolders) mirror(path.join(packageRoot, folder), path.join(tree, folder));
     const built = path.join(packageRoot, 'build', 'native-test', this.#build);
-    // What an interrupted run left behind is mutated.
-    mirror(existsSync(this.#pristine) ? this.#pristine : built, this.#objects);
+    // Not from the objects themselves: what an interrupted run left behind is mutated.
+    mirror(isNewer(built, this.#pristine) ? built : this.#pristine, this.#objects);
     const { status, output } = this.#make();
     if (status !== 0) throw new Error(`without a mutation, the tests do not build:\n${output}`);
     mirror(this.#objects, this.#pristine);

@@ -119,11 +119,22 @@ TEST(Order, FindsAWaiterThatMovesOnAsItIsLookedFor) {
   makeHandOverDue(holder.client, 0);
   {
     Barrier barrier("find: before the shard");
-    std::thread cancelling([&] { EXPECT_TRUE(waiter.async().cancel(id)); });
+    std::atomic<bool> cancelled{false};
+    std::thread cancelling([&] {
+      EXPECT_TRUE(waiter.async().cancel(id));
+      cancelled.store(true);
+    });
     const bool arrived = barrier.awaitArrival();
     EXPECT_TRUE(holder.client.release({0}));
     EXPECT_EQ(waitersOf(holder.client, 199), 2u);
-    barrier.open();
+    {
+      // Under the shard where it is by then, and under no other.
+      const Lock lock(holder.client.table().shardOf(199));
+      barrier.open();
+      const Deadline soon = Deadline::after(100);
+      while (!cancelled.load() && !soon.passedAt(now())) std::this_thread::yield();
+      EXPECT_FALSE(cancelled.load());
+    }
     cancelling.join();
     ASSERT_TRUE(arrived);
   }

@@ -1,29 +1,159 @@
 // Mutations of native/core, each with the tests that tell it. See list.mjs.
 
-const core = (name) => `native/core/${name}`;
-
-/** `edits`: what to find in which file of native/core, once, and what to put there. */
+/** `edits`: of one file of native/core each, what to find and what to put there. */
 function mutation(name, edits, rest) {
   return {
     kind: 'native',
     name,
-    edits: edits.map(([file, find, replace]) => ({ file: core(file), find, replace })),
+    edits: edits.map(([file, find, replace]) => ({ file: `native/core/${file}`, find, replace })),
     variant: 'plain',
     ...rest,
   };
 }
 
 export const nativeMutations = [
-  // ── the queue and its fairness ──
+  // ── the queue, and what a release comes to ──
   mutation(
     'local grants restart the fairness clock',
     [['table.cc', 'chosen == &first ? time + kFairness : queue.fairAt', 'time + kFairness']],
-    { tests: 'FairnessClock.RunsOnWhileAThreadServesItsOwnWaiters', smoke: true },
+    { tests: 'FairnessClock.RunsOnWhile*', smoke: true },
+  ),
+  mutation(
+    'each that joins the queue restarts the fairness clock',
+    [
+      [
+        'table.cc',
+        'if (!queue.head) queue.fairAt = waiter.since + kFairness;',
+        'queue.fairAt = waiter.since + kFairness;',
+      ],
+    ],
+    { tests: 'FairnessClock.StartsWhenTheQueueForms' },
+  ),
+  mutation(
+    'the fairness clock is not set when readers are granted',
+    [
+      [
+        'table.cc',
+        '.grant = &first,\n          .fairAt = now() + kFairness};',
+        '.grant = &first,\n          .fairAt = 0};',
+      ],
+    ],
+    { tests: 'FairnessClock.StartsAnewForTheNextWhenReaders*' },
   ),
   mutation(
     'a waiter that was put off goes to the back',
     [['table.cc', 'queue.insertByArrival(waiter)', 'queue.pushBack(waiter)']],
     { tests: 'Requeue.*', smoke: true },
+  ),
+  mutation(
+    'a waiter that was put off keeps the flag that it gave back',
+    [['table.cc', '  waiter.abandoned = false;\n', '']],
+    { tests: 'Exact.OnlyWhoWorks*' },
+  ),
+  mutation(
+    'who waits behind a designated one sets QUEUED',
+    [['table.cc', 'if (!queue.designated.load()) next |= kQueued;', 'next |= kQueued;']],
+    { tests: 'Exact.WhoWaitsBehind*' },
+  ),
+  mutation(
+    'a grant to the last in the queue sets QUEUED',
+    [['table.cc', 'if (!alone) plan.next |= kQueued;', 'plan.next |= kQueued;']],
+    { tests: 'Fairness.HandsTheStripeToTheHead*' },
+  ),
+  mutation(
+    'a grant leaves no QUEUED for those who wait on',
+    [['table.cc', 'if (!alone) plan.next |= kQueued;', '']],
+    { tests: 'LostWakeUp.*:Fairness.GivesAsync*' },
+  ),
+  mutation(
+    'one that waits alone is handed the stripe before its time',
+    [['table.cc', 'alone && first.async && first.owner == actor', 'alone && first.async']],
+    { tests: 'FairnessClock.IsNotStartedAnew*' },
+  ),
+  mutation(
+    'a reader of the releasing thread is granted exclusively, past a writer',
+    [['table.cc', '!candidate->async || candidate->shared ||', '!candidate->async ||']],
+    { tests: 'Exact.AReaderOfTheReleasing*' },
+  ),
+  mutation(
+    'readers are let in by a free word only',
+    [['table.cc', 'if (first->shared && !isExclusive(bare))', 'if (first->shared && isFree(bare))']],
+    { tests: 'AsyncWaits.LetReadersPass*' },
+  ),
+  mutation(
+    'a new reader minds a writer whose thread blocks',
+    [
+      [
+        'table.cc',
+        'Waiter* other = firstEligible(queue.head); other; other = firstEligible(other->next)',
+        'Waiter* other = queue.head; other; other = other->next',
+      ],
+    ],
+    { tests: 'Exact.AReaderPasses*' },
+  ),
+  mutation(
+    'async waiters of a thread that blocks are granted',
+    [
+      [
+        'table.cc',
+        'return !waiter.async || !waiter.owner->passOver();',
+        'static_cast<void>(waiter);\n  return true;',
+      ],
+    ],
+    { tests: 'Requeue.PutsOneBetween*' },
+  ),
+  mutation(
+    'a release forgets that nobody has seen to an abandoned stripe',
+    [['table.cc', 'if (leave.how == Leave::How::kRelease) left', 'left']],
+    { tests: 'ThreadEnd.KeepsTheFlagWhereAnAcquisition*' },
+  ),
+  mutation(
+    'a thread that dies leaves no flag',
+    [['table.cc', 'return leave.how == Leave::How::kDie ? left | kAbandoned : left;', 'return left;']],
+    { tests: 'ThreadEnd.Frees*' },
+  ),
+  mutation(
+    'a waiter that gives up stays designated',
+    [['table.cc', 'if (queue.designated.load() == &waiter) queue.designated.store(nullptr);', '']],
+    { tests: 'Designated.PassesItsTurnOnWhenItIsCancelled' },
+  ),
+  mutation(
+    'a share that is taken on linking is not counted',
+    [
+      [
+        'table.cc',
+        'waiter.abandoned = true;\n      waiter.membership->countTaken(waiter, stripe);',
+        'waiter.abandoned = true;',
+      ],
+    ],
+    { tests: 'Exact.AReaderThatIsLetIn*' },
+  ),
+  mutation(
+    'a share that is taken on the way is not counted',
+    [
+      [
+        'table.cc',
+        'waiter.abandoned)) {\n      waiter.membership->countTaken(waiter, stripe);\n      continue;',
+        'waiter.abandoned)) {\n      continue;',
+      ],
+    ],
+    { tests: 'Exact.AReaderOfTwoStripes*' },
+  ),
+  mutation(
+    'a share that is granted is not counted',
+    [['table.cc', '    waiter->membership->countTaken(*waiter, stripe);\n    // Its', '    // Its']],
+    { tests: 'Exact.AReaderOfTwoStripes*' },
+  ),
+  mutation(
+    'a share that is taken past a designated one is not counted',
+    [
+      [
+        'table.cc',
+        '  waiter.membership->countTaken(waiter, stripe);\n  queue.remove(waiter);',
+        '  queue.remove(waiter);',
+      ],
+    ],
+    { tests: 'Exact.AReaderThatOvertakes*' },
   ),
 
   // ── wake-ups ──
@@ -39,9 +169,124 @@ export const nativeMutations = [
     { tests: 'LostWakeUp.IsNoneWhereTheStripeComesFree*', smoke: true },
   ),
   mutation(
+    'a designated waiter sets QUEUED on a word that is free again',
+    [['table.cc', 'if (isFree(seen) || !word', 'if (!word']],
+    { tests: 'LostWakeUp.IsNoneWhereTheStripeComesFree*' },
+  ),
+  mutation(
     'a wake on its way is remembered when the slot is used again',
     [['participant.cc', 'wakeLoop_ = wakeLoop;\n  waking_.store(false);', 'wakeLoop_ = wakeLoop;']],
     { tests: 'LostWakeUp.IsNoneForTheNextThreadWithTheSlot*' },
+  ),
+  mutation(
+    'a thread that blocks is not told of grants to it',
+    [['participant.cc', 'if (blocked_.load()) parker_.unpark();', '']],
+    { tests: 'LostWakeUp.IsNoneForAThreadThatBlocks*' },
+  ),
+  mutation(
+    'a blocked thread is told of grants only where no wake is on its way',
+    [
+      [
+        'participant.cc',
+        'if (blocked_.load()) parker_.unpark();\n  if (waking_.exchange(true)) return;',
+        'if (waking_.exchange(true)) return;\n  if (blocked_.load()) parker_.unpark();',
+      ],
+    ],
+    { tests: 'LostWakeUp.IsNoneForABlockedThread*' },
+  ),
+  mutation(
+    'a thread is told of grants once more only after its event loop has looked',
+    [['participant.cc', '  waking_.store(false);\n  STRIPELOCK_SEAM("take', '  STRIPELOCK_SEAM("take']],
+    { tests: 'LostWakeUp.IsNoneForAThreadThatIsGranted*' },
+  ),
+  mutation(
+    'whoever is passed over late counts as passed over in time',
+    [
+      [
+        'participant.h',
+        'passedOver_.store(true);\n    return blocked_.load();',
+        'passedOver_.store(true);\n    return true;',
+      ],
+    ],
+    { tests: 'LostWakeUp.IsNoneForAnAsyncWaiterThatIsPassedOver*' },
+  ),
+  mutation(
+    'what is passed over is noted after the last look',
+    [
+      [
+        'participant.h',
+        '    passedOver_.store(true);\n    return blocked_.load();',
+        '    const bool blocked = blocked_.load();\n    passedOver_.store(true);\n    return blocked;',
+      ],
+    ],
+    { tests: 'LostWakeUp.IsNoneForAnAsyncWaiterThatIsPassedOver*' },
+  ),
+  mutation(
+    'a thread blocks after it has given back what it was granted',
+    [
+      ['participant.cc', '  blocked_.store(true);\n', ''],
+      [
+        'participant.cc',
+        '  STRIPELOCK_SEAM("block: before reclaiming");\n  asyncWaits_.reclaim();\n',
+        '  asyncWaits_.reclaim();\n  STRIPELOCK_SEAM("block: before reclaiming");\n  blocked_.store(true);\n',
+      ],
+    ],
+    { tests: 'Exact.AGrantAsItsThreadBlocks*' },
+  ),
+  mutation(
+    'a thread goes on after it has looked at those passed over',
+    [
+      ['participant.cc', '  blocked_.store(false);\n', ''],
+      [
+        'participant.cc',
+        '  STRIPELOCK_SEAM("unblock: before resettling");\n  if (passedOver_.exchange(false)) asyncWaits_.resettle();',
+        '  if (passedOver_.exchange(false)) asyncWaits_.resettle();\n  STRIPELOCK_SEAM("unblock: before resettling");\n  blocked_.store(false);',
+      ],
+    ],
+    { tests: 'Reclaim.MakesUpFor*' },
+  ),
+  mutation(
+    'a thread that finds its stripe taken does not sleep again',
+    [
+      [
+        'table.cc',
+        'designated.store(nullptr);\n    waiter.state.store(WaiterState::kWaiting);\n    return false;',
+        'designated.store(nullptr);\n    return false;',
+      ],
+    ],
+    { tests: 'Exact.AThreadThatFinds*' },
+  ),
+  mutation(
+    'a thread that takes its stripe does not sleep for the next',
+    [
+      [
+        'table.cc',
+        '+ kFairness;\n  waiter.state.store(WaiterState::kWaiting);\n  // Sets',
+        '+ kFairness;\n  // Sets',
+      ],
+    ],
+    { tests: 'Exact.AThreadThatTakes*' },
+  ),
+  mutation(
+    'who takes the stripe as designated leaves the others no QUEUED',
+    [
+      [
+        'table.cc',
+        '  // Sets kQueued for those that go on waiting (keeps I3).\n  leaveLocked(stripe, {}, waiter.owner, wakes);',
+        '',
+      ],
+    ],
+    { tests: 'LostWakeUp.IsNoneForTheNextWhen*' },
+  ),
+  mutation(
+    'a sync waiter that was granted all is not woken',
+    [['table.cc', '    wakes.addParked(owner);\n', '']],
+    { tests: 'LostWakeUp.IsNoneForAThreadThatWants*', smoke: true },
+  ),
+  mutation(
+    'a sync waiter that is designated is not woken',
+    [['table.cc', '      wakes.addParked(*waiter.owner);\n    }\n    return;', '    }\n    return;']],
+    { tests: 'LostWakeUp.IsNoneForAThreadThatWants*' },
   ),
 
   // ── what is held, and for how long ──
@@ -54,7 +299,7 @@ export const nativeMutations = [
         'if (thread_.undelivered()',
       ],
     ],
-    { tests: 'Deadlock.IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade' },
+    { tests: 'Deadlock.IsNotSeenByAThread*HalfMade' },
   ),
   mutation(
     'a grant counts as delivered before its stripes are given back',
@@ -82,7 +327,7 @@ export const nativeMutations = [
       ],
       ['registry.cc', '  const Lock lock(mutex_);\n  freeSlots_.push_back(participant.slot());\n}', '}'],
     ],
-    { tests: 'Order.GivesASlotToAnotherThread*', smoke: true },
+    { tests: 'Order.GivesASlot*', smoke: true },
   ),
   mutation(
     'the old shard is free before the position changes',
@@ -96,6 +341,42 @@ export const nativeMutations = [
     ],
     { tests: 'Order.ChangesAPosition*' },
   ),
+  mutation(
+    'a waiter is taken to be where it was',
+    [['table.cc', 'if (waiter.position.load() == position) return lock;', 'return lock;']],
+    { tests: 'Order.FindsAWaiter*' },
+  ),
+  mutation(
+    'what is ready keeps what came after it the last time',
+    [['participant.cc', '  waiter.nextReady = nullptr;\n', '']],
+    { tests: 'Exact.AWaiterThatWasReady*' },
+  ),
+  mutation(
+    'grants that were fetched and not taken are forgotten',
+    [['async_waits.cc', 'return ready_ || owner_.hasReady();', 'return owner_.hasReady();']],
+    { tests: 'Exact.GrantsThatWereNotTaken*' },
+  ),
+  mutation(
+    'memory is in use for who was refused it',
+    [
+      [
+        'registry.cc',
+        '    if (entry.table->stripes() != stripes) return nullptr;\n    ++entry.members;',
+        '    ++entry.members;\n    if (entry.table->stripes() != stripes) return nullptr;',
+      ],
+    ],
+    { tests: 'Exact.MemoryIsForgotten*' },
+  ),
+  mutation(
+    'a grant in the moment of an interrupt is lost',
+    [['sync_wait.cc', 'if (interrupt_.check() && table_.withdraw(waiter_)) {', 'if (interrupt_.check()) {']],
+    { tests: 'Exact.AGrantInTheMomentOfAnInterrupt*' },
+  ),
+  mutation(
+    'a thread looks around once',
+    [['sync_wait.cc', 'sliceEnd_ = time + seamSlice(', "sliceEnd_ = time + 10'000 * seamSlice("]],
+    { tests: 'Exact.AThreadLooksAround*' },
+  ),
 
   // ── the wait graph ──
   mutation(
@@ -107,14 +388,149 @@ export const nativeMutations = [
         'if (member->sharesOf(stripe) == 0) continue;\n      add(&member->participant());\n      break;',
       ],
     ],
-    { tests: 'Deadlock.ThroughAnyOneOfSeveralReaders*', smoke: true },
+    { tests: 'Deadlock.ThroughAnyOne*', smoke: true },
+  ),
+  mutation(
+    'the search ends where one way ends',
+    [['wait_graph.cc', '      path.pop_back();\n      continue;', '      return {};']],
+    { tests: 'Deadlock.ThroughAnyOne*' },
+  ),
+  mutation(
+    'the search walks each way to a thread',
+    [['wait_graph.cc', 'if (seen.insert(next).second) path', 'seen.insert(next);\n    path']],
+    { tests: 'Deadlock.IsLookedForOnce*' },
+  ),
+  mutation(
+    'a cycle is believed at the first look',
+    [['wait_graph.cc', '== blockers.end()) return {};', '== blockers.end()) break;']],
+    { tests: 'Deadlock.IsNotSeenInACircleThatOneLeaves*' },
+  ),
+  mutation(
+    'what a thread was granted and does not know of counts as held',
+    [['wait_graph.cc', ' && holder->undelivered() == 0)', ')']],
+    { tests: 'Deadlock.IsNotSeenInWhat*' },
+  ),
+  mutation(
+    'a waiter that gave up counts as waiting',
+    [['table.cc', '  waiter.state.store(WaiterState::kWithdrawn);\n', '']],
+    { tests: 'Deadlock.IsNotSeenInACircleThatOneLeaves*' },
+  ),
+
+  // ── sync waits and what their thread waits for ──
+  mutation(
+    'an upgrade is left to the wait graph',
+    [['sync_wait.cc', '    if (!request_.shared) return true;\n', '']],
+    { tests: 'Deadlock.IsRefusedToAnUpgrade*', variant: 'plain-long-slices' },
+  ),
+  mutation(
+    'a thread minds a writer of its own',
+    [
+      [
+        'sync_wait.cc',
+        'for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;\n         other = firstEligible(other->next)) {',
+        'for (Waiter* other = table_.queueOf(stripe).head; other; other = other->next) {',
+      ],
+    ],
+    { tests: 'Exact.AReaderMayEnterAgain*' },
+  ),
+  mutation(
+    'only the first stripe is looked at for what the thread holds itself',
+    [
+      [
+        'sync_wait.cc',
+        'for (std::uint32_t i = position; i < request_.count; ++i) {',
+        'for (std::uint32_t i = position; i < position + 1; ++i) {',
+      ],
+    ],
+    { tests: 'Deadlock.IsRefusedBeforeWaiting*', variant: 'plain-long-slices' },
+  ),
+  mutation(
+    'a blocked thread does not give back what it is granted',
+    [['sync_wait.cc', '      if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();\n', '']],
+    { tests: 'LostWakeUp.IsNoneForAThreadThatBlocks*' },
+  ),
+  mutation(
+    'a blocked thread does not let readers pass its writers',
+    [['sync_wait.cc', '    thread_.asyncWaits().resettle();\n', '']],
+    { tests: 'Reclaim.LetsReadersPass*' },
+  ),
+  mutation(
+    'a thread times out while its stripe is free',
+    [
+      [
+        'sync_wait.cc',
+        'STRIPELOCK_SEAM("wait: before it times out");\n        if (table_.overtakeDesignated(waiter_)) {',
+        'STRIPELOCK_SEAM("wait: before it times out");\n        if (false) {',
+      ],
+    ],
+    { tests: 'Designated.DoesNotLetABlockedThreadTimeOut*' },
+  ),
+  mutation(
+    'a thread is woken for an event loop that ends',
+    [
+      ['registry.cc', '  participant.stop();\n', ''],
+      [
+        'registry.cc',
+        'participant.asyncWaits().close();',
+        'participant.asyncWaits().close();\n  participant.stop();',
+      ],
+    ],
+    { tests: 'ThreadEnd.PassesOnAGrantThatComes*' },
+  ),
+  mutation(
+    'closing a lock cancels what waits for others, too',
+    [['async_waits.cc', 'if (waiter && waiter->membership == &membership) drop', 'if (waiter) drop']],
+    { tests: 'AsyncWaits.EndWithTheLock*' },
+  ),
+  mutation(
+    'the cell of those who wait is not counted up',
+    [['async_waits.cc', '  waiter.membership->table().cell(kWaitingCell).fetch_add(1);\n', '']],
+    { tests: 'AsyncWaits.KeepApart*:AsyncWaits.AreForgotten*' },
+  ),
+  mutation(
+    'a cancelled acquisition keeps what it had',
+    [
+      [
+        'async_waits.cc',
+        '  if (table.withdraw(waiter)) {\n    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);\n',
+        '  if (table.withdraw(waiter)) {\n',
+      ],
+    ],
+    { tests: 'AsyncWaits.AreForgotten*' },
+  ),
+  mutation(
+    'an expired acquisition keeps what it had',
+    [
+      [
+        'async_waits.cc',
+        '    table.rollBack(waiter.stripes, position, owner_, waiter.shared);\n    dispose',
+        '    dispose',
+      ],
+    ],
+    { tests: 'AsyncWaits.ExpireAtTheirDeadline*' },
+  ),
+  mutation(
+    'a granted acquisition loses its deadline',
+    [
+      [
+        'async_waits.cc',
+        '  for (const auto& [deadline, waiter] : granted) deadlines_.add(*waiter, deadline);\n',
+        '',
+      ],
+    ],
+    { tests: 'AsyncWaits.KeepTheirDeadline*' },
+  ),
+  mutation(
+    'a wait that was granted counts as waiting',
+    [['wait_graph.cc', 'if (!waiter.is(WaiterState::kWaiting)) return blockers;', '']],
+    { tests: 'Deadlock.IsNotSeenInAWaitThatHasJust*' },
   ),
 
   // ── races that ThreadSanitizer sees ──
   mutation(
     'a thread ends without the mutex of its wakes',
     [['participant.cc', 'const Lock lock(wakeMutex_);\n  wakeLoop_ = {};', 'wakeLoop_ = {};']],
-    { tests: 'Race.IsNoneBetweenAThreadThatEndsAndOneThatWakesIt', variant: 'tsan' },
+    { tests: 'Race.IsNoneBetweenAThreadThatEnds*', variant: 'tsan' },
   ),
   mutation(
     'a thread leaves the wait graph without its mutex',
@@ -125,6 +541,110 @@ export const nativeMutations = [
         'if (!thread.blockedOn) return;',
       ],
     ],
-    { tests: 'Race.IsNoneBetweenAThreadThatGoesOnAndOneThatLooksForCycles', variant: 'tsan' },
+    { tests: 'Race.IsNoneBetweenAThreadThatGoesOn*', variant: 'tsan' },
+  ),
+
+  // ── argued: nothing can tell these ──
+  mutation(
+    'the state of a granted sync waiter changes before its thread is to be woken',
+    [
+      [
+        'table.cc',
+        '    wakes.addParked(owner);\n    // Last: its thread may return at once, and the waiter be gone.\n    waiter.state.store(WaiterState::kGranted);',
+        '    waiter.state.store(WaiterState::kGranted);\n    wakes.addParked(owner);',
+      ],
+    ],
+    {
+      argued:
+        'The wake is sent after the shard is unlocked, and names the participant, which is never freed.',
+    },
+  ),
+  mutation(
+    'what was given back before a sync wait is looked for once',
+    [['async_waits.cc', 'to waiters just passed.\n  reclaimReady();', 'to waiters just passed.']],
+    {
+      argued:
+        'Who grants after the first look sees the thread block, and wakes it; it then gives back. The second look saves that.',
+    },
+  ),
+  mutation(
+    'a thread that blocks looks for grants after the partial ones only',
+    [['async_waits.cc', 'void AsyncWaits::reclaim() {\n  reclaimReady();', 'void AsyncWaits::reclaim() {']],
+    {
+      argued:
+        'What is ready is no longer waiting, so that the partial ones skip it, and the second look finds it.',
+    },
+  ),
+  mutation(
+    'an acquisition that holds nothing is put off',
+    [
+      [
+        'async_waits.cc',
+        'if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;',
+        'if (!waiter.is(WaiterState::kWaiting)) return;',
+      ],
+    ],
+    { argued: 'It comes back to the same place, by its time of arrival. It only costs.' },
+  ),
+  mutation(
+    'a share is counted for a designated waiter',
+    [
+      [
+        'table.cc',
+        '      waiter.membership->countTaken(waiter, stripe);\n      unlinkServed',
+        '      unlinkServed',
+      ],
+    ],
+    { argued: 'Readers are granted by the release, so that only exclusive waiters are ever designated.' },
+  ),
+  mutation(
+    'a thread that was refused stays in the graph until it returns',
+    [['wait_graph.cc', 'return {};\n  thread.blockedOn = nullptr;', 'return {};']],
+    {
+      argued:
+        'Its waiter is withdrawn, so that no edge leaves it, and it leaves the graph before anything else.',
+    },
+  ),
+  mutation(
+    'a waiter that was granted or is designated itself overtakes, too',
+    [['table.cc', 'if (!waiter.is(WaiterState::kWaiting)) return false;', '']],
+    {
+      argued:
+        'One that was granted holds the stripe, so that the attempt fails; one that is designated is not async.',
+    },
+  ),
+  mutation(
+    'a sync waiter overtakes a sync one that is designated',
+    [['table.cc', 'if (!designated || !designated->async) return false;', '']],
+    {
+      argued:
+        'Without a designated one the stripe is not free (I3). That a running thread is overtaken is only less fair, and it is bounded.',
+    },
+  ),
+  mutation(
+    'a waiter of the releasing thread is looked for among the sync ones',
+    [['table.cc', 'candidate->owner != actor || !candidate->async ||', 'candidate->owner != actor ||']],
+    { argued: 'A thread that leaves a stripe has no sync waiter in the queue of that stripe.' },
+  ),
+  mutation(
+    'the graph follows threads that run',
+    [['wait_graph.cc', 'holder && holder->blockedOn && holder', 'holder && holder']],
+    { argued: 'No edge leaves a thread that does not block, so that no cycle goes through it.' },
+  ),
+  mutation(
+    'a grant in the moment of a timeout ends the wait like one',
+    [['sync_wait.cc', '        if (!withdrawn) continue;\n', '']],
+    { argued: 'What was not withdrawn was granted, and is returned as that.' },
+  ),
+  mutation(
+    'those passed over are looked at after each sync wait',
+    [
+      [
+        'participant.cc',
+        'if (passedOver_.exchange(false)) asyncWaits_',
+        'if (passedOver_.load()) asyncWaits_',
+      ],
+    ],
+    { argued: 'It looks at what is pending once more than needed.' },
   ),
 ];
