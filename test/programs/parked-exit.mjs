@@ -64,7 +64,7 @@ async function main(scenario, threads = '8', how = 'lock') {
   lock.acquireSync('key');
   const asleep = new Int32Array(new SharedArrayBuffer(8));
   const workers = Array.from({ length: Number(threads) }, (_, i) => {
-    // Some hold what others of them could wait for.
+    // Some hold what others of them could wait for, and do where it is on the same stripe.
     return new Worker(new URL(import.meta.url), {
       workerData: { handle: lock.handle, own: `own-${i}`, how, asleep },
     });
@@ -84,6 +84,6 @@ if (isMainThread) {
   Atomics.wait(workerData.asleep, 1, 0);
 } else {
   const lock = StripedLock.from(workerData.handle);
-  lock.acquireSync(workerData.own);
+  lock.acquireSync(workerData.own, FOR_EVER);
   lock.acquireSync('key', FOR_EVER);
 }
