@@ -49,6 +49,7 @@ export default defineConfig(
         'error',
         { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrors: 'none' },
       ],
+      '@typescript-eslint/no-invalid-void-type': ['error', { allowAsThisParameter: true }],
       // Under noUncheckedIndexedAccess every read of a typed array needs one.
       '@typescript-eslint/no-non-null-assertion': 'off',
       // An abort signal's reason is whatever the caller chose, and is passed on as it is.

@@ -1,6 +1,8 @@
+import { defer } from './engine/host.js';
+
 /** Something that an AbortSignal can put an end to. */
 export interface Abortable {
-  /** Called once, when the signal is aborted. Must not throw. */
+  /** Called when the signal is aborted. Where it throws, it has done nothing, and is called once more. */
   abort(reason: unknown): void;
 }
 
@@ -17,7 +19,7 @@ class Abortables {
   }
 
   add(member: Abortable): void {
-    if (this.#members.size === 0) this.#signal.addEventListener('abort', this);
+    if (this.#members.size === 0) this.#signal.addEventListener('abort', this, { once: true });
     this.#members.add(member);
   }
 
@@ -29,8 +31,13 @@ class Abortables {
   handleEvent(): void {
     const members = [...this.#members];
     this.#members.clear();
-    this.#signal.removeEventListener('abort', this);
-    for (const member of members) member.abort(this.#signal.reason);
+    for (const member of members) {
+      try {
+        member.abort(this.#signal.reason);
+      } catch {
+        defer(() => member.abort(this.#signal.reason), undefined);
+      }
+    }
   }
 }
 

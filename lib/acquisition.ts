@@ -1,10 +1,12 @@
 import { threadId } from 'node:worker_threads';
 import { awaitAbort, forgetAbort, type Abortable } from './abort.js';
 import { channels, type LockMessage } from './diagnostics.js';
-import type { AsyncWaiter, LockTable, Outcome, Request } from './engine/engine.js';
+import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from './engine/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
 import { DeadlockError, LockError, lockTimeout } from './errors.js';
-import { copyOfKeys, grant, handOver, stripesOf, type Guard } from './guard.js';
+import { copyOfKeys, grant, markTraced, stripesOf, takenBy, type Guard } from './guard.js';
+import { defer, performance } from './engine/host.js';
+import { traceHeld } from './trace.js';
 import type { LockKey } from './types.js';
 
 /** What an acquisition needs to know of its lock. */
@@ -41,7 +43,7 @@ export class Acquisition<G extends Guard> implements Request {
     this.guard = guard;
     this.#keys = copyOfKeys(guard);
     this.stripes = stripesOf(guard);
-    this.taken = handOver(guard);
+    this.taken = takenBy(guard);
     this.shared = guard.mode === 'shared';
     this.timeout = timeout;
     this.note = note;
@@ -53,17 +55,28 @@ export class Acquisition<G extends Guard> implements Request {
     return this.#lock.table;
   }
 
-  /** The error to fail with, or nothing where the guard holds its stripes now. */
-  finish(outcome: Outcome): LockError | undefined {
+  /** Records and publishes that the guard holds its stripes now. Whatever fails here, it holds them (keeps T1). */
+  tellGranted(): void {
+    try {
+      this.#tellGranted();
+    } catch {
+      defer(() => this.#tellGranted(), undefined);
+    }
+  }
+
+  #tellGranted(): void {
+    const { guard } = this;
+    if (this.note !== undefined) recordHeld(this.#lock, guard, this.note);
+    this.#publishWait('granted');
+    if (guard.abandoned && channels.abandoned.hasSubscribers) {
+      channels.abandoned.publish({ ...this.#message(), stripes: guard.stripes });
+    }
+  }
+
+  /** The error to fail with. */
+  failure(outcome: Failure): LockError {
     const { table, name } = this.#lock;
     switch (outcome.status) {
-      case 'granted':
-        grant(this.guard, outcome.abandoned);
-        this.#publishWait('granted');
-        if (outcome.abandoned && channels.abandoned.hasSubscribers) {
-          channels.abandoned.publish({ ...this.#message(), stripes: this.guard.stripes });
-        }
-        return undefined;
       case 'timeout': {
         const { timeout } = this;
         const { stripe, holders } = outcome;
@@ -89,8 +102,7 @@ export class Acquisition<G extends Guard> implements Request {
     }
   }
 
-  protected aborted(): void {
-    Atomics.add(this.#lock.table.cells, ABORTS_CELL, 1n);
+  protected tellAborted(): void {
     this.#publishWait('aborted');
   }
 
@@ -135,18 +147,59 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     if (signal) awaitAbort(signal, this);
   }
 
+  get abortable(): boolean {
+    return this.#signal !== undefined;
+  }
+
+  /** The promise is settled before anything else that could fail; a stack overflow leaves all of this to be done. */
   settle(outcome: Outcome): void {
-    if (this.#signal) forgetAbort(this.#signal, this);
-    const error = this.finish(outcome);
-    if (error) this.#reject(error);
-    else this.#resolve(this.guard);
+    if (outcome.status === 'granted') {
+      grant(this.guard, outcome.abandoned);
+      this.#resolve(this.guard);
+      this.tellGranted();
+    } else {
+      let reason: unknown;
+      try {
+        reason = this.failure(outcome);
+      } catch (error) {
+        reason = error;
+      }
+      this.#reject(reason);
+    }
+    this.forgetSignal();
+  }
+
+  /** That the signal, which may be anybody's, is not left with a listener is not worth losing anything. */
+  forgetSignal(): void {
+    if (this.#signal === undefined) return;
+    try {
+      forgetAbort(this.#signal, this);
+    } catch {
+      // It can tell this acquisition nothing any more.
+    }
   }
 
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
-    this.aborted();
+    // From here on it is not called again.
     this.#reject(reason);
+    Atomics.add(this.table.cells, ABORTS_CELL, 1n);
+    try {
+      this.tellAborted();
+    } catch {
+      defer(() => this.tellAborted(), undefined);
+    }
   }
+}
+
+/**
+ * Shows from now on with a traced guard what it holds: as the last thing, and where it fails, later. What the note says
+ * was found out before the first stripe was taken.
+ */
+export function recordHeld({ name, table }: LockContext, guard: Guard, note: string): void {
+  if (!guard.held) return;
+  markTraced(guard);
+  traceHeld(name, table, guard, note);
 }
 
 /** What traced holders of a stripe did and where, for an error's message. */

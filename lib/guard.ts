@@ -1,9 +1,8 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { copyOfBytes, isBytes } from './bytes.js';
-import type { LockTable } from './engine/engine.js';
-import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
-import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
+import type { AsyncWaiter, Outcome, Request } from './engine/engine.js';
 import { LockError } from './errors.js';
+import { FastPath } from './fast-path.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 import type { LockKey, LockMode } from './types.js';
@@ -17,14 +16,12 @@ const TRACED = 8;
 const MANY = 16;
 const NUMBER_SHIFT = 5;
 const FLAGS = (1 << NUMBER_SHIFT) - 1;
-/** From one stripe's word to the next, in bytes. */
-const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
 /** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
 const NOT_PLAIN = SHARED_MODE | HELD | TRACED | MANY;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
-  table: LockTable,
+  path: FastPath,
   key: K,
   stripe: number,
   shared: boolean,
@@ -32,14 +29,14 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
 
 /** The same for any number of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
-  table: LockTable,
+  path: FastPath,
   set: KeySet<K>,
   shared: boolean,
 ) => Guard<K, M>;
 
 /**
- * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay
- * with the guard, to be passed on by {@link handOver} or given back by `release`.
+ * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay with the
+ * guard, and so they do where this throws: to be passed on by {@link goOn}, or given back by {@link giveUp}.
  */
 export let tryTake: (guard: Guard) => boolean;
 
@@ -52,19 +49,29 @@ export let stripesOf: (guard: Guard) => readonly number[];
  */
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
-/** How many stripes, from the front, the fast path took. From here on the engine answers for them. */
-export let handOver: (guard: Guard) => number;
+/** How many stripes, from the front, the fast path took. */
+export let takenBy: (guard: Guard) => number;
+
+/**
+ * Lets the engine go on with what the fast path began: in a sync wait, or for a waiter, which may be pending then. The
+ * guard has what the outcome says, and nothing while it is pending: from the engine's answer to that, no function is
+ * called (keeps T1). Where this throws, the engine has changed nothing, and the guard has what it had.
+ */
+export let goOn: {
+  (guard: Guard, request: Request): Outcome;
+  (guard: Guard, request: Request, waiter: AsyncWaiter): Outcome | undefined;
+};
 
 /** From now on its release is to be told to the trace. */
 export let markTraced: (guard: Guard) => void;
 
-/** Records that the engine took everything. */
+/** Records that the engine took everything for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-/** Gives everything back that the engine took, whether that was recorded or not: nobody will have the guard. */
+/** Gives back what the guard has: nobody will have it. Where this throws, it can be called again. */
 export let giveUp: (guard: Guard) => void;
 
-const SETTLED = Promise.resolve();
+const { take, takeShared, giveBack, giveBackShared } = FastPath;
 
 /** Those that were asked for: most never are. */
 const tokens = new WeakMap<object, bigint>();
@@ -75,18 +82,18 @@ const tokens = new WeakMap<object, bigint>();
  *
  * Belongs to the thread that acquired it; posting it to another one throws a DataCloneError.
  */
-export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
+class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * Own, enumerable and with something in it that structured clone refuses (see {@link LockTable.threadBound}):
-   * a copy of a guard in another thread would hold nothing. The rest is private, and as few fields as can be:
-   * writing them is a good part of what an acquisition costs, as the compare-and-swap waits for it.
+   * Own, enumerable and with something in it that structured clone refuses (see {@link FastPath}): a copy of a guard in
+   * another thread would hold nothing. The rest is private, and as few fields as can be: writing them is a good part of
+   * what an acquisition costs, as the compare-and-swap waits for it.
    */
-  protected readonly table: LockTable;
+  protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
   #state: number;
 
-  private constructor(table: LockTable, key: K | KeySet<K>, state: number) {
-    this.table = table;
+  private constructor(path: FastPath, key: K | KeySet<K>, state: number) {
+    this.path = path;
     this.#key = key;
     this.#state = state;
   }
@@ -129,7 +136,7 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
       if (!this.held) {
         throw new LockError('ERR_LOCK_NOT_HELD', 'a token must be read first while the guard is held');
       }
-      token = Atomics.add(this.table.cells, TOKEN_CELL, 1n) + 1n;
+      token = FastPath.nextToken(this.path);
       tokens.set(this, token);
     }
     return token;
@@ -139,9 +146,9 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   release(): void {
     const state = this.#state;
     if ((state & NOT_PLAIN) === HELD) {
-      // The state changes after the stripe, here and below, so that an exception on the way (a stack overflow) leaves
-      // a guard that can still be released; nothing in between runs code that could release it again.
-      giveBack(this.table, state >> NUMBER_SHIFT);
+      // The state changes after the stripe, here and below, so that a stack overflow on the way leaves a guard that can
+      // still be released. From the change to the state no function is called (keeps T1).
+      giveBack(this.path, state >> NUMBER_SHIFT);
       this.#state = state ^ HELD;
     } else if ((state & HELD) !== 0) {
       this.#releaseSlow();
@@ -149,27 +156,29 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   }
 
   #releaseSlow(): void {
-    const { table } = this;
+    const { path } = this;
     if ((this.#state & TRACED) !== 0) traceReleased(this);
     this.#state &= ~TRACED;
     const state = this.#state;
-    if ((state & MANY) !== 0) this.#releaseMany(table, (this.#key as KeySet<K>).stripes);
-    else if ((state & SHARED_MODE) !== 0) giveBackShared(table, state >> NUMBER_SHIFT);
-    else giveBack(table, state >> NUMBER_SHIFT);
+    if ((state & MANY) !== 0) this.#releaseMany(path, (this.#key as KeySet<K>).stripes);
+    else if ((state & SHARED_MODE) !== 0) giveBackShared(path, state >> NUMBER_SHIFT);
+    else giveBack(path, state >> NUMBER_SHIFT);
     this.#state &= ~HELD;
   }
 
-  #releaseMany(table: LockTable, stripes: readonly number[]): void {
-    const { slot } = table;
+  #releaseMany(path: FastPath, stripes: readonly number[]): void {
     const flags = this.#state & FLAGS;
     const shared = (flags & SHARED_MODE) !== 0;
-    for (let left = this.#state >> NUMBER_SHIFT; left > 0; left--) {
-      const stripe = stripes[left - 1]!;
-      if (!shared && exchange(table, stripe, slot, 0) === slot) continue;
-      // Before the only calls that could throw.
+    let left = this.#state >> NUMBER_SHIFT;
+    try {
+      for (; left > 0; left--) {
+        if (shared) giveBackShared(path, stripes[left - 1]!);
+        else giveBack(path, stripes[left - 1]!);
+      }
+    } catch (error) {
+      // A stack overflow leaves those that are not given back.
       this.#state = flags | (left << NUMBER_SHIFT);
-      if (shared) giveBackShared(table, stripe);
-      else table.release(stripe, false);
+      throw error;
     }
     this.#state = flags;
   }
@@ -178,7 +187,13 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
     this.release();
   }
 
-  /** What `console.log` shows. */
+  /** What `console.log` shows; bytes as numbers. */
+  toJSON(): object {
+    const { stripes, mode, held, abandoned } = this;
+    const keys = this.keys.map((key: LockKey) => (typeof key === 'object' ? Array.from(key) : key));
+    return { keys, stripes, mode, held, abandoned };
+  }
+
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
@@ -186,30 +201,23 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
 
   /** {@link tryTake} for what is shared or of several keys. */
   #tryTakeSlow(): boolean {
-    const { table } = this;
+    const { path } = this;
     const state = this.#state;
     const shared = (state & SHARED_MODE) !== 0;
     if ((state & MANY) === 0) {
-      if (!takeShared(table, state >> NUMBER_SHIFT)) return false;
+      if (!takeShared(path, state >> NUMBER_SHIFT)) return false;
       this.#state = state | HELD;
       return true;
     }
     const { stripes } = this.#key as KeySet<K>;
-    const { slot } = table;
     const count = stripes.length;
     let taken = 0;
     try {
-      if (shared) while (taken < count && takeShared(table, stripes[taken]!)) taken++;
-      else while (taken < count && exchange(table, stripes[taken]!, 0, slot) === 0) taken++;
+      if (shared) while (taken < count && takeShared(path, stripes[taken]!)) taken++;
+      else while (taken < count && take(path, stripes[taken]!)) taken++;
     } catch (error) {
-      // The stack ends here. Nobody gets this guard, so it gives back what it has; where that fails, too, it does so
-      // where the stack begins. To arrange for it takes no more of the stack, as no function in JavaScript is called.
-      this.#state = state | (taken << NUMBER_SHIFT) | HELD;
-      try {
-        this.release();
-      } catch {
-        void SETTLED.then(() => this.release());
-      }
+      // A stack overflow leaves those that were taken, to be given back (keeps T1).
+      this.#state = state | (taken << NUMBER_SHIFT);
       throw error;
     }
     this.#state = state | (taken << NUMBER_SHIFT) | (taken === count ? HELD : 0);
@@ -217,15 +225,16 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
   }
 
   static {
-    createGuard = (table, key, stripe, shared) =>
-      new Guard(table, key, (stripe << NUMBER_SHIFT) | (shared ? SHARED_MODE : 0));
+    createGuard = (path, key, stripe, shared) =>
+      new AcquiredGuard(path, key, (stripe << NUMBER_SHIFT) | (shared ? SHARED_MODE : 0));
 
-    createGuardOfSet = (table, set, shared) => new Guard(table, set, shared ? MANY | SHARED_MODE : MANY);
+    createGuardOfSet = (path, set, shared) =>
+      new AcquiredGuard(path, set, shared ? MANY | SHARED_MODE : MANY);
 
     tryTake = (guard) => {
       const state = guard.#state;
       if ((state & NOT_PLAIN) !== 0) return guard.#tryTakeSlow();
-      if (!take(guard.table, state >> NUMBER_SHIFT)) return false;
+      if (!take(guard.path, state >> NUMBER_SHIFT)) return false;
       guard.#state = state | HELD;
       return true;
     };
@@ -242,12 +251,20 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
       return keys.some(isBytes) ? keys.map((key) => (isBytes(key) ? copyOfBytes(key) : key)) : undefined;
     };
 
-    handOver = (guard) => {
-      const state = guard.#state;
-      if ((state & MANY) === 0) return 0;
-      guard.#state = state & FLAGS;
-      return state >> NUMBER_SHIFT;
-    };
+    takenBy = (guard) => ((guard.#state & MANY) !== 0 ? guard.#state >> NUMBER_SHIFT : 0);
+
+    goOn = ((guard: Guard, request: Request, waiter?: AsyncWaiter) => {
+      const outcome = FastPath.acquire(guard.path, request, waiter);
+      const many = (guard.#state & MANY) !== 0;
+      const bare = many ? guard.#state & FLAGS : guard.#state;
+      if (outcome === undefined || outcome.status !== 'granted') {
+        guard.#state = bare;
+      } else {
+        const all = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
+        guard.#state = bare | all | HELD | (outcome.abandoned ? ABANDONED : 0);
+      }
+      return outcome;
+    }) as typeof goOn;
 
     markTraced = (guard) => {
       guard.#state |= TRACED;
@@ -260,49 +277,39 @@ export class Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> i
     };
 
     giveUp = (guard) => {
-      if ((guard.#state & HELD) === 0) grant(guard, false);
+      if ((guard.#state & HELD) === 0 && takenBy(guard) === 0) return;
+      guard.#state |= HELD;
       guard.release();
     };
   }
 }
 
-/** Of a stripe's word. Returns what was there. */
-function exchange(table: LockTable, stripe: number, expected: number, replacement: number): number {
-  const { compareExchange } = table;
-  return compareExchange === undefined
-    ? Atomics.compareExchange(table.words, wordIndex(stripe), expected, replacement)
-    : compareExchange(table.firstAddress + (stripe << ADDRESS_SHIFT), expected, replacement);
+/** What everybody knows as the class of guards: who could make one, could free what others hold. */
+function Exposed(): never {
+  throw new TypeError('Illegal constructor: a Guard comes from an acquisition');
 }
 
-function take(table: LockTable, stripe: number): boolean {
-  return exchange(table, stripe, 0, table.slot) === 0;
+/**
+ * Guards inherit all from what is exposed, but for two things, which stand before it. `constructor` is what is exposed.
+ * `then` is undefined, and stays so: whatever somebody gives `Guard.prototype` or `Object.prototype` under that name, no
+ * guard is taken for a promise, and lost.
+ */
+function expose(): typeof AcquiredGuard {
+  const own = AcquiredGuard.prototype;
+  const exposed = Exposed.prototype as object;
+  for (const key of Reflect.ownKeys(own)) {
+    if (key === 'constructor') continue;
+    Object.defineProperty(exposed, key, Reflect.getOwnPropertyDescriptor(own, key)!);
+    Reflect.deleteProperty(own, key);
+  }
+  Object.setPrototypeOf(own, exposed);
+  Object.defineProperties(own, {
+    constructor: { value: Exposed, writable: false },
+    then: { value: undefined },
+  });
+  Object.defineProperties(Exposed, { name: { value: 'Guard' }, prototype: { writable: false } });
+  return Exposed as unknown as typeof AcquiredGuard;
 }
 
-function takeShared(table: LockTable, stripe: number): boolean {
-  const index = wordIndex(stripe);
-  const word = table.words[index]!;
-  const shares = table.shares!;
-  let next: number;
-  if (word === 0) next = SHARED | 1;
-  else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
-  else return false;
-  if (exchange(table, stripe, word, next) !== word) return false;
-  shares[stripe]!++;
-  return true;
-}
-
-function giveBack(table: LockTable, stripe: number): void {
-  const { slot } = table;
-  if (exchange(table, stripe, slot, 0) !== slot) table.release(stripe, false);
-}
-
-function giveBackShared(table: LockTable, stripe: number): void {
-  const index = wordIndex(stripe);
-  const word = table.words[index]!;
-  const shares = table.shares!;
-  const next = word === (SHARED | 1) ? 0 : word - 1;
-  // Of several shared holders any but the last may leave without asking who waits.
-  const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
-  if (simple && exchange(table, stripe, word, next) === word) shares[stripe]!--;
-  else table.release(stripe, true);
-}
+export const Guard = expose();
+export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

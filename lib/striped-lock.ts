@@ -1,21 +1,22 @@
-import { Acquisition, PendingAcquisition, type LockContext } from './acquisition.js';
-import type { LockTable } from './engine/engine.js';
-import { invalidArgType, type LockError } from './errors.js';
+import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
+import type { LockTable, Outcome } from './engine/engine.js';
+import { invalidArgType } from './errors.js';
+import { FastPath } from './fast-path.js';
 import {
   createGuard,
   createGuardOfSet,
   giveUp,
-  grant,
-  handOver,
-  markTraced,
+  goOn,
   stripesOf,
+  takenBy,
   tryTake,
   type Guard,
 } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
+import { defer, resolved } from './engine/host.js';
 import { KeySets } from './key-set.js';
 import { checkFunction, checkMode, checkOptionsObject, checkSignal, checkTimeout } from './options.js';
-import { traceHeld, traceNote } from './trace.js';
+import { traceNote } from './trace.js';
 import { StripeIndex } from './stripe-index.js';
 import type {
   AcquireOptions,
@@ -45,6 +46,7 @@ export class StripedLock {
   /** Structured-cloneable; see {@link StripedLock.from}. */
   readonly handle: StripedLockHandle;
   readonly #table: LockTable;
+  readonly #path: FastPath;
   readonly #index: StripeIndex;
   readonly #sets: KeySets;
   readonly #trace: boolean;
@@ -60,6 +62,7 @@ export class StripedLock {
     this.engine = table.engine;
     this.handle = opened.handle;
     this.#table = table;
+    this.#path = new FastPath(table);
     this.#trace = opened.trace;
     this.#context = { name: opened.name, table };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
@@ -89,9 +92,9 @@ export class StripedLock {
       if (options !== undefined || this.#trace || typeof keys === 'object') {
         return this.#acquireGeneral(keys, options);
       }
-      const guard = createGuard<K, M>(this.#table, keys, this.#index.stripeOf(keys, 'key'), false);
+      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), false);
       this.#table.acquiringAsync();
-      return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, this.timeout, undefined, undefined);
+      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -108,7 +111,7 @@ export class StripedLock {
     if (options !== undefined || this.#trace || typeof keys === 'object') {
       return this.#acquireSyncGeneral(keys, options);
     }
-    const guard = createGuard<K, M>(this.#table, keys, this.#index.stripeOf(keys, 'key'), false);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), false);
     return tryTake(guard) ? guard : this.#block(guard, this.timeout, undefined);
   }
 
@@ -118,21 +121,19 @@ export class StripedLock {
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
     const guard = this.#prepare<K, M>(keys, options !== undefined && isShared(options));
-    if (!tryTake(guard)) {
+    const note = this.#trace ? traceNote(guard.keys) : undefined;
+    try {
       // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-      const stripes = stripesOf(guard);
-      const shared = guard.mode === 'shared';
-      const request = { stripes, taken: handOver(guard), shared, timeout: 0, note: undefined };
-      const outcome = this.#table.acquireSync(request);
-      if (outcome.status !== 'granted') return undefined;
+      if (!tryTake(guard) && !this.#tryGoOn(guard)) return undefined;
+      if (note !== undefined) this.#recordHeld(guard, note);
+    } catch (error) {
       try {
-        grant(guard, outcome.abandoned);
-      } catch (error) {
-        void SETTLED.then(() => giveUp(guard));
-        throw error;
+        giveUp(guard);
+      } catch {
+        defer(() => giveUp(guard), undefined);
       }
+      throw error;
     }
-    if (this.#trace) this.#recordHeld(guard, traceNote(guard.keys));
     return guard;
   }
 
@@ -186,8 +187,8 @@ export class StripedLock {
       try {
         guard.release();
       } catch {
-        // The stack ends here, and nobody else has the guard: it is released where the stack begins.
-        void SETTLED.then(() => guard.release());
+        // A stack overflow, and nobody else has the guard.
+        defer(() => guard.release(), undefined);
       }
     }
     if (thenable) {
@@ -213,10 +214,10 @@ export class StripedLock {
 
   /** Checks the keys and finds their stripes; takes nothing. */
   #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], shared: boolean): Guard<K, M> {
-    const table = this.#table;
-    if (shared && table.shares === undefined) table.openShares();
-    if (!isList(keys)) return createGuard(table, keys, this.#index.stripeOf(keys, 'key'), shared);
-    return createGuardOfSet(table, this.#sets.setOf(keys), shared);
+    const path = this.#path;
+    if (shared) openShares(path);
+    if (!isList(keys)) return createGuard(path, keys, this.#index.stripeOf(keys, 'key'), shared);
+    return createGuardOfSet(path, this.#sets.setOf(keys), shared);
   }
 
   /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
@@ -227,23 +228,39 @@ export class StripedLock {
     const shared = isShared(options);
     const timeout = this.#timeoutOf(options);
     const guard = this.#prepare<K, M>(keys, shared);
-    if (this.#trace) return this.#acquireSyncTraced(guard, timeout);
-    return tryTake(guard) ? guard : this.#block(guard, timeout, undefined);
+    const note = this.#trace ? traceNote(guard.keys) : undefined;
+    try {
+      if (!tryTake(guard)) return this.#block(guard, timeout, note);
+      if (note !== undefined) this.#recordHeld(guard, note);
+    } catch (error) {
+      try {
+        giveUp(guard);
+      } catch {
+        defer(() => giveUp(guard), undefined);
+      }
+      throw error;
+    }
+    return guard;
   }
 
+  /** A guard that holds is returned, whatever else fails (keeps T1). */
   #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
     const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
-    const outcome = this.#table.acquireSync(acquisition);
-    let error: LockError | undefined;
+    const outcome = goOn(guard, acquisition);
+    if (outcome.status !== 'granted') throw acquisition.failure(outcome);
     try {
-      error = acquisition.finish(outcome);
-    } catch (failure) {
-      // The stack ends here. What the engine took is given back where it begins: nothing that could fail again is called.
-      if (outcome.status === 'granted') void SETTLED.then(() => giveUp(guard));
-      throw failure;
+      acquisition.tellGranted();
+    } catch {
+      defer(() => acquisition.tellGranted(), undefined);
     }
-    if (error) throw error;
     return guard;
+  }
+
+  #tryGoOn(guard: Guard): boolean {
+    const stripes = stripesOf(guard);
+    const shared = guard.mode === 'shared';
+    const request = { stripes, taken: takenBy(guard), shared, timeout: 0, note: undefined };
+    return goOn(guard, request).status === 'granted';
   }
 
   #acquireGeneral<K extends LockKey, M extends LockMode>(
@@ -255,11 +272,23 @@ export class StripedLock {
     const signal = signalOf(options);
     const guard = this.#prepare<K, M>(keys, shared);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
-    if (this.#trace) return this.#acquireTraced(guard, timeout, signal);
+    const note = this.#trace ? traceNote(guard.keys) : undefined;
     this.#table.acquiringAsync();
-    return tryTake(guard) ? Promise.resolve(guard) : this.#wait(guard, timeout, signal, undefined);
+    try {
+      if (!tryTake(guard)) return this.#wait(guard, timeout, signal, note);
+      if (note !== undefined) this.#recordHeld(guard, note);
+    } catch (error) {
+      try {
+        giveUp(guard);
+      } catch {
+        defer(() => giveUp(guard), undefined);
+      }
+      throw error;
+    }
+    return resolved(guard);
   }
 
+  /** Where it throws, the engine has not begun, and the guard has what it had (keeps T1). */
   #wait<G extends Guard>(
     guard: G,
     timeout: number,
@@ -267,44 +296,33 @@ export class StripedLock {
     note: string | undefined,
   ): Promise<G> {
     const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
-    const { promise } = pending;
-    const outcome = this.#table.acquireAsync(pending, pending);
-    if (outcome === undefined) return promise;
+    let outcome: Outcome | undefined;
     try {
-      pending.settle(outcome);
-    } catch {
-      // The stack ends here.
-      void SETTLED.then(() => pending.settle(outcome));
+      outcome = goOn(guard, pending, pending);
+    } catch (error) {
+      defer(() => pending.forgetSignal(), undefined);
+      throw error;
     }
-    return promise;
-  }
-
-  #acquireSyncTraced<G extends Guard>(guard: G, timeout: number): G {
-    const note = traceNote(guard.keys);
-    if (!tryTake(guard)) this.#block(guard, timeout, note);
-    this.#recordHeld(guard, note);
-    return guard;
-  }
-
-  async #acquireTraced<G extends Guard>(
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<G> {
-    const note = traceNote(guard.keys);
-    this.#table.acquiringAsync();
-    if (!tryTake(guard)) await this.#wait(guard, timeout, signal, note);
-    this.#recordHeld(guard, note);
-    return guard;
+    if (outcome === undefined) return pending.promise;
+    const decided = outcome;
+    try {
+      pending.settle(decided);
+    } catch {
+      defer(() => pending.settle(decided), undefined);
+    }
+    return pending.promise;
   }
 
   #recordHeld(guard: Guard, note: string): void {
-    markTraced(guard);
-    traceHeld(this.name, this.#table, guard, note);
+    try {
+      recordHeld(this.#context, guard, note);
+    } catch {
+      defer(() => recordHeld(this.#context, guard, note), undefined);
+    }
   }
 }
 
-const SETTLED = Promise.resolve();
+const { openShares } = FastPath;
 
 /** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
 function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {

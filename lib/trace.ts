@@ -16,6 +16,7 @@ interface TracedHold {
 
 /** Frames to look through for the first one outside of this package. */
 const FRAMES = 16;
+const UNKNOWN = 'at an unknown place';
 const OWN_FILES = dirname(import.meta.url);
 
 const holds = new WeakMap<object, TracedHold>();
@@ -43,9 +44,10 @@ export function traceHeld(
 export function traceReleased(guard: object): void {
   const hold = holds.get(guard);
   if (!hold) return;
+  // First, as it may overflow; after it this is not called again.
+  hold.table.removeNote(hold.id);
   holds.delete(guard);
   collected.unregister(guard);
-  hold.table.removeNote(hold.id);
 }
 
 /** Nobody can release a collected guard any more, so its stripes would be stuck. */
@@ -60,12 +62,27 @@ function reclaim({ lock, table, stripes, shared, id, note }: TracedHold): void {
   );
 }
 
+/** Whatever somebody has made of stack traces: nothing is acquired yet, but it is not worth failing for. */
 function callSite(): string {
+  try {
+    const stack = stackWithin(FRAMES);
+    if (typeof stack !== 'string') return UNKNOWN;
+    const frames = stack.split('\n').slice(1);
+    const outside = frames.find((frame) => !frame.includes(OWN_FILES));
+    return outside?.trim() ?? UNKNOWN;
+  } catch {
+    return UNKNOWN;
+  }
+}
+
+/** `Error.prepareStackTrace` makes anything of it. */
+function stackWithin(frames: number): unknown {
   const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = FRAMES;
-  const { stack } = new Error();
-  Error.stackTraceLimit = stackTraceLimit;
-  const frames = (stack ?? '').split('\n').slice(1);
-  const outside = frames.find((frame) => !frame.includes(OWN_FILES));
-  return outside?.trim() ?? 'at an unknown place';
+  // Not by assignment, which throws where it is frozen (`--frozen-intrinsics`).
+  const limited = Reflect.set(Error, 'stackTraceLimit', frames);
+  try {
+    return new Error().stack;
+  } finally {
+    if (limited) Error.stackTraceLimit = stackTraceLimit;
+  }
 }

@@ -20,6 +20,8 @@ export type Outcome =
   /** Nothing is held, and this thread is being ended: it may run no more JavaScript. */
   | { status: 'interrupted' };
 
+export type Failure = Exclude<Outcome, { status: 'granted' }>;
+
 /** What an engine needs to know to go on with an acquisition that the fast path began. */
 export interface Request {
   /** Ascending, no duplicates, at least one. */
@@ -29,11 +31,13 @@ export interface Request {
   readonly shared: boolean;
   /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
   readonly timeout: number;
+  /** A signal may put an end to it before that. */
+  readonly abortable?: boolean;
   /** Of a traced acquisition: what `inspect()` shows while it waits. */
   readonly note: string | undefined;
 }
 
-/** A symbol is what structured clone cannot copy, and its description is what its DataCloneError then shows. */
+/** Of what must not be cloned to another thread: no symbol can be, and its description is what the DataCloneError shows. */
 export const THREAD_BOUND = Symbol(
   'a stripelock Guard belongs to its thread: send the handle of the lock instead, and acquire there',
 );
@@ -43,20 +47,33 @@ export interface AsyncWaiter {
   /** For the engine's use while the waiter is pending. */
   ticket: number;
   readonly table: LockTable;
-  /** Called once, on the waiter's own thread, never from within {@link LockTable.acquireAsync}. Must not throw. */
+  /**
+   * Called on the waiter's own thread, where the stack is empty, never from within {@link LockTable.acquireAsync}. Once;
+   * should it throw nevertheless, then once more, and those that are settled with it do not notice.
+   */
   settle(outcome: Outcome): void;
 }
 
 /**
  * One thread's view of one lock: everything but the fast path, which `StripedLock` and `Guard` carry out
  * themselves on {@link words}. Used by that one thread only.
+ *
+ * T1  From the first change of a word to the hand-over of the guard nothing can throw, or the failure is undone.
+ *
+ * Any call of a function in JavaScript can throw: it may overflow the stack, or run what somebody else wrote (a getter, a
+ * listener, `Error.prepareStackTrace`, a method that was replaced). A built-in function checks the stack, too. What
+ * cannot throw: storing, allocating, and calling the addon where it was just called. So whoever changes words makes other
+ * calls before: guard, promise, listener, timer, note and microtask are there first. Where a call has to come after, a
+ * `catch` lets `defer` (`host.ts`) make it from the microtask queue: never next to the engine's call, but some functions up,
+ * where what was enough for that call is more than enough.
+ *
+ * So where {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing,
+ * and can be called again.
  */
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
   readonly memory: TableMemory;
-  /** {@link THREAD_BOUND}, so that what refers to a table cannot be cloned to another thread. */
-  readonly threadBound: symbol;
   /**
    * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, where every
    * acquisition is to go through the engine, a dummy whose words are never free.

@@ -5,6 +5,7 @@ import { badInputSuite } from './bad-input.js';
 import { cancellationSuite } from './cancellation.js';
 import { deadlinesSuite } from './deadlines.js';
 import { exclusiveSuite } from './exclusive.js';
+import { failuresSuite } from './failures.js';
 import { guardsSuite } from './guards.js';
 import { handlesSuite } from './handles.js';
 import { idleGrantsSuite } from './idle-grants.js';
@@ -36,6 +37,7 @@ const SUITES: readonly Suite[] = [
   oddInputSuite,
   handlesSuite,
   guardsSuite,
+  failuresSuite,
   withLockSuite,
   workerThreadsSuite,
   keepAliveSuite,

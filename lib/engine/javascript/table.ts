@@ -1,6 +1,6 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
 import { parseNote } from '../note.js';
-import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
+import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
 import { readStats } from '../stats.js';
@@ -14,7 +14,6 @@ import { SyncWait } from './sync-wait.js';
 
 export class JavaScriptTable implements LockTable {
   readonly engine = 'javascript';
-  readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
   readonly memory: TableMemory;
   readonly words: Int32Array;

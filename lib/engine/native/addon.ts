@@ -1,10 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import bindings from 'bindings';
-import type { Outcome } from '../engine.js';
+import type { Failure } from '../engine.js';
 import type { LeaseInfo } from '../lease-table.js';
 import { platformName } from './platform.js';
-
-type Failure = Exclude<Outcome, { status: 'granted' }>;
 
 /** What `native/node/leases.cc` exports; it says what the numbers mean. */
 interface LeaseAddon {

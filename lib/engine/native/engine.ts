@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { LockError } from '../../errors.js';
-import type { AsyncWaiter, Engine, LockTable } from '../engine.js';
+import { defer, performance, startTimer, stopTimer, type Timer } from '../host.js';
+import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from '../engine.js';
 import { createMemory, fillHeader } from '../header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
 import type { TableMemory, TableSpan } from '../table-memory.js';
@@ -22,8 +23,8 @@ const IN_A_ROW = 64;
  */
 const FIRST_LOOK = 25;
 const LONGEST_LOOK = 200;
-
-const SETTLED = Promise.resolve();
+/** For the addon, a time that never passes, of an acquisition that may be aborted. */
+const ENDLESS = Number.MAX_VALUE;
 
 /** Throws where the addon cannot be loaded, or where another version of this package has started it. */
 export function loadNativeEngine(): NativeEngine {
@@ -52,18 +53,25 @@ export class NativeEngine implements Engine {
   readonly #closed = new FinalizationRegistry((table: number) => {
     this.addon.close(table);
   });
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer;
   /** When the timer is due, on performance.now()'s clock. */
   #timerDue = Infinity;
   /** How long before that it was set, in milliseconds. */
   #timerDelay = Infinity;
+  #arming = false;
+  readonly #armLater = (): void => {
+    this.#arming = false;
+    this.#arm();
+  };
+  /** Whether {@link #settleLater} is to be called, and whether it has anything to look for. */
   #settling = false;
+  #ready = false;
   #untilLook = FIRST_LOOK;
   /** Async acquisitions that the fast path tried while others were pending. */
   #passedBy = 0;
   readonly #settleLater = (): void => {
     this.#settling = false;
-    this.#settleReady();
+    if (this.#ready) this.#settleReady();
   };
 
   constructor(addon: Addon) {
@@ -73,8 +81,11 @@ export class NativeEngine implements Engine {
     this.leases = new NativeLeases(addon);
     this.slot = addon.start(threadId, () => {
       // In this order: after it, whoever has news of either kind sends another wake.
-      this.#settleReady();
-      this.leases.deliver();
+      try {
+        this.#settleReady();
+      } finally {
+        this.leases.deliver();
+      }
     });
     this.leases.start();
   }
@@ -128,19 +139,35 @@ export class NativeEngine implements Engine {
     return this.#stripes;
   }
 
-  add(id: number, waiter: AsyncWaiter, timeout: number): void {
-    waiter.ticket = id;
-    this.#waiters[id] = waiter;
-    if (++this.#pending === 1) {
-      this.addon.keepAlive(true);
-      this.#untilLook = FIRST_LOOK;
-    }
-    this.#arm(Math.min(timeout, this.#untilLook));
+  /** See `LockTable.acquireAsync`. */
+  acquireAsync(table: number, request: Request, waiter: AsyncWaiter): Outcome | undefined {
+    const { stripes, taken, shared, timeout, note } = request;
+    const look = this.#untilLook;
+    // Who comes later and waits as long is due later. Most are such, and asking the clock would cost them more than this.
+    if (timeout > 0 && (timeout < look ? timeout : look) < this.#timerDelay && !this.#arming) this.#armSoon();
+    const list = this.stripesFor(stripes);
+    const longest = timeout === Infinity && request.abortable === true ? ENDLESS : timeout;
+    const result = this.addon.acquireAsync(table, list, stripes.length, taken, shared, longest, note);
+    // From here on only the addon is called (keeps T1).
+    if (typeof result !== 'number') return result;
+    if (result < 0) return { status: 'granted', abandoned: result === -2 };
+    waiter.ticket = result;
+    this.#waiters[result] = waiter;
+    if (++this.#pending === 1) this.addon.keepAlive(true);
+    return undefined;
+  }
+
+  /** See `LockTable.release`. Grants to this thread's own waiters are settled before it goes back to its event loop. */
+  release(table: number, stripe: number, shared: boolean): void {
+    // Before the release, as it may overflow (keeps T1); where nobody of this thread is granted, it comes to nothing.
+    if (this.#pending > 0 && !this.#settling) this.#settleSoon();
+    if (this.addon.release(table, stripe, shared) === 2) this.#ready = true;
   }
 
   cancel(waiter: AsyncWaiter): boolean {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
+    // This may overflow, and has changed nothing then; the addon does not (keeps T1).
     this.#remove(id);
     return this.addon.cancel(id);
   }
@@ -149,18 +176,17 @@ export class NativeEngine implements Engine {
   acquiringAsync(): void {
     if (this.#pending === 0 || ++this.#passedBy < IN_A_ROW) return;
     this.#passedBy = 0;
-    this.settleSoon();
+    if (!this.#settling) this.#settleSoon();
+    this.#ready = true;
   }
 
-  /** Grants to this thread's own waiters are settled before it goes back to its event loop. */
-  settleSoon(): void {
-    if (this.#settling) return;
+  #settleSoon(): void {
+    defer(this.#settleLater, undefined);
     this.#settling = true;
-    // Half the price of queueMicrotask, which makes an AsyncResource.
-    void SETTLED.then(this.#settleLater);
   }
 
   #settleReady(): void {
+    this.#ready = false;
     let count: number;
     do {
       count = this.addon.take(this.#batch);
@@ -178,56 +204,84 @@ export class NativeEngine implements Engine {
     const batch = this.#batch;
     if (count === 1) {
       const detail = batch[1]!;
-      settle(this.#remove(batch[0]!), detail);
+      settleOne(this.#remove(batch[0]!), detail, settle);
     } else if (count > 1) {
       const details = batch.slice(0, 2 * count);
       const waiters: AsyncWaiter[] = [];
       for (let i = 0; i < count; i++) waiters.push(this.#remove(batch[2 * i]!));
-      for (let i = 0; i < count; i++) settle(waiters[i]!, details[2 * i + 1]!);
+      for (let i = 0; i < count; i++) settleOne(waiters[i]!, details[2 * i + 1]!, settle);
     }
   }
 
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
     this.#waiters[id] = undefined;
-    if (--this.#pending === 0) this.addon.keepAlive(false);
+    if (--this.#pending === 0) {
+      this.#untilLook = FIRST_LOOK;
+      this.addon.keepAlive(false);
+    }
     return waiter;
   }
 
-  /** One timer for all waiters, due at the earliest deadline. */
-  #arm(delay: number): void {
-    // Who comes later and waits as long is due later. Most are such, and asking the clock costs them more than this.
-    if (delay >= this.#timerDelay) return;
+  /** Before there is a deadline. Not at once: a stack overflow in the host's timers can leave these broken for good. */
+  #armSoon(): void {
+    defer(this.#armLater, undefined);
+    this.#arming = true;
+  }
+
+  /** One timer for all waiters, due at the earliest deadline, or the next look. */
+  #arm(): void {
+    if (this.#pending === 0) return;
+    const delay = Math.min(this.addon.nextDeadline(), this.#untilLook);
     const due = performance.now() + delay;
     if (due >= this.#timerDue) return;
-    clearTimeout(this.#timer);
+    const replaced = this.#timer;
+    // Whole milliseconds up, so that it does not come before the deadline only to be set again. What is pending keeps the
+    // loop alive; the timer may outlast it. What it is for is noted once it is there: it may throw.
+    this.#timer = startTimer(() => this.#expire(), Math.ceil(delay));
     this.#timerDue = due;
     this.#timerDelay = delay;
-    // Whole milliseconds up, so that it does not come before the deadline only to be set again.
-    this.#timer = setTimeout(() => this.#expire(), Math.ceil(delay));
-    // What is pending keeps the loop alive; the timer may outlast it.
-    this.#timer.unref();
+    // One that goes off nevertheless finds nothing to do.
+    if (replaced !== undefined) stopTimer(replaced);
   }
 
   #expire(): void {
     this.#timer = undefined;
     this.#timerDue = Infinity;
     this.#timerDelay = Infinity;
-    // What was granted in time is granted, however late this thread comes to see it.
-    this.#settleReady();
-    let count: number;
-    do {
-      count = this.addon.expire(this.#batch);
-      this.#settle(count, (waiter, stripe) =>
-        waiter.settle({ status: 'timeout', stripe, holders: waiter.table.holders(stripe) }),
-      );
-    } while (count === BATCH);
-    if (this.#pending > 0) {
-      this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
-      this.addon.lookForIdle();
+    try {
+      // What was granted in time is granted, however late this thread comes to see it.
+      this.#settleReady();
+      let count: number;
+      do {
+        count = this.addon.expire(this.#batch);
+        this.#settle(count, (waiter, stripe) =>
+          waiter.settle({ status: 'timeout', stripe, holders: waiter.table.holders(stripe) }),
+        );
+      } while (count === BATCH);
+      if (this.#pending > 0) this.#lookForIdle();
+    } finally {
+      this.#arm();
     }
-    // Some whose time was up, or whose turn it is now, have been granted what others did not come for.
+  }
+
+  #lookForIdle(): void {
+    this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
+    this.addon.lookForIdle();
+    // Those that had no time left, too, may have been granted what others did not come for.
     this.#settleReady();
-    if (this.#pending > 0) this.#arm(Math.min(this.addon.nextDeadline(), this.#untilLook));
+  }
+}
+
+/** Where it fails, it is tried once more, and the others do not notice. */
+function settleOne(
+  waiter: AsyncWaiter,
+  detail: number,
+  settle: (waiter: AsyncWaiter, detail: number) => void,
+): void {
+  try {
+    settle(waiter, detail);
+  } catch {
+    defer(() => settle(waiter, detail), undefined);
   }
 }

@@ -1,4 +1,5 @@
 import { LockError } from '../../errors.js';
+import { defer } from '../host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../lease-table.js';
 import type { Addon } from './addon.js';
 import {
@@ -15,8 +16,6 @@ import {
 
 /** Watches that one call into the addon tells of. */
 const BATCH = 128;
-
-const SETTLED = Promise.resolve();
 
 /** This thread's side of the addon's leases: hands the news of released keys to those who watch them. */
 export class NativeLeases implements LeaseEngine {
@@ -84,8 +83,8 @@ export class NativeLeases implements LeaseEngine {
   /** What this thread released itself is delivered before it goes back to its event loop. */
   deliverSoon(): void {
     if (this.#delivering) return;
+    defer(this.#deliverLater, undefined);
     this.#delivering = true;
-    void SETTLED.then(this.#deliverLater);
   }
 
   deliver(): void {
@@ -94,7 +93,15 @@ export class NativeLeases implements LeaseEngine {
       count = this.addon.leaseTake(this.#batch);
       // Looked up one by one: who is told may end the watch of another, whose id may be used again.
       const told = Array.from(this.#batch.subarray(0, count), (id) => ({ id, freed: this.#watches.get(id) }));
-      for (const { id, freed } of told) if (freed && this.#watches.get(id) === freed) freed();
+      for (const { id, freed } of told) {
+        if (!freed || this.#watches.get(id) !== freed) continue;
+        try {
+          freed();
+        } catch {
+          // The others do not notice.
+          defer(freed, undefined);
+        }
+      }
     } while (count === BATCH);
   }
 }

@@ -1,5 +1,5 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
-import { THREAD_BOUND, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../engine.js';
+import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
 import { WAITING_CELL, wordIndex } from '../layout.js';
 import { QUEUED } from '../lock-word.js';
 import { readStats } from '../stats.js';
@@ -33,7 +33,6 @@ export interface OpenedMemory {
 /** One thread's view of a lock whose queues are in C++. */
 export class NativeTable implements LockTable {
   readonly engine = 'native';
-  readonly threadBound = THREAD_BOUND;
   readonly stripes: number;
   readonly memory: TableMemory;
   readonly words: Int32Array;
@@ -74,19 +73,14 @@ export class NativeTable implements LockTable {
   acquireSync(request: Request): Outcome {
     const { stripes, taken, shared, timeout, note } = request;
     const list = this.#engine.stripesFor(stripes);
+    // Its answer is passed on without a call (keeps T1).
     const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, shared, timeout, note);
     if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
     return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    const { stripes, taken, shared, timeout, note } = request;
-    const list = this.#engine.stripesFor(stripes);
-    const result = this.#addon.acquireAsync(this.#table, list, stripes.length, taken, shared, timeout, note);
-    if (typeof result !== 'number') return result;
-    if (result < 0) return { status: 'granted', abandoned: result === -2 };
-    this.#engine.add(result, waiter, timeout);
-    return undefined;
+    return this.#engine.acquireAsync(this.#table, request, waiter);
   }
 
   acquiringAsync(): void {
@@ -98,7 +92,7 @@ export class NativeTable implements LockTable {
   }
 
   release(stripe: number, shared: boolean): void {
-    if (this.#addon.release(this.#table, stripe, shared) === 2) this.#engine.settleSoon();
+    this.#engine.release(this.#table, stripe, shared);
   }
 
   holders(stripe: number): number[] {
