@@ -1,13 +1,23 @@
-// Takes and gives back locks at every depth of recursion near that at which the stack ends. An acquisition that fails
-// there must have taken nothing, and a guard whose release fails must still be one that can be released. Prints what
-// happened. Argument: the engine.
+// Takes and gives back locks at every depth of recursion near a stack overflow, where nobody waits and where somebody
+// does. An acquisition that fails there must have taken nothing, a guard whose release fails must still be one that can
+// be released, and whoever else waits must be served. Prints what happened. Arguments: the engine, and if only some are to
+// run, a part of their names.
+import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
+import { isOverflow, makeScenes, makeThreadScenes, playScene, Scene } from '../support/contended-scenes.mjs';
 
 /** Places to begin at, from the last one up: that many frames, and within a frame, words of 8 bytes. */
 const FRAMES = 24;
 const WORDS = 20;
+/** Contended calls go deeper, and each takes longer: of so many frames, one in so many. */
+const CONTENDED_FRAMES = 60;
+const CONTENDED_WORDS = 15;
+const STEP = 3;
+/** To compile a function takes far more of the stack than to call it, so each is called that often before. */
+const WARM_UP = 10;
 
-const lock = new StripedLock({ engine: process.argv[2], stripes: 64 });
+const [, , engine, only = ''] = process.argv;
+const lock = new StripedLock({ engine, stripes: 64 });
 const keys = [1, 2, 3, 4, 5, 6, 7, 8];
 const ways = {
   one: () => lock.acquireSync('key'),
@@ -17,7 +27,8 @@ const ways = {
   async: () => lock.acquire(keys),
   withLock: () => lock.withLockSync(keys, () => undefined),
 };
-const counts = { done: 0, failed: 0, lost: [] };
+/** `scenes`: of each, how often the call came to its end, and how often it overflowed. */
+const counts = { done: 0, failed: 0, lost: [], scenes: {} };
 /** What could not be released where it was had. */
 let unreleased;
 
@@ -29,15 +40,14 @@ function attempt(way) {
     unreleased = undefined;
     counts.done++;
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    counts.failed++;
+    tookNothing(error);
   }
 }
 
 /** With so many arguments that nobody asks for, so that the end is met at one place after the other: 8 bytes apart. */
-function descend(frames, way, padding) {
-  if (frames === 0) attempt(way, ...padding);
-  else descend(frames - 1, way, padding);
+function descend(frames, last, way, padding) {
+  if (frames === 0) last(way, ...padding);
+  else descend(frames - 1, last, way, padding);
 }
 
 function tookNothing(error) {
@@ -47,7 +57,7 @@ function tookNothing(error) {
 
 function reaches(frames, padding) {
   try {
-    descend(frames, () => undefined, padding);
+    descend(frames, attempt, () => undefined, padding);
     return true;
   } catch {
     return false;
@@ -72,7 +82,7 @@ async function toTheEnd(name, prepare) {
     for (let frames = end - FRAMES; frames <= end; frames++) {
       const way = prepare();
       try {
-        descend(frames, way, padding);
+        descend(frames, attempt, way, padding);
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
       }
@@ -87,17 +97,98 @@ async function toTheEnd(name, prepare) {
   }
 }
 
-for (const [name, way] of Object.entries(ways)) {
-  // To compile a function takes far more of the stack than to call it.
-  for (let i = 0; i < 10; i++) (await way())?.release();
-  await toTheEnd(name, () => way);
-  if (name === 'withLock') continue;
-  await toTheEnd(`release of ${name}`, () => {
-    const guard = lock.tryAcquire(name === 'one' ? 'key' : keys, {
-      mode: name === 'shared' ? name : 'exclusive',
+async function uncontended() {
+  for (const [name, way] of Object.entries(ways)) {
+    if (!name.includes(only)) continue;
+    for (let i = 0; i < WARM_UP; i++) (await way())?.release();
+    await toTheEnd(name, () => way);
+    if (name === 'withLock') continue;
+    await toTheEnd(`release of ${name}`, () => {
+      const guard = lock.tryAcquire(name === 'one' ? 'key' : keys, {
+        mode: name === 'shared' ? name : 'exclusive',
+      });
+      unreleased = guard;
+      return () => guard;
     });
-    unreleased = guard;
-    return () => guard;
-  });
+  }
 }
+
+/** What a call returned. */
+let result;
+
+function makeCall(call) {
+  result = call();
+}
+
+function callBelow(frames, padding, call) {
+  result = undefined;
+  try {
+    descend(frames, makeCall, call, padding);
+    return { result };
+  } catch (error) {
+    return { error, result };
+  }
+}
+
+/** Plays a scene near the end, again and again. False: something was lost, and what came after it would tell nothing. */
+async function contended(name, setUp, sceneLock) {
+  const problems = [];
+  const tally = (counts.scenes[name] = { done: 0, failed: 0 });
+  const play = (frames, padding) =>
+    playScene(new Scene(sceneLock, problems), setUp, (call) => {
+      const outcome = callBelow(frames, padding, call);
+      tally[isOverflow(outcome.error) ? 'failed' : 'done']++;
+      // An async function is rejected.
+      if (outcome.result instanceof Promise)
+        outcome.result.catch((error) => (tally.failed += isOverflow(error)));
+      return outcome;
+    });
+  for (let i = 0; i < WARM_UP; i++) await play(1, []);
+  for (let words = 0; words < CONTENDED_WORDS && problems.length === 0; words++) {
+    const padding = new Array(words).fill(0);
+    const end = deepest(padding);
+    for (let frames = end - CONTENDED_FRAMES + (words % STEP); frames <= end; frames += STEP) {
+      await play(frames, padding);
+      if (problems.length > 0) break;
+    }
+  }
+  for (const problem of problems) counts.lost.push(`${name}: ${problem}`);
+  return problems.length === 0;
+}
+
+/** Keys on as many different stripes, in the order of these. */
+function keysApart(count) {
+  const byStripe = new Map();
+  for (let i = 0; byStripe.size < count; i++) byStripe.set(lock.stripeOf(`key-${i}`), `key-${i}`);
+  return [...byStripe].sort(([one], [other]) => one - other).map(([, key]) => key);
+}
+
+/** An event target reports what its listeners throw in this way. */
+process.on('uncaughtException', (error) => {
+  if (!isOverflow(error)) throw error;
+});
+
+async function allContended() {
+  const apart = keysApart(4);
+  const newLock = () => new StripedLock({ engine, stripes: 64 });
+  for (const [name, setUp] of Object.entries(makeScenes(apart))) {
+    if (name.includes(only) && !(await contended(name, setUp, newLock()))) return;
+  }
+  const cells = new Int32Array(new SharedArrayBuffer(8));
+  for (const [name, setUp] of Object.entries(makeThreadScenes(apart, cells))) {
+    if (!name.includes(only)) continue;
+    const shared = newLock();
+    cells.fill(0);
+    const url = new URL('../workers/hand-over.mjs', import.meta.url);
+    const worker = new Worker(url, { workerData: { handle: shared.handle, key: apart[1], cells } });
+    const good = await contended(name, setUp, shared);
+    await worker.terminate();
+    if (!good) return;
+  }
+}
+
+await uncontended();
+await allContended();
 console.log(JSON.stringify(counts));
+// Who was lost may wait for ever.
+process.exit();

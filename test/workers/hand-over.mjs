@@ -1,0 +1,20 @@
+// Holds a key until it is asked to hand it over, which it does once somebody waits. `cells`: [0] is 1 from when it is asked
+// to when it is to acquire the key again, [1] is 1 while it holds the key.
+import { workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+
+const { handle, key, cells } = workerData;
+const lock = StripedLock.from(handle);
+/** Who asked may not come. In milliseconds. */
+const PATIENCE = 2;
+
+for (;;) {
+  const guard = lock.acquireSync(key, { timeout: Infinity });
+  Atomics.store(cells, 1, 1);
+  Atomics.wait(cells, 0, 0);
+  const patience = performance.now() + PATIENCE;
+  while (lock.stats().waiting === 0 && performance.now() < patience);
+  guard.release();
+  Atomics.store(cells, 1, 0);
+  Atomics.wait(cells, 0, 1);
+}
