@@ -1,4 +1,5 @@
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
+import { SignalTimer } from './signal-timer.js';
 
 /**
  * What this engine uses of its host, as it is when the package is imported. Programs replace these later: fake timers of
@@ -6,8 +7,30 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
  */
 export type Timer = unknown;
 
-export const startTimer: (callback: () => void, milliseconds: number) => Timer = setTimeout;
-export const stopTimer = clearTimeout as (timer: Timer) => void;
+const LONG = 1_000_000;
+
+/** Node counts the timers that are its own. */
+function hasNodeTimers(): boolean {
+  const count = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  const before = count();
+  const probe = setTimeout(() => undefined, LONG);
+  const after = count();
+  clearTimeout(probe);
+  return after > before;
+}
+
+const faked = !hasNodeTimers();
+
+/** It keeps the event loop alive. Where this throws, there is none. */
+export function startTimer(callback: () => void, milliseconds: number): Timer {
+  return faked ? new SignalTimer(callback, milliseconds) : setTimeout(callback, milliseconds);
+}
+
+export function stopTimer(timer: Timer): void {
+  if (timer instanceof SignalTimer) timer.stop();
+  else clearTimeout(timer as NodeJS.Timeout);
+}
+
 export const afterTurn: (callback: () => void) => void = setImmediate;
 // eslint-disable-next-line @typescript-eslint/unbound-method -- It uses no `this`.
 export const nextTick: (callback: () => void) => void = process.nextTick;
