@@ -11,7 +11,7 @@ const FRAMES = 24;
 const WORDS = 20;
 /** Contended calls go deeper, and each takes longer: of so many frames, one in so many. */
 const CONTENDED_FRAMES = 60;
-const CONTENDED_WORDS = 15;
+const CONTENDED_WORDS = 10;
 const STEP = 3;
 /** To compile a function takes far more of the stack than to call it, so each is called that often before. */
 const WARM_UP = 10;
