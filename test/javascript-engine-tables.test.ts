@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { patience } from '../lib/engine/javascript/patience.js';
 import { JavaScriptTable } from '../lib/engine/javascript/table.js';
+import { thread } from '../lib/engine/javascript/thread.js';
 import type { Outcome } from '../lib/engine/engine.js';
 import { createMemory } from '../lib/engine/header.js';
 import { ENGINE_JAVASCRIPT, wordIndex } from '../lib/engine/layout.js';
@@ -192,11 +193,16 @@ describe('threads that share stripes', () => {
     let sleeps = 0;
     Atomics.wait = ((...args: Parameters<typeof wait>) => {
       sleeps++;
+      const own = thread.blocked;
+      thread.blocked = undefined;
       const first = acquire(a, { stripes: [0], timeout: 0 });
-      if (first.outcome?.status !== 'granted') return wait(...args);
-      release(first);
-      release(elsewhere);
-      return 'ok';
+      const isFree = first.outcome?.status === 'granted';
+      if (isFree) {
+        release(first);
+        release(elsewhere);
+      }
+      thread.blocked = own;
+      return isFree ? 'ok' : wait(...args);
     }) as typeof Atomics.wait;
     const request = { stripes: [0], taken: 0, shared: false, timeout: 30_000, note: undefined };
     try {
@@ -210,6 +216,39 @@ describe('threads that share stripes', () => {
     await granted(both);
     release(both);
     expect(a.stats()).toMatchObject({ held: 0, waiting: 0 });
+  });
+
+  it('lose no deadline where one was granted as its time ran out, and was then put off by a sync wait', async () => {
+    const [ours, theirs] = tables(2, 3) as [JavaScriptTable, JavaScriptTable];
+    const [, middle] = [0, 1, 2].map((stripe) => acquire(theirs, { stripes: [stripe] }));
+    const wait = Atomics.wait.bind(Atomics);
+    // All in one turn of the timer: the first makes the second's stripe free, and the third blocks.
+    acquire(ours, { stripes: [0], timeout: 19 }, () => release(middle!));
+    const second = acquire(ours, { stripes: [1], timeout: 20 });
+    let taken: Acquired | undefined;
+    const third = acquire(ours, { stripes: [0], timeout: 21 }, () => {
+      // What another thread does while this one sleeps: it takes what was given back.
+      Atomics.wait = ((...args: Parameters<typeof wait>) => {
+        const own = thread.blocked;
+        thread.blocked = undefined;
+        if (taken?.outcome?.status !== 'granted') taken = acquire(theirs, { stripes: [1], timeout: 0 });
+        thread.blocked = own;
+        return wait(...args);
+      }) as typeof Atomics.wait;
+      // Long enough for a second sleep, before which it gives back what others wait for, on a busy machine, too.
+      const request = { stripes: [2], taken: 0, shared: false, timeout: 500, note: undefined };
+      try {
+        expect(ours.acquireSync(request).status).toBe('timeout');
+      } finally {
+        Atomics.wait = wait;
+      }
+    });
+    const end = performance.now() + 30;
+    while (performance.now() < end);
+    await until(() => third.outcome !== undefined, 'the third has run out of time');
+    expect(taken?.outcome?.status).toBe('granted');
+    await until(() => second.outcome !== undefined, 'the second has an outcome');
+    expect(second.outcome?.status).toBe('timeout');
   });
 
   for (const way of ['idle', 'pending']) {

@@ -53,6 +53,28 @@ describe('the hash', () => {
   });
 });
 
+describe('the hash of equal strings', () => {
+  /** Equal to what is passed, but in one piece of its own. */
+  const flat = (text: string): string => Buffer.from(text, 'utf16le').toString('utf16le');
+
+  it('is the same whether they are flat, sliced from others, or joined, and once the code is optimized', () => {
+    for (let round = 0; round < 200; round++) {
+      for (let i = 0; i < 185; i++) {
+        const body = `ké${i}abcdefghijklmnop`;
+        for (const last of ['\ud83d', '\udd11']) {
+          const key = `${body}${last}`;
+          const wanted = fnv1a(new TextEncoder().encode(key));
+          const sliced = flat(`${key}\udd11 and what follows`).slice(0, key.length);
+          const joined = body + flat(`${last}\udd11`).slice(0, 1);
+          const hashes = [flat(key), sliced, joined].map((text) => fnv1a(text));
+          if (hashes.some((hash) => hash !== wanted))
+            expect.fail(`round ${round}, key ${i}: ${String(hashes)}`);
+        }
+      }
+    }
+  });
+});
+
 describe('the deadlines', () => {
   it('come in their order, also when some are taken out in between', () => {
     const random = randomFrom(seedFor('deadlines'));

@@ -3,7 +3,7 @@ import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
 import { runThreads } from '../support/threads.js';
-import { turns, until, watch } from '../support/waiting.js';
+import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 
 const SHARED = { mode: 'shared' } as const;
 
@@ -67,6 +67,25 @@ export const sharedSuite: Suite = (makeLock) => {
       expect((await behind).held).toBe(true);
       expect(writer.state).toBe('rejected');
       expect(reader.held).toBe(true);
+    });
+
+    it('does not let blocked readers in past a writer that waits on an event loop', async () => {
+      const lock = makeLock();
+      const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
+      // Who holds it: another thread than the writer's, or the same.
+      const holders = [() => a.acquireSync('key', SHARED), async () => lock.acquire('key', SHARED)];
+      for (const hold of holders) {
+        const reader = await hold();
+        const writer = watch(lock.acquire('key'));
+        await until(() => lock.stats().waiting === 1, 'the writer waits');
+        // Longer than sleepers rely on being called.
+        const late = watch(b.acquireSync('key', { ...SHARED, timeout: 150 }));
+        await rejectionOf(late.promise);
+        expect(writer.state).toBe('pending');
+        await reader.release();
+        (await writer.promise).release();
+        await (await b.acquireSync('key', SHARED)).release();
+      }
     });
 
     it('takes several keys shared', async () => {

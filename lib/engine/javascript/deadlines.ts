@@ -6,7 +6,11 @@ export interface Timed {
   place: number;
 }
 
-/** A binary heap, the earliest deadline on top. Each entry knows its place, so that any can be taken out. */
+/**
+ * A binary heap, the earliest deadline on top. Each entry knows its place, so that any can be taken out.
+ *
+ * From the first change on, no function is called that a stack overflow could end, or the heap would be left in pieces.
+ */
 export class Deadlines<T extends Timed> {
   readonly #heap: T[] = [];
 
@@ -21,62 +25,46 @@ export class Deadlines<T extends Timed> {
 
   add(entry: T): void {
     if (entry.deadline === Infinity) return;
-    const place = this.#heap.push(entry) - 1;
+    const heap = this.#heap;
+    let place = heap.push(entry) - 1;
     entry.place = place;
     // (No look at index -1, a name to V8, which it would search for.)
-    if (place > 0) this.#riseIfBefore(entry, place);
+    while (place > 0) {
+      const above = (place - 1) >> 1;
+      const parent = heap[above]!;
+      if (parent.deadline <= entry.deadline) return;
+      heap[place] = parent;
+      parent.place = place;
+      heap[above] = entry;
+      entry.place = place = above;
+    }
   }
 
   remove(entry: T): void {
-    const { place } = entry;
+    let { place } = entry;
     if (place < 0) return;
+    const heap = this.#heap;
     entry.place = -1;
-    const last = this.#heap.pop();
-    if (last !== entry) this.#fill(place, last!);
-  }
-
-  /** Most that are added are last: that spares storing them twice. */
-  #riseIfBefore(entry: T, place: number): void {
-    if (this.#heap[(place - 1) >> 1]!.deadline > entry.deadline) this.#rise(entry, place);
-  }
-
-  #fill(place: number, last: T): void {
-    if (place > 0 && this.#heap[(place - 1) >> 1]!.deadline > last.deadline) this.#rise(last, place);
-    else this.#sink(last, place);
-  }
-
-  #put(entry: T, place: number): void {
-    this.#heap[place] = entry;
-    entry.place = place;
-  }
-
-  #rise(entry: T, from: number): void {
-    let place = from;
+    const last = heap.pop()!;
+    if (last === entry) return;
+    // The last one fills the gap: it rises to where it belongs, or else sinks.
     while (place > 0) {
       const above = (place - 1) >> 1;
-      const parent = this.#heap[above];
-      if (parent === undefined || parent.deadline <= entry.deadline) break;
-      this.#put(parent, place);
+      const parent = heap[above]!;
+      if (parent.deadline <= last.deadline) break;
+      heap[place] = parent;
+      parent.place = place;
       place = above;
     }
-    this.#put(entry, place);
-  }
-
-  #sink(entry: T, from: number): void {
-    let place = from;
-    for (;;) {
-      let below = 2 * place + 1;
-      let child = this.#heap[below];
-      if (child === undefined) break;
-      const right = this.#heap[below + 1];
-      if (right !== undefined && right.deadline < child.deadline) {
-        child = right;
-        below++;
-      }
-      if (child.deadline >= entry.deadline) break;
-      this.#put(child, place);
+    for (let below = 2 * place + 1; below < heap.length; below = 2 * place + 1) {
+      if (below + 1 < heap.length && heap[below + 1]!.deadline < heap[below]!.deadline) below++;
+      const child = heap[below]!;
+      if (child.deadline >= last.deadline) break;
+      heap[place] = child;
+      child.place = place;
       place = below;
     }
-    this.#put(entry, place);
+    heap[place] = last;
+    last.place = place;
   }
 }

@@ -1,3 +1,5 @@
+import { afterCode, afterTurn, nextTick } from './host.js';
+
 /** So many in a row may come without a turn of the event loop. */
 const IN_A_ROW = 64;
 
@@ -16,33 +18,38 @@ export class Delivery<T> {
   #next = 0;
   #scheduled = false;
   #inARow = 0;
-  readonly #afterMicrotasks = (): void => process.nextTick(this.#deliverOne);
+  readonly #afterMicrotasks = (): void => nextTick(this.#deliverOne);
   readonly #deliverOne = (): void => {
     this.#scheduled = false;
-    for (;;) {
-      const item = this.#ready[this.#next];
-      if (item === undefined) break;
-      this.#next++;
-      if (this.#deliver(item)) break;
+    try {
+      for (;;) {
+        const item = this.#ready[this.#next];
+        if (item === undefined) break;
+        this.#next++;
+        if (this.#deliver(item)) break;
+      }
+    } finally {
+      if (this.#next === this.#ready.length) this.#clear();
+      else this.schedule();
     }
-    if (this.#next === this.#ready.length) this.#clear();
-    else this.#schedule();
   };
 
   constructor(deliver: (item: T) => boolean) {
     this.#deliver = deliver;
   }
 
+  /** To be followed by {@link schedule}. */
   add(item: T): void {
     this.#ready.push(item);
-    this.#schedule();
   }
 
-  /** What was not handed out yet, and is not going to be. */
+  /** What was not handed out yet, and is not going to be. No function is called once it is taken out. */
   takeBack(): T[] {
-    const items = this.#ready.slice(this.#next);
-    this.#clear();
-    return items;
+    const items = this.#ready;
+    const next = this.#next;
+    this.#ready = [];
+    this.#next = 0;
+    return items.slice(next);
   }
 
   get isEmpty(): boolean {
@@ -54,14 +61,16 @@ export class Delivery<T> {
     this.#next = 0;
   }
 
-  #schedule(): void {
-    if (this.#scheduled) return;
-    this.#scheduled = true;
+  /** Sees to it that what is ready is handed out. Where it fails, it can be called again. */
+  schedule(): void {
+    if (this.#scheduled || this.isEmpty) return;
     if (++this.#inARow < IN_A_ROW) {
-      queueMicrotask(this.#afterMicrotasks);
+      afterCode(this.#afterMicrotasks);
     } else {
       this.#inARow = 0;
-      setImmediate(this.#deliverOne);
+      afterTurn(this.#deliverOne);
     }
+    // Not before: what failed is not scheduled.
+    this.#scheduled = true;
   }
 }

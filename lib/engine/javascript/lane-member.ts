@@ -1,8 +1,27 @@
 /// <reference lib="es2024.sharedmemory" />
 import type { LocalQueue, Pending } from './local-queue.js';
-import { ASYNC_LANE, CLAIM, EVENTS, isSharedClaim, laneIndex, OFFERED, type Stripes } from './stripes.js';
+import {
+  ASYNC_LANE,
+  CALLED,
+  type Cause,
+  CLAIM,
+  DOZES,
+  EVENTS,
+  isSharedClaim,
+  laneIndex,
+  OFFERED,
+  SLEEPERS,
+  type Stripes,
+  WAS_OFFERED,
+  WRITERS,
+} from './stripes.js';
 
-/** Waits in the async lanes on behalf of this thread's queues, and tells when something happened there. */
+/**
+ * Waits in the async lanes on behalf of this thread's queues, and tells when something happened there.
+ *
+ * A stack overflow may end any of this at any call. What was done then is noted in the queue (I8), and to do it again
+ * goes on from there.
+ */
 export class LaneMember {
   /** The queues that are the head of their lane. */
   readonly heads = new Set<LocalQueue>();
@@ -18,32 +37,39 @@ export class LaneMember {
   }
 
   /**
-   * Takes the stripe for the head of the queue, if it can be had; else sees to it that the thread is told when it
-   * may be worth another attempt. `called`: this attempt is due to a call, and none before used it.
+   * Takes the stripe for the head of the queue, if it can be had, and notes it in `queue.got`; else sees to it that the
+   * thread is told when it may be worth another attempt. `cause`: why it may take what others wait for; no attempt
+   * before used that.
    */
-  obtain(queue: LocalQueue, head: Pending, called: boolean): boolean {
+  obtain(queue: LocalQueue, head: Pending, cause: Cause | undefined): boolean {
     const stripes = this.#stripes;
     const { stripe } = queue;
     const { shared } = head;
-    let mayTake = called;
+    const got = shared ? 'shared' : 'exclusive';
+    let may = cause;
+    if (queue.asleep) this.#countWriter(queue, !shared);
     if (queue.claim !== 0 && isSharedClaim(queue.claim) !== shared) {
       // The one that claimed has left the queue.
       this.withdrawClaim(queue);
-      mayTake = true;
+      may = CALLED;
     }
     for (;;) {
-      if (this.#answerOffer(queue, shared) || (mayTake && stripes.takeCalled(stripe, shared, false))) break;
-      if (queue.claim === 0 && mayTake) this.#setClaim(queue, stripes.claim(stripe, ASYNC_LANE, shared));
+      if (this.#answerOffer(queue, shared)) break;
+      if (may !== undefined && stripes.takeCalled(stripe, shared, ASYNC_LANE, may)) break;
+      if (queue.claim === 0 && may !== undefined)
+        this.#setClaim(queue, stripes.claim(stripe, ASYNC_LANE, shared));
       if (queue.claim === 0 && !queue.asleep) {
         const slept = this.#sleep(queue, shared);
         if (slept === 'taken') break;
         if (slept === 'asleep') return false;
-        mayTake = true;
+        may = CALLED;
         continue;
       }
       if (stripes.announce(stripe, shared)) break;
-      if (queue.claim === 0 || queue.watchesClaim || this.#watchClaim(queue)) return false;
+      if (queue.claim === 0 || this.#watchClaim(queue)) return false;
     }
+    queue.got = got;
+    this.rest(queue);
     this.dropClaim(queue);
     return true;
   }
@@ -59,11 +85,29 @@ export class LaneMember {
     this.#setClaim(queue, 0);
   }
 
+  /** Nobody waits in the queue, or its head has the stripe. */
+  rest(queue: LocalQueue): void {
+    if (queue.asleep) this.#countWriter(queue, false);
+    else this.#uncount(queue);
+  }
+
+  /**
+   * Ends the sleep of a queue in which nobody waits: a sleep that nobody ends keeps the table for good. To wake this one
+   * is to call all in the lane, as nobody can tell whose turn in it is this one's; each follows the call (I4).
+   */
+  wake(queue: LocalQueue): void {
+    const { stripe } = queue;
+    if (queue.asleep) this.#stripes.callAll(stripe, ASYNC_LANE);
+    // Another head that watches the claim looks once more.
+    if (queue.watchesClaim) Atomics.notify(this.#stripes.words, laneIndex(stripe, ASYNC_LANE) + CLAIM);
+  }
+
   /** Sleeps nowhere any more, and has everybody called whose call it may have got (I4). */
   leave(): void {
-    for (const { stripe } of this.asleep) {
+    for (const queue of this.asleep) {
+      const { stripe } = queue;
       this.#stripes.idle.delete(stripe);
-      this.#stripes.countSleeper(stripe, ASYNC_LANE, -1);
+      this.#uncount(queue);
       this.#stripes.callAll(stripe, ASYNC_LANE);
     }
     this.asleep.clear();
@@ -84,7 +128,7 @@ export class LaneMember {
     const index = laneIndex(stripe, ASYNC_LANE) + CLAIM;
     let now = Atomics.load(stripes.words, index);
     if (now === (claim | OFFERED)) {
-      if (stripes.takeCalled(stripe, shared, true)) return true;
+      if (stripes.takeCalled(stripe, shared, ASYNC_LANE, WAS_OFFERED)) return true;
       now = Atomics.compareExchange(stripes.words, index, now, claim);
     }
     // Taken away: it answered too late.
@@ -95,40 +139,61 @@ export class LaneMember {
   #sleep(queue: LocalQueue, shared: boolean): 'taken' | 'asleep' | 'called' {
     const stripes = this.#stripes;
     const { stripe } = queue;
-    const index = laneIndex(stripe, ASYNC_LANE) + EVENTS;
-    stripes.countSleeper(stripe, ASYNC_LANE, 1);
+    const lane = laneIndex(stripe, ASYNC_LANE);
+    const index = lane + EVENTS;
+    if (!queue.isCounted) Atomics.add(stripes.words, lane + SLEEPERS, 1);
+    queue.isCounted = true;
+    this.#countWriter(queue, !shared);
     const events = Atomics.load(stripes.words, index);
-    if (stripes.announce(stripe, shared)) {
-      stripes.countSleeper(stripe, ASYNC_LANE, -1);
-      return 'taken';
-    }
-    const wait = Atomics.waitAsync(stripes.words, index, events);
+    if (stripes.announce(stripe, shared)) return 'taken';
+    const onEvent = (): void => {
+      if (!this.asleep.delete(queue)) return;
+      queue.asleep = false;
+      stripes.idle.delete(stripe);
+      this.#uncount(queue);
+      this.#onCall(queue);
+    };
+    // From here to the `then` no stack is checked, as all arguments are passed (I8).
+    const wait = Atomics.waitAsync(stripes.words, index, events, Infinity);
     if (!wait.async) {
-      stripes.countSleeper(stripe, ASYNC_LANE, -1);
+      this.#uncount(queue);
       return 'called';
     }
     queue.asleep = true;
     this.asleep.add(queue);
-    void wait.value.then(() => {
-      if (!this.asleep.delete(queue)) return;
-      queue.asleep = false;
-      stripes.idle.delete(stripe);
-      stripes.countSleeper(stripe, ASYNC_LANE, -1);
-      this.#onCall(queue);
-    });
+    void wait.value.then(onEvent, undefined);
     return 'asleep';
+  }
+
+  #uncount(queue: LocalQueue): void {
+    const { words } = this.#stripes;
+    const lane = laneIndex(queue.stripe, ASYNC_LANE);
+    if (queue.isCounted) Atomics.sub(words, lane + SLEEPERS, 1);
+    queue.isCounted = false;
+    if (queue.isCountedAsWriter) Atomics.sub(words, lane + WRITERS, 1);
+    queue.isCountedAsWriter = false;
+  }
+
+  #countWriter(queue: LocalQueue, is: boolean): void {
+    if (queue.isCountedAsWriter === is) return;
+    Atomics.add(this.#stripes.words, laneIndex(queue.stripe, ASYNC_LANE) + WRITERS, is ? 1 : -1);
+    queue.isCountedAsWriter = is;
   }
 
   /** False: there is news already. */
   #watchClaim(queue: LocalQueue): boolean {
     const { words } = this.#stripes;
-    const wait = Atomics.waitAsync(words, laneIndex(queue.stripe, ASYNC_LANE) + CLAIM, queue.claim);
-    if (!wait.async) return false;
-    queue.watchesClaim = true;
-    void wait.value.then(() => {
+    const lane = laneIndex(queue.stripe, ASYNC_LANE);
+    Atomics.store(words, lane + DOZES, 1);
+    if (queue.watchesClaim) return true;
+    const onChange = (): void => {
       queue.watchesClaim = false;
       this.#onCall(queue);
-    });
+    };
+    const wait = Atomics.waitAsync(words, lane + CLAIM, queue.claim, Infinity);
+    if (!wait.async) return false;
+    queue.watchesClaim = true;
+    void wait.value.then(onChange, undefined);
     return true;
   }
 }

@@ -1,5 +1,6 @@
 import { parseNote } from '../note.js';
 import type { StripeState } from '../../types.js';
+import { clock } from './host.js';
 
 interface LocalNote {
   readonly stripes: Int32Array;
@@ -14,7 +15,7 @@ export class LocalNotes {
   #nextId = 0;
 
   add(stripes: Int32Array, note: string): number {
-    this.#notes.set(this.#nextId, { stripes, note, since: performance.now() });
+    this.#notes.set(this.#nextId, { stripes, note, since: clock() });
     return this.#nextId++;
   }
 
@@ -24,7 +25,7 @@ export class LocalNotes {
 
   /** What this thread's holders of a stripe are shown as. */
   holdersOf(stripe: number, threadId: number): StripeState['holders'] {
-    const now = performance.now();
+    const now = clock();
     const traced = [...this.#notes.values()].filter(({ stripes }) => stripes.includes(stripe));
     if (traced.length === 0) return [{ threadId }];
     return traced.map(({ note, since }) => ({ threadId, heldFor: now - since, ...parseNote(note) }));

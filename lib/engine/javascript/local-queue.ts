@@ -14,6 +14,12 @@ export class Pending implements Timed {
   place = -1;
   /** It holds `stripes[0 … taken)`. */
   taken: number;
+  /** So many are not its own to give back: the call that was to make it has failed, and its caller still has them. */
+  kept = 0;
+  /** In WAITING. */
+  isCounted = false;
+  /** It is not to be settled any more; it may be yet to give back what it has. */
+  isGivenUp = false;
   /** - `waiting`: in a queue. - `ready`: has all its stripes. - `aside`: while its thread is blocked. - `settled` */
   state: 'waiting' | 'ready' | 'aside' | 'settled' = 'waiting';
   /** Where it waits, and its neighbours there. */
@@ -21,13 +27,13 @@ export class Pending implements Timed {
   previous: Pending | undefined = undefined;
   next: Pending | undefined = undefined;
 
-  constructor(waiter: AsyncWaiter, request: Request, taken: number, since: number) {
+  constructor(waiter: AsyncWaiter, request: Request, since: number) {
     this.waiter = waiter;
     this.stripes = request.stripes;
     this.shared = request.shared;
     this.since = since;
     this.deadline = since + request.timeout;
-    this.taken = taken;
+    this.taken = request.taken;
     this.note = request.note;
   }
 
@@ -44,14 +50,19 @@ export class LocalQueue {
   #last: Pending | undefined = undefined;
   /** Sleeps in the stripe's async lane: a waitAsync is under way. There is never more than one. */
   asleep = false;
+  /** In SLEEPERS, and in WRITERS. */
+  isCounted = false;
+  isCountedAsWriter = false;
+  /** The stripe was taken for the first, which is yet to have it: as a writer, or as a reader. */
+  got: 'no' | 'exclusive' | 'shared' = 'no';
   /** This thread's claim to be the lane's head, or 0. */
   claim = 0;
   /** A waitAsync on the claim is under way; it may be an earlier one's. */
   watchesClaim = false;
   /** Since when the stripe has gone from one waiter of this thread to the next, or 0. */
   keptSince = 0;
-  /** See `Stripes.pendingCall`. */
-  seenCall = -1;
+  /** Nobody waited here at the last look. */
+  wasIdle = false;
 
   constructor(stripe: number) {
     this.stripe = stripe;

@@ -14,6 +14,9 @@
  * | EVENTS    | counts calls; a thread sleeps on it, and engines wake those who sleep on one word in their order  |
  * | SLEEPERS  | how many sleep on EVENTS. A thread that was ended in its sleep stays counted: one call too many   |
  * | CLAIM     | 0, or the slot of the lane's head, `+ SHARED` if it wants to share, `+ OFFERED` once it was called |
+ * | WRITERS   | how many of the sleepers want the stripe for themselves                                          |
+ * | OFFERED_AT | when the head was called last                                                                   |
+ * | DOZES     | the head sleeps on its claim, or is about to                                                      |
  *
  * ## How a stripe passes on
  *
@@ -25,7 +28,8 @@
  * waiter is passed by those who come while it wakes up, and then by one waiter of the other lane at most (TURN).
  *
  * A reader that waited lets the next in, and so on, up to the first writer. Readers who come while QUEUED is set
- * wait. So readers and writers take turns.
+ * wait. So readers and writers take turns. A reader that is called joins other readers only if no writer claims or
+ * sleeps in the other lane; one that was not called, but looks for itself, only if none sleeps in its own, either.
  *
  * ## Why nobody sleeps for ever
  *
@@ -45,22 +49,56 @@
  * By I2 and I3 there is for every sleeping waiter at any time either QUEUED in the word, whose end leads to a call,
  * or a call under way. A call gets lost only if the called thread is terminated, or stays busy or blocked elsewhere.
  * That is why sleepers look again now and then: see {@link Stripes.refresh}.
+ *
+ * ## What the dead leave
+ *
+ * No thread learns that another was terminated, and it may be between any two lines. It leaves:
+ *
+ * - A count in SLEEPERS or WRITERS that is too high: calls that nobody follows. The word becomes free all the same.
+ * - A claim. The release that offers it wakes nobody: then the head that DOZES is dead, or so close to its sleep that it
+ *   sees the change. So {@link Stripes.release} voids the claim, frees the word, and calls those behind (I3).
+ * - A reserved word: it was called, or died awake, or between (c) and (d) of I2, or having yet to offer what it had
+ *   reserved. A reservation lasts for `patience.head` after the offer, and then whoever comes by may take the word
+ *   ({@link Stripes.intrude}). By I1 that is as safe as to take a free one, and it keeps QUEUED, so its release calls (I3).
+ *   A head that was just slow finds the stripe held, puts its claim back and waits on (I4).
+ * - QUEUED in a shared word, and a writer that keeps readers out. A live one says that it is there each time it looks for
+ *   itself (WRITER_AT); one that has not for twice the longest of these times counts for nothing.
+ *
+ * ## What fails
+ *
+ * I8  From a change of the word to the note of who holds the stripe no function is called, and no loop turned: there is
+ *     no place for a stack overflow or for the end of a `vm` timeout. What follows the note are calls to others (I3).
+ *     Where these fail for want of stack, they are made from a microtask ({@link makeRoom}).
  */
 import { STRIPE_SHIFT, wordIndex } from '../layout.js';
 import { ABANDONED, HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
+import { defer, makeRoom, stamp } from './host.js';
+import { patience } from './patience.js';
 
 /** Places in a stripe's line, in integers from its word. */
 const TURN = 1;
-/** Counts offers, so that an old one can be told from one like it. */
-const OFFERS = 2;
+/** When a writer last said that it waits. */
+const WRITER_AT = 2;
 export const SYNC_LANE = 4;
-export const ASYNC_LANE = 8;
+export const ASYNC_LANE = 10;
 /** Places in a lane. */
 export const EVENTS = 0;
-const SLEEPERS = 1;
+export const SLEEPERS = 1;
 export const CLAIM = 2;
+export const WRITERS = 3;
+const OFFERED_AT = 4;
+export const DOZES = 5;
 
 export const OFFERED = 0x4000_0000;
+
+/** In milliseconds, of two threads, at the most. */
+const CLOCKS_DIFFER = 1000;
+
+/** What lets somebody take a stripe that others wait for. */
+export const LOOKS = 1;
+export const CALLED = 2;
+export const WAS_OFFERED = 3;
+export type Cause = typeof LOOKS | typeof CALLED | typeof WAS_OFFERED;
 
 /** Which lane comes first when both have a claim: TURN is 0 or 1. */
 const LANES = [SYNC_LANE, ASYNC_LANE] as const;
@@ -130,13 +168,31 @@ export class Stripes {
     }
   }
 
-  /** Takes a stripe as somebody who was called. */
-  takeCalled(stripe: number, shared: boolean, offered: boolean): boolean {
+  /**
+   * For somebody who just came and found the stripe closed: takes it if nobody holds it against that, and whoever it is
+   * closed for cannot be alive.
+   */
+  intrude(stripe: number, shared: boolean): boolean {
     for (;;) {
       const word = this.word(stripe);
-      if (word === QUEUED ? !offered : !this.#canTake(word, shared)) return false;
-      // Readers go in together, but not past a writer that is next.
-      if (shared && (word & QUEUED) !== 0 && word !== QUEUED && this.#writerIsNext(stripe)) return false;
+      if (word === QUEUED) {
+        if (this.#isOfferedOfLate(stripe)) return false;
+      } else if (word !== 0) {
+        if (!this.#canTake(word, shared)) return false;
+        if ((word & QUEUED) !== 0 && this.keepsReadersOut(stripe, SYNC_LANE, LOOKS)) return false;
+      }
+      if (this.#take(stripe, word, shared, 0)) return true;
+    }
+  }
+
+  /** Takes a stripe as somebody who waits in a lane. */
+  takeCalled(stripe: number, shared: boolean, lane: Lane, cause: Cause): boolean {
+    for (;;) {
+      const word = this.word(stripe);
+      if (word === QUEUED ? cause !== WAS_OFFERED : !this.#canTake(word, shared)) return false;
+      // Readers go in together, but not past a writer.
+      if (shared && (word & QUEUED) !== 0 && word !== QUEUED && this.keepsReadersOut(stripe, lane, cause))
+        return false;
       if (this.#take(stripe, word, shared, word === 0 ? QUEUED : 0)) return true;
     }
   }
@@ -144,6 +200,7 @@ export class Stripes {
   /** I2 (c) and (d). True: taken. False: it is held, or reserved, and QUEUED is set. */
   announce(stripe: number, shared: boolean): boolean {
     const index = wordIndex(stripe);
+    if (!shared) this.writerWaits(stripe);
     for (;;) {
       if (shared && this.arrive(stripe, true)) return true;
       const word = Atomics.or(this.words, index, QUEUED);
@@ -160,42 +217,67 @@ export class Stripes {
     if (shared) this.#spread(stripe);
   }
 
-  /** Gives a stripe back. Shares must have been counted down. */
+  /** A writer says that it is alive. */
+  writerWaits(stripe: number): void {
+    Atomics.store(this.words, wordIndex(stripe) + WRITER_AT, stamp());
+  }
+
+  /** Gives a stripe back, this thread's share in it included. Where it throws, nothing has changed. */
   release(stripe: number, shared: boolean): void {
+    makeRoom(0, 0, 0, 0, 0, 0);
     const { words } = this;
     const index = wordIndex(stripe);
+    const shares = shared ? this.openShares() : undefined;
+    if (shares !== undefined && shares[stripe]! <= 0) return;
     for (;;) {
       const word = Atomics.load(words, index);
       // Where the word does not say that it is held so, somebody scribbled on it.
-      if (shared ? !isShared(word) || (word & HOLDER_MASK) === 0 : !this.#isMine(word)) return;
-      const last = !shared || (word & HOLDER_MASK) === 1;
-      if (last && (word & QUEUED) !== 0) {
-        if (this.#passOn(stripe, word)) return;
-      } else if (Atomics.compareExchange(words, index, word, last ? 0 : word - 1) === word) {
+      if (shared ? !isShared(word) || (word & HOLDER_MASK) === 0 : !this.#isMine(word)) {
+        if (shares !== undefined) shares[stripe]!--;
         return;
       }
+      const last = !shared || (word & HOLDER_MASK) === 1;
+      const passes = last && (word & QUEUED) !== 0;
+      const lane = passes ? this.#nextLane(stripe) : 0;
+      const claim = lane === 0 ? 0 : Atomics.load(words, index + lane + CLAIM);
+      const next = !last ? word - 1 : claim !== 0 && (claim & OFFERED) === 0 ? QUEUED : 0;
+      // The reservation is as old as the offer, which is yet to be made.
+      if (next === QUEUED) Atomics.store(words, index + lane + OFFERED_AT, stamp());
+      if (Atomics.compareExchange(words, index, word, next) !== word) continue;
+      if (shares !== undefined) shares[stripe]!--;
+      if (!passes) return;
+      try {
+        if (next === QUEUED && lane !== 0) this.#passOn(stripe, lane, claim);
+        else this.#stir(stripe);
+      } catch {
+        // A stack overflow.
+        defer(() => this.callAgain(stripe), undefined);
+      }
+      return;
     }
+  }
+
+  /** Makes all calls that may have been left out since the word was changed. */
+  callAgain(stripe: number): void {
+    this.#unreserve(stripe);
+    this.relay(stripe);
   }
 
   /** Changes who holds a stripe, within this thread: from the last holder to one that waited. False: not the last. */
   handOver(stripe: number, shared: boolean, nextShared: boolean): boolean {
     const index = wordIndex(stripe);
+    const shares = shared || nextShared ? this.openShares() : undefined;
+    if (shared && shares![stripe]! <= 0) return false;
     const held = shared ? SHARED | 1 : this.slot;
     const next = nextShared ? SHARED | 1 : this.slot;
     for (;;) {
       const word = Atomics.load(this.words, index);
       if ((word & ~QUEUED) !== held) return false;
       if (Atomics.compareExchange(this.words, index, word, next | QUEUED) !== word) continue;
-      if (nextShared) this.#count(stripe, 1);
+      if (shared) shares![stripe]!--;
+      if (nextShared) shares![stripe]!++;
       return true;
     }
-  }
-
-  /** Counts this thread's shared hold down. False if there is none. */
-  dropShare(stripe: number): boolean {
-    if (this.sharesOf(stripe) <= 0) return false;
-    this.#count(stripe, -1);
-    return true;
   }
 
   /** For one who was called and does not need it, or was a head and leaves: calls the next in its stead (I4). */
@@ -218,15 +300,13 @@ export class Stripes {
     this.relay(stripe);
   }
 
-  /** I2 (a) for a sleeper. */
-  countSleeper(stripe: number, lane: Lane, by: 1 | -1): void {
-    Atomics.add(this.words, laneIndex(stripe, lane) + SLEEPERS, by);
-  }
-
   /** I2 (a) for the head of a lane. Returns the claim, or 0 if the lane has a head already. */
   claim(stripe: number, lane: Lane, shared: boolean): number {
     const claim = shared ? this.slot | SHARED : this.slot;
-    return Atomics.compareExchange(this.words, laneIndex(stripe, lane) + CLAIM, 0, claim) === 0 ? claim : 0;
+    const index = laneIndex(stripe, lane);
+    if (Atomics.compareExchange(this.words, index + CLAIM, 0, claim) !== 0) return 0;
+    Atomics.store(this.words, index + DOZES, 0);
+    return claim;
   }
 
   /** Ends a claim. True if it had been offered the stripe. */
@@ -243,28 +323,26 @@ export class Stripes {
   }
 
   /**
-   * For those who look again: what makes one look like the next if a call got lost, else -1. If two looks that are
-   * long enough apart find the same, {@link refresh} is due.
+   * For those who look again: declares calls void that have not been answered for long, and calls others. The heads
+   * that were called, if they live, claim again.
    */
-  pendingCall(stripe: number): number {
-    const index = wordIndex(stripe);
-    const sync = Atomics.load(this.words, index + SYNC_LANE + CLAIM);
-    const async = Atomics.load(this.words, index + ASYNC_LANE + CLAIM);
-    const offered = ((sync | async) & OFFERED) !== 0;
-    const reserved = Atomics.load(this.words, index) === QUEUED;
-    return offered || reserved ? Atomics.load(this.words, index + OFFERS) & HOLDER_MASK : -1;
-  }
-
-  /** Declares unanswered calls void, and calls others. The heads that were called, if they live, claim again. */
   refresh(stripe: number): void {
-    for (const lane of LANES) {
-      const index = laneIndex(stripe, lane) + CLAIM;
-      const claim = Atomics.load(this.words, index);
-      if ((claim & OFFERED) === 0 || Atomics.compareExchange(this.words, index, claim, 0) !== claim) continue;
-      Atomics.notify(this.words, index);
-    }
+    for (const lane of LANES) this.#voidIfOverdue(stripe, lane);
+    if (this.word(stripe) !== QUEUED || this.#isOfferedOfLate(stripe)) return;
     this.#unreserve(stripe);
     this.relay(stripe);
+  }
+
+  /** Whether somebody in a lane who wants to join the readers of a stripe must not, on account of a writer. */
+  keepsReadersOut(stripe: number, lane: Lane, cause: Cause): boolean {
+    const { words } = this;
+    const index = wordIndex(stripe);
+    const other = lane === SYNC_LANE ? ASYNC_LANE : SYNC_LANE;
+    const one =
+      this.#writerClaims(stripe) ||
+      Atomics.load(words, index + other + WRITERS) > 0 ||
+      (cause === LOOKS && Atomics.load(words, index + lane + WRITERS) > 0);
+    return one && this.#writerLives(stripe);
   }
 
   /** Whether anybody waits but this thread's event loop, which is `claim` (or 0) and sleeps or not. */
@@ -288,51 +366,82 @@ export class Stripes {
   }
 
   #take(stripe: number, word: number, shared: boolean, queued: number): boolean {
+    const shares = shared ? this.openShares() : undefined;
     const free = (word & ~QUEUED) === 0;
     const next = (free ? (word & QUEUED) | (shared ? SHARED | 1 : this.slot) : word + 1) | queued;
     if (Atomics.compareExchange(this.words, wordIndex(stripe), word, next) !== word) return false;
-    if (shared) this.#count(stripe, 1);
+    // Keeps I8, with those who call this.
+    if (shares !== undefined) shares[stripe]!++;
     return true;
   }
 
-  #count(stripe: number, by: 1 | -1): void {
-    const shares = this.openShares();
-    shares[stripe] = (shares[stripe] ?? 0) + by;
-  }
-
-  /** The last holder leaves and somebody waits. False: the word has changed. */
-  #passOn(stripe: number, word: number): boolean {
+  /** The lane that a stripe is to be reserved for, or 0. */
+  #nextLane(stripe: number): Lane | 0 {
     const { words } = this;
     const index = wordIndex(stripe);
     const turn = Atomics.load(words, index + TURN) & 1;
-    for (const which of [turn, 1 - turn]) {
-      const lane = which === 0 ? SYNC_LANE : ASYNC_LANE;
-      const claim = Atomics.load(words, index + lane + CLAIM);
-      if (claim === 0 || (claim & OFFERED) !== 0) continue;
-      if (Atomics.compareExchange(words, index, word, QUEUED) !== word) return false;
-      Atomics.store(words, index + TURN, 1 - which);
-      if (this.#offer(stripe, lane, claim)) {
-        // The other lane is to have a head by the next release.
-        const other = which === 0 ? ASYNC_LANE : SYNC_LANE;
-        if (Atomics.load(words, index + other + CLAIM) === 0) this.#callLane(stripe, other);
-      } else {
-        this.#unreserve(stripe);
-        this.#stir(stripe);
-      }
-      return true;
-    }
-    if (Atomics.compareExchange(words, index, word, 0) !== word) return false;
-    this.#stir(stripe);
-    return true;
+    const first = turn === 0 ? SYNC_LANE : ASYNC_LANE;
+    const second = turn === 0 ? ASYNC_LANE : SYNC_LANE;
+    if (this.#hasClaim(index + first)) return first;
+    return this.#hasClaim(index + second) ? second : 0;
   }
 
+  #hasClaim(lane: number): boolean {
+    const claim = Atomics.load(this.words, lane + CLAIM);
+    return claim !== 0 && (claim & OFFERED) === 0;
+  }
+
+  /** Offers a stripe that was reserved for it to the head of a lane. */
+  #passOn(stripe: number, lane: Lane, claim: number): void {
+    const { words } = this;
+    const index = wordIndex(stripe);
+    Atomics.store(words, index + TURN, lane === SYNC_LANE ? 1 : 0);
+    if (this.#offer(stripe, lane, claim)) {
+      // The other lane is to have a head by the next release.
+      const other = lane === SYNC_LANE ? ASYNC_LANE : SYNC_LANE;
+      if (Atomics.load(words, index + other + CLAIM) === 0) this.#callLane(stripe, other);
+      return;
+    }
+    this.#unreserve(stripe);
+    this.#stir(stripe);
+  }
+
+  /** False: the claim is gone, or its thread is. */
   #offer(stripe: number, lane: Lane, claim: number): boolean {
     const { words } = this;
-    const index = laneIndex(stripe, lane) + CLAIM;
-    Atomics.add(words, wordIndex(stripe) + OFFERS, 1);
-    if (Atomics.compareExchange(words, index, claim, claim | OFFERED) !== claim) return false;
+    const index = laneIndex(stripe, lane);
+    Atomics.store(words, index + OFFERED_AT, stamp());
+    if (Atomics.compareExchange(words, index + CLAIM, claim, claim | OFFERED) !== claim) return false;
     // All: a thread that withdrew its claim may still sleep there.
-    Atomics.notify(words, index);
+    if (Atomics.notify(words, index + CLAIM) > 0 || Atomics.load(words, index + DOZES) === 0) return true;
+    // Dead, or about to sleep and to see this: it claims again.
+    return Atomics.compareExchange(words, index + CLAIM, claim | OFFERED, 0) !== (claim | OFFERED);
+  }
+
+  #isOverdue(index: number): boolean {
+    return !this.#isOfLate(index, patience.head);
+  }
+
+  /** Whether a word was stamped less than so many milliseconds ago. */
+  #isOfLate(index: number, milliseconds: number): boolean {
+    const age = (stamp() - Atomics.load(this.words, index)) | 0;
+    return age <= milliseconds && age >= -CLOCKS_DIFFER;
+  }
+
+  #isOfferedOfLate(stripe: number): boolean {
+    const index = wordIndex(stripe);
+    return (
+      !this.#isOverdue(index + SYNC_LANE + OFFERED_AT) || !this.#isOverdue(index + ASYNC_LANE + OFFERED_AT)
+    );
+  }
+
+  /** Ends an offer that nobody has answered for long. */
+  #voidIfOverdue(stripe: number, lane: Lane): boolean {
+    const index = laneIndex(stripe, lane);
+    const claim = Atomics.load(this.words, index + CLAIM);
+    if ((claim & OFFERED) === 0 || !this.#isOverdue(index + OFFERED_AT)) return false;
+    if (Atomics.compareExchange(this.words, index + CLAIM, claim, 0) !== claim) return false;
+    Atomics.notify(this.words, index + CLAIM);
     return true;
   }
 
@@ -352,7 +461,8 @@ export class Stripes {
     for (;;) {
       const claim = Atomics.load(words, index + CLAIM);
       if (claim === 0) break;
-      if ((claim & OFFERED) !== 0 || this.#offer(stripe, lane, claim)) return true;
+      if ((claim & OFFERED) === 0 ? this.#offer(stripe, lane, claim) : !this.#voidIfOverdue(stripe, lane))
+        return true;
     }
     const ownIdle = lane === ASYNC_LANE && this.idle.has(stripe) ? 1 : 0;
     if (Atomics.load(words, index + SLEEPERS) <= ownIdle) return false;
@@ -361,16 +471,20 @@ export class Stripes {
     return true;
   }
 
-  #writerIsNext(stripe: number): boolean {
+  #writerClaims(stripe: number): boolean {
     const index = wordIndex(stripe);
     const sync = Atomics.load(this.words, index + SYNC_LANE + CLAIM);
     const async = Atomics.load(this.words, index + ASYNC_LANE + CLAIM);
     return (sync !== 0 && !isSharedClaim(sync)) || (async !== 0 && !isSharedClaim(async));
   }
 
+  #writerLives(stripe: number): boolean {
+    return this.#isOfLate(wordIndex(stripe) + WRITER_AT, 2 * patience.sleeper);
+  }
+
   /** Shared, and more may come in: calls the next, up to the first writer. With nobody left, opens the fast path. */
   #spread(stripe: number): void {
-    if (this.#writerIsNext(stripe) || this.#stir(stripe)) return;
+    if ((this.#writerClaims(stripe) && this.#writerLives(stripe)) || this.#stir(stripe)) return;
     const index = wordIndex(stripe);
     for (;;) {
       const word = Atomics.load(this.words, index);

@@ -1,7 +1,22 @@
 import { availableParallelism } from 'node:os';
 import type { BlockedThread } from './blocking.js';
+import { clock } from './host.js';
 import { patience } from './patience.js';
-import { CLAIM, EVENTS, laneIndex, OFFERED, type Stripes, SYNC_LANE } from './stripes.js';
+import {
+  CALLED,
+  type Cause,
+  CLAIM,
+  DOZES,
+  EVENTS,
+  laneIndex,
+  LOOKS,
+  OFFERED,
+  SLEEPERS,
+  type Stripes,
+  SYNC_LANE,
+  WAS_OFFERED,
+  WRITERS,
+} from './stripes.js';
 
 /** Looks at a word before its thread sleeps: 10 to 30 microseconds, about what it takes to wake a thread. */
 const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
@@ -20,9 +35,12 @@ export class SyncWait {
     this.#stripes = stripes;
   }
 
-  /** True: taken. False: the deadline has passed. */
+  /** True: taken, and noted in `thread`. False: the deadline has passed. */
   waitFor(stripe: number, shared: boolean, deadline: number, thread: BlockedThread): boolean {
-    if (this.#spin(stripe, shared)) return true;
+    if (this.#spin(stripe, shared)) {
+      thread.taken++;
+      return true;
+    }
     const attempt = new Attempt(this.#stripes, stripe, shared, deadline, thread);
     let got = attempt.inLane();
     while (got === undefined) got = attempt.inLane();
@@ -52,9 +70,6 @@ class Attempt {
   readonly #thread: BlockedThread;
   #nap = patience.head;
   #called = false;
-  /** The last look; see `Stripes.pendingCall`. */
-  #seenCall = -1;
-  #lookedAt = 0;
 
   constructor(stripes: Stripes, stripe: number, shared: boolean, deadline: number, thread: BlockedThread) {
     this.#stripes = stripes;
@@ -69,60 +84,94 @@ class Attempt {
     const stripes = this.#stripes;
     const stripe = this.#stripe;
     const shared = this.#shared;
+    const thread = this.#thread;
     if (this.#called) {
       const claim = stripes.claim(stripe, SYNC_LANE, shared);
+      thread.stripe = stripe;
+      thread.claim = claim;
       if (claim !== 0) return this.#asHead(claim);
     }
     const index = laneIndex(stripe, SYNC_LANE) + EVENTS;
-    stripes.countSleeper(stripe, SYNC_LANE, 1);
+    this.#enterLane();
     const events = Atomics.load(stripes.words, index);
-    let woken: 'ok' | 'not-equal' | 'timed-out' = 'ok';
-    const got = stripes.announce(stripe, shared);
-    const left = this.#deadline - performance.now();
-    if (!got && left > 0) {
-      const nap = this.#thread.beforeSleep(Math.min(left, this.#nap));
-      woken = Atomics.wait(stripes.words, index, events, nap);
+    if (stripes.announce(stripe, shared)) {
+      thread.taken++;
+      this.#leaveLane();
+      return true;
     }
-    stripes.countSleeper(stripe, SYNC_LANE, -1);
-    if (got) return true;
+    const left = this.#deadline - clock();
+    let cause: Cause = CALLED;
+    if (left > 0) {
+      const nap = thread.beforeSleep(Math.min(left, this.#nap));
+      if (Atomics.wait(stripes.words, index, events, nap) === 'timed-out') cause = LOOKS;
+    }
+    this.#leaveLane();
     if (left <= 0) {
       stripes.relay(stripe);
       return false;
     }
-    if (woken === 'timed-out') {
+    if (cause === LOOKS) {
       this.#nap = Math.min(2 * this.#nap, patience.sleeper);
-      this.#lookAgain();
+      stripes.refresh(stripe);
     }
     this.#called = true;
-    return stripes.takeCalled(stripe, shared, false) ? true : undefined;
+    if (!stripes.takeCalled(stripe, shared, SYNC_LANE, cause)) return undefined;
+    thread.taken++;
+    return true;
+  }
+
+  /** I2 (a). The count and the note of it are one: nothing can come between. */
+  #enterLane(): void {
+    const { words } = this.#stripes;
+    const index = laneIndex(this.#stripe, SYNC_LANE);
+    const thread = this.#thread;
+    thread.stripe = this.#stripe;
+    Atomics.add(words, index + SLEEPERS, 1);
+    thread.sleeps = true;
+    if (this.#shared) return;
+    Atomics.add(words, index + WRITERS, 1);
+    thread.sleepsAsWriter = true;
+  }
+
+  #leaveLane(): void {
+    this.#thread.leaveLane();
   }
 
   /** Sleeps until offered the stripe. */
   #asHead(claim: number): boolean | undefined {
     const stripes = this.#stripes;
     const stripe = this.#stripe;
-    const index = laneIndex(stripe, SYNC_LANE) + CLAIM;
+    const thread = this.#thread;
+    const { words } = stripes;
+    const lane = laneIndex(stripe, SYNC_LANE);
+    const index = lane + CLAIM;
     for (;;) {
       if (stripes.announce(stripe, this.#shared)) break;
       let now = this.#spinOn(index, claim);
       if (now === claim) {
-        const left = this.#deadline - performance.now();
+        const left = this.#deadline - clock();
         if (left <= 0) {
-          stripes.withdraw(stripe, SYNC_LANE, claim);
+          thread.withdrawClaim();
           return false;
         }
-        const nap = this.#thread.beforeSleep(Math.min(left, patience.head));
-        if (Atomics.wait(stripes.words, index, claim, nap) === 'timed-out') this.#lookAgain();
-        now = Atomics.load(stripes.words, index);
+        const nap = thread.beforeSleep(Math.min(left, patience.head));
+        Atomics.store(words, lane + DOZES, 1);
+        if (Atomics.wait(words, index, claim, nap) === 'timed-out') stripes.refresh(stripe);
+        Atomics.store(words, lane + DOZES, 0);
+        now = Atomics.load(words, index);
       }
       if (now === (claim | OFFERED)) {
-        if (stripes.takeCalled(stripe, this.#shared, true)) break;
-        now = Atomics.compareExchange(stripes.words, index, now, claim);
+        if (stripes.takeCalled(stripe, this.#shared, SYNC_LANE, WAS_OFFERED)) break;
+        now = Atomics.compareExchange(words, index, now, claim);
       }
       // Taken away: it answered too late.
-      if ((now & ~OFFERED) !== claim) return undefined;
+      if ((now & ~OFFERED) !== claim) {
+        thread.claim = 0;
+        return undefined;
+      }
     }
-    stripes.dropClaim(stripe, SYNC_LANE, claim);
+    thread.taken++;
+    thread.dropClaim();
     return true;
   }
 
@@ -134,15 +183,5 @@ class Attempt {
       pause();
     }
     return value;
-  }
-
-  #lookAgain(): void {
-    const now = performance.now();
-    // A nap may be cut short by the thread's other waits.
-    if (now - this.#lookedAt < patience.head / 2) return;
-    this.#lookedAt = now;
-    const call = this.#stripes.pendingCall(this.#stripe);
-    if (call !== -1 && call === this.#seenCall) this.#stripes.refresh(this.#stripe);
-    this.#seenCall = call;
   }
 }

@@ -6,13 +6,14 @@ import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
 import { readStats } from '../stats.js';
 import type { TableMemory } from '../table-memory.js';
 import { AsyncWaits } from './async-waits.js';
-import { BlockedThread } from './blocking.js';
+import { BlockedThread, recover, type BlockedTable } from './blocking.js';
 import { fnv1a } from './hash.js';
+import { clock, defer, makeRoom } from './host.js';
 import { LocalNotes } from './local-notes.js';
-import { isExclusive, Stripes } from './stripes.js';
+import { isExclusive, LOOKS, Stripes, SYNC_LANE } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
-export class JavaScriptTable implements LockTable {
+export class JavaScriptTable implements LockTable, BlockedTable {
   readonly engine = 'javascript';
   readonly stripes: number;
   readonly memory: TableMemory;
@@ -21,7 +22,7 @@ export class JavaScriptTable implements LockTable {
   readonly firstAddress = 0;
   readonly cells: BigInt64Array;
   readonly slot: number;
-  readonly #stripes: Stripes;
+  readonly stripesHere: Stripes;
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
   readonly #notes = new LocalNotes();
@@ -32,45 +33,51 @@ export class JavaScriptTable implements LockTable {
     this.words = new Int32Array(buffer);
     this.cells = new BigInt64Array(buffer, 0, WAITING_CELL + 1);
     this.slot = slot;
-    this.#stripes = new Stripes(this.words, slot);
-    this.#syncWait = new SyncWait(this.#stripes);
-    this.#asyncWaits = new AsyncWaits(this.#stripes, {
-      waitEnded: () => this.#count(WAITING_CELL, -1n),
+    this.stripesHere = new Stripes(this.words, slot);
+    this.#syncWait = new SyncWait(this.stripesHere);
+    this.#asyncWaits = new AsyncWaits(this.stripesHere, {
+      cells: this.cells,
       timedOut: (stripe) => this.#timedOut(stripe),
     });
   }
 
   get shares(): Int32Array | undefined {
-    return this.#stripes.shares;
+    return this.stripesHere.shares;
   }
 
   openShares(): Int32Array {
-    return this.#stripes.openShares();
+    return this.stripesHere.openShares();
   }
 
   hash(key: string | Uint8Array): number {
     return fnv1a(key) % this.stripes;
   }
 
+  /**
+   * Where this throws, on a stack overflow, the caller still has what it had taken, and no more when the microtasks have
+   * run.
+   */
   acquireSync(request: Request): Outcome {
-    const taken = this.#takeMore(request, request.taken);
-    if (taken === request.stripes.length) return { status: 'granted', abandoned: false };
-    if (request.timeout === 0) return this.#fail(request, taken, this.#timedOut(stripeAt(request, taken)));
-    const thread = new BlockedThread();
+    makeRoom(0, 0, 0, 0, 0, 0);
+    recover();
+    const wait = new BlockedThread(this, request.stripes, request.shared, request.taken);
     try {
-      return this.#waitSync(request, taken, thread);
-    } finally {
-      thread.end();
+      const outcome = this.#acquireSync(request, wait);
+      if (outcome.status === 'granted') wait.end();
+      else wait.endFailed();
+      return outcome;
+    } catch (error) {
+      wait.kept = request.taken;
+      defer(recover, undefined);
+      throw error;
     }
   }
 
+  /** The same holds here. */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
-    if (this.#asyncWaits.start(request, request.taken, waiter))
-      return { status: 'granted', abandoned: false };
-    this.#count(CONTENDED_CELL, 1n);
-    this.#count(WAITING_CELL, 1n);
-    return undefined;
+    recover();
+    return this.#asyncWaits.start(request, waiter) ? { status: 'granted', abandoned: false } : undefined;
   }
 
   /** Nothing to do: who waits behind a busy event loop looks for itself after a while. */
@@ -79,11 +86,17 @@ export class JavaScriptTable implements LockTable {
   }
 
   cancel(waiter: AsyncWaiter): boolean {
+    recover();
     return this.#asyncWaits.cancel(waiter);
   }
 
   release(stripe: number, shared: boolean): void {
-    if (!shared || this.#stripes.dropShare(stripe)) this.#asyncWaits.release(stripe, shared);
+    recover();
+    this.#asyncWaits.release(stripe, shared);
+  }
+
+  giveBackTaken(stripe: number, shared: boolean): void {
+    this.#asyncWaits.release(stripe, shared);
   }
 
   addNote(stripes: Int32Array, note: string): number {
@@ -95,13 +108,13 @@ export class JavaScriptTable implements LockTable {
   }
 
   holders(stripe: number): number[] {
-    return this.#holders(stripe, this.#stripes.word(stripe));
+    return this.#holders(stripe, this.stripesHere.word(stripe));
   }
 
   stats(): StripedLockStats {
     let held = 0;
     for (let stripe = 0; stripe < this.stripes; stripe++) {
-      if ((this.#stripes.word(stripe) & HOLDER_MASK) !== 0) held++;
+      if ((this.stripesHere.word(stripe) & HOLDER_MASK) !== 0) held++;
     }
     return readStats(this.engine, this.stripes, held, this.cells);
   }
@@ -110,7 +123,7 @@ export class JavaScriptTable implements LockTable {
     const waiters = this.#waitersByStripe();
     const states: StripeState[] = [];
     for (let stripe = 0; stripe < this.stripes; stripe++) {
-      const word = this.#stripes.word(stripe);
+      const word = this.stripesHere.word(stripe);
       const here = waiters.get(stripe);
       if ((word & (HOLDER_MASK | QUEUED)) === 0 && here === undefined) continue;
       const shared = (word & SHARED) !== 0;
@@ -127,7 +140,7 @@ export class JavaScriptTable implements LockTable {
   }
 
   #waitersByStripe(): Map<number, StripeState['waiters']> {
-    const now = performance.now();
+    const now = clock();
     const byStripe = new Map<number, StripeState['waiters']>();
     for (const entry of this.#asyncWaits.waiting()) {
       let here = byStripe.get(entry.wanted);
@@ -139,40 +152,47 @@ export class JavaScriptTable implements LockTable {
     return byStripe;
   }
 
-  /** Takes as many more as are free. */
-  #takeMore(request: Request, from: number): number {
-    let taken = from;
-    while (taken < request.stripes.length && this.#stripes.arrive(stripeAt(request, taken), request.shared))
-      taken++;
-    return taken;
+  #acquireSync(request: Request, wait: BlockedThread): Outcome {
+    const { stripes, timeout } = request;
+    this.#takeMore(request, wait);
+    if (wait.taken === stripes.length) return { status: 'granted', abandoned: false };
+    if (timeout === 0) return this.#timedOut(stripeAt(request, wait.taken));
+    return this.#waitSync(request, wait);
   }
 
-  #waitSync(request: Request, from: number, thread: BlockedThread): Outcome {
-    const { stripes, shared } = request;
-    const deadline = performance.now() + request.timeout;
-    for (let i = from; i < stripes.length; i++) {
-      const stripe = stripeAt(request, i);
-      if (this.#waitsForItself(stripe, shared, thread))
-        return this.#fail(request, from, this.#deadlock(stripe));
-    }
-    this.#count(CONTENDED_CELL, 1n);
-    this.#count(WAITING_CELL, 1n);
-    let taken = from;
-    try {
-      while ((taken = this.#takeMore(request, taken)) < stripes.length) {
-        const stripe = stripeAt(request, taken);
-        // Again, as a writer may have come since: it would wait for this thread's share.
-        if (this.#waitsForItself(stripe, shared, thread))
-          return this.#fail(request, taken, this.#deadlock(stripe));
-        if (!this.#syncWait.waitFor(stripe, shared, deadline, thread)) {
-          return this.#fail(request, taken, this.#timedOut(stripe));
-        }
-        taken++;
+  /** Takes as many more as are free. */
+  #takeMore({ stripes, shared }: Request, wait: BlockedThread): void {
+    const here = this.stripesHere;
+    for (let stripe; (stripe = stripes[wait.taken]) !== undefined;) {
+      // Keeps I8.
+      if (here.arrive(stripe, shared)) {
+        wait.taken++;
+      } else {
+        if (!here.intrude(stripe, shared)) return;
+        wait.taken++;
+        here.entered(stripe, shared);
       }
-    } finally {
-      this.#count(WAITING_CELL, -1n);
     }
-    return { status: 'granted', abandoned: false };
+  }
+
+  #waitSync(request: Request, wait: BlockedThread): Outcome {
+    const { stripes, shared } = request;
+    const deadline = clock() + request.timeout;
+    for (let i = wait.taken; i < stripes.length; i++) {
+      const stripe = stripeAt(request, i);
+      if (this.#waitsForItself(stripe, shared, wait)) return this.#deadlock(stripe);
+    }
+    Atomics.add(this.cells, CONTENDED_CELL, 1n);
+    Atomics.add(this.cells, WAITING_CELL, 1n);
+    wait.isCounted = true;
+    for (;;) {
+      this.#takeMore(request, wait);
+      if (wait.taken === stripes.length) return { status: 'granted', abandoned: false };
+      const stripe = stripeAt(request, wait.taken);
+      // Again, as a writer may have come since: it would wait for this thread's share.
+      if (this.#waitsForItself(stripe, shared, wait)) return this.#deadlock(stripe);
+      if (!this.#syncWait.waitFor(stripe, shared, deadline, wait)) return this.#timedOut(stripe);
+    }
   }
 
   /** Whether waiting for a stripe would never end, as it is up to this thread itself to release it. */
@@ -184,19 +204,13 @@ export class JavaScriptTable implements LockTable {
   }
 
   #heldAgainstItself(stripe: number, shared: boolean): boolean {
-    const stripes = this.#stripes;
+    const stripes = this.stripesHere;
     if (stripes.isOwn(stripe)) return true;
     if (stripes.sharesOf(stripe) === 0) return false;
     if (!shared) return true;
-    // QUEUED may be all that is left of a writer that gave up.
+    // QUEUED may be all that is left of a writer that gave up, or died.
     stripes.relay(stripe);
-    return (stripes.word(stripe) & QUEUED) !== 0;
-  }
-
-  /** Gives back what was taken. */
-  #fail(request: Request, taken: number, outcome: Outcome): Outcome {
-    for (let i = taken - 1; i >= 0; i--) this.release(stripeAt(request, i), request.shared);
-    return outcome;
+    return (stripes.word(stripe) & QUEUED) !== 0 && stripes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
   }
 
   #deadlock(stripe: number): Outcome {
@@ -210,11 +224,7 @@ export class JavaScriptTable implements LockTable {
   /** The thread ids that are known. */
   #holders(stripe: number, word: number): number[] {
     if (isExclusive(word)) return [(word & HOLDER_MASK) - 1];
-    return (word & SHARED) !== 0 && this.#stripes.sharesOf(stripe) > 0 ? [this.slot - 1] : [];
-  }
-
-  #count(cell: number, by: bigint): void {
-    Atomics.add(this.cells, cell, by);
+    return (word & SHARED) !== 0 && this.stripesHere.sharesOf(stripe) > 0 ? [this.slot - 1] : [];
   }
 }
 
