@@ -28,7 +28,7 @@ export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
 
 export const MAGIC = 0x5374_724c;
-export const VERSION = 1;
+export const VERSION = 2;
 export const ENGINE_NATIVE = 1;
 export const ENGINE_JAVASCRIPT = 2;
 

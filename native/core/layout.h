@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;
 
 inline constexpr std::uint32_t kMagic = 0x5374724cu;
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kEngineNative = 1;
 inline constexpr std::uint32_t kEngineJavascript = 2;
 
