@@ -128,6 +128,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   readonly promise: Promise<G>;
   ticket = -1;
   readonly #signal: AbortSignal | undefined;
+  #settled = false;
   #resolve!: (guard: G) => void;
   #reject!: (reason: unknown) => void;
 
@@ -151,12 +152,20 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     return this.#signal !== undefined;
   }
 
-  /** The promise is settled before anything else that could fail; a stack overflow leaves all of this to be done. */
+  /**
+   * The promise is settled before anything else that could fail. Where this is called again after a stack overflow, it
+   * goes on: the guard may have been released since.
+   */
   settle(outcome: Outcome): void {
+    if (!this.#settled) this.#settlePromise(outcome);
+    if (outcome.status === 'granted') this.tellGranted();
+    this.forgetSignal();
+  }
+
+  #settlePromise(outcome: Outcome): void {
     if (outcome.status === 'granted') {
       grant(this.guard, outcome.abandoned);
       this.#resolve(this.guard);
-      this.tellGranted();
     } else {
       let reason: unknown;
       try {
@@ -166,7 +175,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
       }
       this.#reject(reason);
     }
-    this.forgetSignal();
+    this.#settled = true;
   }
 
   /** That the signal, which may be anybody's, is not left with a listener is not worth losing anything. */
