@@ -23,12 +23,13 @@ class Membership;
 class Participant;
 class Table;
 
-// For so long a grant may lie in the ready list before it can be revoked, twice as long each time that the same waiter was
-// revoked: so a thread whose event loop is slow, but turns, gets its turn in the end.
+// For so long a grant may lie in the ready list before it can be revoked: longer than most event loops are busy at a time, or
+// wait for a processor. Twice as long each time that the same waiter was revoked: so a thread whose event loop is slow, but
+// turns, gets its turn in the end.
 #ifdef STRIPELOCK_TEST_SEAM
-inline Nanoseconds kRevokeAfter = 10'000'000;
+inline Nanoseconds kRevokeAfter = 50'000'000;
 #else
-inline constexpr Nanoseconds kRevokeAfter = 10'000'000;
+inline constexpr Nanoseconds kRevokeAfter = 50'000'000;
 #endif
 inline constexpr int kMostRevoked = 7;
 

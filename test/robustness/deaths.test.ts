@@ -46,22 +46,24 @@ describe('a thread that holds stripes when it ends', () => {
           keys.map(() => [{ threadId: victim.threadId }]),
         );
         // One for each stripe on an event loop, and behind these a blocked one for all of them.
-        const waiting = keys.map((key) => lock.acquire(key, FOR_EVER));
+        const waiting = keys.map(async (key) => {
+          const guard = await lock.acquire(key, FOR_EVER);
+          guard.release();
+          return guard;
+        });
         const granted = Promise.all(waiting.map(timeOf));
         await turns();
         const blocked = agent.acquireSync(keys, FOR_EVER);
+        const released = blocked.then((guard) => guard.release());
         await until(() => lock.stats().waiting === count + 1, 'all wait');
 
         // From here on nobody calls the lock: it is the end alone that lets them go on.
         const ended = await victim.end(end);
         times.push(Math.max(...(await granted)) - ended);
-        for (const guard of await Promise.all(waiting)) {
-          expect(guard.abandoned).toBe(true);
-          guard.release();
-        }
-        const last = await blocked;
-        expect(last.abandoned).toBe(false);
-        await last.release();
+        await released;
+        const first = (await Promise.all(waiting)).filter((guard) => guard.abandoned);
+        // A blocked thread may overtake an event loop that is slow to come, and is told in its place then.
+        expect((await blocked).abandoned).toBe(first.length < count);
         abandoned += count;
         expect(lock.stats().abandoned).toBe(abandoned);
         expectIdle(lock);
