@@ -52,10 +52,16 @@ export function storeFailure(operation: string, key: string, cause: unknown): Le
   return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
 }
 
-/** `cause`: what the store failed with last, if that is why. */
-export function leaseTimeout(key: string, timeout: number, cause: unknown): LockTimeoutError {
-  const reason = cause === undefined ? 'another holder has it' : 'the lease store fails';
+/** `failure`: what the store failed with last, if that is why; `earlier`: before it refused. Either is the cause. */
+export function leaseTimeout(
+  key: string,
+  timeout: number,
+  failure: unknown,
+  earlier?: unknown,
+): LockTimeoutError {
+  const reason = failure === undefined ? 'another holder has it' : 'the lease store fails';
   const message = `could not acquire the lease of ${keyNames([key])} within ${timeout} ms: ${reason}`;
+  const cause = failure ?? earlier;
   return new LockTimeoutError(message, [key], timeout, -1, [], cause === undefined ? undefined : { cause });
 }
 

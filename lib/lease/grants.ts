@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { leaseChannels } from '../diagnostics.js';
 import type { LeaseTable } from '../engine/lease-table.js';
+import { LockError } from '../errors.js';
+import { Attempts, type Asked, type Asker } from './attempts.js';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
 import { createLease, type Lease } from './lease.js';
@@ -11,6 +13,7 @@ import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
 import { OrderedOperations } from './ordered.js';
 import { Schedule } from './schedule.js';
 import { turnsFor, type Turns } from './turns.js';
+import { Unanswered } from './unanswered.js';
 
 /** Made once: with every release another one would be dropped. */
 const FREED = Promise.resolve(true);
@@ -49,6 +52,7 @@ export class Grants implements HoldContext {
   /** By key, with stable owners only: the last that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
   readonly #ordered = new OrderedOperations();
+  readonly #unanswered: Unanswered;
   readonly #name = randomBytes(9).toString('base64url');
   #named = 0;
   #closed = false;
@@ -61,6 +65,7 @@ export class Grants implements HoldContext {
     this.schedule = new Schedule(clock, false);
     this.#tableTells = this.direct !== undefined && this.direct.clock === clock;
     this.backoff = settings.backoff;
+    this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), settings.backoff);
     this.#reentrant = settings.reentrant;
     this.#holder = settings.holder ?? (settings.reentrant ? this.#name : undefined);
     this.stableOwners = this.#holder !== undefined;
@@ -91,10 +96,26 @@ export class Grants implements HoldContext {
     return this.direct !== undefined && this.store.tryAcquire === originals.tryAcquire;
   }
 
-  /** Rejects with a LeaseStoreError, also for a grant that comes when its time is over. */
-  attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
-    if (!this.stableOwners) return this.#attempt(key, terms);
-    return this.#ordered.run(key, () => this.#attempt(key, terms));
+  /** The attempts of one acquisition. They reject with a LeaseStoreError, also for a grant that comes when its time is over. */
+  attempts(key: string, terms: LeaseTerms): Attempts {
+    const asked: Asked = {
+      attempt: (asker) =>
+        this.stableOwners
+          ? this.#ordered.run(key, () => this.#attempt(key, terms, asker))
+          : this.#attempt(key, terms, asker),
+      giveBack: ({ owner }) => this.#unanswered.add(key, owner, terms.ttl),
+    };
+    return new Attempts(asked, this.#newOwner());
+  }
+
+  /** One attempt, and no more. */
+  async attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+    const attempts = this.attempts(key, terms);
+    try {
+      return await attempts.ask();
+    } finally {
+      attempts.end();
+    }
   }
 
   /** One attempt in the memory table: what to make a lease of at once. Undefined if another owner has the key. */
@@ -159,18 +180,21 @@ export class Grants implements HoldContext {
     if (failed) throw failed.reason;
   }
 
-  async #attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+  async #attempt(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const shared = this.shared(key);
     if (shared) return createLease(shared);
-    const owner = this.#newOwner();
+    const { owner } = asker;
     const started = performance.now();
     const since = this.schedule.now();
     let token: unknown;
     try {
       token = await this.store.tryAcquire(key, owner, terms.ttl);
     } catch (error) {
+      // Refused before anything was asked, unless the store failed.
+      asker.unsure = !(error instanceof LockError) || error instanceof LeaseStoreError;
       throw storeFailure('acquire', key, error);
     }
+    asker.unsure = false;
     if (token === undefined) {
       if (this.#closed) throw managerClosed();
       return undefined;
@@ -202,6 +226,12 @@ export class Grants implements HoldContext {
     const freed = await this.#free(key, hold.owner);
     this.#forget(hold);
     return freed;
+  }
+
+  /** What an attempt may have been granted that failed, unless the same owner has the key by another one. */
+  #freeUnheld(key: string, owner: string): Promise<boolean> {
+    if (!this.stableOwners) return this.#free(key, owner);
+    return this.#ordered.run(key, () => (this.#latest.has(key) ? NOT_FREED : this.#free(key, owner)));
   }
 
   #forget(hold: Hold): void {

@@ -161,17 +161,16 @@ export class LeaseManager {
   }
 
   #poll(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    const attempt = (): Promise<Lease | undefined> => this.#grants.attempt(key, terms);
-    if (timeout === 0) return this.#askOnce(key, attempt);
+    if (timeout === 0) return this.#askOnce(key, terms);
     return this.#wait(key, timeout, signal, (wait, ended) => {
-      return new PollingAcquisition(wait, ended, this.#lines, attempt);
+      return new PollingAcquisition(wait, ended, this.#lines, this.#grants.attempts(key, terms));
     });
   }
 
-  async #askOnce(key: string, attempt: () => Promise<Lease | undefined>): Promise<Lease> {
+  async #askOnce(key: string, terms: LeaseTerms): Promise<Lease> {
     let failure: unknown;
     try {
-      const lease = await attempt();
+      const lease = await this.#grants.attempt(key, terms);
       if (lease) return lease;
     } catch (error) {
       failure = error;

@@ -1,4 +1,5 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../abort.js';
+import type { Attempts } from './attempts.js';
 import { leaseTimeout } from './errors.js';
 import type { Lease } from './lease.js';
 import { onAdvance, type Clock } from './lease-store.js';
@@ -46,7 +47,7 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   run(now: number): void {
     if (this.settled) return;
     if (now < this.endsAt) this.#wait.schedule.set(this, this.endsAt);
-    else this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure));
+    else this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
   }
 
   /** The signal was aborted. */
@@ -60,6 +61,11 @@ export abstract class WaitingAcquisition implements Due, Abortable {
 
   /** What the store failed with last. */
   protected get failure(): unknown {
+    return undefined;
+  }
+
+  /** The same before that, if it was refused since. */
+  protected get earlierFailure(): unknown {
     return undefined;
   }
 
@@ -136,17 +142,12 @@ export class QueuedAcquisition extends WaitingAcquisition implements TurnWaiter 
 /** Waits in a line of its manager, which asks the store for all that wait for the key. */
 export class PollingAcquisition extends WaitingAcquisition implements LineWaiter {
   readonly #lines: Lines;
-  readonly #attempt: () => Promise<Lease | undefined>;
+  readonly #attempts: Attempts;
 
-  constructor(
-    wait: Wait,
-    ended: (waiting: WaitingAcquisition) => void,
-    lines: Lines,
-    attempt: () => Promise<Lease | undefined>,
-  ) {
+  constructor(wait: Wait, ended: (waiting: WaitingAcquisition) => void, lines: Lines, attempts: Attempts) {
     super(wait, ended);
     this.#lines = lines;
-    this.#attempt = attempt;
+    this.#attempts = attempts;
   }
 
   start(): void {
@@ -154,7 +155,7 @@ export class PollingAcquisition extends WaitingAcquisition implements LineWaiter
   }
 
   async attempt(): Promise<boolean> {
-    const lease = await this.#attempt();
+    const lease = await this.#attempts.ask();
     if (lease === undefined) return false;
     if (this.grant(lease)) return true;
     // Nobody waits for a late one any more.
@@ -166,7 +167,12 @@ export class PollingAcquisition extends WaitingAcquisition implements LineWaiter
     return this.#lines.failureOf(this.key);
   }
 
+  protected override get earlierFailure(): unknown {
+    return this.#attempts.failure;
+  }
+
   protected leave(): void {
     this.#lines.leave(this.key, this);
+    this.#attempts.end();
   }
 }

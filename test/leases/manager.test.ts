@@ -203,6 +203,48 @@ describe('acquire', () => {
     await until(() => store.inner.size === 0, 'the grant is given back');
   });
 
+  it('gives back what a failed last attempt may have been granted, again and again until the store answers', async () => {
+    const store = new FaultyStore();
+    store.after.tryAcquire = failing;
+    let failures = 3;
+    store.before.release = () => {
+      if (failures-- > 0) failing();
+    };
+    const manager = new LeaseManager({ store, backoff: { initial: 1, max: 2 } });
+    const error = await rejectionOf(manager.acquire('key', { timeout: 30 }));
+    expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
+    await until(() => store.inner.size === 0, 'the grant is given back');
+    expect(failures).toBe(-1);
+  });
+
+  it('does not give back by a failed attempt what its holder has by name', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, holder: 'worker' });
+    const held = await manager.acquire('key');
+    store.after.tryAcquire = failing;
+    await rejectionOf(manager.tryAcquire('key'));
+    await rejectionOf(manager.acquire('key', { timeout: 20 }));
+    await delay(20);
+    expect(store.count('release')).toBe(0);
+    expect([held.held, (await store.inspect('key'))?.owner]).toEqual([true, 'worker']);
+    await rejectionOf(manager.tryAcquire('other'));
+    await until(() => store.inner.size === 1, 'what nobody holds is given back');
+  });
+
+  it('tells of a failure before it was refused, as the cause of its timeout', async () => {
+    const store = new FaultyStore();
+    await store.inner.tryAcquire('key', 'a', 60_000);
+    let failures = 1;
+    store.before.tryAcquire = () => {
+      if (failures-- > 0) failing();
+    };
+    const manager = new LeaseManager({ store, backoff: { initial: 1, max: 5 } });
+    const error = await rejectionOf(manager.acquire('key', { timeout: 200 }));
+    expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
+    expect((error as Error).message).toContain('another holder has it');
+    expect(store.asked.length).toBeGreaterThan(1);
+  });
+
   it('backs off between attempts, up to its maximum', async () => {
     const store = new FaultyStore();
     await store.inner.tryAcquire('key', 'a', 60_000);
