@@ -56,6 +56,12 @@ export class Grants implements HoldContext {
   readonly #name = randomBytes(9).toString('base64url');
   #named = 0;
   #closed = false;
+  /** Attempts and releases that the store has not answered. */
+  #underWay = 0;
+  /** What to call when there is none. */
+  #answered: (() => void) | undefined;
+  /** Of giving back what was granted after it was closed. */
+  #lateFailure: unknown;
 
   constructor(settings: ManagerSettings) {
     const { clock } = settings;
@@ -173,16 +179,36 @@ export class Grants implements HoldContext {
     this.#plain = undefined;
   }
 
-  /** Releases all. Rejects with the first LeaseStoreError. */
+  /** Releases all, and what is still to be granted. Rejects with the first LeaseStoreError. */
   async close(): Promise<void> {
     const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
+    while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
+    await this.#unanswered.close();
     const failed = closing.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
+    if (this.#lateFailure !== undefined) throw this.#lateFailure as Error;
+  }
+
+  #ended(): void {
+    if (--this.#underWay > 0) return;
+    this.#answered?.();
+    this.#answered = undefined;
   }
 
   async #attempt(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const shared = this.shared(key);
     if (shared) return createLease(shared);
+    // It may have had to wait for an earlier one.
+    if (this.#closed) throw managerClosed();
+    this.#underWay++;
+    try {
+      return await this.#ask(key, terms, asker);
+    } finally {
+      this.#ended();
+    }
+  }
+
+  async #ask(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const { owner } = asker;
     const started = performance.now();
     const since = this.schedule.now();
@@ -206,7 +232,9 @@ export class Grants implements HoldContext {
     if (!late && !this.#closed) {
       return createLease(this.#hold(key, owner, token, terms, since, performance.now() - started));
     }
-    await this.#free(key, owner).catch(() => undefined);
+    await this.#free(key, owner).catch((error: unknown) => {
+      if (this.#closed) this.#lateFailure ??= error;
+    });
     if (this.#closed) throw managerClosed();
     throw new LeaseStoreError(
       `the lease store granted "${key}" after ${terms.ttl} ms, when it was over again`,
@@ -239,12 +267,15 @@ export class Grants implements HoldContext {
   }
 
   async #free(key: string, owner: string): Promise<boolean> {
+    this.#underWay++;
     try {
       const freed = await this.store.release(key, owner);
       if (freed) handOn(this.store, key);
       return freed;
     } catch (error) {
       throw storeFailure('release', key, error);
+    } finally {
+      this.#ended();
     }
   }
 

@@ -1,5 +1,6 @@
+import { askOnce } from './ask-once.js';
 import { checkBoolean, checkFunction, checkOptionsObject } from '../options.js';
-import { leaseTimeout, managerClosed } from './errors.js';
+import { LeaseStoreError, leaseTimeout, managerClosed } from './errors.js';
 import { Grants } from './grants.js';
 import { createLease, type Lease } from './lease.js';
 import { checkKey, type LeaseStore } from './lease-store.js';
@@ -100,6 +101,7 @@ export class LeaseManager {
     const lease = await (options === undefined ? this.acquire(key) : this.#acquireOrTry(key, options));
     if (!lease) return undefined;
     try {
+      options?.signal?.throwIfAborted();
       return await fn!(lease);
     } finally {
       await lease.release().catch(() => undefined);
@@ -108,8 +110,9 @@ export class LeaseManager {
 
   /**
    * Stops every renewal and releases every lease it holds, whose signals abort; acquisitions that wait are rejected
-   * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Idempotent. Rejects with a LeaseStoreError
-   * where the store failed to release; those leases end with their TTL. The store stays open: it is the caller's.
+   * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
+   * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError where the store
+   * failed to release; those leases end with their TTL. The store stays open: it is the caller's.
    */
   close(): Promise<void> {
     this.#grants.refuse();
@@ -161,18 +164,19 @@ export class LeaseManager {
   }
 
   #poll(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    if (timeout === 0) return this.#askOnce(key, terms);
+    if (timeout === 0) return this.#askOnce(key, terms, signal);
     return this.#wait(key, timeout, signal, (wait, ended) => {
       return new PollingAcquisition(wait, ended, this.#lines, this.#grants.attempts(key, terms));
     });
   }
 
-  async #askOnce(key: string, terms: LeaseTerms): Promise<Lease> {
+  async #askOnce(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease> {
     let failure: unknown;
     try {
-      const lease = await this.#grants.attempt(key, terms);
+      const lease = await askOnce(() => this.#grants.attempt(key, terms), signal);
       if (lease) return lease;
     } catch (error) {
+      if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
       failure = error;
     }
     throw leaseTimeout(key, 0, failure);
@@ -200,6 +204,6 @@ export class LeaseManager {
     }
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();
-    return this.tryAcquire(key, options);
+    return askOnce(() => this.tryAcquire(key, options), signal);
   }
 }
