@@ -58,8 +58,8 @@ export class Lease implements AsyncDisposable {
     this.#controller = controller;
     if (this.#releasing === undefined) {
       const { lostReason } = this.#hold;
-      if (lostReason !== undefined) controller.abort(this.#hold.lostError(lostReason));
-      else this.#hold.abortWhenLost(controller);
+      if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
+      this.#hold.abortWhenLost(controller);
     }
     return heldSignal(controller.signal, () => this.held);
   }
@@ -87,6 +87,9 @@ export class Lease implements AsyncDisposable {
   release(): Promise<boolean> {
     const before = this.#releasing;
     if (before !== undefined) return (this.#releasing = releaseAgain(this.#hold, before));
+    // What was over before was lost: who has the signal is told, and so is who reads it later.
+    if (this.#controller !== undefined) this.#hold.look();
+    else if (this.#hold.lostReason !== undefined) this.#controller = abortedBy(this.#hold);
     return (this.#releasing = this.#hold.leave(this.#controller)
       ? this.#hold.release()
       : Promise.resolve(false));
@@ -102,7 +105,13 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-// A function, not a private method: V8 marks each object of a class that has some.
+// Functions, not private methods: V8 marks each object of a class that has some.
+
+function abortedBy(hold: Hold): AbortController {
+  const controller = new AbortController();
+  controller.abort(hold.lostError(hold.lostReason!));
+  return controller;
+}
 
 function releaseAgain(hold: Hold, before: Promise<boolean>): Promise<boolean> {
   return before.then(

@@ -2,6 +2,9 @@ import { leaseChannels } from '../diagnostics.js';
 import { storeFailure } from './errors.js';
 import type { Hold, HoldContext } from './hold.js';
 
+/** Milliseconds: what is left then is too short for a round trip. */
+const SHORTEST_RETRY = 2;
+
 /** The renewals of a hold. */
 export class Renewal {
   readonly #hold: Hold;
@@ -41,7 +44,8 @@ export class Renewal {
     try {
       renewed = await store.renew(hold.key, hold.owner, ttl);
     } catch (error) {
-      this.#next = schedule.now() + this.#retryDelay();
+      const now = schedule.now();
+      this.#next = now + this.#retryDelay(now);
       throw storeFailure('renew', hold.key, error);
     }
     this.#failures = 0;
@@ -63,10 +67,15 @@ export class Renewal {
     return false;
   }
 
-  /** Infinity for one that is renewed by hand alone. */
-  #retryDelay(): number {
+  /**
+   * Infinity for one that is renewed by hand alone. Never more than half of the time that is left: an outage that ends
+   * before the deadline costs nothing, and the nearer the deadline the sooner that is noticed.
+   */
+  #retryDelay(now: number): number {
     const { every } = this.#hold.terms;
     const { initial, max } = this.#context.backoff;
-    return every === Infinity ? Infinity : Math.min(initial * 2 ** this.#failures++, max, every);
+    if (every === Infinity) return Infinity;
+    const half = Math.max((this.#hold.expiresAt - now) / 2, SHORTEST_RETRY);
+    return Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 }
