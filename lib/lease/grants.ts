@@ -283,7 +283,7 @@ export class Grants implements HoldContext {
   shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    return hold?.look() ? hold : undefined;
+    return hold?.look() && !hold.unused ? hold : undefined;
   }
 
   #hold(

@@ -21,7 +21,7 @@ export class Lease implements AsyncDisposable {
 
   private constructor(hold: Hold) {
     this.#hold = hold;
-    hold.join();
+    hold.join(this);
   }
 
   get key(): string {
@@ -61,7 +61,9 @@ export class Lease implements AsyncDisposable {
       if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
       this.#hold.abortWhenLost(controller);
     }
-    return heldSignal(controller.signal, () => this.held);
+    // Not this lease itself: the hold has the signal, which then would keep a lease that was forgotten.
+    const hold = this.#hold;
+    return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
   }
 
   /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */
@@ -90,7 +92,7 @@ export class Lease implements AsyncDisposable {
     // What was over before was lost: who has the signal is told, and so is who reads it later.
     if (this.#controller !== undefined) this.#hold.look();
     else if (this.#hold.lostReason !== undefined) this.#controller = abortedBy(this.#hold);
-    return (this.#releasing = this.#hold.leave(this.#controller)
+    return (this.#releasing = this.#hold.leave(this, this.#controller)
       ? this.#hold.release()
       : Promise.resolve(false));
   }
