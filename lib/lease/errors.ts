@@ -1,13 +1,20 @@
 import { keyNames, LockError, LockTimeoutError } from '../errors.js';
 import type { FencingToken } from './lease-store.js';
 
-/** A lease is not held any more, or cannot be known to be. What it guarded may be somebody else's by now. */
+/**
+ * A lease is not held any more, or cannot be known to be. What it guarded may be somebody else's by now. `cause`: what
+ * the store failed with when it was to be renewed last, if that is why.
+ */
 export class LeaseLostError extends LockError {
   readonly key: string;
   readonly token: FencingToken;
 
-  constructor(key: string, token: FencingToken, why: string) {
-    super('ERR_LEASE_LOST', `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`);
+  constructor(key: string, token: FencingToken, why: string, cause?: unknown) {
+    super(
+      'ERR_LEASE_LOST',
+      `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`,
+      cause === undefined ? undefined : { cause },
+    );
     this.key = key;
     this.token = token;
   }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../diagnostics.js';
 import type { LeaseTable } from '../engine/lease-table.js';
 import { LockError } from '../errors.js';
@@ -18,6 +19,20 @@ import { Unanswered } from './unanswered.js';
 /** Made once: with every release another one would be dropped. */
 const FREED = Promise.resolve(true);
 const NOT_FREED = Promise.resolve(false);
+
+/** Of what nobody holds. */
+function announced(
+  operation: 'acquire' | 'release',
+  key: string,
+  holder: string,
+  error: LeaseStoreError,
+): LeaseStoreError {
+  if (leaseChannels.failed.hasSubscribers) {
+    const nothing = { token: undefined, remaining: undefined };
+    leaseChannels.failed.publish({ key, operation, error, holder, threadId, ...nothing });
+  }
+  return error;
+}
 
 /** Taken off the prototype once: V8 is slow to look there. */
 const originals = {
@@ -165,7 +180,9 @@ export class Grants implements HoldContext {
       const at = timeOf(direct.clock);
       return direct.table.releaseGranted(hold.key, granted, hold.hint, at) ? FREED : NOT_FREED;
     } catch (error) {
-      return Promise.reject(storeFailure('release', hold.key, error));
+      const failure = storeFailure('release', hold.key, error);
+      hold.announceFailure('release', failure);
+      return Promise.reject(failure);
     }
   }
 
@@ -218,7 +235,7 @@ export class Grants implements HoldContext {
     } catch (error) {
       // Refused before anything was asked, unless the store failed.
       asker.unsure = !(error instanceof LockError) || error instanceof LeaseStoreError;
-      throw storeFailure('acquire', key, error);
+      throw announced('acquire', key, owner, storeFailure('acquire', key, error));
     }
     asker.unsure = false;
     if (token === undefined) {
@@ -244,14 +261,14 @@ export class Grants implements HoldContext {
   #freeByStore(hold: Hold): Promise<boolean> {
     return this.stableOwners
       ? this.#ordered.run(hold.key, () => this.#freeLatest(hold))
-      : this.#free(hold.key, hold.owner);
+      : this.#free(hold.key, hold.owner, hold);
   }
 
   /** Nothing that was granted to the same owner after it. */
   async #freeLatest(hold: Hold): Promise<boolean> {
     const { key } = hold;
     if (this.#latest.has(key) && this.#latest.get(key) !== hold) return false;
-    const freed = await this.#free(key, hold.owner);
+    const freed = await this.#free(key, hold.owner, hold);
     this.#forget(hold);
     return freed;
   }
@@ -266,14 +283,18 @@ export class Grants implements HoldContext {
     if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
   }
 
-  async #free(key: string, owner: string): Promise<boolean> {
+  /** `hold`: of what was held. */
+  async #free(key: string, owner: string, hold?: Hold): Promise<boolean> {
     this.#underWay++;
     try {
       const freed = await this.store.release(key, owner);
       if (freed) handOn(this.store, key);
       return freed;
     } catch (error) {
-      throw storeFailure('release', key, error);
+      const failure = storeFailure('release', key, error);
+      if (hold === undefined) throw announced('release', key, owner, failure);
+      hold.announceFailure('release', failure);
+      throw failure;
     } finally {
       this.#ended();
     }

@@ -2,7 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { keyNames } from '../errors.js';
 import { nameOf } from '../engine/lease-table.js';
 import { leaseChannels, type LeaseMessage } from '../diagnostics.js';
-import { LeaseLostError } from './errors.js';
+import { LeaseLostError, type LeaseStoreError } from './errors.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
 import type { Backoff, LeaseTerms } from './options.js';
 import { Renewal } from './renewal.js';
@@ -184,18 +184,30 @@ export class Hold implements Due, Forgetful {
   }
 
   lostError(reason: string): LeaseLostError {
-    return new LeaseLostError(this.key, this.token, reason);
+    const failure = reason === EXPIRED ? this.renewal?.failure : undefined;
+    const why = failure === undefined ? reason : `${reason}, and ${failure.message}`;
+    return new LeaseLostError(this.key, this.token, why, failure);
   }
 
   /** Has the schedule look at the time to renew, if it is to be renewed then, else when it expires. */
   plan(renewal: number): void {
     const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
-    this.context.schedule.set(this, renews ? renewal : this.expiresAt);
+    const due = renews ? renewal : this.expiresAt;
+    this.context.schedule.set(this, Math.min(due, this.renewal?.warnAt ?? Infinity));
   }
 
   /** Called by the schedule. */
   run(now: number): void {
     if (!this.look()) return;
+    const { renewal } = this;
+    if (renewal !== undefined && now >= renewal.warnAt) {
+      renewal.warn(now);
+      if (this.ended) return;
+      if (now < renewal.next) {
+        this.plan(renewal.next);
+        return;
+      }
+    }
     if (now - this.since >= this.terms.maxHold || this.unused) {
       this.plan(Infinity);
       return;
@@ -236,6 +248,13 @@ export class Hold implements Due, Forgetful {
   /** To those who subscribe to `stripelock:lease:acquired`; whoever calls has seen that somebody does. */
   announce(waited: number): void {
     leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
+  }
+
+  /** To those who subscribe to `stripelock:lease:failed`, if anybody does. */
+  announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
+    if (!leaseChannels.failed.hasSubscribers) return;
+    const remaining = this.expiresAt - this.context.schedule.now();
+    leaseChannels.failed.publish({ ...this.message(), operation, error, remaining });
   }
 
   message(): LeaseMessage {

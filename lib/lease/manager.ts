@@ -9,10 +9,10 @@ import {
   resolveTerms,
   resolveWait,
   type AcquireLeaseOptions,
-  type LeaseManagerOptions,
-  type LeaseOptions,
   type LeaseTerms,
   type ManagerSettings,
+  type TryAcquireLeaseOptions,
+  type WarningLeaseManagerOptions,
   type WithLeaseOptions,
 } from './options.js';
 import { Lines } from './lines.js';
@@ -37,7 +37,7 @@ export class LeaseManager {
   #closed: Promise<void> | undefined;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
-  constructor(options?: LeaseManagerOptions) {
+  constructor(options?: WarningLeaseManagerOptions) {
     this.#settings = resolveManagerOptions(options);
     this.#grants = new Grants(this.#settings);
     this.store = this.#grants.store;
@@ -49,7 +49,7 @@ export class LeaseManager {
    * One attempt: undefined when another live holder has it. Rejects with LeaseStoreError when the store fails, or
    * grants so late that the lease is over: never granted then.
    */
-  tryAcquire(key: string, options?: LeaseOptions): Promise<Lease | undefined> {
+  tryAcquire(key: string, options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
     try {
       const terms = this.#begin(key, options);
       const grants = this.#grants;
@@ -128,7 +128,7 @@ export class LeaseManager {
   }
 
   /** What comes before every attempt. */
-  #begin(key: string, options: LeaseOptions | undefined): LeaseTerms {
+  #begin(key: string, options: TryAcquireLeaseOptions | undefined): LeaseTerms {
     checkKey(key);
     const terms = resolveTerms(this.#settings, options);
     if (this.#closed) throw managerClosed();

@@ -1,5 +1,5 @@
 import { leaseChannels } from '../diagnostics.js';
-import { storeFailure } from './errors.js';
+import { storeFailure, type LeaseStoreError } from './errors.js';
 import type { Hold, HoldContext } from './hold.js';
 
 /** Milliseconds: what is left then is too short for a round trip. */
@@ -12,6 +12,10 @@ export class Renewal {
   /** The last beat's time, if it was answered; when to try again if it was not. Infinity for never. */
   #next = Infinity;
   #failures = 0;
+  /** What the last one failed with, if it did. */
+  failure: LeaseStoreError | undefined;
+  /** Of these failures the holder has been warned. */
+  #warned = false;
   /** The one under way: one at a time, so that the last that the store has seen is the last that was sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
@@ -36,6 +40,31 @@ export class Renewal {
     }
   }
 
+  /** When to try again. */
+  get next(): number {
+    return this.#underWay ? Infinity : this.#next;
+  }
+
+  /** When to {@link warn}; Infinity for not at all. */
+  get warnAt(): number {
+    const { terms, expiresAt } = this.#hold;
+    const inDanger = this.failure !== undefined || this.#underWay !== undefined;
+    return terms.warning && inDanger && !this.#warned ? expiresAt - terms.warning.before : Infinity;
+  }
+
+  warn(now: number): void {
+    this.#warned = true;
+    const { key, token, owner, expiresAt, terms } = this.#hold;
+    try {
+      terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: this.failure });
+    } catch (error) {
+      // As that of an event listener. Who called has others to look after.
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+
   async #send(ttl: number): Promise<boolean> {
     const { store, schedule } = this.#context;
     const hold = this.#hold;
@@ -46,9 +75,13 @@ export class Renewal {
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);
-      throw storeFailure('renew', hold.key, error);
+      this.failure = storeFailure('renew', hold.key, error);
+      hold.announceFailure('renew', this.failure);
+      throw this.failure;
     }
     this.#failures = 0;
+    this.failure = undefined;
+    this.#warned = false;
     if (hold.released) return false;
     if (!renewed) {
       hold.lose('the store says that it expired or was taken');
