@@ -32,6 +32,11 @@ export class Attempts {
     this.#asker = { owner, unsure: false };
   }
 
+  /** Whether the store is to answer still. */
+  get asking(): boolean {
+    return this.#asking;
+  }
+
   /** Undefined if another owner has it. Rejects where the store fails. */
   async ask(): Promise<Lease | undefined> {
     this.#asking = true;

@@ -47,7 +47,22 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   run(now: number): void {
     if (this.settled) return;
     if (now < this.endsAt) this.#wait.schedule.set(this, this.endsAt);
-    else this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
+    else this.timeIsOver(now - this.endsAt);
+  }
+
+  /** Its time is over, so many milliseconds ago. */
+  protected timeIsOver(_late: number): void {
+    this.failOfTime();
+  }
+
+  protected failOfTime(): void {
+    this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
+  }
+
+  /** Puts the timeout off, no longer than that lasted. */
+  protected putOff(milliseconds: number): void {
+    const { schedule, timeout } = this.#wait;
+    schedule.set(this, schedule.now() + Math.min(milliseconds, timeout));
   }
 
   /** The signal was aborted. */
@@ -139,10 +154,14 @@ export class QueuedAcquisition extends WaitingAcquisition implements TurnWaiter 
   }
 }
 
+/** Milliseconds by which a timer is late only where the event loop was blocked. */
+const BLOCKED = 5;
+
 /** Waits in a line of its manager, which asks the store for all that wait for the key. */
 export class PollingAcquisition extends WaitingAcquisition implements LineWaiter {
   readonly #lines: Lines;
   readonly #attempts: Attempts;
+  #isPutOff = false;
 
   constructor(wait: Wait, ended: (waiting: WaitingAcquisition) => void, lines: Lines, attempts: Attempts) {
     super(wait, ended);
@@ -155,12 +174,27 @@ export class PollingAcquisition extends WaitingAcquisition implements LineWaiter
   }
 
   async attempt(): Promise<boolean> {
-    const lease = await this.#attempts.ask();
+    let lease: Lease | undefined;
+    try {
+      lease = await this.#attempts.ask();
+    } finally {
+      if (lease === undefined && this.#isPutOff) this.failOfTime();
+    }
     if (lease === undefined) return false;
     if (this.grant(lease)) return true;
     // Nobody waits for a late one any more.
     lease.release().catch(() => undefined);
     return false;
+  }
+
+  /** Where the event loop was blocked, the answer may have come: it has as long to be heard as that lasted. */
+  protected override timeIsOver(late: number): void {
+    if (late >= BLOCKED && this.#attempts.asking && !this.#isPutOff) {
+      this.#isPutOff = true;
+      this.putOff(late);
+    } else {
+      this.failOfTime();
+    }
   }
 
   protected override get failure(): unknown {
