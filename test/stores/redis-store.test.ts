@@ -282,6 +282,23 @@ describe.each(servers)('the Redis store on %s', (name) => {
     60_000,
   );
 
+  it.each(['zpopmin', 'publish'])(
+    'frees a key that others wait for also where an ACL forbids to tell them: %s',
+    async (forbidden) => {
+      const other = new LeaseManager({ store: storeWith(), backoff: { initial: 20, max: 20 } });
+      await store.tryAcquire('key', 'a', 60_000);
+      const waiting = other.acquire('key', { timeout: 50_000 });
+      await expect.poll(() => server.command('EXISTS', 'stripelock:{108}?key')).toBe(':1');
+      await server.command('ACL', 'SETUSER', 'default', `-${forbidden}`);
+      onTestFinished(async () => {
+        await server.command('ACL', 'SETUSER', 'default', '+@all');
+      });
+      expect(await store.release('key', 'a')).toBe(true);
+      expect((await waiting).held).toBe(true);
+      await other.close();
+    },
+  );
+
   it('refuses operations once it is closed, and leaves the client open', async () => {
     await store.tryAcquire('key', 'a', 60_000);
     await store.close?.();

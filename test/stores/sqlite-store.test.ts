@@ -244,6 +244,22 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     expect(mine.prepare('SELECT count(*) AS rows FROM stripelock_leases').get()).toEqual({ rows: 1 });
   });
 
+  it.each(['tryAcquire', 'renew', 'release', 'inspect'] as const)(
+    'makes its tables again where somebody has dropped them, by whatever comes first: %s',
+    async (first) => {
+      const [mine, theirs] = [database(), database()];
+      const store = sqliteLeaseStore({ database: mine });
+      await store.tryAcquire('key', 'a', 60_000);
+      for (const dropped of ['stripelock_leases', 'stripelock_leases_clock']) {
+        theirs.exec(`DROP TABLE ${dropped}`);
+        await (first === 'inspect' ? store.inspect('key') : store[first]('key', 'a', 60_000));
+        expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
+        expect((await store.inspect('key'))?.owner).toBe('a');
+        expect(await store.release('key', 'a')).toBe(true);
+      }
+    },
+  );
+
   it('keeps keys apart that UTF-8 cannot', async () => {
     const store = sqliteLeaseStore({ database: database() });
     const keys = ['\ud800', '\ud801', '\ufffd', '\u{10ffff}', '\u{10ffff}00d8', 'a\0', 'a\0b', 'a'];

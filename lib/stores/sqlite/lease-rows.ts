@@ -50,12 +50,13 @@ export class LeaseRows {
 
   /** Without a transaction: what it finds may have changed when it returns. */
   find(key: string): LeaseRow | undefined {
-    const { clock, lease } = this.#prepared();
-    const found = lease.get(key);
-    if (found === undefined) return undefined;
-    const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
-    if (remaining <= 0n) return undefined;
-    return { owner: found['owner'] as string, token: found['token'] as bigint, remaining };
+    return this.#withTables(({ clock, lease }) => {
+      const found = lease.get(key);
+      if (found === undefined) return undefined;
+      const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
+      if (remaining <= 0n) return undefined;
+      return { owner: found['owner'] as string, token: found['token'] as bigint, remaining };
+    });
   }
 
   acquire(key: string, owner: string, ttl: bigint): bigint | undefined {
@@ -91,18 +92,30 @@ export class LeaseRows {
   }
 
   #transaction<T>(body: (statements: Statements) => T): T {
-    const statements = this.#prepared();
-    return this.#withoutSleeping(() => {
-      this.#connection.exec('BEGIN IMMEDIATE');
-      try {
-        const result = body(statements);
-        this.#connection.exec('COMMIT');
-        return result;
-      } catch (error) {
-        rollBack(this.#connection);
-        throw error;
-      }
-    });
+    return this.#withTables((statements) =>
+      this.#withoutSleeping(() => {
+        this.#connection.exec('BEGIN IMMEDIATE');
+        try {
+          const result = body(statements);
+          this.#connection.exec('COMMIT');
+          return result;
+        } catch (error) {
+          rollBack(this.#connection);
+          throw error;
+        }
+      }),
+    );
+  }
+
+  /** Makes the tables again, once, where somebody has dropped them since. */
+  #withTables<T>(body: (statements: Statements) => T): T {
+    try {
+      return body(this.#prepared());
+    } catch (error) {
+      if (!/no such table/.test(String(error))) throw error;
+      this.#statements = undefined;
+      return body(this.#prepared());
+    }
   }
 
   /** SQLite would sleep on a locked database for as long as the caller has told it to, and the event loop with it. */
