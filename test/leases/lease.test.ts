@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseLostError, LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { LeaseLostError, LeaseManager, MemoryLeaseStore, type LeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { runThread } from '../support/threads.js';
 import { rejectionOf, thrownBy, turns, until } from '../support/waiting.js';
@@ -301,6 +301,34 @@ describe('renewal', () => {
     await delay(50);
     expect(store.count('renew')).toBe(1);
     expect(store.inner.size).toBe(0);
+  });
+
+  it('of many leases that are due at once lets the event loop turn in between', async () => {
+    const inner = new MemoryLeaseStore();
+    let renewals = 0;
+    // Each takes half a millisecond, as it may on a slow machine: all in one go would take a second.
+    const store: LeaseStore = {
+      tryAcquire: (...of) => inner.tryAcquire(...of),
+      renew: (...of) => {
+        renewals++;
+        for (const end = performance.now() + 0.5; performance.now() < end;);
+        return inner.renew(...of);
+      },
+      release: (...of) => inner.release(...of),
+      inspect: (key) => inner.inspect(key),
+    };
+    const manager = new LeaseManager({ store, ttl: 600_000, renew: { every: 100 } });
+    const keys = Array.from({ length: 2000 }, (_, i) => `key ${i}`);
+    await Promise.all(keys.map((key) => manager.acquire(key)));
+    block(150);
+    let most = 0;
+    for (let before = renewals; renewals < 2000; before = renewals) {
+      await new Promise((resolve) => setImmediate(resolve));
+      most = Math.max(most, renewals - before);
+    }
+    // Twenty or so in each turn.
+    expect(most).toBeLessThan(200);
+    await manager.close();
   });
 
   it('of ten thousand leases takes one timer', async () => {
