@@ -80,9 +80,23 @@ export interface LeaseReleasedMessage extends LeaseMessage {
   readonly held: number;
 }
 
+/** `stripelock:lease:failed`: the store failed, or did not answer in its time. */
+export interface LeaseFailedMessage {
+  readonly key: string;
+  readonly operation: 'acquire' | 'renew' | 'release';
+  /** A LeaseStoreError; its cause is the store's own. */
+  readonly error: Error;
+  /** Milliseconds until the local deadline of the lease. Undefined where none is held: of an acquisition, or a late grant. */
+  readonly remaining: number | undefined;
+  readonly token: bigint | undefined;
+  readonly holder: string;
+  readonly threadId: number;
+}
+
 export const leaseChannels = {
   acquired: diagnostics_channel.channel('stripelock:lease:acquired'),
   renewed: diagnostics_channel.channel('stripelock:lease:renewed'),
   lost: diagnostics_channel.channel('stripelock:lease:lost'),
   released: diagnostics_channel.channel('stripelock:lease:released'),
+  failed: diagnostics_channel.channel('stripelock:lease:failed'),
 };

@@ -18,12 +18,17 @@ export type {
   AcquireLeaseOptions,
   LeaseManagerOptions,
   LeaseOptions,
+  LeaseWarning,
+  LeaseWarningOptions,
+  TryAcquireLeaseOptions,
+  WarningLeaseManagerOptions,
   WithLeaseOptions,
 } from './lease/options.js';
 export type {
   AbandonedMessage,
   DeadlockMessage,
   LeaseAcquiredMessage,
+  LeaseFailedMessage,
   LeaseLostMessage,
   LeaseMessage,
   LeaseReleasedMessage,

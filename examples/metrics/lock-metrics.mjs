@@ -2,7 +2,9 @@
 import diagnostics_channel from 'node:diagnostics_channel';
 import { Counter, Gauge, Histogram } from 'prom-client';
 
-const CHANNELS = ['wait', 'timeout', 'deadlock', 'abandoned'].map((name) => `stripelock:${name}`);
+const CHANNELS = ['wait', 'timeout', 'deadlock', 'abandoned', 'lease:failed'].map(
+  (name) => `stripelock:${name}`,
+);
 
 /** `lock.stats()` speaks for all threads, so one thread exports it, at the moment of a scrape. */
 export function exportStats(register, locks) {
@@ -31,7 +33,8 @@ export function exportStats(register, locks) {
 
 /** Channels publish on the thread that acquires. In a worker: passes all on to the thread that has the register. */
 export function forwardEvents(port) {
-  listen((channel, message) => port.postMessage({ channel, message }));
+  // Not the error of a lease store: what it is made of need not be cloneable.
+  listen((channel, message) => port.postMessage({ channel, message: { ...message, error: undefined } }));
 }
 
 /** Counts and measures what is published in this thread, and, by the function returned, what came from others. */
@@ -63,6 +66,12 @@ export function exportEvents(register) {
     labelNames: ['lock', 'mode'],
     registers,
   });
+  const failures = new Counter({
+    name: 'stripelock_lease_failures_total',
+    help: 'Operations of a lease store that failed: leases are lost, or not had, if this goes on.',
+    labelNames: ['operation'],
+    registers,
+  });
   const observers = {
     'stripelock:wait': ({ lock, kind, mode, outcome, waited }) =>
       waits.observe({ lock, kind, mode, outcome }, waited / 1000),
@@ -71,6 +80,7 @@ export function exportEvents(register) {
     },
     'stripelock:deadlock': ({ lock, threads }) => refused.observe({ lock }, threads.length),
     'stripelock:abandoned': ({ lock, mode }) => told.inc({ lock, mode }),
+    'stripelock:lease:failed': ({ operation }) => failures.inc({ operation }),
   };
   const observe = (channel, message) => observers[channel](message);
   listen(observe);

@@ -1,13 +1,20 @@
 import { keyNames, LockError, LockTimeoutError } from '../errors.js';
 import type { FencingToken } from './lease-store.js';
 
-/** A lease is not held any more, or cannot be known to be. What it guarded may be somebody else's by now. */
+/**
+ * A lease is not held any more, or cannot be known to be. What it guarded may be somebody else's by now. `cause`: what
+ * the store failed with when it was to be renewed last, if that is why.
+ */
 export class LeaseLostError extends LockError {
   readonly key: string;
   readonly token: FencingToken;
 
-  constructor(key: string, token: FencingToken, why: string) {
-    super('ERR_LEASE_LOST', `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`);
+  constructor(key: string, token: FencingToken, why: string, cause?: unknown) {
+    super(
+      'ERR_LEASE_LOST',
+      `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`,
+      cause === undefined ? undefined : { cause },
+    );
     this.key = key;
     this.token = token;
   }
@@ -52,10 +59,16 @@ export function storeFailure(operation: string, key: string, cause: unknown): Le
   return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
 }
 
-/** `cause`: what the store failed with last, if that is why. */
-export function leaseTimeout(key: string, timeout: number, cause: unknown): LockTimeoutError {
-  const reason = cause === undefined ? 'another holder has it' : 'the lease store fails';
+/** `failure`: what the store failed with last, if that is why; `earlier`: before it refused. Either is the cause. */
+export function leaseTimeout(
+  key: string,
+  timeout: number,
+  failure: unknown,
+  earlier?: unknown,
+): LockTimeoutError {
+  const reason = failure === undefined ? 'another holder has it' : 'the lease store fails';
   const message = `could not acquire the lease of ${keyNames([key])} within ${timeout} ms: ${reason}`;
+  const cause = failure ?? earlier;
   return new LockTimeoutError(message, [key], timeout, -1, [], cause === undefined ? undefined : { cause });
 }
 

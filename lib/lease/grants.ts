@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../diagnostics.js';
 import type { LeaseTable } from '../engine/lease-table.js';
+import { LockError } from '../errors.js';
+import { Attempts, type Asked, type Asker } from './attempts.js';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
 import { createLease, type Lease } from './lease.js';
@@ -11,10 +14,25 @@ import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
 import { OrderedOperations } from './ordered.js';
 import { Schedule } from './schedule.js';
 import { turnsFor, type Turns } from './turns.js';
+import { Unanswered } from './unanswered.js';
 
 /** Made once: with every release another one would be dropped. */
 const FREED = Promise.resolve(true);
 const NOT_FREED = Promise.resolve(false);
+
+/** Of what nobody holds. */
+function announced(
+  operation: 'acquire' | 'release',
+  key: string,
+  holder: string,
+  error: LeaseStoreError,
+): LeaseStoreError {
+  if (leaseChannels.failed.hasSubscribers) {
+    const nothing = { token: undefined, remaining: undefined };
+    leaseChannels.failed.publish({ key, operation, error, holder, threadId, ...nothing });
+  }
+  return error;
+}
 
 /** Taken off the prototype once: V8 is slow to look there. */
 const originals = {
@@ -49,9 +67,16 @@ export class Grants implements HoldContext {
   /** By key, with stable owners only: the last that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
   readonly #ordered = new OrderedOperations();
+  readonly #unanswered: Unanswered;
   readonly #name = randomBytes(9).toString('base64url');
   #named = 0;
   #closed = false;
+  /** Attempts and releases that the store has not answered. */
+  #underWay = 0;
+  /** What to call when there is none. */
+  #answered: (() => void) | undefined;
+  /** Of giving back what was granted after it was closed. */
+  #lateFailure: unknown;
 
   constructor(settings: ManagerSettings) {
     const { clock } = settings;
@@ -61,6 +86,7 @@ export class Grants implements HoldContext {
     this.schedule = new Schedule(clock, false);
     this.#tableTells = this.direct !== undefined && this.direct.clock === clock;
     this.backoff = settings.backoff;
+    this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), settings.backoff);
     this.#reentrant = settings.reentrant;
     this.#holder = settings.holder ?? (settings.reentrant ? this.#name : undefined);
     this.stableOwners = this.#holder !== undefined;
@@ -91,10 +117,26 @@ export class Grants implements HoldContext {
     return this.direct !== undefined && this.store.tryAcquire === originals.tryAcquire;
   }
 
-  /** Rejects with a LeaseStoreError, also for a grant that comes when its time is over. */
-  attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
-    if (!this.stableOwners) return this.#attempt(key, terms);
-    return this.#ordered.run(key, () => this.#attempt(key, terms));
+  /** The attempts of one acquisition. They reject with a LeaseStoreError, also for a grant that comes when its time is over. */
+  attempts(key: string, terms: LeaseTerms): Attempts {
+    const asked: Asked = {
+      attempt: (asker) =>
+        this.stableOwners
+          ? this.#ordered.run(key, () => this.#attempt(key, terms, asker))
+          : this.#attempt(key, terms, asker),
+      giveBack: ({ owner }) => this.#unanswered.add(key, owner, terms.ttl),
+    };
+    return new Attempts(asked, this.#newOwner());
+  }
+
+  /** One attempt, and no more. */
+  async attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+    const attempts = this.attempts(key, terms);
+    try {
+      return await attempts.ask();
+    } finally {
+      attempts.end();
+    }
   }
 
   /** One attempt in the memory table: what to make a lease of at once. Undefined if another owner has the key. */
@@ -138,7 +180,9 @@ export class Grants implements HoldContext {
       const at = timeOf(direct.clock);
       return direct.table.releaseGranted(hold.key, granted, hold.hint, at) ? FREED : NOT_FREED;
     } catch (error) {
-      return Promise.reject(storeFailure('release', hold.key, error));
+      const failure = storeFailure('release', hold.key, error);
+      hold.announceFailure('release', failure);
+      return Promise.reject(failure);
     }
   }
 
@@ -152,25 +196,48 @@ export class Grants implements HoldContext {
     this.#plain = undefined;
   }
 
-  /** Releases all. Rejects with the first LeaseStoreError. */
+  /** Releases all, and what is still to be granted. Rejects with the first LeaseStoreError. */
   async close(): Promise<void> {
     const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
+    while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
+    await this.#unanswered.close();
     const failed = closing.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
+    if (this.#lateFailure !== undefined) throw this.#lateFailure as Error;
   }
 
-  async #attempt(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+  #ended(): void {
+    if (--this.#underWay > 0) return;
+    this.#answered?.();
+    this.#answered = undefined;
+  }
+
+  async #attempt(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const shared = this.shared(key);
     if (shared) return createLease(shared);
-    const owner = this.#newOwner();
+    // It may have had to wait for an earlier one.
+    if (this.#closed) throw managerClosed();
+    this.#underWay++;
+    try {
+      return await this.#ask(key, terms, asker);
+    } finally {
+      this.#ended();
+    }
+  }
+
+  async #ask(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
+    const { owner } = asker;
     const started = performance.now();
     const since = this.schedule.now();
     let token: unknown;
     try {
       token = await this.store.tryAcquire(key, owner, terms.ttl);
     } catch (error) {
-      throw storeFailure('acquire', key, error);
+      // Refused before anything was asked, unless the store failed.
+      asker.unsure = !(error instanceof LockError) || error instanceof LeaseStoreError;
+      throw announced('acquire', key, owner, storeFailure('acquire', key, error));
     }
+    asker.unsure = false;
     if (token === undefined) {
       if (this.#closed) throw managerClosed();
       return undefined;
@@ -182,7 +249,9 @@ export class Grants implements HoldContext {
     if (!late && !this.#closed) {
       return createLease(this.#hold(key, owner, token, terms, since, performance.now() - started));
     }
-    await this.#free(key, owner).catch(() => undefined);
+    await this.#free(key, owner).catch((error: unknown) => {
+      if (this.#closed) this.#lateFailure ??= error;
+    });
     if (this.#closed) throw managerClosed();
     throw new LeaseStoreError(
       `the lease store granted "${key}" after ${terms.ttl} ms, when it was over again`,
@@ -192,29 +261,42 @@ export class Grants implements HoldContext {
   #freeByStore(hold: Hold): Promise<boolean> {
     return this.stableOwners
       ? this.#ordered.run(hold.key, () => this.#freeLatest(hold))
-      : this.#free(hold.key, hold.owner);
+      : this.#free(hold.key, hold.owner, hold);
   }
 
   /** Nothing that was granted to the same owner after it. */
   async #freeLatest(hold: Hold): Promise<boolean> {
     const { key } = hold;
     if (this.#latest.has(key) && this.#latest.get(key) !== hold) return false;
-    const freed = await this.#free(key, hold.owner);
+    const freed = await this.#free(key, hold.owner, hold);
     this.#forget(hold);
     return freed;
+  }
+
+  /** What an attempt may have been granted that failed, unless the same owner has the key by another one. */
+  #freeUnheld(key: string, owner: string): Promise<boolean> {
+    if (!this.stableOwners) return this.#free(key, owner);
+    return this.#ordered.run(key, () => (this.#latest.has(key) ? NOT_FREED : this.#free(key, owner)));
   }
 
   #forget(hold: Hold): void {
     if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
   }
 
-  async #free(key: string, owner: string): Promise<boolean> {
+  /** `hold`: of what was held. */
+  async #free(key: string, owner: string, hold?: Hold): Promise<boolean> {
+    this.#underWay++;
     try {
       const freed = await this.store.release(key, owner);
       if (freed) handOn(this.store, key);
       return freed;
     } catch (error) {
-      throw storeFailure('release', key, error);
+      const failure = storeFailure('release', key, error);
+      if (hold === undefined) throw announced('release', key, owner, failure);
+      hold.announceFailure('release', failure);
+      throw failure;
+    } finally {
+      this.#ended();
     }
   }
 
@@ -222,7 +304,7 @@ export class Grants implements HoldContext {
   shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    return hold?.look() ? hold : undefined;
+    return hold?.look() && !hold.unused ? hold : undefined;
   }
 
   #hold(

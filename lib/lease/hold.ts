@@ -1,11 +1,13 @@
 import { threadId } from 'node:worker_threads';
+import { keyNames } from '../errors.js';
 import { nameOf } from '../engine/lease-table.js';
 import { leaseChannels, type LeaseMessage } from '../diagnostics.js';
-import { LeaseLostError } from './errors.js';
+import { LeaseLostError, type LeaseStoreError } from './errors.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
 import type { Backoff, LeaseTerms } from './options.js';
 import { Renewal } from './renewal.js';
 import type { Due, Schedule } from './schedule.js';
+import { Users, type Forgetful } from './users.js';
 
 /** What a hold needs of its manager. */
 export interface HoldContext {
@@ -42,7 +44,7 @@ const EXPIRED = 'its time is over';
  * before the constructor, marks each object of a class with private methods, and inlines none of that where it has
  * become too long.
  */
-export class Hold implements Due {
+export class Hold implements Due, Forgetful {
   declare readonly key: string;
   /** Its token, or what names it in the memory table. */
   declare readonly granted: FencingToken | number;
@@ -59,8 +61,10 @@ export class Hold implements Due {
   declare released: boolean;
   /** The end of its time, once it was renewed. */
   declare private extendedTo: number | undefined;
-  /** Leases that have not been released. */
+  /** How many leases have not been released. */
   declare private users: number;
+  /** These; the only one itself, until it is to be watched. */
+  declare private leases: object | undefined;
   /** Of those, to be aborted when it is lost. */
   declare private controllers: Set<AbortController> | undefined;
   declare private renewal: Renewal | undefined;
@@ -93,6 +97,7 @@ export class Hold implements Due {
     this.released = false;
     this.extendedTo = undefined;
     this.users = 0;
+    this.leases = undefined;
     this.controllers = undefined;
     this.renewal = undefined;
   }
@@ -141,14 +146,27 @@ export class Hold implements Due {
   }
 
   /** A lease uses it. */
-  join(): void {
-    this.users++;
+  join(lease: object): void {
+    if (this.users++ === 0) this.leases = lease;
+    else this.sharers().add(lease);
   }
 
   /** A lease uses it no more; true if it was the last. `controller`: what it gave to {@link abortWhenLost}. */
-  leave(controller: AbortController | undefined): boolean {
+  leave(lease: object, controller: AbortController | undefined): boolean {
     if (controller !== undefined) this.controllers?.delete(controller);
+    if (this.leases instanceof Users) this.leases.delete(lease);
     return --this.users === 0;
+  }
+
+  /** Nobody can release that lease any more, or ask whether it is held. Others that share it go on. */
+  forgotten(): void {
+    if (this.ended || --this.users > 0) return;
+    this.plan(Infinity);
+    process.emitWarning(
+      `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
+        'it is renewed no more, and ends with its TTL',
+      { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
+    );
   }
 
   /** Whether all leases have left. */
@@ -156,26 +174,47 @@ export class Hold implements Due {
     return this.users === 0;
   }
 
+  /** Whether the controller is to be aborted still when it is lost. */
+  watchesFor(controller: AbortController): boolean {
+    return this.controllers?.has(controller) === true;
+  }
+
   abortWhenLost(controller: AbortController): void {
     (this.controllers ??= new Set()).add(controller);
   }
 
   lostError(reason: string): LeaseLostError {
-    return new LeaseLostError(this.key, this.token, reason);
+    const failure = reason === EXPIRED ? this.renewal?.failure : undefined;
+    const why = failure === undefined ? reason : `${reason}, and ${failure.message}`;
+    return new LeaseLostError(this.key, this.token, why, failure);
   }
 
   /** Has the schedule look at the time to renew, if it is to be renewed then, else when it expires. */
   plan(renewal: number): void {
-    const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold;
-    this.context.schedule.set(this, renews ? renewal : this.expiresAt);
+    const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
+    const due = renews ? renewal : this.expiresAt;
+    this.context.schedule.set(this, Math.min(due, this.renewal?.warnAt ?? Infinity));
   }
 
   /** Called by the schedule. */
   run(now: number): void {
     if (!this.look()) return;
-    if (now - this.since >= this.terms.maxHold) this.plan(Infinity);
+    const { renewal } = this;
+    if (renewal !== undefined && now >= renewal.warnAt) {
+      renewal.warn(now);
+      if (this.ended) return;
+      if (now < renewal.next) {
+        this.plan(renewal.next);
+        return;
+      }
+    }
+    if (now - this.since >= this.terms.maxHold || this.unused) {
+      this.plan(Infinity);
+      return;
+    }
+    this.sharers().watch();
     // The store's failures are retried until the deadline, and then the lease is lost: nobody else need know.
-    else this.renew(this.terms.ttl).catch(() => undefined);
+    this.renew(this.terms.ttl).catch(() => undefined);
   }
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; then it is held until its deadline still. */
@@ -211,8 +250,23 @@ export class Hold implements Due {
     leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
   }
 
+  /** To those who subscribe to `stripelock:lease:failed`, if anybody does. */
+  announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
+    if (!leaseChannels.failed.hasSubscribers) return;
+    const remaining = this.expiresAt - this.context.schedule.now();
+    leaseChannels.failed.publish({ ...this.message(), operation, error, remaining });
+  }
+
   message(): LeaseMessage {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
+  }
+
+  private sharers(): Users {
+    const { leases } = this;
+    if (leases instanceof Users) return leases;
+    const users = new Users(this, leases!);
+    this.leases = users;
+    return users;
   }
 
   private announceRelease(): void {

@@ -21,7 +21,7 @@ export class Lease implements AsyncDisposable {
 
   private constructor(hold: Hold) {
     this.#hold = hold;
-    hold.join();
+    hold.join(this);
   }
 
   get key(): string {
@@ -58,10 +58,12 @@ export class Lease implements AsyncDisposable {
     this.#controller = controller;
     if (this.#releasing === undefined) {
       const { lostReason } = this.#hold;
-      if (lostReason !== undefined) controller.abort(this.#hold.lostError(lostReason));
-      else this.#hold.abortWhenLost(controller);
+      if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
+      this.#hold.abortWhenLost(controller);
     }
-    return heldSignal(controller.signal, () => this.held);
+    // Not this lease itself: the hold has the signal, which then would keep a lease that was forgotten.
+    const hold = this.#hold;
+    return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
   }
 
   /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */
@@ -87,7 +89,10 @@ export class Lease implements AsyncDisposable {
   release(): Promise<boolean> {
     const before = this.#releasing;
     if (before !== undefined) return (this.#releasing = releaseAgain(this.#hold, before));
-    return (this.#releasing = this.#hold.leave(this.#controller)
+    // What was over before was lost: who has the signal is told, and so is who reads it later.
+    if (this.#controller !== undefined) this.#hold.look();
+    else if (this.#hold.lostReason !== undefined) this.#controller = abortedBy(this.#hold);
+    return (this.#releasing = this.#hold.leave(this, this.#controller)
       ? this.#hold.release()
       : Promise.resolve(false));
   }
@@ -102,7 +107,13 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-// A function, not a private method: V8 marks each object of a class that has some.
+// Functions, not private methods: V8 marks each object of a class that has some.
+
+function abortedBy(hold: Hold): AbortController {
+  const controller = new AbortController();
+  controller.abort(hold.lostError(hold.lostReason!));
+  return controller;
+}
 
 function releaseAgain(hold: Hold, before: Promise<boolean>): Promise<boolean> {
   return before.then(

@@ -2,6 +2,9 @@ import { onRelease, type LeaseStore } from './lease-store.js';
 import type { Backoff } from './options.js';
 import type { Due, Schedule } from './schedule.js';
 
+/** Milliseconds: where less is left, nobody asks again. */
+const SHORTEST_CHANCE = 10;
+
 /** An acquisition that waits in a line. */
 export interface LineWaiter {
   /** On the schedule's clock. */
@@ -190,11 +193,13 @@ class Line implements Due {
     schedule.set(this, Math.min(schedule.now() + length, this.#lastChance()));
   }
 
+  /** Half of the time that is left, where a whole first pause would leave no room. */
   #lastChance(): number {
     const [head] = this.waiters;
     const { backoff, schedule } = this.#context;
     const left = head!.endsAt - schedule.now();
-    return head!.endsAt - (left > backoff.initial ? backoff.initial : 0);
+    if (left > 2 * backoff.initial) return head!.endsAt - backoff.initial;
+    return left > SHORTEST_CHANCE ? head!.endsAt - left / 2 : head!.endsAt;
   }
 
   #listen(): () => void {

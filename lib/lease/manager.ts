@@ -1,5 +1,6 @@
+import { askOnce } from './ask-once.js';
 import { checkBoolean, checkFunction, checkOptionsObject } from '../options.js';
-import { leaseTimeout, managerClosed } from './errors.js';
+import { LeaseStoreError, leaseTimeout, managerClosed } from './errors.js';
 import { Grants } from './grants.js';
 import { createLease, type Lease } from './lease.js';
 import { checkKey, type LeaseStore } from './lease-store.js';
@@ -8,10 +9,10 @@ import {
   resolveTerms,
   resolveWait,
   type AcquireLeaseOptions,
-  type LeaseManagerOptions,
-  type LeaseOptions,
   type LeaseTerms,
   type ManagerSettings,
+  type TryAcquireLeaseOptions,
+  type WarningLeaseManagerOptions,
   type WithLeaseOptions,
 } from './options.js';
 import { Lines } from './lines.js';
@@ -36,7 +37,7 @@ export class LeaseManager {
   #closed: Promise<void> | undefined;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
-  constructor(options?: LeaseManagerOptions) {
+  constructor(options?: WarningLeaseManagerOptions) {
     this.#settings = resolveManagerOptions(options);
     this.#grants = new Grants(this.#settings);
     this.store = this.#grants.store;
@@ -48,7 +49,7 @@ export class LeaseManager {
    * One attempt: undefined when another live holder has it. Rejects with LeaseStoreError when the store fails, or
    * grants so late that the lease is over: never granted then.
    */
-  tryAcquire(key: string, options?: LeaseOptions): Promise<Lease | undefined> {
+  tryAcquire(key: string, options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
     try {
       const terms = this.#begin(key, options);
       const grants = this.#grants;
@@ -100,6 +101,7 @@ export class LeaseManager {
     const lease = await (options === undefined ? this.acquire(key) : this.#acquireOrTry(key, options));
     if (!lease) return undefined;
     try {
+      options?.signal?.throwIfAborted();
       return await fn!(lease);
     } finally {
       await lease.release().catch(() => undefined);
@@ -108,8 +110,9 @@ export class LeaseManager {
 
   /**
    * Stops every renewal and releases every lease it holds, whose signals abort; acquisitions that wait are rejected
-   * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Idempotent. Rejects with a LeaseStoreError
-   * where the store failed to release; those leases end with their TTL. The store stays open: it is the caller's.
+   * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
+   * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError where the store
+   * failed to release; those leases end with their TTL. The store stays open: it is the caller's.
    */
   close(): Promise<void> {
     this.#grants.refuse();
@@ -125,7 +128,7 @@ export class LeaseManager {
   }
 
   /** What comes before every attempt. */
-  #begin(key: string, options: LeaseOptions | undefined): LeaseTerms {
+  #begin(key: string, options: TryAcquireLeaseOptions | undefined): LeaseTerms {
     checkKey(key);
     const terms = resolveTerms(this.#settings, options);
     if (this.#closed) throw managerClosed();
@@ -161,19 +164,19 @@ export class LeaseManager {
   }
 
   #poll(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    const attempt = (): Promise<Lease | undefined> => this.#grants.attempt(key, terms);
-    if (timeout === 0) return this.#askOnce(key, attempt);
+    if (timeout === 0) return this.#askOnce(key, terms, signal);
     return this.#wait(key, timeout, signal, (wait, ended) => {
-      return new PollingAcquisition(wait, ended, this.#lines, attempt);
+      return new PollingAcquisition(wait, ended, this.#lines, this.#grants.attempts(key, terms));
     });
   }
 
-  async #askOnce(key: string, attempt: () => Promise<Lease | undefined>): Promise<Lease> {
+  async #askOnce(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease> {
     let failure: unknown;
     try {
-      const lease = await attempt();
+      const lease = await askOnce(() => this.#grants.attempt(key, terms), signal);
       if (lease) return lease;
     } catch (error) {
+      if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
       failure = error;
     }
     throw leaseTimeout(key, 0, failure);
@@ -201,6 +204,6 @@ export class LeaseManager {
     }
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();
-    return this.tryAcquire(key, options);
+    return askOnce(() => this.tryAcquire(key, options), signal);
   }
 }

@@ -1,5 +1,13 @@
 import { invalidArgType, outOfRange } from '../errors.js';
-import { checkBoolean, checkOptionsObject, checkSignal, checkTimeout, DEFAULT_TIMEOUT } from '../options.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkOptionsObject,
+  checkSignal,
+  checkTimeout,
+  DEFAULT_TIMEOUT,
+} from '../options.js';
+import type { LeaseStoreError } from './errors.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
 
 /** Milliseconds. */
@@ -7,6 +15,27 @@ export const DEFAULT_TTL = 30_000;
 /** Two beats may fail before the lease is lost. */
 const BEATS_PER_TTL = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
+
+/** Tells that a lease is about to be lost; see {@link LeaseWarningOptions}. */
+export interface LeaseWarning {
+  readonly key: string;
+  readonly token: bigint;
+  readonly holder: string;
+  /** Milliseconds until the local deadline. */
+  readonly remaining: number;
+  /** What the last renewal failed with; undefined where the store has not answered it yet. */
+  readonly cause: LeaseStoreError | undefined;
+}
+
+export interface LeaseWarningOptions {
+  /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
+  before?: number;
+  /**
+   * Called once for each time that renewals fail, or are not answered, until so long before the deadline. Called by a
+   * timer, so later while the event loop is blocked, and not at all after the end. What it throws is not caught.
+   */
+  call: (warning: LeaseWarning) => void;
+}
 
 const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
@@ -17,6 +46,11 @@ export interface LeaseOptions {
   renew?: boolean | { every?: number };
   /** Milliseconds after which no renewal is sent any more. The lease ends one ttl later at most. Default: the manager's. */
   maxHold?: number;
+}
+
+export interface TryAcquireLeaseOptions extends LeaseOptions {
+  /** Have a function called before the lease is lost because renewals fail. Default: the manager's. */
+  warning?: LeaseWarningOptions;
 }
 
 export interface LeaseManagerOptions {
@@ -41,7 +75,12 @@ export interface LeaseManagerOptions {
   clock?: Clock;
 }
 
-export interface AcquireLeaseOptions extends LeaseOptions {
+export interface WarningLeaseManagerOptions extends LeaseManagerOptions {
+  /** Have a function called before a lease is lost because renewals fail. Default: none. */
+  warning?: LeaseWarningOptions;
+}
+
+export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits for ever. Default 5000. */
   timeout?: number;
   /** Aborting ends the wait and rejects with signal.reason. */
@@ -66,6 +105,7 @@ export interface LeaseTerms {
   readonly maxHold: number;
   /** Milliseconds from the grant until it is to be renewed for the first time, or else until it is over. */
   readonly firstLook: number;
+  readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
 }
 
 export interface ManagerSettings {
@@ -73,6 +113,7 @@ export interface ManagerSettings {
   readonly ttl: number;
   readonly renew: boolean | { readonly every: number | undefined };
   readonly maxHold: number;
+  readonly warning: LeaseWarningOptions | undefined;
   readonly holder: string | undefined;
   readonly reentrant: boolean;
   readonly backoff: Backoff;
@@ -81,40 +122,53 @@ export interface ManagerSettings {
   readonly terms: LeaseTerms;
 }
 
-export function resolveManagerOptions(options: LeaseManagerOptions | undefined): ManagerSettings {
+export function resolveManagerOptions(options: WarningLeaseManagerOptions | undefined): ManagerSettings {
   checkOptionsObject(options);
-  const { store, ttl, renew, maxHold, holder, reentrant, backoff, clock } = options ?? {};
+  const { store, ttl, renew, maxHold, warning, holder, reentrant, backoff, clock } = options ?? {};
   const settings = {
     store: store === undefined ? undefined : checkStore(store),
     ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
     renew: renew === undefined ? true : checkRenew(renew),
     maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
+    warning: warning === undefined ? undefined : checkWarning(warning),
     holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
     reentrant: reentrant === undefined ? false : checkBoolean(reentrant, 'options.reentrant'),
     backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
     clock: clock === undefined ? undefined : checkClock(clock),
   };
   const every = everyOf(settings.renew, settings.ttl);
-  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold) };
+  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold, settings.warning) };
 }
 
 /** The terms of one lease. */
-export function resolveTerms(manager: ManagerSettings, options: LeaseOptions | undefined): LeaseTerms {
+export function resolveTerms(
+  manager: ManagerSettings,
+  options: TryAcquireLeaseOptions | undefined,
+): LeaseTerms {
   if (options === undefined) return manager.terms;
   checkOptionsObject(options);
-  const { ttl, renew, maxHold } = options;
-  if (ttl === undefined && renew === undefined && maxHold === undefined) return manager.terms;
+  const { ttl, renew, maxHold, warning } = options;
+  if (ttl === undefined && renew === undefined && maxHold === undefined && warning === undefined) {
+    return manager.terms;
+  }
   const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
   return makeTerms(
     own,
     everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
     maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
+    warning === undefined ? manager.warning : checkWarning(warning),
   );
 }
 
 /** In one place, so that all have one shape. */
-function makeTerms(ttl: number, every: number, maxHold: number): LeaseTerms {
-  return { ttl, every, maxHold, firstLook: every < ttl && every < maxHold ? every : ttl };
+function makeTerms(
+  ttl: number,
+  every: number,
+  maxHold: number,
+  warning: LeaseWarningOptions | undefined,
+): LeaseTerms {
+  const firstLook = every < ttl && every < maxHold ? every : ttl;
+  return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl) };
 }
 
 export function resolveWait(options: AcquireLeaseOptions | undefined): {
@@ -134,6 +188,23 @@ function everyOf(renew: boolean | { readonly every: number | undefined }, ttl: n
   const every = (renew === true ? undefined : renew.every) ?? ttl / BEATS_PER_TTL;
   if (every < ttl) return every;
   throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
+}
+
+function checkWarning(warning: unknown): LeaseWarningOptions {
+  if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
+    throw invalidArgType('options.warning', 'an object', warning);
+  }
+  const { before, call } = warning as { before?: unknown; call?: unknown };
+  checkFunction(call, 'options.warning.call');
+  const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
+  return { ...checked, call: call as LeaseWarningOptions['call'] };
+}
+
+function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): LeaseTerms['warning'] {
+  if (warning === undefined) return undefined;
+  const { before = ttl / BEATS_PER_TTL, call } = warning;
+  if (before < ttl) return { before, call };
+  throw outOfRange('options.warning.before', `a number of milliseconds below the ttl, ${ttl}`, before);
 }
 
 function checkRenew(renew: unknown): boolean | { every: number | undefined } {

@@ -1,6 +1,9 @@
 import { leaseChannels } from '../diagnostics.js';
-import { storeFailure } from './errors.js';
+import { storeFailure, type LeaseStoreError } from './errors.js';
 import type { Hold, HoldContext } from './hold.js';
+
+/** Milliseconds: what is left then is too short for a round trip. */
+const SHORTEST_RETRY = 2;
 
 /** The renewals of a hold. */
 export class Renewal {
@@ -9,6 +12,10 @@ export class Renewal {
   /** The last beat's time, if it was answered; when to try again if it was not. Infinity for never. */
   #next = Infinity;
   #failures = 0;
+  /** What the last one failed with, if it did. */
+  failure: LeaseStoreError | undefined;
+  /** Of these failures the holder has been warned. */
+  #warned = false;
   /** The one under way: one at a time, so that the last that the store has seen is the last that was sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
@@ -33,6 +40,31 @@ export class Renewal {
     }
   }
 
+  /** When to try again. */
+  get next(): number {
+    return this.#underWay ? Infinity : this.#next;
+  }
+
+  /** When to {@link warn}; Infinity for not at all. */
+  get warnAt(): number {
+    const { terms, expiresAt } = this.#hold;
+    const inDanger = this.failure !== undefined || this.#underWay !== undefined;
+    return terms.warning && inDanger && !this.#warned ? expiresAt - terms.warning.before : Infinity;
+  }
+
+  warn(now: number): void {
+    this.#warned = true;
+    const { key, token, owner, expiresAt, terms } = this.#hold;
+    try {
+      terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: this.failure });
+    } catch (error) {
+      // As that of an event listener. Who called has others to look after.
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+
   async #send(ttl: number): Promise<boolean> {
     const { store, schedule } = this.#context;
     const hold = this.#hold;
@@ -41,10 +73,15 @@ export class Renewal {
     try {
       renewed = await store.renew(hold.key, hold.owner, ttl);
     } catch (error) {
-      this.#next = schedule.now() + this.#retryDelay();
-      throw storeFailure('renew', hold.key, error);
+      const now = schedule.now();
+      this.#next = now + this.#retryDelay(now);
+      this.failure = storeFailure('renew', hold.key, error);
+      hold.announceFailure('renew', this.failure);
+      throw this.failure;
     }
     this.#failures = 0;
+    this.failure = undefined;
+    this.#warned = false;
     if (hold.released) return false;
     if (!renewed) {
       hold.lose('the store says that it expired or was taken');
@@ -63,10 +100,15 @@ export class Renewal {
     return false;
   }
 
-  /** Infinity for one that is renewed by hand alone. */
-  #retryDelay(): number {
+  /**
+   * Infinity for one that is renewed by hand alone. Never more than half of the time that is left: an outage that ends
+   * before the deadline costs nothing, and the nearer the deadline the sooner that is noticed.
+   */
+  #retryDelay(now: number): number {
     const { every } = this.#hold.terms;
     const { initial, max } = this.#context.backoff;
-    return every === Infinity ? Infinity : Math.min(initial * 2 ** this.#failures++, max, every);
+    if (every === Infinity) return Infinity;
+    const half = Math.max((this.#hold.expiresAt - now) / 2, SHORTEST_RETRY);
+    return Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 }

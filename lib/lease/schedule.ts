@@ -8,6 +8,11 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 /** How often to look at a clock that is not the timers' own, in milliseconds: nobody says how fast it runs. */
 export const FOREIGN_CLOCK_POLL = 100;
 
+/** Milliseconds that what is due together may take before the event loop turns. */
+const BURST = 10;
+/** What is looked at in one go: more takes too long to put back. */
+const BATCH = 1000;
+
 /** Something that is due at a time. */
 export interface Due extends Timed {
   deadline: number;
@@ -57,6 +62,8 @@ export class Schedule<T extends Due = Due> {
   }
 
   clear(entry: T): void {
+    // It may be about to be run.
+    if (entry.place < 0) entry.deadline = Infinity;
     this.#due.remove(entry);
     if (this.#due.first === undefined) this.#rest();
   }
@@ -95,16 +102,33 @@ export class Schedule<T extends Due = Due> {
     const now = this.now();
     // Those that are due now, each once, however they schedule themselves again.
     const due: T[] = [];
-    for (let first = this.#due.first; first !== undefined && first.deadline <= now; first = this.#due.first) {
+    const most = this.#clock === undefined ? BATCH : Infinity;
+    while (due.length < most) {
+      const { first } = this.#due;
+      if (first === undefined || first.deadline > now) break;
       this.#due.remove(first);
       due.push(first);
     }
     this.#disarm();
-    for (const entry of due) if (entry.place < 0) entry.run(now);
+    this.#run(due, now);
     if (this.#timer === undefined) this.#arm();
     if (this.#due.first === undefined) {
       this.#stopListening?.();
       this.#stopListening = undefined;
+    }
+  }
+
+  /**
+   * Thousands that are due together would block the event loop: the rest stays due, and comes when the loop has turned.
+   * But not where a clock was set, which has told all that is due by then before it returns.
+   */
+  #run(due: readonly T[], now: number): void {
+    const until = this.#clock === undefined ? performance.now() + BURST : Infinity;
+    for (const entry of due) {
+      // Another one may have scheduled it again, or cleared it.
+      if (entry.place >= 0 || entry.deadline === Infinity) continue;
+      if (until === Infinity || performance.now() < until) entry.run(now);
+      else this.#due.add(entry);
     }
   }
 }

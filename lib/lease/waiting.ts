@@ -1,4 +1,5 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../abort.js';
+import type { Attempts } from './attempts.js';
 import { leaseTimeout } from './errors.js';
 import type { Lease } from './lease.js';
 import { onAdvance, type Clock } from './lease-store.js';
@@ -46,7 +47,22 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   run(now: number): void {
     if (this.settled) return;
     if (now < this.endsAt) this.#wait.schedule.set(this, this.endsAt);
-    else this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure));
+    else this.timeIsOver(now - this.endsAt);
+  }
+
+  /** Its time is over, so many milliseconds ago. */
+  protected timeIsOver(_late: number): void {
+    this.failOfTime();
+  }
+
+  protected failOfTime(): void {
+    this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
+  }
+
+  /** Puts the timeout off, no longer than that lasted. */
+  protected putOff(milliseconds: number): void {
+    const { schedule, timeout } = this.#wait;
+    schedule.set(this, schedule.now() + Math.min(milliseconds, timeout));
   }
 
   /** The signal was aborted. */
@@ -60,6 +76,11 @@ export abstract class WaitingAcquisition implements Due, Abortable {
 
   /** What the store failed with last. */
   protected get failure(): unknown {
+    return undefined;
+  }
+
+  /** The same before that, if it was refused since. */
+  protected get earlierFailure(): unknown {
     return undefined;
   }
 
@@ -133,20 +154,19 @@ export class QueuedAcquisition extends WaitingAcquisition implements TurnWaiter 
   }
 }
 
+/** Milliseconds by which a timer is late only where the event loop was blocked. */
+const BLOCKED = 5;
+
 /** Waits in a line of its manager, which asks the store for all that wait for the key. */
 export class PollingAcquisition extends WaitingAcquisition implements LineWaiter {
   readonly #lines: Lines;
-  readonly #attempt: () => Promise<Lease | undefined>;
+  readonly #attempts: Attempts;
+  #isPutOff = false;
 
-  constructor(
-    wait: Wait,
-    ended: (waiting: WaitingAcquisition) => void,
-    lines: Lines,
-    attempt: () => Promise<Lease | undefined>,
-  ) {
+  constructor(wait: Wait, ended: (waiting: WaitingAcquisition) => void, lines: Lines, attempts: Attempts) {
     super(wait, ended);
     this.#lines = lines;
-    this.#attempt = attempt;
+    this.#attempts = attempts;
   }
 
   start(): void {
@@ -154,7 +174,12 @@ export class PollingAcquisition extends WaitingAcquisition implements LineWaiter
   }
 
   async attempt(): Promise<boolean> {
-    const lease = await this.#attempt();
+    let lease: Lease | undefined;
+    try {
+      lease = await this.#attempts.ask();
+    } finally {
+      if (lease === undefined && this.#isPutOff) this.failOfTime();
+    }
     if (lease === undefined) return false;
     if (this.grant(lease)) return true;
     // Nobody waits for a late one any more.
@@ -162,11 +187,26 @@ export class PollingAcquisition extends WaitingAcquisition implements LineWaiter
     return false;
   }
 
+  /** Where the event loop was blocked, the answer may have come: it has as long to be heard as that lasted. */
+  protected override timeIsOver(late: number): void {
+    if (late >= BLOCKED && this.#attempts.asking && !this.#isPutOff) {
+      this.#isPutOff = true;
+      this.putOff(late);
+    } else {
+      this.failOfTime();
+    }
+  }
+
   protected override get failure(): unknown {
     return this.#lines.failureOf(this.key);
   }
 
+  protected override get earlierFailure(): unknown {
+    return this.#attempts.failure;
+  }
+
   protected leave(): void {
     this.#lines.leave(this.key, this);
+    this.#attempts.end();
   }
 }

@@ -1,8 +1,25 @@
+import type { LeaseStore } from '../lease/lease-store.js';
 import { LeaseManager } from '../lease/manager.js';
 import { codeOf, type Sentence } from './framework.js';
 
 /** A TTL that does not pass in these tests, in milliseconds. */
 const ttl = 600_000;
+
+/** The store as it is seen where the connection is lost after it has granted, and before the reply has come: once. */
+function losingOneGrant(store: LeaseStore): LeaseStore {
+  let lost = false;
+  return {
+    async tryAcquire(key, owner, milliseconds) {
+      const token = await store.tryAcquire(key, owner, milliseconds);
+      if (lost || token === undefined) return token;
+      lost = true;
+      throw new Error('the connection was lost');
+    },
+    renew: (...of) => store.renew(...of),
+    release: (...of) => store.release(...of),
+    inspect: (key) => store.inspect(key),
+  };
+}
 
 /** What a store must do for a manager: its own promises rest on these. */
 export const managed: readonly Sentence[] = [
@@ -76,6 +93,28 @@ export const managed: readonly Sentence[] = [
       on.expect(await other.tryAcquire('key')).toBe(undefined);
       on.expect(await second.release()).toBe(true);
       on.expect(await (await other.tryAcquire('key'))?.release()).toBe(true);
+    },
+  ],
+  [
+    'an acquisition whose grant was lost on the way does not wait for it',
+    async (on) => {
+      const store = losingOneGrant(on.store);
+      const manager = new LeaseManager({ store, ttl, backoff: { initial: 5, max: 20 } });
+      const lease = await manager.acquire('key', { timeout: 30_000 });
+      on.expect((await on.store.inspect('key'))?.owner).toBe(lease.holder);
+      on.expect(await lease.release()).toBe(true);
+      on.expect(await on.store.inspect('key')).toBe(undefined);
+    },
+  ],
+  [
+    'a single attempt whose grant was lost on the way fails, and leaves the key to others',
+    async (on) => {
+      const store = losingOneGrant(on.store);
+      const manager = new LeaseManager({ store, ttl });
+      on.expect(await codeOf(() => manager.tryAcquire('key'))).toBe('ERR_LEASE_STORE');
+      const other = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
+      const lease = await other.acquire('key', { timeout: 30_000 });
+      on.expect(await lease.release()).toBe(true);
     },
   ],
   [

@@ -32,6 +32,7 @@ const RISING = [
   'stripelock_wait_seconds_count{lock="accounts",kind="sync",mode="exclusive",outcome="deadlock"}',
   'stripelock_timeouts_by_holder_total{lock="accounts",holder="0"}',
   'stripelock_deadlock_threads_count{lock="accounts"}',
+  'stripelock_lease_failures_total{operation="renew"}',
 ];
 
 function totals(samples: Samples): { contended: number; waited: number } {

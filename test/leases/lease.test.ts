@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseLostError, LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { LeaseLostError, LeaseManager, MemoryLeaseStore, type LeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { runThread } from '../support/threads.js';
 import { rejectionOf, thrownBy, turns, until } from '../support/waiting.js';
@@ -197,6 +197,43 @@ describe('renewal', () => {
     expect(lease.expiresAt).toBe(clock.now() + 300);
   });
 
+  it('is tried again until the deadline, so that an outage that ends before costs nothing', async () => {
+    for (const [from, to] of [
+      [250, 700],
+      [290, 880],
+      [0, 895],
+    ] as const) {
+      const clock = new FixedClock();
+      const store = new FaultyStore(clock);
+      const lease = await new LeaseManager({ store, clock, ttl: 900 }).acquire('key');
+      store.before.renew = () => {
+        if (clock.now() >= from && clock.now() < to) failing();
+      };
+      for (let i = 0; i < 1500; i++) {
+        clock.advance(1);
+        await turns(1);
+      }
+      expect([from, to, lease.held]).toEqual([from, to, true]);
+      // Not at every moment, either: by the backoff, and then in halves of what is left.
+      expect(store.count('renew')).toBeLessThan(25);
+    }
+  });
+
+  it('is tried again also where the backoff is longer than the time that is left', async () => {
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
+    const backoff = { initial: 5000, max: 5000 };
+    const lease = await new LeaseManager({ store, clock, ttl: 300, backoff }).acquire('key');
+    store.before.renew = () => {
+      if (clock.now() < 280) failing();
+    };
+    for (let i = 0; i < 400; i++) {
+      clock.advance(1);
+      await turns(1);
+    }
+    expect(lease.held).toBe(true);
+  });
+
   it('tells at once when the store says that somebody else has it', async () => {
     const store = new MemoryLeaseStore();
     const lease = await new LeaseManager({ store, ttl: 30_000, renew: { every: 10 } }).acquire('key');
@@ -266,6 +303,34 @@ describe('renewal', () => {
     expect(store.inner.size).toBe(0);
   });
 
+  it('of many leases that are due at once lets the event loop turn in between', async () => {
+    const inner = new MemoryLeaseStore();
+    let renewals = 0;
+    // Each takes half a millisecond, as it may on a slow machine: all in one go would take a second.
+    const store: LeaseStore = {
+      tryAcquire: (...of) => inner.tryAcquire(...of),
+      renew: (...of) => {
+        renewals++;
+        for (const end = performance.now() + 0.5; performance.now() < end;);
+        return inner.renew(...of);
+      },
+      release: (...of) => inner.release(...of),
+      inspect: (key) => inner.inspect(key),
+    };
+    const manager = new LeaseManager({ store, ttl: 600_000, renew: { every: 100 } });
+    const keys = Array.from({ length: 2000 }, (_, i) => `key ${i}`);
+    await Promise.all(keys.map((key) => manager.acquire(key)));
+    block(150);
+    let most = 0;
+    for (let before = renewals; renewals < 2000; before = renewals) {
+      await new Promise((resolve) => setImmediate(resolve));
+      most = Math.max(most, renewals - before);
+    }
+    // Twenty or so in each turn.
+    expect(most).toBeLessThan(200);
+    await manager.close();
+  });
+
   it('of ten thousand leases takes one timer', async () => {
     const manager = new LeaseManager({ ttl: 60_000, renew: { every: 300 } });
     const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
@@ -299,6 +364,30 @@ describe('release', () => {
     clock.advance(1000);
     expect([signal.aborted, lease.held, lease.signal.aborted]).toEqual([false, false, false]);
     expect(thrownBy(() => lease.assertHeld())).toMatchObject({ code: 'ERR_LEASE_LOST' });
+  });
+
+  it('of what was lost before leaves the signal aborted, also where it is first read then', async () => {
+    for (const how of ['noticed', 'asked', 'shared']) {
+      const { clock, manager } = onFixedClock({ renew: false, reentrant: how === 'shared' });
+      const lease = await manager.acquire('key');
+      const early = how === 'shared' ? await manager.acquire('key') : undefined;
+      await early?.release();
+      clock.advance(300);
+      if (how === 'asked') expect(lease.held).toBe(false);
+      await lease.release();
+      const { signal } = lease;
+      expect([how, signal.aborted, signal.reason]).toMatchObject([how, true, { code: 'ERR_LEASE_LOST' }]);
+      // What was released while it was held is not lost later.
+      if (early) expect(early.signal.aborted).toBe(false);
+    }
+  });
+
+  it('looks at the clock where somebody has the signal: what was over before it is aborted', async () => {
+    const lease = await new LeaseManager({ ttl: 60, renew: false }).acquire('key');
+    const { signal } = lease;
+    block(120);
+    await lease.release();
+    expect(signal.aborted).toBe(true);
   });
 
   it('comes with the end of a block', async () => {

@@ -78,3 +78,18 @@ it('leaves the key to those who only poll for it now and then', async () => {
   over = true;
   await Promise.all(always);
 });
+
+it.each([3000, 50_000])(
+  'asks again before the timeout also where the first pause is as long or longer: %d ms',
+  async (initial) => {
+    const store = new FaultyStore();
+    await store.inner.tryAcquire('key', 'somebody else', 60_000);
+    const manager = new LeaseManager({ store, backoff: { initial, max: 50_000, jitter: 0 } });
+    const waiting = manager.acquire('key', { timeout: 3000 });
+    await expect.poll(() => store.count('tryAcquire')).toBe(1);
+    await store.inner.release('key', 'somebody else');
+    // A machine too busy to run a timer within half of the timeout would ask too late.
+    expect((await waiting).held).toBe(true);
+    expect(store.count('tryAcquire')).toBeLessThan(10);
+  },
+);

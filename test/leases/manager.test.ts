@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, LeaseStoreError, LockTimeoutError, MemoryLeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
-import { rejectionOf, until, watch } from '../support/waiting.js';
+import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
 describe('tryAcquire', () => {
@@ -196,11 +196,54 @@ describe('acquire', () => {
       manager.acquire('key', { timeout: end === 'timeout' ? 10 : Infinity, signal: abort.signal }),
     );
     if (end === 'abort') abort.abort();
-    if (end === 'close') await manager.close();
+    const closed = end === 'close' ? manager.close() : undefined;
     await until(() => waiting.state === 'rejected', 'the acquisition ends');
     expect(await store.inspect('key')).toBeDefined();
     late.open();
+    await closed;
     await until(() => store.inner.size === 0, 'the grant is given back');
+  });
+
+  it('gives back what a failed last attempt may have been granted, again and again until the store answers', async () => {
+    const store = new FaultyStore();
+    store.after.tryAcquire = failing;
+    let failures = 3;
+    store.before.release = () => {
+      if (failures-- > 0) failing();
+    };
+    const manager = new LeaseManager({ store, backoff: { initial: 1, max: 2 } });
+    const error = await rejectionOf(manager.acquire('key', { timeout: 30 }));
+    expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
+    await until(() => store.inner.size === 0, 'the grant is given back');
+    expect(failures).toBe(-1);
+  });
+
+  it('does not give back by a failed attempt what its holder has by name', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, holder: 'worker' });
+    const held = await manager.acquire('key');
+    store.after.tryAcquire = failing;
+    await rejectionOf(manager.tryAcquire('key'));
+    await rejectionOf(manager.acquire('key', { timeout: 20 }));
+    await delay(20);
+    expect(store.count('release')).toBe(0);
+    expect([held.held, (await store.inspect('key'))?.owner]).toEqual([true, 'worker']);
+    await rejectionOf(manager.tryAcquire('other'));
+    await until(() => store.inner.size === 1, 'what nobody holds is given back');
+  });
+
+  it('tells of a failure before it was refused, as the cause of its timeout', async () => {
+    const store = new FaultyStore();
+    await store.inner.tryAcquire('key', 'a', 60_000);
+    let failures = 1;
+    store.before.tryAcquire = () => {
+      if (failures-- > 0) failing();
+    };
+    const manager = new LeaseManager({ store, backoff: { initial: 1, max: 5 } });
+    const error = await rejectionOf(manager.acquire('key', { timeout: 200 }));
+    expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
+    expect((error as Error).message).toContain('another holder has it');
+    expect(store.asked.length).toBeGreaterThan(1);
   });
 
   it('backs off between attempts, up to its maximum', async () => {
@@ -211,6 +254,79 @@ describe('acquire', () => {
     // At 0, 10, 30 and 70 ms, then every 40 ms; late timers only make it fewer.
     expect(store.asked.length).toBeLessThanOrEqual(15);
     expect(store.asked.length).toBeGreaterThan(2);
+  });
+});
+
+describe('a single attempt', () => {
+  const calls = {
+    'acquire with timeout 0': (manager: LeaseManager, signal: AbortSignal) =>
+      manager.acquire('key', { timeout: 0, signal }),
+    'withLease with timeout 0': (manager: LeaseManager, signal: AbortSignal, fn: () => void) =>
+      manager.withLease('key', { timeout: 0, signal }, fn),
+    'withLease with ifAvailable': (manager: LeaseManager, signal: AbortSignal, fn: () => void) =>
+      manager.withLease('key', { ifAvailable: true, signal }, fn),
+  };
+  type Name = keyof typeof calls;
+  const names = Object.keys(calls) as Name[];
+
+  it.each(names)(
+    'that is aborted on the wire rejects at once, runs nothing, and is given back: %s',
+    async (name) => {
+      const store = new FaultyStore();
+      const late = gate();
+      store.after.tryAcquire = late.pass;
+      const abort = new AbortController();
+      const reason = new Error('enough');
+      let ran = false;
+      const asked = calls[name](new LeaseManager({ store }), abort.signal, () => void (ran = true));
+      abort.abort(reason);
+      expect(await rejectionOf(asked)).toBe(reason);
+      expect(getEventListeners(abort.signal, 'abort')).toHaveLength(0);
+      late.open();
+      await until(() => store.count('release') === 1, 'the grant is given back');
+      await turns();
+      expect([ran, store.inner.size]).toEqual([false, 0]);
+    },
+  );
+
+  it.each(names)('leaves no listener with its signal when it was answered: %s', async (name) => {
+    const store = new FaultyStore();
+    const { signal } = new AbortController();
+    const manager = new LeaseManager({ store });
+    await calls[name](manager, signal, () => undefined);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    await manager.close();
+    await store.inner.tryAcquire('key', 'a', 60_000);
+    await rejectionOf(calls['acquire with timeout 0'](new LeaseManager({ store }), signal));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+
+  it.each([{ ifAvailable: true }, { timeout: 0 }, {}])(
+    'or a grant at once, that is aborted before the function could run does not run it: %o',
+    async (options) => {
+      const store = new MemoryLeaseStore();
+      const manager = new LeaseManager({ store });
+      const abort = new AbortController();
+      const reason = new Error('enough');
+      let ran = false;
+      const run = (): void => void (ran = true);
+      const asked = manager.withLease('key', { ...options, signal: abort.signal }, run);
+      abort.abort(reason);
+      expect(await rejectionOf(asked)).toBe(reason);
+      expect([ran, store.size]).toEqual([false, 0]);
+    },
+  );
+
+  it('says that its manager was closed, if that is why it fails', async () => {
+    const store = new FaultyStore();
+    const late = gate();
+    store.after.tryAcquire = late.pass;
+    const manager = new LeaseManager({ store });
+    const asked = rejectionOf(manager.acquire('key', { timeout: 0 }));
+    const closed = manager.close();
+    late.open();
+    await closed;
+    expect(await asked).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
   });
 });
 
@@ -327,6 +443,70 @@ describe('close', () => {
     expect(await rejectionOf(waiting.promise)).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
     expect(await rejectionOf(manager.tryAcquire('key'))).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
     expect(await lease.release()).toBe(false);
+  });
+
+  it.each(['acquire', 'tryAcquire', 'timeout 0', 'by name'])(
+    'waits for acquisitions on the wire, and leaves nothing of theirs: %s',
+    async (how) => {
+      const store = new FaultyStore();
+      const late = gate();
+      store.after.tryAcquire = late.pass;
+      const slow = gate();
+      store.before.release = slow.pass;
+      const manager = new LeaseManager(how === 'by name' ? { store, holder: 'worker' } : { store });
+      const asked = watch<unknown>(
+        how === 'tryAcquire'
+          ? manager.tryAcquire('key')
+          : manager.acquire('key', { timeout: how === 'timeout 0' ? 0 : 40_000 }),
+      );
+      // Behind the first, where owners are stable: it is not even sent.
+      const second = how === 'by name' ? watch(manager.tryAcquire('key')) : undefined;
+      await until(() => store.inner.size === 1, 'it is granted, and the reply is on its way');
+      const closing = watch(manager.close());
+      await turns();
+      expect(closing.state).toBe('pending');
+      late.open();
+      await until(() => store.count('release') === 1, 'the grant is given back');
+      expect(closing.state).toBe('pending');
+      slow.open();
+      await closing.promise;
+      expect(store.inner.size).toBe(0);
+      await until(() => asked.state === 'rejected', 'the acquisition is rejected');
+      expect(asked.reason).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+      if (second) {
+        await until(() => second.state === 'rejected', 'the second one is rejected');
+        expect(second.reason).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+      }
+      expect(store.count('tryAcquire')).toBe(1);
+    },
+  );
+
+  it('waits until what may have been granted was given back, and does not wait for a pause', async () => {
+    const store = new FaultyStore();
+    store.after.tryAcquire = failing;
+    store.before.release = failing;
+    const backoff = { initial: 60_000, max: 60_000 };
+    const manager = new LeaseManager({ store, backoff, ttl: 600_000 });
+    await rejectionOf(manager.tryAcquire('key'));
+    await until(() => store.count('release') === 1, 'giving back has failed');
+    delete store.before.release;
+    const started = performance.now();
+    await manager.close();
+    expect(store.inner.size).toBe(0);
+    expect(performance.now() - started).toBeLessThan(20_000);
+  });
+
+  it('rejects where the store failed to release a grant that was on the wire', async () => {
+    const store = new FaultyStore();
+    const late = gate();
+    store.after.tryAcquire = late.pass;
+    const manager = new LeaseManager({ store });
+    const asked = rejectionOf(manager.tryAcquire('key'));
+    const closing = rejectionOf(manager.close());
+    store.before.release = failing;
+    late.open();
+    expect(await closing).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(await asked).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
   });
 
   it('rejects where the store failed to release', async () => {

@@ -1,4 +1,4 @@
-import { beforeEach, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { redisLeaseStore } from 'stripelock/redis';
 
 /** Stands for a client of ioredis: the test answers for the server, in the order that it wants. */
@@ -84,4 +84,56 @@ it('leaves them to the next attempt where one is under way', async () => {
   await turn();
   expect(client.sent).toHaveLength(3);
   await store.close?.();
+});
+
+describe('a grant that comes when its attempt has failed', () => {
+  const GRANTS = ['1700000000000000000', '1700000000000001000'] as const;
+  let hasty: ReturnType<typeof redisLeaseStore>;
+  const releases = (): string[][] =>
+    client.sent.map(({ args }) => args).filter((args) => args.length === 5 && args[2]!.includes('?'));
+
+  beforeEach(async () => {
+    client = new AnsweredClient();
+    hasty = redisLeaseStore({ client, timeout: 20 });
+    await expect(hasty.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/has not answered/);
+  });
+
+  it('is given back where the holder has not asked again, or was refused', async () => {
+    client.sent[0]!.answer(GRANTS[0]);
+    await turn();
+    expect(releases().map((args) => args.slice(3))).toEqual([['a', GRANTS[0]]]);
+    await expect(hasty.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/has not answered/);
+    const [late] = client.sent.slice(-1);
+    const again = hasty.tryAcquire('key', 'a', 60_000);
+    client.sent.at(-1)!.answer([1000]);
+    expect(await again).toBeUndefined();
+    late!.answer(GRANTS[1]);
+    await turn();
+    expect(releases().map((args) => args.slice(3))).toEqual([
+      ['a', GRANTS[0]],
+      ['a', GRANTS[1]],
+    ]);
+  });
+
+  it('is left alone where the holder has the key by a later attempt, or may have it yet', async () => {
+    const [late] = client.sent;
+    const again = hasty.tryAcquire('key', 'a', 60_000);
+    // The server came to the first attempt last: what it holds is the first one's grant, for the same owner.
+    late!.answer(GRANTS[1]);
+    await turn();
+    client.sent.at(-1)!.answer(GRANTS[0]);
+    expect(await again).toBe(BigInt(GRANTS[0]));
+    await turn();
+    expect(releases()).toEqual([]);
+  });
+
+  it('is left alone where it comes after a later grant', async () => {
+    const [late] = client.sent;
+    const again = hasty.tryAcquire('key', 'a', 60_000);
+    client.sent.at(-1)!.answer(GRANTS[0]);
+    expect(await again).toBe(BigInt(GRANTS[0]));
+    late!.answer(GRANTS[1]);
+    await turn();
+    expect(releases()).toEqual([]);
+  });
 });

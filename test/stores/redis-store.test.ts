@@ -1,10 +1,11 @@
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseManager, LeaseStoreError } from 'stripelock';
+import { LeaseManager, LeaseStoreError, type Lease } from 'stripelock';
 import { redisLeaseStore, type RedisLeaseStoreOptions } from 'stripelock/redis';
 import { KEPT_FOR } from '../../dist/stores/redis/scripts.js';
 import { redisClients } from '../support/redis-clients.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { Proxy } from '../faults/proxy.mjs';
 
 type Store = ReturnType<typeof redisLeaseStore>;
 
@@ -243,6 +244,60 @@ describe.each(servers)('the Redis store on %s', (name) => {
     expect(performance.now() - started).toBeLessThan(5000);
     await lease.release();
   });
+
+  it.each(['acquire', 'tryAcquire'] as const)(
+    'leaves no lease to nobody where the connection is cut after the server has executed an acquisition: %s',
+    async (take) => {
+      const proxy = await Proxy.to(server.port);
+      const cut = await connect(proxy.port as number);
+      const cutOff = storeWith({ client: cut.client, timeout: 1000 });
+      const manager = new LeaseManager({ store: cutOff });
+      onTestFinished(async () => {
+        await manager.close().catch(() => undefined);
+        await cutOff.close?.();
+        cut.close();
+        await proxy.close();
+      });
+      await cutOff.inspect('key');
+      proxy.delay = 60_000;
+      const started = performance.now();
+      const asked =
+        take === 'acquire' ? manager.acquire('key', { timeout: 20_000 }) : manager.tryAcquire('key');
+      const lost = asked.catch((error: unknown) => error);
+      await expect.poll(() => server.command('EXISTS', 'stripelock:{108}:key'), { interval: 5 }).toBe(':1');
+      proxy.cut();
+      proxy.delay = 0;
+      const result = await lost;
+      if (take === 'tryAcquire' && result instanceof Error) {
+        expect(result).toMatchObject({ code: 'ERR_LEASE_STORE', cause: { code: 'ERR_LEASE_STORE' } });
+      } else {
+        expect(result).toMatchObject({ held: true });
+        expect(await (result as Lease).release()).toBe(true);
+      }
+      const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
+      // Far below the TTL of 30 s: nobody has waited for the lost grant to end.
+      expect(performance.now() - started).toBeLessThan(20_000);
+      await lease.release();
+    },
+    60_000,
+  );
+
+  it.each(['zpopmin', 'publish'])(
+    'frees a key that others wait for also where an ACL forbids to tell them: %s',
+    async (forbidden) => {
+      const other = new LeaseManager({ store: storeWith(), backoff: { initial: 20, max: 20 } });
+      await store.tryAcquire('key', 'a', 60_000);
+      const waiting = other.acquire('key', { timeout: 50_000 });
+      await expect.poll(() => server.command('EXISTS', 'stripelock:{108}?key')).toBe(':1');
+      await server.command('ACL', 'SETUSER', 'default', `-${forbidden}`);
+      onTestFinished(async () => {
+        await server.command('ACL', 'SETUSER', 'default', '+@all');
+      });
+      expect(await store.release('key', 'a')).toBe(true);
+      expect((await waiting).held).toBe(true);
+      await other.close();
+    },
+  );
 
   it('refuses operations once it is closed, and leaves the client open', async () => {
     await store.tryAcquire('key', 'a', 60_000);

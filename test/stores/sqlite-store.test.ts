@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LeaseManager, LeaseStoreError } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers, temporaryFile, type SqliteDriver, type TestDatabase } from '../support/sqlite.js';
@@ -160,6 +160,69 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     expect(await store.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
   });
 
+  describe('while others look at it, the wall clock', () => {
+    const HOUR = 3_600_000;
+    let step = 0;
+
+    beforeEach(() => {
+      step = 0;
+      const now = Date.now.bind(Date);
+      vi.spyOn(Date, 'now').mockImplementation(() => now() + step);
+    });
+    afterEach(() => {
+      vi.restoreAllMocks();
+    });
+
+    it('set back by an hour keeps a dead holder no longer than its time', async () => {
+      const [mine, theirs] = [database(), database()].map((own) => sqliteLeaseStore({ database: own }));
+      await mine!.tryAcquire('key', 'dead', 1000);
+      const started = performance.now();
+      step = -HOUR;
+      // The one has seen it before, the other has not.
+      for (const store of [mine!, theirs!]) {
+        const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
+        await lease.release();
+      }
+      expect(performance.now() - started).toBeGreaterThan(990);
+    });
+
+    it('set back and forth ends no lease early, also where it was renewed meanwhile', async () => {
+      const [mine, theirs] = [database(), database()].map((own) => sqliteLeaseStore({ database: own }));
+      await mine!.tryAcquire('key', 'a', 60_000);
+      expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+      step = -HOUR;
+      expect(await mine!.renew('key', 'a', 60_000)).toBe(true);
+      expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+      step = 0;
+      for (const store of [theirs!, mine!]) {
+        expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+        expect(await store.renew('key', 'a', 60_000)).toBe(true);
+      }
+    });
+
+    it('set forward ends no lease early for those who have looked before', async () => {
+      const [mine, theirs] = [database(), database()].map((own) => sqliteLeaseStore({ database: own }));
+      await mine!.tryAcquire('key', 'a', 60_000);
+      expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+      step = HOUR;
+      for (const store of [mine!, theirs!]) {
+        expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+        expect((await store.inspect('key'))!.remaining).toBeGreaterThan(30_000);
+      }
+    });
+
+    it('that is not set is followed to the millisecond, however often the row is written', async () => {
+      const mine = database();
+      const store = sqliteLeaseStore({ database: mine });
+      for (let i = 0; i < 300; i++) {
+        await store.tryAcquire('key', 'a', 60_000);
+        await store.release('key', 'a');
+      }
+      const [row] = mine.prepare('SELECT time - wall AS ahead FROM stripelock_leases_clock').all();
+      expect(row).toEqual({ ahead: 0 });
+    });
+  });
+
   it('keeps a lease for longer than its holder counts on, by the drift that is allowed', async () => {
     const clock = new WallClock();
     const store = sqliteLeaseStore({ database: database(), clock, drift: 0.1 });
@@ -180,6 +243,22 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     for (let i = 0; i < 25; i++) await store.tryAcquire('one key', 'a', 60_000);
     expect(mine.prepare('SELECT count(*) AS rows FROM stripelock_leases').get()).toEqual({ rows: 1 });
   });
+
+  it.each(['tryAcquire', 'renew', 'release', 'inspect'] as const)(
+    'makes its tables again where somebody has dropped them, by whatever comes first: %s',
+    async (first) => {
+      const [mine, theirs] = [database(), database()];
+      const store = sqliteLeaseStore({ database: mine });
+      await store.tryAcquire('key', 'a', 60_000);
+      for (const dropped of ['stripelock_leases', 'stripelock_leases_clock']) {
+        theirs.exec(`DROP TABLE ${dropped}`);
+        await (first === 'inspect' ? store.inspect('key') : store[first]('key', 'a', 60_000));
+        expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
+        expect((await store.inspect('key'))?.owner).toBe('a');
+        expect(await store.release('key', 'a')).toBe(true);
+      }
+    },
+  );
 
   it('keeps keys apart that UTF-8 cannot', async () => {
     const store = sqliteLeaseStore({ database: database() });

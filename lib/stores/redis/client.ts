@@ -6,7 +6,9 @@ export type RedisClient = object;
 
 /** A connection of its own that hears what is published. */
 export interface Subscriber {
+  /** Connects first. Rejects where that fails for good; where the server is away it goes on trying. */
   subscribe(channel: string): Promise<unknown>;
+  /** Also while it is being connected: then it is not tried any more. Must not throw. */
   close(): void;
 }
 
@@ -17,8 +19,8 @@ export interface RedisConnection {
   /** What the client itself puts before every key, but not before the names of channels. */
   readonly keyPrefix: string;
   readonly isCluster: boolean;
-  /** Undefined where the client offers none. Rejects where it cannot be connected. */
-  subscriber?(heard: (message: string) => void): Promise<Subscriber>;
+  /** Not connected yet. Undefined where the client offers none. */
+  subscriber?(heard: (message: string) => void): Subscriber;
 }
 
 export function connectionOf(client: unknown): RedisConnection {
@@ -66,7 +68,7 @@ interface IoRedis {
 class IoRedisConnection implements RedisConnection {
   readonly keyPrefix: string;
   readonly isCluster: boolean;
-  readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
+  readonly subscriber?: (heard: (message: string) => void) => Subscriber;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
@@ -84,7 +86,7 @@ class IoRedisConnection implements RedisConnection {
     return this.#client.eval(source, keys.length, ...keys, ...args);
   }
 
-  #subscriber(heard: (message: string) => void): Promise<Subscriber> {
+  #subscriber(heard: (message: string) => void): Subscriber {
     // It subscribes before it is connected, which only the queue allows. When it does so again by itself after a
     // connection was lost, nobody sees that fail: closed meanwhile, it would end the process.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
@@ -96,13 +98,13 @@ class IoRedisConnection implements RedisConnection {
     client.on('ready', () => {
       for (const channel of channels) client.subscribe(channel).catch(() => undefined);
     });
-    return Promise.resolve({
+    return {
       async subscribe(channel) {
         await client.subscribe(channel);
         channels.push(channel);
       },
       close: () => client.disconnect(),
-    });
+    };
   }
 }
 
@@ -121,7 +123,7 @@ interface NodeRedis {
 class NodeRedisConnection implements RedisConnection {
   readonly keyPrefix = '';
   readonly isCluster: boolean;
-  readonly subscriber?: (heard: (message: string) => void) => Promise<Subscriber>;
+  readonly subscriber?: (heard: (message: string) => void) => Subscriber;
   readonly #client: NodeRedis;
 
   constructor(client: NodeRedis) {
@@ -138,15 +140,28 @@ class NodeRedisConnection implements RedisConnection {
     return this.#client.eval(source, { keys: [...keys], arguments: [...args] });
   }
 
-  async #subscriber(heard: (message: string) => void): Promise<Subscriber> {
+  #subscriber(heard: (message: string) => void): Subscriber {
     const client = this.#client.duplicate!();
     client.on('error', () => undefined);
-    await client.connect();
-    return {
-      subscribe: (channel) => client.subscribe(channel, heard),
-      close() {
+    let closed = false;
+    const end = (): void => {
+      try {
         if (client.destroy) client.destroy();
         else client.disconnect().catch(() => undefined);
+      } catch {
+        // It was not open.
+      }
+    };
+    return {
+      async subscribe(channel) {
+        await client.connect();
+        // Closed just before it was connected, it may have come about all the same.
+        if (closed) end();
+        else await client.subscribe(channel, heard);
+      },
+      close() {
+        closed = true;
+        end();
       },
     };
   }

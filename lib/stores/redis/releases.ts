@@ -26,7 +26,9 @@ export class Releases {
   readonly #attempts = new Map<string, number>();
   /** Told before the answer to such an attempt came, which is on another connection. */
   readonly #early = new Set<string>();
-  #subscriber: Promise<Subscriber> | undefined;
+  #subscriber: Subscriber | undefined;
+  /** Rejects if it cannot hear. */
+  #subscribed: Promise<unknown> | undefined;
   #hears = false;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
@@ -91,30 +93,22 @@ export class Releases {
   /** Never rejects. The first then asks again: only who hears can be told, and it may have been released since. */
   async #subscribe(lease: string, listeners: Listeners): Promise<void> {
     if (!this.#connection.subscriber) return;
+    let subscriber: Subscriber | undefined;
     try {
-      this.#subscriber ??= this.#connect();
-      await this.#subscriber;
+      subscriber = this.#subscriber ??= this.#connection.subscriber((name) => {
+        this.#told(name.slice(this.#connection.keyPrefix.length));
+      });
+      this.#subscribed ??= subscriber.subscribe(this.#channel);
+      await this.#subscribed;
+      // It was closed meanwhile.
+      if (this.#subscriber !== subscriber) return;
+      this.#hears = true;
       if (this.#lately.size >= REMEMBERED) this.#lately.clear();
       this.#lately.add(lease);
       listeners.wake();
     } catch {
-      this.#disconnect();
+      if (this.#subscriber === subscriber) this.#disconnect();
     }
-  }
-
-  async #connect(): Promise<Subscriber> {
-    const { keyPrefix } = this.#connection;
-    const subscriber = await this.#connection.subscriber!((name) => {
-      this.#told(name.slice(keyPrefix.length));
-    });
-    try {
-      await subscriber.subscribe(this.#channel);
-    } catch (error) {
-      subscriber.close();
-      throw error;
-    }
-    this.#hears = true;
-    return subscriber;
   }
 
   /** What is passed on is sent before any later attempt. */
@@ -138,8 +132,9 @@ export class Releases {
 
   #disconnect(): void {
     clearTimeout(this.#idle);
-    this.#subscriber?.then((subscriber) => subscriber.close()).catch(() => undefined);
+    this.#subscriber?.close();
     this.#subscriber = undefined;
+    this.#subscribed = undefined;
     this.#hears = false;
     this.#lately.clear();
   }

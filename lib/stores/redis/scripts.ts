@@ -90,13 +90,14 @@ return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
  * Tells the first waiter who hears it, and keeps the key for him: whoever has just released it would be back before him,
- * again and again. A dead one's connection does not hear. In a cluster nobody can say who has heard: there the key is
+ * again and again. Who may not be told so (an ACL), finds it free by polling: the key is free by then, so that is no
+ * error. A dead one's connection does not hear. In a cluster nobody can say who has heard: there the key is
  * kept for the first, and others are told to ask when that time is over.
  */
 const WAKE = `
   local kept = false
   for _ = 1, 32 do
-    local first = call('ZPOPMIN', KEYS[2])[1]
+    local first = redis.pcall('ZPOPMIN', KEYS[2])[1]
     if not first then break end
     local heard = redis.pcall('PUBLISH', first, KEYS[1])
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'

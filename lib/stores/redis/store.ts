@@ -13,6 +13,7 @@ import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
 import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
+import { Overdue, type OverdueAttempt } from './overdue.js';
 import { Replies } from './replies.js';
 import { Releases } from './releases.js';
 import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
@@ -48,6 +49,13 @@ export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseSto
 
 const ignore = (): void => undefined;
 
+/** What to do where an operation is not answered in time. */
+interface Late {
+  timedOut(): void;
+  /** Without a reply where it failed in the end. */
+  settled(reply?: unknown): void;
+}
+
 class RedisLeaseStore implements WakingLeaseStore {
   readonly #connection: RedisConnection;
   readonly #releases: Releases;
@@ -56,6 +64,7 @@ class RedisLeaseStore implements WakingLeaseStore {
   readonly #drift: number;
   /** By bucket, the highest token that this client was given. A server that forgot may have another clock. */
   readonly #highest = new Map<string, FencingToken>();
+  readonly #overdue = new Overdue();
   #closed = false;
 
   constructor(options: RedisLeaseStoreOptions) {
@@ -78,6 +87,22 @@ class RedisLeaseStore implements WakingLeaseStore {
     const names = this.#names.of(checkKey(key));
     const stored = encodeText(checkOwner(owner));
     const milliseconds = String(withDrift(checkTtl(ttl), this.#drift));
+    const notGranted = this.#overdue.overtake(names.lease, stored);
+    let token: FencingToken | undefined;
+    try {
+      token = await this.#tryAcquire(names, stored, milliseconds, ttl);
+      return token;
+    } finally {
+      if (token === undefined) notGranted?.();
+    }
+  }
+
+  async #tryAcquire(
+    names: KeyNames,
+    stored: string,
+    milliseconds: string,
+    ttl: number,
+  ): Promise<FencingToken | undefined> {
     const asked = performance.now();
     let reply = await this.#acquire(names, [stored, milliseconds]);
     const known = this.#highest.get(names.highest);
@@ -137,7 +162,7 @@ class RedisLeaseStore implements WakingLeaseStore {
 
   #acquire(names: KeyNames, args: readonly string[]): Promise<unknown> {
     const { lease, highest, waiters } = names;
-    const late = (reply: unknown): void => this.#giveBack(names, args[0]!, reply);
+    const late = this.#late(names, args[0]!);
     const channel = this.#releases.channelFor(lease);
     if (channel === undefined) return this.#run(ACQUIRE, [lease, highest], args, late);
     const [owner, milliseconds, , ...floor] = args;
@@ -146,22 +171,33 @@ class RedisLeaseStore implements WakingLeaseStore {
     return this.#run(ACQUIRE, [lease, highest, waiters], waiting, late).finally(answered);
   }
 
-  /** `late`: what to do with an answer that comes when nobody waits for it any more. */
-  #run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    late?: (reply: unknown) => void,
-  ): Promise<unknown> {
+  /** A grant that comes when its attempt has failed is given back, unless its owner has the lease by a later one. */
+  #late(names: KeyNames, owner: string): Late {
+    let attempt: OverdueAttempt | undefined;
+    return {
+      timedOut: () => {
+        attempt = this.#overdue.add(names.lease, owner);
+      },
+      settled: (reply) => {
+        this.#overdue.remove(names.lease, owner, attempt!);
+        if (reply !== undefined && attempt!.overtaken === 0) this.#giveBack(names, owner, reply);
+      },
+    };
+  }
+
+  #run(script: Script, keys: readonly string[], args: readonly string[], late?: Late): Promise<unknown> {
     if (this.#closed) return Promise.reject(new LeaseStoreError('the Redis lease store was closed'));
     return new Promise((resolve, reject) => {
-      const awaited = this.#replies.expect(reject);
+      const awaited = this.#replies.expect((error) => {
+        late?.timedOut();
+        reject(error);
+      });
       const answered = (reply: unknown): void => {
         if (this.#replies.arrived(awaited)) resolve(reply);
-        else late?.(reply);
+        else late?.settled(reply);
       };
       const failed = (error: unknown): void => {
-        this.#replies.arrived(awaited);
+        if (!this.#replies.arrived(awaited)) late?.settled();
         const reason = error instanceof Error ? error.message : String(error);
         reject(new LeaseStoreError(`Redis failed: ${reason}`, error));
       };

@@ -1,8 +1,11 @@
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
+import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
 /** Expired rows that an acquisition removes at most: more than the one that it adds, so that they do not pile up. */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
+
+type Statements = ReturnType<typeof prepare>;
 
 export interface LeaseRow {
   readonly owner: string;
@@ -17,9 +20,8 @@ export interface LeaseRow {
  *     <table>         a row for each lease: key, owner, token, and when it expires on the store's clock
  *     <table>_clock   one row: the store's clock, the wall clock when that was read, and the highest token
  *
- * The store's clock is the wall clock as long as that does not go backwards. Where it does, the store's stands still
- * for that step and then goes on at the wall clock's pace: `time` grows by what `wall` has grown since, if it has. The
- * wall clock is read inside the transaction, so that readings are in the order of the transactions.
+ * The store's clock is the wall clock as long as nobody sets that. Where it is set, {@link StoreClock} goes on by
+ * monotonic time. The wall clock is read inside the transaction, so that readings are in the order of the transactions.
  *
  * A token is the wall clock in nanoseconds or the highest so far plus one, whichever is more. So tokens rise for as
  * long as either the file is kept or the wall clock is not set back.
@@ -27,12 +29,20 @@ export interface LeaseRow {
 export class LeaseRows {
   readonly #connection: Connection;
   readonly #now: () => number;
+  readonly #monotonic: (() => number) | undefined;
+  readonly #clock = new StoreClock();
   readonly #table: string;
-  #statements: ReturnType<typeof prepare> | undefined;
+  #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
 
-  /** `now`: the wall clock, in milliseconds. */
-  constructor(connection: Connection, table: string, now: () => number) {
+  /** `now`: the wall clock, in milliseconds. `monotonic`: what steps of it are told by; undefined for a clock without any. */
+  constructor(
+    connection: Connection,
+    table: string,
+    now: () => number,
+    monotonic: (() => number) | undefined,
+  ) {
+    this.#monotonic = monotonic;
     this.#connection = connection;
     this.#table = table;
     this.#now = now;
@@ -40,17 +50,17 @@ export class LeaseRows {
 
   /** Without a transaction: what it finds may have changed when it returns. */
   find(key: string): LeaseRow | undefined {
-    const { clock, lease } = this.#prepared();
-    const found = lease.get(key);
-    if (found === undefined) return undefined;
-    const remaining = (found['expires'] as bigint) - timeAt(clock.get(), this.#wall());
-    if (remaining <= 0n) return undefined;
-    return { owner: found['owner'] as string, token: found['token'] as bigint, remaining };
+    return this.#withTables(({ clock, lease }) => {
+      const found = lease.get(key);
+      if (found === undefined) return undefined;
+      const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
+      if (remaining <= 0n) return undefined;
+      return { owner: found['owner'] as string, token: found['token'] as bigint, remaining };
+    });
   }
 
   acquire(key: string, owner: string, ttl: bigint): bigint | undefined {
-    return this.#transaction((statements) => {
-      const [now, wall, highest] = this.#readClock(statements);
+    return this.#atTime((statements, now, wall, highest) => {
       const held = statements.lease.get(key);
       if (held && held['owner'] !== owner && (held['expires'] as bigint) > now) return undefined;
       const clock = wall * NANOSECONDS;
@@ -63,16 +73,14 @@ export class LeaseRows {
   }
 
   renew(key: string, owner: string, ttl: bigint): boolean {
-    return this.#transaction((statements) => {
-      const [now, wall, highest] = this.#readClock(statements);
+    return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
       return Number(statements.extend.run(now + ttl, key, owner, now).changes) > 0;
     });
   }
 
   release(key: string, owner: string): boolean {
-    return this.#transaction((statements) => {
-      const [now, wall, highest] = this.#readClock(statements);
+    return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
       return Number(statements.remove.run(key, owner, now).changes) > 0;
     });
@@ -83,19 +91,31 @@ export class LeaseRows {
     this.#transaction((statements) => statements.withdraw.run(key, owner, token));
   }
 
-  #transaction<T>(body: (statements: ReturnType<typeof prepare>) => T): T {
-    const statements = this.#prepared();
-    return this.#withoutSleeping(() => {
-      this.#connection.exec('BEGIN IMMEDIATE');
-      try {
-        const result = body(statements);
-        this.#connection.exec('COMMIT');
-        return result;
-      } catch (error) {
-        rollBack(this.#connection);
-        throw error;
-      }
-    });
+  #transaction<T>(body: (statements: Statements) => T): T {
+    return this.#withTables((statements) =>
+      this.#withoutSleeping(() => {
+        this.#connection.exec('BEGIN IMMEDIATE');
+        try {
+          const result = body(statements);
+          this.#connection.exec('COMMIT');
+          return result;
+        } catch (error) {
+          rollBack(this.#connection);
+          throw error;
+        }
+      }),
+    );
+  }
+
+  /** Makes the tables again, once, where somebody has dropped them since. */
+  #withTables<T>(body: (statements: Statements) => T): T {
+    try {
+      return body(this.#prepared());
+    } catch (error) {
+      if (!/no such table/.test(String(error))) throw error;
+      this.#statements = undefined;
+      return body(this.#prepared());
+    }
   }
 
   /** SQLite would sleep on a locked database for as long as the caller has told it to, and the event loop with it. */
@@ -111,10 +131,26 @@ export class LeaseRows {
     }
   }
 
-  #readClock({ clock }: ReturnType<typeof prepare>): [now: bigint, wall: bigint, highest: bigint] {
-    const row = clock.get();
+  /** A transaction that sets the clock, unless it finds the lease held by another. */
+  #atTime<T>(body: (statements: Statements, now: bigint, wall: bigint, highest: bigint) => T): T {
+    let reading!: Reading;
+    let row!: ClockRow;
+    const result = this.#transaction((statements) => {
+      const before = statements.clock.get();
+      reading = this.#read();
+      row = { time: this.#clock.now(rowOf(before), reading), wall: reading.wall };
+      return body(statements, row.time, row.wall, before === undefined ? 0n : (before['token'] as bigint));
+    });
+    if (result !== undefined) this.#clock.wrote(row, reading);
+    return result;
+  }
+
+  #read(): Reading {
+    const monotonic = this.#monotonic;
+    if (monotonic === undefined) return { before: -Infinity, wall: this.#wall(), after: Infinity };
+    const before = monotonic();
     const wall = this.#wall();
-    return [timeAt(row, wall), wall, row === undefined ? 0n : (row['token'] as bigint)];
+    return { before, wall, after: monotonic() };
   }
 
   #wall(): bigint {
@@ -122,7 +158,7 @@ export class LeaseRows {
   }
 
   /** Makes the tables at first. */
-  #prepared(): ReturnType<typeof prepare> {
+  #prepared(): Statements {
     this.#connection.checkOutsideTransaction();
     if (this.#statements) return this.#statements;
     this.#withoutSleeping(() => create(this.#connection, this.#table));
@@ -164,11 +200,8 @@ function prepare(connection: Connection, table: string) {
   };
 }
 
-/** The store's clock when the wall clock shows `wall`. Somebody may have emptied the tables. */
-function timeAt(clock: SqliteRow | undefined, wall: bigint): bigint {
-  if (clock === undefined) return wall;
-  const passed = wall - (clock['wall'] as bigint);
-  return (clock['time'] as bigint) + (passed > 0n ? passed : 0n);
+function rowOf(row: SqliteRow | undefined): ClockRow | undefined {
+  return row && { time: row['time'] as bigint, wall: row['wall'] as bigint };
 }
 
 /** After some errors SQLite has done it already. */

@@ -83,7 +83,15 @@ class SqliteLeaseStore implements LeaseStore {
     const checked = clock === undefined ? undefined : checkClock(clock);
     this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
-    this.#rows = new LeaseRows(this.#connection, name, checked ? () => readClock(checked) : Date.now);
+    // A clock of the caller's own stands and runs as he has it.
+    this.#rows = checked
+      ? new LeaseRows(this.#connection, name, () => readClock(checked), undefined)
+      : new LeaseRows(
+          this.#connection,
+          name,
+          () => Date.now(),
+          () => performance.now(),
+        );
   }
 
   async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {

@@ -1,0 +1,144 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager, type LeaseWarning } from 'stripelock';
+import { FixedClock } from 'stripelock/testing';
+import { rejectionOf, turns, until } from '../support/waiting.js';
+import { failing, FaultyStore, gate } from './faulty-store.js';
+
+const TTL = 900;
+
+interface Failing {
+  clock: FixedClock;
+  store: FaultyStore;
+  manager: LeaseManager;
+  warnings: (LeaseWarning & { at: number })[];
+  pass: (milliseconds: number) => Promise<void>;
+}
+
+function onFixedClock(warning?: { before?: number }): Failing {
+  const clock = new FixedClock();
+  const store = new FaultyStore(clock);
+  const warnings: Failing['warnings'] = [];
+  const call = (told: LeaseWarning): void => void warnings.push({ ...told, at: clock.now() });
+  const options = warning && { warning: { ...warning, call } };
+  const manager = new LeaseManager({ store, clock, ttl: TTL, ...options });
+  const pass = async (milliseconds: number): Promise<void> => {
+    for (let i = 0; i < milliseconds; i++) {
+      clock.advance(1);
+      await turns(1);
+    }
+  };
+  return { clock, store, manager, warnings, pass };
+}
+
+describe('a lease that ends since it could not be renewed', () => {
+  it('says so, with the cause', async () => {
+    const { manager, store, pass } = onFixedClock();
+    const lease = await manager.acquire('key');
+    const { signal } = lease;
+    store.before.renew = failing;
+    await pass(TTL);
+    const cause = { code: 'ERR_LEASE_STORE', cause: { message: 'the network is down' } };
+    expect(signal.reason).toMatchObject({ code: 'ERR_LEASE_LOST', cause });
+    expect((signal.reason as Error).message).toMatch(/its time is over.*the network is down/);
+  });
+
+  it('has no cause that was mended before', async () => {
+    const { clock, manager, store, pass } = onFixedClock();
+    const lease = await manager.acquire('key', { maxHold: 500 });
+    const { signal } = lease;
+    store.before.renew = () => {
+      if (clock.now() < 350) failing();
+    };
+    await pass(2 * TTL);
+    expect(signal.reason).toMatchObject({ code: 'ERR_LEASE_LOST' });
+    expect((signal.reason as Error).cause).toBeUndefined();
+  });
+});
+
+describe('a warning before the end', () => {
+  it('comes once, that long before the deadline, while renewals fail, and again with the next failures', async () => {
+    const { clock, manager, store, warnings, pass } = onFixedClock({ before: 200 });
+    const lease = await manager.acquire('key');
+    store.before.renew = () => {
+      const now = clock.now();
+      if (now < 750 || (now > 1500 && now < 3000)) failing();
+    };
+    await pass(2600);
+    const { token, holder } = lease;
+    const told = { key: 'key', token, holder, remaining: 200, cause: { code: 'ERR_LEASE_STORE' } };
+    expect(warnings).toMatchObject([told, told]);
+    expect(warnings[0]!.at).toBe(700);
+    expect(lease.held).toBe(false);
+  });
+
+  it('comes also while a renewal hangs, by default a third of the TTL before the deadline', async () => {
+    const { manager, store, warnings, pass } = onFixedClock({});
+    const lease = await manager.acquire('key');
+    const hangs = gate();
+    store.before.renew = hangs.pass;
+    await pass(599);
+    expect(warnings).toEqual([]);
+    await pass(1);
+    expect(warnings).toMatchObject([{ at: 600, remaining: 300, cause: undefined }]);
+    hangs.open();
+    await pass(5 * TTL);
+    expect([warnings.length, lease.held]).toEqual([1, true]);
+  });
+
+  it('does not come where renewals succeed, or are not to be sent, and is refused where it makes no sense', async () => {
+    const { manager, warnings, pass } = onFixedClock({ before: 800 });
+    const leases = [await manager.acquire('a'), await manager.acquire('b', { renew: false })];
+    await pass(2 * TTL);
+    expect([warnings, leases.map(({ held }) => held)]).toEqual([[], [true, false]]);
+    const call = (): void => undefined;
+    for (const [warning, code] of [
+      [5, 'ERR_INVALID_ARG_TYPE'],
+      [{}, 'ERR_INVALID_ARG_TYPE'],
+      [{ call, before: '5' }, 'ERR_INVALID_ARG_TYPE'],
+      [{ call, before: 0 }, 'ERR_OUT_OF_RANGE'],
+      [{ call, before: 900 }, 'ERR_OUT_OF_RANGE'],
+    ]) {
+      const asked = manager.acquire('c', { warning: warning as never });
+      expect(await rejectionOf(asked)).toMatchObject({ code });
+    }
+  });
+
+  it('may give the lease up', async () => {
+    const { clock, store } = onFixedClock();
+    const call = (): void => void lease.release();
+    const manager = new LeaseManager({ store, clock, ttl: TTL, warning: { before: 400, call } });
+    const lease = await manager.acquire('key');
+    store.before.renew = failing;
+    for (let i = 0; i < 500; i++) {
+      clock.advance(1);
+      await turns(1);
+    }
+    await until(() => store.inner.size === 0, 'it is released');
+    expect(lease.held).toBe(false);
+  });
+});
+
+it('failures of the store are published, with what they were about and the time that is left', async () => {
+  const messages: unknown[] = [];
+  const listener = (message: unknown): void => void messages.push(message);
+  subscribe('stripelock:lease:failed', listener);
+  onTestFinished(() => void unsubscribe('stripelock:lease:failed', listener));
+  const { manager, store, pass } = onFixedClock();
+  const lease = await manager.acquire('key');
+  store.before.renew = failing;
+  await pass(300);
+  store.before.release = failing;
+  await rejectionOf(lease.release());
+  store.before.tryAcquire = failing;
+  await rejectionOf(manager.acquire('other', { timeout: 0 }));
+  const error = { code: 'ERR_LEASE_STORE', cause: { message: 'the network is down' } };
+  const { token, holder } = lease;
+  expect(messages.slice(0, 3)).toMatchObject([
+    { operation: 'renew', key: 'key', token, holder, remaining: 600, error },
+    { operation: 'release', key: 'key', token, holder, remaining: 600, error },
+    { operation: 'acquire', key: 'other', token: undefined, remaining: undefined, error },
+  ]);
+  delete store.before.release;
+  await manager.close();
+});

@@ -1,0 +1,14 @@
+import { expect, it } from 'vitest';
+import { runProgram } from '../support/programs.js';
+
+it('a lease that is forgotten is renewed no more, with one warning that names its key', async () => {
+  const { code, stdout } = await runProgram('forgotten-leases.mjs', [], ['--expose-gc', '--no-warnings']);
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toEqual({
+    kept: true,
+    shared: true,
+    reason: 'ERR_LEASE_LOST',
+    warnings: ['STRIPELOCK_LEASE_FORGOTTEN', 'STRIPELOCK_LEASE_FORGOTTEN'],
+    keys: ['forgotten', 'signal'],
+  });
+}, 60_000);

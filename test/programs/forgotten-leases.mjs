@@ -1,0 +1,51 @@
+// Run with --expose-gc. Prints what happens to leases that nobody has any more.
+import { setTimeout as delay } from 'node:timers/promises';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+
+// Long enough for a busy machine to collect garbage between two renewals.
+const TTL = 1500;
+const warnings = [];
+process.on('warning', ({ code, message }) => warnings.push({ code, message }));
+
+/** Collects until it has happened; a program that waits in vain is killed. */
+async function collectUntil(condition) {
+  while (!condition()) {
+    globalThis.gc();
+    await delay(50);
+  }
+}
+
+const store = new MemoryLeaseStore();
+const manager = new LeaseManager({ store, ttl: TTL });
+const sharing = new LeaseManager({ store, ttl: TTL, reentrant: true });
+const kept = await manager.acquire('kept');
+let released = await manager.acquire('released');
+await released.release();
+released = undefined;
+const shared = await sharing.acquire('shared');
+// In functions of their own, so that no register keeps what they acquire.
+await (async () => void (await sharing.acquire('shared')))();
+await (async () => void (await manager.acquire('forgotten')))();
+// Its signal is in use; but nobody can release it, or ask whether it is held.
+const signal = await (async () => (await manager.acquire('signal')).signal)();
+const aborted = new Promise((resolve) => signal.addEventListener('abort', resolve));
+
+let free = 0;
+const other = new LeaseManager({ store });
+for (const key of ['forgotten', 'signal']) {
+  void other.acquire(key, { timeout: 20_000 }).then((lease) => ((free += 1), lease.release()));
+}
+await collectUntil(() => free === 2);
+await aborted;
+// Long enough for those that are in use to end, were they not renewed.
+await delay(2 * TTL);
+console.log(
+  JSON.stringify({
+    kept: kept.held,
+    shared: shared.held,
+    reason: signal.reason.code,
+    warnings: warnings.map(({ code }) => code),
+    keys: warnings.map(({ message }) => /"(.*?)"/.exec(message)?.[1]).sort(),
+  }),
+);
+await manager.close();

@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager } from 'stripelock';
+import { redisLeaseStore } from 'stripelock/redis';
+import { Replies } from '../../dist/stores/redis/replies.js';
+import { redisClients } from '../support/redis-clients.mjs';
+import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { rejectionOf, watch } from '../support/waiting.js';
+
+const TIMEOUT = 100;
+
+/** Blocks the event loop, as a long computation does. */
+function block(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}
+
+// Where there is none, the contract tests say so.
+const servers = redisCommand === undefined ? [] : Object.keys(redisClients);
+
+describe.each(servers)(
+  'an event loop that was blocked for longer than an operation may take, on %s',
+  (name) => {
+    let server: RedisServer;
+    const connect = redisClients[name as keyof typeof redisClients] as (
+      port: number,
+    ) => Promise<{ client: object; close: () => void }>;
+
+    beforeAll(async () => {
+      server = await RedisServer.start();
+    });
+    afterAll(() => server.stop());
+
+    it('makes no failure of what the server has answered meanwhile: renew, release, close, acquire', async () => {
+      const { client, close } = await connect(server.port);
+      onTestFinished(close);
+      const store = redisLeaseStore({ client, timeout: TIMEOUT });
+      const manager = new LeaseManager({ store, renew: false });
+      const lease = await manager.acquire('key', { timeout: 20_000 });
+      const renewed = lease.renew();
+      block(3 * TIMEOUT);
+      expect(await renewed).toBe(true);
+      const released = lease.release();
+      block(3 * TIMEOUT);
+      expect(await released).toBe(true);
+      const again = manager.tryAcquire('key');
+      block(3 * TIMEOUT);
+      expect((await again)?.held).toBe(true);
+      const closed = manager.close();
+      block(3 * TIMEOUT);
+      await closed;
+      expect(await store.inspect('key')).toBeUndefined();
+      const last = new LeaseManager({ store });
+      const acquired = last.acquire('key', { timeout: TIMEOUT });
+      block(3 * TIMEOUT);
+      expect((await acquired).held).toBe(true);
+      await last.close();
+      await store.close?.();
+    });
+  },
+);
+
+describe('the time limit of replies', () => {
+  it('is not the shorter for a blocked event loop, and is kept all the same', async () => {
+    const replies = new Replies(50);
+    const [first, second] = [1, 2].map(() => watch(new Promise((_, reject) => void replies.expect(reject))));
+    const started = performance.now();
+    block(120);
+    await rejectionOf(first!.promise);
+    expect(performance.now() - started).toBeGreaterThanOrEqual(150);
+    await rejectionOf(second!.promise);
+    // A machine that does not run timers for seconds would fail it.
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+});
