@@ -480,6 +480,20 @@ TEST(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
   world.expectNothingLeft();
 }
 
+TEST(Revocation, CallsAThreadThatGrantedItselfAndHasNotLooked) {
+  Idle world;
+  const Patience none(0);
+  ASSERT_TRUE(world.busy.client.take(0));
+  world.busy.client.pend({0});
+  EXPECT_TRUE(world.busy.client.release({0}));
+  ASSERT_EQ(world.word(), world.busy.slot());
+  EXPECT_FALSE(world.busy.environment.awaitWake(0));
+  EXPECT_TRUE(world.revoke());
+  ASSERT_EQ(awaitGrants(world.busy.environment).size(), 1u);
+  EXPECT_TRUE(world.busy.client.release({0}));
+  world.expectNothingLeft();
+}
+
 TEST(Revocation, OfTwoThreadsThatLookAtEachOtherEnds) {
   const Patience none(0);
   for (int round = 0; round < 200; ++round) {

@@ -96,7 +96,7 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        'return !waiter.async || !waiter.owner->passOver();',
+        'return !waiter.async || !waiter.owner->passOver(waiter.position.load() > 0);',
         'static_cast<void>(waiter);\n  return true;',
       ],
     ],
@@ -204,19 +204,8 @@ export const nativeMutations = [
     [
       [
         'participant.h',
-        'passedOver_.store(true);\n    return blocked_.load();',
+        'passedOver_.store(true);\n    return isAway(holdsSome);',
         'passedOver_.store(true);\n    return true;',
-      ],
-    ],
-    { tests: 'LostWakeUp.IsNoneForAnAsyncWaiterThatIsPassedOver*' },
-  ),
-  mutation(
-    'what is passed over is noted after the last look',
-    [
-      [
-        'participant.h',
-        '    passedOver_.store(true);\n    return blocked_.load();',
-        '    const bool blocked = blocked_.load();\n    passedOver_.store(true);\n    return blocked;',
       ],
     ],
     { tests: 'LostWakeUp.IsNoneForAnAsyncWaiterThatIsPassedOver*' },
@@ -261,8 +250,8 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        '+ kFairness;\n  waiter.state.store(WaiterState::kWaiting);\n  // Sets',
-        '+ kFairness;\n  // Sets',
+        '    waiter.state.store(WaiterState::kWaiting);\n    queue.pushBack(waiter);',
+        '    queue.pushBack(waiter);',
       ],
     ],
     { tests: 'Exact.AThreadThatTakes*' },
@@ -348,7 +337,13 @@ export const nativeMutations = [
   ),
   mutation(
     'what is ready keeps what came after it the last time',
-    [['participant.cc', '  waiter.nextReady = nullptr;\n', '']],
+    [
+      [
+        'participant.cc',
+        '  waiter.readyAt = recently();\n  waiter.nextReady = nullptr;\n',
+        '  waiter.readyAt = recently();\n',
+      ],
+    ],
     { tests: 'Exact.AWaiterThatWasReady*' },
   ),
   mutation(
@@ -369,16 +364,135 @@ export const nativeMutations = [
   ),
   mutation(
     'a grant in the moment of an interrupt is lost',
-    [['sync_wait.cc', 'if (interrupt_.check() && table_.withdraw(waiter_)) {', 'if (interrupt_.check()) {']],
+    [
+      [
+        'sync_wait.cc',
+        'holdsAll ? request_.count : waiter_.position.load()',
+        'static_cast<void>(holdsAll), waiter_.position.load()',
+      ],
+    ],
     { tests: 'Exact.AGrantInTheMomentOfAnInterrupt*' },
   ),
   mutation(
     'a thread looks around once',
-    [['sync_wait.cc', 'sliceEnd_ = time + seamSlice(', "sliceEnd_ = time + 10'000 * seamSlice("]],
+    [
+      [
+        'sync_wait.cc',
+        'sliceEnd_ = nextSliceEnd(time);',
+        "sliceEnd_ = nextSliceEnd(time) + 200'000'000'000;",
+      ],
+    ],
     { tests: 'Exact.AThreadLooksAround*' },
   ),
 
+  // ── what others take back ──
+  mutation(
+    'nobody takes back what was handed to a thread that is away',
+    [
+      [
+        'revocation.cc',
+        'if (participant->asyncWaits().revoke(table, stripe, last)) any = true;',
+        'static_cast<void>(participant->asyncWaits()), static_cast<void>(last);',
+      ],
+    ],
+    { tests: 'Revocation.PassesATurnOn*', smoke: true },
+  ),
+  mutation(
+    'a thread that something was taken back from is not passed over',
+    [['participant.h', '    absent_.store(true);\n', '']],
+    { tests: 'Revocation.PassesATurnOn*' },
+  ),
+  mutation(
+    'the sets of a thread that is away are passed over, too',
+    [['table.cc', 'passOver(waiter.position.load() > 0)', 'passOver(false)']],
+    { tests: 'Revocation.FindsAThreadThatIsAwayAgain*' },
+  ),
+  mutation(
+    'a thread comes back before it takes its ready list',
+    [
+      [
+        'async_waits.cc',
+        '      if (!owner_.comesBack()) break;\n      resettle();\n      continue;\n',
+        '      break;\n',
+      ],
+      [
+        'async_waits.cc',
+        'STRIPELOCK_SEAM("take: before it looks");',
+        'if (owner_.comesBack()) resettle();\n  STRIPELOCK_SEAM("take: before it looks");',
+      ],
+    ],
+    { tests: 'Revocation.DoesNotForgetAThread*' },
+  ),
+  mutation(
+    'a thread that something was taken back from is not called',
+    [['async_waits.cc', 'if (any) owner_.wakeReady();', '']],
+    { tests: 'Revocation.CallsAThread*' },
+  ),
+  mutation(
+    'what is cancelled may be taken back at the same time',
+    [
+      [
+        'async_waits.cc',
+        'void AsyncWaits::drop(AsyncWaiter& waiter) {\n  const Lock revoking(owner_.revokeMutex());\n',
+        'void AsyncWaits::drop(AsyncWaiter& waiter) {\n',
+      ],
+    ],
+    { tests: 'Revocation.HasOneOutcome*' },
+  ),
+  mutation(
+    'who was revoked waits with nobody on the way',
+    [
+      [
+        'table.cc',
+        'its thread will look after it.\n  leaveLocked(stripe, {}, waiter.owner, wakes);',
+        'its thread will look after it.',
+      ],
+    ],
+    { tests: 'Revocation.HasOneOutcome*' },
+  ),
+  mutation(
+    'a waiter gets no more time each time that it is revoked',
+    [['async_waits.cc', '(kRevokeAfter << waiter.revoked)', 'kRevokeAfter']],
+    { tests: 'Revocation.GivesAWaiterTwice*' },
+  ),
+  mutation(
+    'an async waiter makes no last attempt',
+    [['async_waits.cc', 'const bool late = tryLate(waiter);', 'const bool late = false;']],
+    { tests: 'Revocation.GrantsAnAsyncWaiterWhoseTimeIsUp*' },
+  ),
+
   // ── the wait graph ──
+  mutation(
+    'the graph takes readers for what a reader waits for',
+    [['wait_graph.cc', 'bool waitsForHolders = !waiter.shared;', 'bool waitsForHolders = true;']],
+    { tests: 'WaitEdges.DoNotLeadPast*' },
+  ),
+  mutation(
+    'the graph takes an async writer for one that stays',
+    [['wait_graph.cc', 'else if (!other->mayGiveUp) waitsForHolders', 'else waitsForHolders']],
+    { tests: 'WaitEdges.DoNotLeadPast*' },
+  ),
+  mutation(
+    'the graph does not see writers that a reader waits behind',
+    [['wait_graph.cc', 'if (!other->async) add(other->owner);', 'if (!other->async) continue;']],
+    { tests: 'Deadlock.ThroughASharedReaderBehindAWriter*' },
+  ),
+  mutation(
+    'a second shared hold is refused for a writer that gives up',
+    [['sync_wait.cc', '!other->shared && !other->mayGiveUp', '!other->shared']],
+    { tests: 'WaitEdges.OfASecondSharedHold*' },
+  ),
+  mutation(
+    'one that has its stripe and goes on waits for it in the graph',
+    [
+      [
+        'table.cc',
+        '  queue.remove(waiter);\n  waiter.state.store(WaiterState::kGoingOn);\n  return true;',
+        '  queue.remove(waiter);\n  return true;',
+      ],
+    ],
+    { tests: 'WaitEdges.DoNotStartAt*' },
+  ),
   mutation(
     'the graph follows one reader only',
     [
@@ -456,13 +570,7 @@ export const nativeMutations = [
   ),
   mutation(
     'a thread times out while its stripe is free',
-    [
-      [
-        'sync_wait.cc',
-        'STRIPELOCK_SEAM("wait: before it times out");\n        if (table_.overtakeDesignated(waiter_)) {',
-        'STRIPELOCK_SEAM("wait: before it times out");\n        if (false) {',
-      ],
-    ],
+    [['sync_wait.cc', 'if (overtake(true)) {', 'if (false) {']],
     { tests: 'Designated.DoesNotLetABlockedThreadTimeOut*' },
   ),
   mutation(
@@ -569,7 +677,13 @@ export const nativeMutations = [
   ),
   mutation(
     'a thread that blocks looks for grants after the partial ones only',
-    [['async_waits.cc', 'void AsyncWaits::reclaim() {\n  reclaimReady();', 'void AsyncWaits::reclaim() {']],
+    [
+      [
+        'async_waits.cc',
+        '  reclaimReady();\n  for (AsyncWaiter* waiter : multiple_)',
+        '  for (AsyncWaiter* waiter : multiple_)',
+      ],
+    ],
     {
       argued:
         'What is ready is no longer waiting, so that the partial ones skip it, and the second look finds it.',
