@@ -321,7 +321,13 @@ void AsyncWaits::lookForIdle() {
 bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
   bool any = false;
   {
-    const Lock revoking(owner_.revokeMutex());
+    // Who has it is at work on this thread's waiters: mostly the thread itself, which is not away then.
+    Lock revoking(owner_.revokeMutex(), std::defer_lock);
+    if (last) {
+      revoking.lock();
+    } else if (!revoking.try_lock()) {
+      return false;
+    }
     const Nanoseconds time = now();
     const auto matches = [&](const Waiter& waiter) {
       return concerns(waiter, table, stripe) && isRevocable(waiter, time, last);
