@@ -1,5 +1,6 @@
 import { performance as hostPerformance } from 'node:perf_hooks';
 import * as timers from 'node:timers';
+import { SignalTimer } from './signal-timer.js';
 
 /*
  * What the package needs of its host, as it is when the package is loaded: a test may put fake timers in its place for a
@@ -37,30 +38,21 @@ function hasNodeTimers(): boolean {
   return after > before;
 }
 
-/** For where the package is loaded while timers are faked: what fakes them leaves this as it is. */
-class SignalTimer {
-  readonly #signal: AbortSignal;
-  readonly #callback: () => void;
-
-  constructor(callback: () => void, delay: number) {
-    this.#callback = callback;
-    this.#signal = AbortSignal.timeout(delay);
-    this.#signal.addEventListener('abort', this.#callback, { once: true });
-  }
-
-  stop(): void {
-    this.#signal.removeEventListener('abort', this.#callback);
-  }
-}
-
 const faked = !hasNodeTimers();
 
-/** A timer that keeps no event loop alive. Where this throws, there is none. */
+/** A timer that keeps the event loop alive, where {@link letGo} does not end that. Where this throws, there is none. */
 export function startTimer(callback: () => void, delay: number): Timer {
-  if (faked) return new SignalTimer(callback, delay);
-  const timer: Timer = setTimeout(callback, delay);
-  (timer as { unref?: () => void }).unref?.();
-  return timer;
+  return faked ? new SignalTimer(callback, delay) : setTimeout(callback, delay);
+}
+
+/** The timer keeps the event loop alive from now on, where it can. */
+export function keepAlive(timer: Timer): void {
+  (timer as { ref?: () => void } | undefined)?.ref?.();
+}
+
+/** It does not. */
+export function letGo(timer: Timer): void {
+  (timer as { unref?: () => void } | undefined)?.unref?.();
 }
 
 export function stopTimer(timer: Timer): void {

@@ -220,7 +220,7 @@ bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
   {
     const Lock revoking(owner_.revokeMutex());
     if (table.overtakeDesignated(waiter)) {
-      WakeSet wakes(&owner_);
+      WakeSet wakes;
       return table.proceed(waiter, waiter.position.load() + 1, nullptr, &wakes);
     }
   }

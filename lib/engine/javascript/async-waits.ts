@@ -1,10 +1,11 @@
 import type { AsyncWaiter, Outcome, Request } from '../engine.js';
+import { defer } from '../host.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { Alarm } from './alarm.js';
 import { type GivesWay, joinGivesWay, leaveGivesWay, recover } from './blocking.js';
 import { Deadlines } from './deadlines.js';
 import { Delivery } from './delivery.js';
-import { clock, defer, makeRoom } from './host.js';
+import { clock, makeRoom } from './host.js';
 import { LaneMember } from './lane-member.js';
 import { LocalQueue, Pending } from './local-queue.js';
 import { patience } from './patience.js';

@@ -1,5 +1,6 @@
 import { WAITING_CELL } from '../layout.js';
-import { afterCode, clock, defer, makeRoom } from './host.js';
+import { defer } from '../host.js';
+import { afterCode, clock, makeRoom } from './host.js';
 import { patience } from './patience.js';
 import { laneIndex, SLEEPERS, type Stripes, SYNC_LANE, WRITERS } from './stripes.js';
 import { thread } from './thread.js';

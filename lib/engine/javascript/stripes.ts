@@ -72,7 +72,8 @@
  */
 import { STRIPE_SHIFT, wordIndex } from '../layout.js';
 import { ABANDONED, HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
-import { defer, makeRoom, stamp } from './host.js';
+import { defer } from '../host.js';
+import { makeRoom, stamp } from './host.js';
 import { patience } from './patience.js';
 
 /** Places in a stripe's line, in integers from its word. */

@@ -1,6 +1,7 @@
 import type { StripedLockStats, StripeState } from '../../types.js';
 import { parseNote } from '../note.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
+import { defer } from '../host.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
 import { readStats } from '../stats.js';
@@ -8,7 +9,7 @@ import type { TableMemory } from '../table-memory.js';
 import { AsyncWaits } from './async-waits.js';
 import { BlockedThread, recover, type BlockedTable } from './blocking.js';
 import { fnv1a } from './hash.js';
-import { clock, defer, makeRoom } from './host.js';
+import { clock, makeRoom } from './host.js';
 import { LocalNotes } from './local-notes.js';
 import { isExclusive, LOOKS, Stripes, SYNC_LANE } from './stripes.js';
 import { SyncWait } from './sync-wait.js';

@@ -1,6 +1,6 @@
 import { threadId } from 'node:worker_threads';
 import { LockError } from '../../errors.js';
-import { defer, performance, startTimer, stopTimer, type Timer } from '../host.js';
+import { defer, letGo, performance, startTimer, stopTimer, type Timer } from '../host.js';
 import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from '../engine.js';
 import { createMemory, fillHeader } from '../header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
@@ -241,6 +241,7 @@ export class NativeEngine implements Engine {
     this.#timer = startTimer(() => this.#expire(), Math.ceil(delay));
     this.#timerDue = due;
     this.#timerDelay = delay;
+    letGo(this.#timer);
     // One that goes off nevertheless finds nothing to do.
     if (replaced !== undefined) stopTimer(replaced);
   }
