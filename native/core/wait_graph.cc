@@ -96,8 +96,11 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
       // on, an async one that will not give up until all readers have gone.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
         if (other->shared || !eligible(*other)) continue;
-        if (!other->async) add(other->owner);
-        else if (!other->mayGiveUp) waitsForHolders = true;
+        if (!other->async) {
+          add(other->owner);
+        } else if (!other->mayGiveUp) {
+          waitsForHolders = true;
+        }
       }
     }
     if (!waitsForHolders) return blockers;

@@ -469,12 +469,12 @@ export const nativeMutations = [
   ),
   mutation(
     'the graph takes an async writer for one that stays',
-    [['wait_graph.cc', 'else if (!other->mayGiveUp) waitsForHolders', 'else waitsForHolders']],
+    [['wait_graph.cc', '} else if (!other->mayGiveUp) {', '} else {']],
     { tests: 'WaitEdges.DoNotLeadPast*' },
   ),
   mutation(
     'the graph does not see writers that a reader waits behind',
-    [['wait_graph.cc', 'if (!other->async) add(other->owner);', 'if (!other->async) continue;']],
+    [['wait_graph.cc', '          add(other->owner);\n', '']],
     { tests: 'Deadlock.ThroughASharedReaderBehindAWriter*' },
   ),
   mutation(

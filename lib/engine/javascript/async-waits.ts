@@ -72,7 +72,7 @@ export class AsyncWaits implements GivesWay {
    * throws, the caller still has what it had taken, and no more when the microtasks have run.
    */
   start(request: Request, waiter: AsyncWaiter): boolean {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     const entry = new Pending(waiter, request, clock());
     try {
       if (this.#advance(entry, false)) {
@@ -106,7 +106,7 @@ export class AsyncWaits implements GivesWay {
 
   /** Gives a stripe back: to this thread's next waiter, or to all. Where it throws, the stripe is still held. */
   release(stripe: number, shared: boolean): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     const stripes = this.#stripes;
     if (!shared && !stripes.isOwn(stripe)) return;
     const queue = this.#queues.get(stripe);
@@ -148,7 +148,7 @@ export class AsyncWaits implements GivesWay {
   }
 
   giveBack(): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     this.#blocked = true;
     const aside = this.#aside;
     const first = aside.length;
@@ -176,7 +176,7 @@ export class AsyncWaits implements GivesWay {
   }
 
   resume(): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     const aside = this.#aside;
     if (aside.length > 1) aside.sort((a, b) => a.since - b.since);
     this.#blocked = false;
@@ -285,7 +285,7 @@ export class AsyncWaits implements GivesWay {
 
   /** The head of a queue has its stripe. */
   #took(queue: LocalQueue, head: Pending): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     const { shared } = head;
     queue.remove(head);
     head.taken++;
@@ -337,7 +337,7 @@ export class AsyncWaits implements GivesWay {
   }
 
   #makeReady(entry: Pending): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     if (entry.state !== 'ready') {
       this.#delivery.add(entry);
       entry.state = 'ready';
@@ -378,7 +378,7 @@ export class AsyncWaits implements GivesWay {
 
   /** It is not going to be settled. It gives back what it holds, now or where there is stack again. */
   #giveUp(entry: Pending): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     entry.isGivenUp = true;
     try {
       this.#drop(entry);
@@ -390,7 +390,7 @@ export class AsyncWaits implements GivesWay {
 
   /** Takes an acquisition out; it holds nothing then. */
   #drop(entry: Pending): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     const { queue } = entry;
     const wasFirst = queue?.first === entry;
     // From here on, and if it fails, this is nobody's; the queue is looked after in any case.
@@ -477,8 +477,8 @@ export class AsyncWaits implements GivesWay {
       return;
     }
     if (!first.shared) stripes.writerWaits(stripe);
-    // Its release will call.
-    if (stripes.isAwaited(stripe)) return;
+    // Its release will call; but not where it is this queue's, taken and not made use of.
+    if (queue.got === 'no' && stripes.isAwaited(stripe)) return;
     stripes.refresh(stripe);
     this.#pump(queue, LOOKS);
   }

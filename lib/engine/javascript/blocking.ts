@@ -146,7 +146,7 @@ export class BlockedThread {
 
   /** To be called when it is not going to get them. Gives back what was taken, now or where there is stack again. */
   endFailed(): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     try {
       this.#giveUp();
       this.end();

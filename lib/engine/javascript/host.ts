@@ -9,12 +9,15 @@ export const afterTurn: (callback: () => void) => void = setImmediate;
 // eslint-disable-next-line @typescript-eslint/unbound-method -- It uses no `this`.
 export const nextTick: (callback: () => void) => void = process.nextTick;
 export const afterCode: (callback: () => void) => void = queueMicrotask;
+/** A kilobyte of arguments. */
+const ROOM = new Array<undefined>(128).fill(undefined);
+
 /**
- * V8's interpreter checks the stack for the arguments of each call. Whoever has made this one can make calls of fewer
- * arguments, to functions that are V8's own, in the same function and not fail: those in a `catch`, such as of
- * `defer`.
+ * Throws a RangeError where the stack has no more room than this. Whoever has made this call can make calls of functions
+ * that are V8's own in the same function, and they do not fail: those in a `catch`, such as of `defer`. V8 checks the stack
+ * before it spreads the arguments, in code that it has optimized, too; nothing is called with them.
  */
-export const makeRoom: (a: 0, b: 0, c: 0, d: 0, e: 0, f: 0) => unknown = Math.max;
+export const makeRoom: () => unknown = Reflect.apply.bind(undefined, Function.prototype, undefined, ROOM);
 /** Milliseconds from the start of this thread. */
 export const clock: () => number = performance.now.bind(performance);
 

@@ -225,7 +225,7 @@ export class Stripes {
 
   /** Gives a stripe back, this thread's share in it included. Where it throws, nothing has changed. */
   release(stripe: number, shared: boolean): void {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     const { words } = this;
     const index = wordIndex(stripe);
     const shares = shared ? this.openShares() : undefined;

@@ -59,7 +59,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
    * run.
    */
   acquireSync(request: Request): Outcome {
-    makeRoom(0, 0, 0, 0, 0, 0);
+    makeRoom();
     recover();
     const wait = new BlockedThread(this, request.stripes, request.shared, request.taken);
     try {
