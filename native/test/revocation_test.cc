@@ -53,6 +53,7 @@ struct Idle {
 }  // namespace
 
 TEST(Revocation, GivesABlockedThreadWhatWasHandedToOneThatDoesNotComeForIt) {
+  const UsualSlices slices;
   Idle world;
   ASSERT_TRUE(world.holder.client.take(0));
   const std::uint32_t id = world.busy.client.pend({0});

@@ -226,6 +226,7 @@ TEST(SyncWait, AsksWhetherItIsInterruptedAboutOnceASlice) {
 }
 
 TEST(SyncWait, GivesBackWhatItIsGrantedAsItsThreadIsInterrupted) {
+  const UsualSlices slices;
   SharedMemory memory(3);
   Peer holder(memory);
   Peer waiter(memory);
@@ -251,6 +252,7 @@ TEST(SyncWait, GivesBackWhatItIsGrantedAsItsThreadIsInterrupted) {
 }
 
 TEST(SyncWait, LooksOftenAfterAnotherThreadWasInterrupted) {
+  const UsualSlices slices;
   SharedMemory memory(1);
   Peer holder(memory);
   Peer first(memory);
@@ -320,6 +322,7 @@ class EventLoop {
 }  // namespace
 
 TEST(SyncWait, IsWokenFromALongSliceByWhatItsHostTellsItsEventLoop) {
+  const UsualSlices slices;
   SharedMemory memory(1);
   Peer holder(memory);
   Peer waiter(memory);
@@ -345,6 +348,7 @@ TEST(SyncWait, IsWokenFromALongSliceByWhatItsHostTellsItsEventLoop) {
 }
 
 TEST(SyncWait, SleepsLongerTheLongerItHasSleptWhereItsHostWakesIt) {
+  const UsualSlices usual;
   SharedMemory memory(1);
   Peer holder(memory);
   Peer waiter(memory);
@@ -359,6 +363,7 @@ TEST(SyncWait, SleepsLongerTheLongerItHasSleptWhereItsHostWakesIt) {
 }
 
 TEST(SyncWait, FindsACircleThatClosesWhileAllOfItSleepsLong) {
+  const UsualSlices slices;
   double quickest = kStuck;
   for (int round = 0; round < 3; ++round) {
     SharedMemory memory(3);
@@ -398,6 +403,7 @@ TEST(SyncWait, FindsACircleThatClosesWhileAllOfItSleepsLong) {
 }
 
 TEST(SyncWait, GoesOnWaitingWhenItsEventLoopStirsForAnotherReason) {
+  const UsualSlices slices;
   SharedMemory memory(1);
   Peer holder(memory);
   Peer waiter(memory);

@@ -34,6 +34,7 @@ struct BehindAWriter {
 }  // namespace
 
 TEST(WaitEdges, DoNotLeadPastAnAsyncWriterThatMayGiveUp) {
+  const UsualSlices slices;
   BehindAWriter world(kStuck);
   Blocking shared(world.reader.client, {0}, {.shared = true});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
@@ -48,6 +49,7 @@ TEST(WaitEdges, DoNotLeadPastAnAsyncWriterThatMayGiveUp) {
 }
 
 TEST(WaitEdges, LeadPastAnAsyncWriterThatWillNotGiveUp) {
+  const UsualSlices slices;
   BehindAWriter world(kForever);
   Blocking shared(world.reader.client, {0}, {.shared = true});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
@@ -61,6 +63,7 @@ TEST(WaitEdges, LeadPastAnAsyncWriterThatWillNotGiveUp) {
 }
 
 TEST(WaitEdges, DoNotLeadToAReaderFromOneThatWaitsToReadToo) {
+  const UsualSlices slices;
   SharedMemory memory(2);
   Peer holder(memory);
   Peer writer(memory);
@@ -77,6 +80,7 @@ TEST(WaitEdges, DoNotLeadToAReaderFromOneThatWaitsToReadToo) {
 }
 
 TEST(WaitEdges, OfASecondSharedHoldDoNotLeadPastAnAsyncWriterThatGivesUp) {
+  const UsualSlices slices;
   SharedMemory memory(1);
   Peer peer(memory);
   Peer writer(memory);
@@ -91,6 +95,7 @@ TEST(WaitEdges, OfASecondSharedHoldDoNotLeadPastAnAsyncWriterThatGivesUp) {
 }
 
 TEST(WaitEdges, LeadToEachOfSeveralReaders) {
+  const UsualSlices slices;
   // Whichever of them it is that waits in turn.
   for (const std::size_t blocked : {0u, 1u, 2u}) {
     SharedMemory memory(2);
@@ -116,6 +121,7 @@ TEST(WaitEdges, LeadToEachOfSeveralReaders) {
 }
 
 TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
+  const UsualSlices slices;
   // It is overtaken, and not revoked.
   const Patience endless(kAnHour);
   SharedMemory memory(3);
