@@ -368,7 +368,7 @@ export const nativeMutations = [
       [
         'sync_wait.cc',
         'holdsAll ? request_.count : waiter_.position.load()',
-        'static_cast<void>(holdsAll), waiter_.position.load()',
+        '(static_cast<void>(holdsAll), waiter_.position.load())',
       ],
     ],
     { tests: 'Exact.AGrantInTheMomentOfAnInterrupt*' },
