@@ -156,4 +156,33 @@ TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   EXPECT_TRUE(busy.async().cancel(id));
 }
 
+TEST(WaitEdges, StartAtAWaiterThatWasServedAndWaitsForItsNextStripe) {
+  const UsualSlices slices;
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holder.client.take(1));
+  ASSERT_TRUE(waiter.client.take(2));
+  Blocking both(waiter.client, {0, 1});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  // Designated, not handed over, so that it takes the stripe itself.
+  putHandOverOff(holder.client, 0);
+  EXPECT_TRUE(holder.client.release({0}));
+  ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+  Blocking closing(holder.client, {2});
+  ASSERT_TRUE(eventually([&] { return both.decided() || closing.decided(); })) << "nobody sees the cycle";
+  if (both.decided()) {
+    EXPECT_EQ(both.status(), Status::kDeadlock);
+    EXPECT_TRUE(waiter.client.release({2}));
+    EXPECT_EQ(closing.status(), Status::kGranted);
+    EXPECT_TRUE(holder.client.release({1, 2}));
+  } else {
+    EXPECT_EQ(closing.status(), Status::kDeadlock);
+    EXPECT_TRUE(holder.client.release({1}));
+    EXPECT_EQ(both.status(), Status::kGranted);
+    EXPECT_TRUE(waiter.client.release({0, 1, 2}));
+  }
+}
+
 }  // namespace stripelock::test

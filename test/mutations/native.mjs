@@ -246,7 +246,7 @@ export const nativeMutations = [
     { tests: 'Exact.AThreadThatFinds*' },
   ),
   mutation(
-    'a thread that takes its stripe does not sleep for the next',
+    'a waiter that is linked for its next stripe does not count as waiting',
     [
       [
         'table.cc',
@@ -254,7 +254,7 @@ export const nativeMutations = [
         '    queue.pushBack(waiter);',
       ],
     ],
-    { tests: 'Exact.AThreadThatTakes*' },
+    { tests: 'WaitEdges.StartAtAWaiterThatWas*' },
   ),
   mutation(
     'who takes the stripe as designated leaves the others no QUEUED',
