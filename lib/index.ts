@@ -1,6 +1,6 @@
-export { StripedLock } from './striped-lock.js';
-export { Guard } from './guard.js';
-export { DeadlockError, LockError, LockTimeoutError } from './errors.js';
+export { StripedLock } from './lock/striped-lock.js';
+export { Guard } from './lock/guard.js';
+export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
 export { FencingGate, type FencingGateOptions } from './lease/fencing-gate.js';
 export { Lease } from './lease/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/errors.js';
@@ -36,7 +36,7 @@ export type {
   LockMessage,
   TimeoutMessage,
   WaitMessage,
-} from './diagnostics.js';
+} from './common/diagnostics.js';
 export type {
   AcquireOptions,
   AsyncAcquireOptions,
@@ -46,4 +46,4 @@ export type {
   StripedLockOptions,
   StripedLockStats,
   StripeState,
-} from './types.js';
+} from './common/types.js';

@@ -6,7 +6,7 @@ const DEAD_END = 'invalid end state';
 const CYCLE = 'acceptance cycle';
 
 export const mutations = [
-  // ── lib/guard.ts ──
+  // ── lib/lock/guard.ts ──
   {
     name: 'take: stores without looking',
     edits: [

@@ -1,4 +1,4 @@
-/* The fast path (lib/guard.ts), and acquisitions that block their thread (sync_wait.cc, membership.cc). */
+/* The fast path (lib/lock/guard.ts), and acquisitions that block their thread (sync_wait.cc, membership.cc). */
 
 /* ── Guard ── */
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { loadAddon } from '../dist/engine/native/addon.js';
-import { byteLengthFor } from '../dist/engine/layout.js';
+import { byteLengthFor } from '../dist/engine/contract/layout.js';
 import { runProgram } from './support/programs.js';
 import { seedFor } from './support/seed.js';
 

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 const root = path.resolve(import.meta.dirname, '..');
 
 interface Edge {
-  /** What is imported: a file of the package ('lib/errors.ts') or a module's name ('node:fs'). */
+  /** What is imported: a file of the package ('lib/common/errors.ts') or a module's name ('node:fs'). */
   to: string;
   typeOnly: boolean;
 }
@@ -42,44 +42,49 @@ function typescriptEdges(file: string, text: string): Edge[] {
 }
 
 interface Layer {
+  /** The first that matches a file counts. */
   of: RegExp;
-  /** What of the package its files may import. */
-  may: RegExp;
+  /** What of the package its files may import besides those of their own folder. */
+  may: string;
 }
 
-const base = 'lib/(bytes|errors|types|options)\\.ts';
-
-/** The first layer that a file belongs to counts. Everything not named may import everything but the entry. */
 const layers: Layer[] = [
-  { of: /^lib\/types\.ts$/, may: /^lib\/(types|guard|engine\/engine)\.ts$/ },
-  { of: /^lib\/bytes\.ts$/, may: /^$/ },
-  { of: /^lib\/errors\.ts$/, may: /^lib\/(bytes|types)\.ts$/ },
-  { of: /^lib\/options\.ts$/, may: /^lib\/(errors|types)\.ts$|^lib\/engine\/layout\.ts$/ },
-  { of: /^lib\/engine\//, may: new RegExp(`^lib/engine/|^${base}$`) },
-  { of: /^lib\/stores\//, may: /^lib\/(stores\/.*|lease\/(lease-store|errors)|types|errors|options)\.ts$/ },
-  { of: /^lib\/(sqlite|redis)\.ts$/, may: /^lib\/stores\// },
+  { of: /^lib\/common\//, may: '' },
+  { of: /^lib\/engine\/contract\//, may: 'common/' },
+  // An engine, or what both use: no engine knows the other.
+  { of: /^lib\/engine\/\w+\//, may: 'common/|engine/contract/' },
+  { of: /^lib\/engine\//, may: 'common/|engine/' },
+  { of: /^lib\/lock\//, may: 'common/|engine/' },
+  { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
+  // A store knows leases by the interface that it implements, and no other store.
+  { of: /^lib\/stores\/\w+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/(lease-store|errors)\\.ts' },
+  { of: /^lib\/stores\//, may: 'common/|lease/(lease-store|errors)\\.ts' },
   // What tests of a store use: it knows stores by their interface, and managers, which run on any.
-  { of: /^lib\/testing(\/|\.ts$)/, may: /^lib\/(testing\/.*|errors|lease\/(lease-store|manager))\.ts$/ },
-  { of: /^lib\/guard\.ts$/, may: /^lib\/(?!index\.ts|striped-lock\.ts|lease\/|stores\/)/ },
-  { of: /^lib\/lease\//, may: /^lib\/(?!index\.ts|striped-lock\.ts)/ },
-  { of: /^lib\/striped-lock\.ts$/, may: /^lib\/(?!index\.ts|lease\/|stores\/)/ },
-  { of: /^lib\/index\.ts$/, may: /^lib\// },
-  { of: /^lib\//, may: /^lib\/(?!index\.ts|striped-lock\.ts|lease\/|stores\/)/ },
+  { of: /^lib\/testing\//, may: 'common/|lease/(lease-store|manager)\\.ts' },
+  { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
+  { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
 ];
 
-/** The only file, or folder, that knows the addon. */
-const nativeEngine = /^lib\/engine\/native(\/|\.ts$)/;
+/** The only folder that knows the addon. */
+const nativeEngine = /^lib\/engine\/native\//;
+
+function mayImport(file: string, to: string): boolean {
+  const layer = layers.find(({ of }) => of.test(file));
+  if (layer === undefined) return false;
+  const entry = /^lib\/[^/]+$/;
+  if (path.posix.dirname(to) === path.posix.dirname(file)) return !entry.test(to);
+  return layer.may !== '' && new RegExp(`^lib/(${layer.may})`).test(to);
+}
 
 function typescriptViolations(graph: Graph): string[] {
   const wrong: string[] = [];
   for (const [file, edges] of graph) {
-    const layer = layers.find(({ of }) => of.test(file));
     for (const { to, typeOnly } of edges) {
       const inside = to.startsWith('lib/');
       // A client of a store is the caller's own object: its types may be named, the client never loaded.
       const outside =
         to.startsWith('node:') || (to === 'bindings' && nativeEngine.test(file)) || (typeOnly && !inside);
-      const allowed = inside ? layer?.may.test(to) === true : outside;
+      const allowed = inside ? mayImport(file, to) : outside;
       if (!allowed) wrong.push(`${file} must not import ${to}`);
     }
   }
@@ -101,6 +106,20 @@ function cycles(graph: Graph): string[] {
   };
   for (const file of graph.keys()) visit(file, []);
   return found;
+}
+
+/** The same for folders, with types: what each folder needs of others. */
+function foldersOf(graph: Graph): Graph {
+  const folders: Graph = new Map();
+  for (const [file, edges] of graph) {
+    const folder = path.posix.dirname(file);
+    const needs = edges
+      .map(({ to }) => path.posix.dirname(to))
+      .filter((to) => to.startsWith('lib') && to !== folder)
+      .map((to) => ({ to, typeOnly: false }));
+    folders.set(folder, [...(folders.get(folder) ?? []), ...needs]);
+  }
+  return folders;
 }
 
 // ── C++ ──
@@ -157,8 +176,9 @@ describe('lib', () => {
     expect(typescriptViolations(graph)).toEqual([]);
   });
 
-  it('has no circle of imports', () => {
+  it('has no cycle of imports, of files or of folders', () => {
     expect(cycles(graph)).toEqual([]);
+    expect(cycles(foldersOf(graph))).toEqual([]);
   });
 
   it('loads the addon in the native engine alone', () => {
@@ -182,22 +202,26 @@ describe('native', () => {
 
 describe('the check itself refuses', () => {
   it.each([
-    ['lib/engine/javascript.ts', `import { Guard } from '../guard.js';`],
-    ['lib/engine/select.ts', `import type { StripedLock } from '../striped-lock.js';`],
-    ['lib/errors.ts', `export { createTable } from './engine/select.js';`],
-    ['lib/guard.ts', `import { StripedLock } from './striped-lock.js';`],
-    ['lib/guard.ts', `const lock = await import('./striped-lock.js');`],
-    ['lib/guard.ts', `import { StripedLock } from './index.js';`],
-    ['lib/striped-lock.ts', `import { LeaseManager } from './lease/manager.js';`],
-    ['lib/striped-lock.ts', `import bindings from 'bindings';`],
-    ['lib/striped-lock.ts', `import lodash from 'lodash';`],
-    ['lib/lease/manager.ts', `import { StripedLock } from '../striped-lock.js';`],
-    ['lib/stores/redis.ts', `import { NativeEngine } from '../engine/native.js';`],
-    ['lib/stores/redis.ts', `import { Redis } from 'ioredis';`],
-    ['lib/stores/redis.ts', `import { LeaseManager } from '../lease/manager.js';`],
+    ['lib/common/errors.ts', `export { createTable } from '../engine/select.js';`],
+    ['lib/engine/contract/layout.ts', `import { NativeEngine } from '../native/engine.js';`],
+    ['lib/engine/javascript/engine.ts', `import { NativeEngine } from '../native/engine.js';`],
+    ['lib/engine/javascript/engine.ts', `import { createTable } from '../select.js';`],
+    ['lib/engine/javascript/engine.ts', `import { Guard } from '../../lock/guard.js';`],
+    ['lib/engine/select.ts', `import type { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/lock/guard.ts', `import { LeaseManager } from '../lease/manager.js';`],
+    ['lib/lock/guard.ts', `const lease = await import('../lease/manager.js');`],
+    ['lib/lock/guard.ts', `import { StripedLock } from '../index.js';`],
+    ['lib/lock/striped-lock.ts', `import bindings from 'bindings';`],
+    ['lib/lock/striped-lock.ts', `import lodash from 'lodash';`],
+    ['lib/lease/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/stores/redis/store.ts', `import { NativeEngine } from '../../engine/native/engine.js';`],
+    ['lib/stores/redis/store.ts', `import { SqliteStore } from '../sqlite/store.js';`],
+    ['lib/stores/redis/store.ts', `import { Redis } from 'ioredis';`],
+    ['lib/stores/redis/store.ts', `import { LeaseManager } from '../../lease/manager.js';`],
     ['lib/index.ts', `import { Redis } from 'ioredis';`],
+    ['lib/index.ts', `import { sqliteLeaseStore } from './sqlite.js';`],
     ['lib/redis.ts', `import { LeaseManager } from './lease/manager.js';`],
-    ['lib/anything.ts', `const x: import('./striped-lock.js').StripedLock = y;`],
+    ['lib/anything/file.ts', `const x: import('../lock/striped-lock.js').StripedLock = y;`],
   ])('in %s: %s', (file, text) => {
     expect(typescriptViolations(new Map([[file, typescriptEdges(file, text)]]))).toHaveLength(1);
   });
@@ -215,7 +239,7 @@ describe('the check itself refuses', () => {
     expect(nativeViolations(new Map([[file, includeEdges(text)]]))).toHaveLength(1);
   });
 
-  it('a circle of values, but not one of types', () => {
+  it('a cycle of values, but not one of types', () => {
     const a = (text: string): Graph =>
       new Map([
         ['lib/a.ts', typescriptEdges('lib/a.ts', text)],

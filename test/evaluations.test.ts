@@ -27,7 +27,7 @@ beforeAll(async () => {
       return to;
     }),
   )) as [string, string];
-  const engine = path.join(other, 'dist/engine/engine.js');
+  const engine = path.join(other, 'dist/engine/contract/engine.js');
   const text = await readFile(engine, 'utf8');
   const changed = text.replace(/ENGINE_PROTOCOL = \d+/, 'ENGINE_PROTOCOL = 999');
   expect(changed).not.toBe(text);

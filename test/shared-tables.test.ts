@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import * as layout from '../lib/engine/layout.js';
-import * as lockWord from '../lib/engine/lock-word.js';
+import * as layout from '../lib/engine/contract/layout.js';
+import * as lockWord from '../lib/engine/contract/lock-word.js';
 
 /** The `inline constexpr` integers of a header, by name. */
 function constantsOf(header: string): Map<string, number> {

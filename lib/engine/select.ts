@@ -1,9 +1,6 @@
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
-import { LockError } from '../errors.js';
-import type { Engine, EngineName, LockTable } from './engine.js';
-import { JavaScriptEngine } from './javascript.js';
-import { JavaScriptLeases } from './javascript/leases.js';
-import type { GateTable, LeaseEngine, LeaseTable } from './lease-table.js';
+import { LockError } from '../common/errors.js';
+import type { Engine, EngineName, LockTable } from './contract/engine.js';
 import {
   ENGINE_INDEX,
   ENGINE_JAVASCRIPT,
@@ -14,9 +11,13 @@ import {
   STRIPES_INDEX,
   VERSION,
   VERSION_INDEX,
-} from './layout.js';
-import { loadNativeEngine, OtherVersion } from './native.js';
-import { corrupt, spanOf, type TableMemory, type TableSpan } from './table-memory.js';
+} from './contract/layout.js';
+import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
+import { corrupt, spanOf, type TableMemory, type TableSpan } from './contract/table-memory.js';
+import { JavaScriptEngine } from './javascript/engine.js';
+import { JavaScriptLeases } from './javascript/leases.js';
+import { loadNativeEngine } from './native/engine.js';
+import { OtherVersion } from './native/running-engine.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;

@@ -1,4 +1,4 @@
-import { awaitAbort, forgetAbort } from '../abort.js';
+import { awaitAbort, forgetAbort } from '../common/abort.js';
 import type { Lease } from './lease.js';
 
 /** One attempt. Aborted while it is on its way, it rejects at once, and a grant that comes then is given back. */

@@ -1,7 +1,7 @@
-import type { GateTable } from '../engine/lease-table.js';
+import { checkOptionsObject } from '../common/checks.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
+import type { GateTable } from '../engine/contract/lease-table.js';
 import { leaseEngine } from '../engine/select.js';
-import { invalidArgType, outOfRange } from '../errors.js';
-import { checkOptionsObject } from '../options.js';
 import { StaleTokenError } from './errors.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 import { checkKey, type FencingToken } from './lease-store.js';

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { threadId } from 'node:worker_threads';
-import { leaseChannels } from '../diagnostics.js';
-import type { LeaseTable } from '../engine/lease-table.js';
-import { LockError } from '../errors.js';
+import { leaseChannels } from '../common/diagnostics.js';
+import { LockError } from '../common/errors.js';
+import type { LeaseTable } from '../engine/contract/lease-table.js';
 import { Attempts, type Asked, type Asker } from './attempts.js';
 import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
 import { Hold, type HoldContext } from './hold.js';
+import type { FencingToken, LeaseStore } from './lease-store.js';
 import { createLease, type Lease } from './lease.js';
 import { handOn } from './lines.js';
-import type { FencingToken, LeaseStore } from './lease-store.js';
 import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from './memory-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
 import { OrderedOperations } from './ordered.js';

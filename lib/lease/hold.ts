@@ -1,7 +1,7 @@
 import { threadId } from 'node:worker_threads';
-import { keyNames } from '../errors.js';
-import { nameOf } from '../engine/lease-table.js';
-import { leaseChannels, type LeaseMessage } from '../diagnostics.js';
+import { leaseChannels, type LeaseMessage } from '../common/diagnostics.js';
+import { keyNames } from '../common/errors.js';
+import { nameOf } from '../engine/contract/lease-table.js';
 import { LeaseLostError, type LeaseStoreError } from './errors.js';
 import type { FencingToken, LeaseStore } from './lease-store.js';
 import type { Backoff, LeaseTerms } from './options.js';

@@ -1,9 +1,10 @@
+import { checkBoolean, checkFunction, checkOptionsObject } from '../common/checks.js';
 import { askOnce } from './ask-once.js';
-import { checkBoolean, checkFunction, checkOptionsObject } from '../options.js';
 import { LeaseStoreError, leaseTimeout, managerClosed } from './errors.js';
 import { Grants } from './grants.js';
-import { createLease, type Lease } from './lease.js';
 import { checkKey, type LeaseStore } from './lease-store.js';
+import { createLease, type Lease } from './lease.js';
+import { Lines } from './lines.js';
 import {
   resolveManagerOptions,
   resolveTerms,
@@ -15,7 +16,6 @@ import {
   type WarningLeaseManagerOptions,
   type WithLeaseOptions,
 } from './options.js';
-import { Lines } from './lines.js';
 import { Schedule } from './schedule.js';
 import { PollingAcquisition, QueuedAcquisition, type Wait, type WaitingAcquisition } from './waiting.js';
 

@@ -1,7 +1,8 @@
-import type { LeaseTable } from '../engine/lease-table.js';
+import { checkBoolean, checkOptionsObject } from '../common/checks.js';
+import { invalidArgType } from '../common/errors.js';
+import type { LeaseTable } from '../engine/contract/lease-table.js';
 import { leaseEngine } from '../engine/select.js';
-import { invalidArgType } from '../errors.js';
-import { checkBoolean, checkOptionsObject } from '../options.js';
+import { checkHandle, numberOf, type HandleFields } from './handle.js';
 import {
   checkClock,
   checkKey,
@@ -13,7 +14,6 @@ import {
   type LeaseState,
   type LeaseStore,
 } from './lease-store.js';
-import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
 

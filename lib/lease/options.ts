@@ -1,4 +1,3 @@
-import { invalidArgType, outOfRange } from '../errors.js';
 import {
   checkBoolean,
   checkFunction,
@@ -6,7 +5,8 @@ import {
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
-} from '../options.js';
+} from '../common/checks.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
 import type { LeaseStoreError } from './errors.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
 

@@ -1,4 +1,4 @@
-import { leaseChannels } from '../diagnostics.js';
+import { leaseChannels } from '../common/diagnostics.js';
 import { storeFailure, type LeaseStoreError } from './errors.js';
 import type { Hold, HoldContext } from './hold.js';
 

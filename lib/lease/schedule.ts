@@ -1,6 +1,6 @@
 // The global of this name is a getter, which costs more than the reading.
 import { performance } from 'node:perf_hooks';
-import { Deadlines, type Timed } from '../engine/javascript/deadlines.js';
+import { Deadlines, type Timed } from '../common/deadlines.js';
 import { onAdvance, readClock, type Clock } from './lease-store.js';
 
 /** The longest delay of a timer, in milliseconds: longer ones fire at once. */

@@ -1,4 +1,4 @@
-import type { LeaseTable, LeaseWatch } from '../engine/lease-table.js';
+import type { LeaseTable, LeaseWatch } from '../engine/contract/lease-table.js';
 import { Schedule, type Due } from './schedule.js';
 
 /** An acquisition that waits for its turn. */

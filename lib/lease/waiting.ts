@@ -1,8 +1,8 @@
-import { awaitAbort, forgetAbort, type Abortable } from '../abort.js';
+import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import type { Attempts } from './attempts.js';
 import { leaseTimeout } from './errors.js';
-import type { Lease } from './lease.js';
 import { onAdvance, type Clock } from './lease-store.js';
+import type { Lease } from './lease.js';
 import type { Lines, LineWaiter } from './lines.js';
 import { FOREIGN_CLOCK_POLL, type Due, type Schedule } from './schedule.js';
 import type { Turns, TurnWaiter } from './turns.js';

@@ -1,4 +1,4 @@
-import { invalidArgType, outOfRange } from '../errors.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /**
  * How much faster the store's clock may run than the holder's: 1 in 1000, twice as fast as time synchronisation lets

@@ -1,4 +1,4 @@
-import { invalidArgType, outOfRange } from '../errors.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
 import type { AdvancingClock } from '../lease/lease-store.js';
 
 /**

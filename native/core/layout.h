@@ -1,4 +1,4 @@
-// Where things are in a lock's shared memory. The same numbers stand in lib/engine/layout.ts; a test compares
+// Where things are in a lock's shared memory. The same numbers stand in lib/engine/contract/layout.ts; a test compares
 // the two. A header of four cache lines, then one line per stripe, whose first integer is the stripe's word.
 
 #pragma once

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { ENGINE_INDEX, MAGIC_INDEX, STRIPES_INDEX, VERSION_INDEX } from '../../lib/engine/layout.js';
+import { ENGINE_INDEX, MAGIC_INDEX, STRIPES_INDEX, VERSION_INDEX } from '../../lib/engine/contract/layout.js';
 import { Agent } from '../support/agent.js';
 import { runProgram } from '../support/programs.js';
 import type { Suite } from '../support/engine.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock, type Guard, type LockMode } from 'stripelock';
-import { wordIndex } from '../../lib/engine/layout.js';
-import { HOLDER_MASK } from '../../lib/engine/lock-word.js';
+import { wordIndex } from '../../lib/engine/contract/layout.js';
+import { HOLDER_MASK } from '../../lib/engine/contract/lock-word.js';
 import { Agent } from '../support/agent.js';
 import { keysApart } from '../support/keys.js';
 import { expectPrompt } from '../support/prompt.js';

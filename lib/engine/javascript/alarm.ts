@@ -1,4 +1,4 @@
-import { keepAlive, letGo, startTimer, stopTimer, type Timer } from '../host.js';
+import { keepAlive, letGo, startTimer, stopTimer, type Timer } from '../../common/host.js';
 
 /** One timer, which is set to the earliest time that it was asked for. */
 export class Alarm {

@@ -1,9 +1,9 @@
-import type { AsyncWaiter, Outcome, Request } from '../engine.js';
-import { defer } from '../host.js';
-import { CONTENDED_CELL, WAITING_CELL } from '../layout.js';
+import { Deadlines } from '../../common/deadlines.js';
+import { defer } from '../../common/host.js';
+import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
+import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
 import { Alarm } from './alarm.js';
 import { type GivesWay, joinGivesWay, leaveGivesWay, recover } from './blocking.js';
-import { Deadlines } from './deadlines.js';
 import { Delivery } from './delivery.js';
 import { clock, makeRoom } from './host.js';
 import { LaneMember } from './lane-member.js';

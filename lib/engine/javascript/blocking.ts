@@ -1,5 +1,5 @@
-import { WAITING_CELL } from '../layout.js';
-import { defer } from '../host.js';
+import { defer } from '../../common/host.js';
+import { WAITING_CELL } from '../contract/layout.js';
 import { afterCode, clock, makeRoom } from './host.js';
 import { patience } from './patience.js';
 import { laneIndex, SLEEPERS, type Stripes, SYNC_LANE, WRITERS } from './stripes.js';

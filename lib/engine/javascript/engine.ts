@@ -1,8 +1,8 @@
 import { threadId } from 'node:worker_threads';
-import type { Engine, LockTable } from '../engine.js';
-import { createMemory } from '../header.js';
-import { ENGINE_JAVASCRIPT } from '../layout.js';
-import { corrupt, type TableMemory, type TableSpan } from '../table-memory.js';
+import type { Engine, LockTable } from '../contract/engine.js';
+import { createMemory } from '../contract/header.js';
+import { ENGINE_JAVASCRIPT } from '../contract/layout.js';
+import { corrupt, type TableMemory, type TableSpan } from '../contract/table-memory.js';
 import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 

@@ -1,4 +1,4 @@
-import { lengthOfBytes } from '../../bytes.js';
+import { lengthOfBytes } from '../../common/bytes.js';
 
 /**
  * FNV-1a, 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain), of bytes, or of the UTF-8 bytes of

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 
 /*
- * What this engine uses of its host besides `../host.ts`, as it is when the package is imported: fake timers of test
+ * What this engine uses of its host besides `../../common/host.ts`, as it is when the package is imported: fake timers of test
  * runners stop what puts code off, and time.
  */
 

@@ -1,4 +1,5 @@
-import { LockError } from '../../errors.js';
+import { Deadlines, type Timed } from '../../common/deadlines.js';
+import { LockError } from '../../common/errors.js';
 import {
   nameOf,
   type GateTable,
@@ -6,8 +7,7 @@ import {
   type LeaseInfo,
   type LeaseTable,
   type LeaseWatch,
-} from '../lease-table.js';
-import { Deadlines, type Timed } from './deadlines.js';
+} from '../contract/lease-table.js';
 
 /** Expired entries that one operation sweeps: more than it can add. */
 const SWEPT = 2;

@@ -1,5 +1,5 @@
-import { parseNote } from '../note.js';
-import type { StripeState } from '../../types.js';
+import type { StripeState } from '../../common/types.js';
+import { parseNote } from '../contract/note.js';
 import { clock } from './host.js';
 
 interface LocalNote {

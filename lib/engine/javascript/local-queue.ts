@@ -1,5 +1,5 @@
-import type { AsyncWaiter, Request } from '../engine.js';
-import type { Timed } from './deadlines.js';
+import type { Timed } from '../../common/deadlines.js';
+import type { AsyncWaiter, Request } from '../contract/engine.js';
 
 /** An acquisition that waits on this thread's event loop. */
 export class Pending implements Timed {

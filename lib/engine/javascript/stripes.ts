@@ -70,9 +70,9 @@
  *     no place for a stack overflow or for the end of a `vm` timeout. What follows the note are calls to others (I3).
  *     Where these fail for want of stack, they are made from a microtask ({@link makeRoom}).
  */
-import { STRIPE_SHIFT, wordIndex } from '../layout.js';
-import { ABANDONED, HOLDER_MASK, QUEUED, SHARED } from '../lock-word.js';
-import { defer } from '../host.js';
+import { STRIPE_SHIFT, wordIndex } from '../contract/layout.js';
+import { ABANDONED, HOLDER_MASK, QUEUED, SHARED } from '../contract/lock-word.js';
+import { defer } from '../../common/host.js';
 import { makeRoom, stamp } from './host.js';
 import { patience } from './patience.js';
 

@@ -1,7 +1,7 @@
-import { fileURLToPath } from 'node:url';
 import bindings from 'bindings';
-import type { Failure } from '../engine.js';
-import type { LeaseInfo } from '../lease-table.js';
+import { fileURLToPath } from 'node:url';
+import type { Failure } from '../contract/engine.js';
+import type { LeaseInfo } from '../contract/lease-table.js';
 import { platformName } from './platform.js';
 
 /** What `native/node/leases.cc` exports; it says what the numbers mean. */

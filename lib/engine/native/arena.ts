@@ -1,11 +1,11 @@
-import { byteLengthFor } from '../layout.js';
 import {
   bufferOfWasmMemory,
   compareExchangeIn,
   createWasmMemory,
   type CompareExchange,
   type WasmMemory,
-} from './wasm.js';
+} from '../../common/wasm-memory.js';
+import { byteLengthFor } from '../contract/layout.js';
 
 /** Bytes: room for 255 locks of 1024 stripes. Only what is used of it takes memory. */
 const SIZE = 16 * 2 ** 20;

@@ -1,15 +1,15 @@
 import { threadId } from 'node:worker_threads';
-import { LockError } from '../../errors.js';
-import { defer, letGo, performance, startTimer, stopTimer, type Timer } from '../host.js';
-import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from '../engine.js';
-import { createMemory, fillHeader } from '../header.js';
-import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../layout.js';
-import type { TableMemory, TableSpan } from '../table-memory.js';
+import { LockError } from '../../common/errors.js';
+import { defer, letGo, performance, startTimer, stopTimer, type Timer } from '../../common/host.js';
+import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from '../contract/engine.js';
+import { createMemory, fillHeader } from '../contract/header.js';
+import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
+import type { TableMemory, TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
-import { runningEngine } from './running-engine.js';
-import { ThreadArena } from './thread-arena.js';
 import { NativeLeases } from './leases.js';
+import { runningEngine } from './running-engine.js';
 import { NativeTable } from './table.js';
+import { ThreadArena } from './thread-arena.js';
 
 /** Waiters that one call into the addon settles. */
 const BATCH = 128;

@@ -1,6 +1,6 @@
-import { LockError } from '../../errors.js';
-import { defer } from '../host.js';
-import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../lease-table.js';
+import { LockError } from '../../common/errors.js';
+import { defer } from '../../common/host.js';
+import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
 import {
   DONE_AND_READY,

@@ -1,5 +1,5 @@
 import workerThreads from 'node:worker_threads';
-import { ENGINE_PROTOCOL } from '../engine.js';
+import { ENGINE_PROTOCOL } from '../contract/engine.js';
 import type { Addon } from './addon.js';
 import type { NativeEngine } from './engine.js';
 

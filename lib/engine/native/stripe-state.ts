@@ -1,6 +1,6 @@
-import type { LockMode, StripeState } from '../../types.js';
-import { HOLDER_MASK, SHARED } from '../lock-word.js';
-import { parseNote } from '../note.js';
+import type { LockMode, StripeState } from '../../common/types.js';
+import { HOLDER_MASK, SHARED } from '../contract/lock-word.js';
+import { parseNote } from '../contract/note.js';
 import type { Addon } from './addon.js';
 
 /** From what the addon tells of a stripe to what `inspect()` shows. */

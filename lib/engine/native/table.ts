@@ -1,13 +1,13 @@
-import type { StripedLockStats, StripeState } from '../../types.js';
-import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine.js';
-import { WAITING_CELL, wordIndex } from '../layout.js';
-import { QUEUED } from '../lock-word.js';
-import { readStats } from '../stats.js';
-import type { TableMemory } from '../table-memory.js';
+import type { StripedLockStats, StripeState } from '../../common/types.js';
+import type { CompareExchange } from '../../common/wasm-memory.js';
+import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
+import { WAITING_CELL, wordIndex } from '../contract/layout.js';
+import { QUEUED } from '../contract/lock-word.js';
+import { readStats } from '../contract/stats.js';
+import type { TableMemory } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 import type { NativeEngine } from './engine.js';
 import { toStripeState } from './stripe-state.js';
-import type { CompareExchange } from './wasm.js';
 
 /**
  * Sends every acquisition and release through C++, so that tests and benchmarks can tell what the fast path

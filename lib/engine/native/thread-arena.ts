@@ -1,7 +1,7 @@
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+import type { CompareExchange } from '../../common/wasm-memory.js';
 import type { Addon } from './addon.js';
 import { Arena } from './arena.js';
-import type { CompareExchange } from './wasm.js';
 
 /** Workers inherit their parent's environment data, and so its arena. */
 const INHERITED = 'stripelock: arena 1';

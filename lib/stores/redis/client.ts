@@ -1,4 +1,4 @@
-import { invalidArgType } from '../../errors.js';
+import { invalidArgType } from '../../common/errors.js';
 import type { Script } from './scripts.js';
 
 /** The caller's client: of `ioredis`, `iovalkey` or `redis` (node-redis), single or of a cluster. */

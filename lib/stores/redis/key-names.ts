@@ -1,4 +1,4 @@
-import { invalidArgType, outOfRange } from '../../errors.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { encodeText } from '../exact-text.js';
 
 /** Enough to spread the leases over the nodes of any cluster, and few enough to be kept for ever. */

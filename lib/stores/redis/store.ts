@@ -1,4 +1,5 @@
-import { invalidArgType } from '../../errors.js';
+import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { invalidArgType } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/errors.js';
 import {
   checkKey,
@@ -8,14 +9,13 @@ import {
   type LeaseState,
   type WakingLeaseStore,
 } from '../../lease/lease-store.js';
-import { checkOptionsObject, checkTimeout } from '../../options.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
 import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
 import { Overdue, type OverdueAttempt } from './overdue.js';
-import { Replies } from './replies.js';
 import { Releases } from './releases.js';
+import { Replies } from './replies.js';
 import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 
 /** Milliseconds. */

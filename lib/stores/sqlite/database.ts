@@ -1,4 +1,4 @@
-import { invalidArgType, LockError } from '../../errors.js';
+import { invalidArgType, LockError } from '../../common/errors.js';
 
 export type SqliteValue = string | bigint;
 export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;

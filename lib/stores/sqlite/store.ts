@@ -1,4 +1,5 @@
-import { invalidArgType, LockError, outOfRange } from '../../errors.js';
+import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/errors.js';
 import {
   checkClock,
@@ -12,7 +13,6 @@ import {
   type LeaseState,
   type LeaseStore,
 } from '../../lease/lease-store.js';
-import { checkOptionsObject, checkTimeout } from '../../options.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';

@@ -1,5 +1,5 @@
-import { isBytes } from './bytes.js';
-import { invalidArgType, outOfRange } from './errors.js';
+import { isBytes } from '../common/bytes.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /** Hashes remembered at most twice over: see {@link StripeIndex}. */
 const CACHE_ENTRIES = 8192;

@@ -1,4 +1,4 @@
-import type { StripedLockStats } from '../types.js';
+import type { StripedLockStats } from '../../common/types.js';
 import type { EngineName } from './engine.js';
 import {
   ABANDONED_CELL,

@@ -1,7 +1,19 @@
+import { checkFunction, checkOptionsObject, checkSignal, checkTimeout } from '../common/checks.js';
+import { invalidArgType } from '../common/errors.js';
+import { defer, resolved } from '../common/host.js';
+import type {
+  AcquireOptions,
+  AsyncAcquireOptions,
+  LockKey,
+  LockMode,
+  StripedLockHandle,
+  StripedLockOptions,
+  StripedLockStats,
+  StripeState,
+} from '../common/types.js';
+import type { LockTable, Outcome } from '../engine/contract/engine.js';
+import { FastPath } from '../engine/fast-path.js';
 import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
-import type { LockTable, Outcome } from './engine/engine.js';
-import { invalidArgType } from './errors.js';
-import { FastPath } from './fast-path.js';
 import {
   createGuard,
   createGuardOfSet,
@@ -13,21 +25,10 @@ import {
   type Guard,
 } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
-import { defer, resolved } from './engine/host.js';
 import { KeySets } from './key-set.js';
-import { checkFunction, checkMode, checkOptionsObject, checkSignal, checkTimeout } from './options.js';
-import { traceNote } from './trace.js';
+import { checkMode } from './options.js';
 import { StripeIndex } from './stripe-index.js';
-import type {
-  AcquireOptions,
-  AsyncAcquireOptions,
-  LockKey,
-  LockMode,
-  StripedLockHandle,
-  StripedLockOptions,
-  StripedLockStats,
-  StripeState,
-} from './types.js';
+import { traceNote } from './trace.js';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.

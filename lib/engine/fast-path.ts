@@ -4,9 +4,9 @@ import {
   type LockTable,
   type Outcome,
   type Request,
-} from './engine/engine.js';
-import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './engine/layout.js';
-import { HOLDER_MASK, SHARED } from './engine/lock-word.js';
+} from './contract/engine.js';
+import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
+import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
 
 /** From one stripe's word to the next, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;

@@ -1,7 +1,7 @@
-import { MAX_STRIPES } from './engine/layout.js';
-import { outOfRange } from './errors.js';
+import { outOfRange } from '../common/errors.js';
+import type { LockKey } from '../common/types.js';
+import { MAX_STRIPES } from '../engine/contract/layout.js';
 import type { StripeIndex } from './stripe-index.js';
-import type { LockKey } from './types.js';
 
 /** Up to this many stripes, inserting in place is quicker than a call to sort. */
 const INSERTION_SORT_LIMIT = 24;

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
-import type { LockTable } from './engine/engine.js';
-import { formatNote, parseNote } from './engine/note.js';
-import type { LockKey } from './types.js';
+import type { LockKey } from '../common/types.js';
+import type { LockTable } from '../engine/contract/engine.js';
+import { formatNote, parseNote } from '../engine/contract/note.js';
 
 /** A traced guard's hold, without the guard itself, which may be garbage-collected. */
 interface TracedHold {

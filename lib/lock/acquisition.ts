@@ -1,13 +1,13 @@
 import { threadId } from 'node:worker_threads';
-import { awaitAbort, forgetAbort, type Abortable } from './abort.js';
-import { channels, type LockMessage } from './diagnostics.js';
-import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from './engine/engine.js';
-import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from './engine/layout.js';
-import { DeadlockError, LockError, lockTimeout } from './errors.js';
+import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
+import { channels, type LockMessage } from '../common/diagnostics.js';
+import { DeadlockError, LockError, lockTimeout } from '../common/errors.js';
+import { defer, performance } from '../common/host.js';
+import type { LockKey } from '../common/types.js';
+import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
+import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from '../engine/contract/layout.js';
 import { copyOfKeys, grant, markTraced, stripesOf, takenBy, type Guard } from './guard.js';
-import { defer, performance } from './engine/host.js';
 import { traceHeld } from './trace.js';
-import type { LockKey } from './types.js';
 
 /** What an acquisition needs to know of its lock. */
 export interface LockContext {

@@ -1,4 +1,4 @@
-import type { StripeState, StripedLockStats } from '../types.js';
+import type { StripeState, StripedLockStats } from '../../common/types.js';
 import type { TableMemory, TableSpan } from './table-memory.js';
 
 /**

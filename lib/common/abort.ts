@@ -1,4 +1,4 @@
-import { defer } from './engine/host.js';
+import { defer } from './host.js';
 
 /** Something that an AbortSignal can put an end to. */
 export interface Abortable {

@@ -1,5 +1,5 @@
-import { copyOfBytes, isBytes } from '../bytes.js';
-import type { LockKey } from '../types.js';
+import { copyOfBytes, isBytes } from '../../common/bytes.js';
+import type { LockKey } from '../../common/types.js';
 
 /** What a traced acquisition says of itself. */
 export interface TraceNote {

@@ -1,11 +1,11 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { copyOfBytes, isBytes } from './bytes.js';
-import type { AsyncWaiter, Outcome, Request } from './engine/engine.js';
-import { LockError } from './errors.js';
-import { FastPath } from './fast-path.js';
+import { copyOfBytes, isBytes } from '../common/bytes.js';
+import { LockError } from '../common/errors.js';
+import type { LockKey, LockMode } from '../common/types.js';
+import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
+import { FastPath } from '../engine/fast-path.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
-import type { LockKey, LockMode } from './types.js';
 
 /** A guard's state: flags, and above them the only stripe, or how many of many are taken. */
 const SHARED_MODE = 1;

@@ -1,16 +1,10 @@
-import type { LockTable } from './engine/engine.js';
-import { createTable, openTable } from './engine/select.js';
-import type { TableMemory } from './engine/table-memory.js';
-import { invalidArgType } from './errors.js';
-import {
-  checkBoolean,
-  checkOptionsObject,
-  checkStripes,
-  checkString,
-  checkTimeout,
-  resolveLockOptions,
-} from './options.js';
-import type { StripedLockHandle, StripedLockOptions } from './types.js';
+import { checkBoolean, checkOptionsObject, checkString, checkTimeout } from '../common/checks.js';
+import { invalidArgType } from '../common/errors.js';
+import type { StripedLockHandle, StripedLockOptions } from '../common/types.js';
+import type { LockTable } from '../engine/contract/engine.js';
+import type { TableMemory } from '../engine/contract/table-memory.js';
+import { createTable, openTable } from '../engine/select.js';
+import { checkStripes, resolveLockOptions } from './options.js';
 
 const KIND = 'stripelock/striped-lock';
 

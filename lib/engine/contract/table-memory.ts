@@ -1,7 +1,7 @@
 import { types } from 'node:util';
-import { invalidArgType } from '../errors.js';
+import { invalidArgType } from '../../common/errors.js';
+import { bufferOfWasmMemory } from '../../common/wasm-memory.js';
 import { byteLengthFor, STRIPE_INTS } from './layout.js';
-import { bufferOfWasmMemory } from './native/wasm.js';
 
 /** Where the table of a lock is. Structured-cloneable; the same memory in each thread that gets it. */
 export interface TableMemory {

@@ -1,30 +1,7 @@
-import { MAX_STRIPES } from './engine/layout.js';
 import { invalidArgType, outOfRange } from './errors.js';
-import type { LockMode, StripedLockOptions } from './types.js';
 
-export const DEFAULT_STRIPES = 1024;
-/** Milliseconds. */
+/** For an acquisition, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
-
-export interface ResolvedLockOptions {
-  readonly stripes: number;
-  readonly timeout: number;
-  readonly name: string;
-  readonly engine: 'native' | 'javascript' | undefined;
-  readonly trace: boolean;
-}
-
-export function resolveLockOptions(options: StripedLockOptions | undefined): ResolvedLockOptions {
-  checkOptionsObject(options);
-  const { stripes, timeout, name, engine, trace } = options ?? {};
-  return {
-    stripes: stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes'),
-    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
-    name: name === undefined ? '' : checkString(name, 'options.name'),
-    engine: engine === undefined ? undefined : checkEngine(engine),
-    trace: trace === undefined ? false : checkBoolean(trace, 'options.trace'),
-  };
-}
 
 export function checkOptionsObject(options: unknown): void {
   if (options !== undefined && (typeof options !== 'object' || options === null || !mayBeOptions(options))) {
@@ -39,14 +16,6 @@ function mayBeOptions(options: object): boolean {
   } catch {
     return false;
   }
-}
-
-export function checkStripes(stripes: unknown, name: string): number {
-  if (typeof stripes !== 'number') throw invalidArgType(name, 'a number', stripes);
-  if (!Number.isInteger(stripes) || stripes < 1 || stripes > MAX_STRIPES) {
-    throw outOfRange(name, `an integer from 1 to ${MAX_STRIPES}`, stripes);
-  }
-  return stripes;
 }
 
 export function checkTimeout(timeout: unknown, name: string): number {
@@ -64,11 +33,6 @@ export function checkString(value: unknown, name: string): string {
 export function checkBoolean(value: unknown, name: string): boolean {
   if (typeof value !== 'boolean') throw invalidArgType(name, 'a boolean', value);
   return value;
-}
-
-export function checkMode(mode: unknown): LockMode {
-  if (mode === 'exclusive' || mode === 'shared') return mode;
-  throw invalidArgType('options.mode', "'exclusive' or 'shared'", mode);
 }
 
 export function checkSignal(signal: unknown): AbortSignal {
@@ -93,9 +57,4 @@ function isSignal(signal: unknown): signal is AbortSignal {
 
 export function checkFunction(fn: unknown, name: string): void {
   if (typeof fn !== 'function') throw invalidArgType(name, 'a function', fn);
-}
-
-function checkEngine(engine: unknown): 'native' | 'javascript' {
-  if (engine === 'native' || engine === 'javascript') return engine;
-  throw invalidArgType('options.engine', "'native' or 'javascript'", engine);
 }

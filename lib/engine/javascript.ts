@@ -1,1 +1,0 @@
-export { JavaScriptEngine } from './javascript/engine.js';

@@ -1,0 +1,50 @@
+import {
+  checkBoolean,
+  checkOptionsObject,
+  checkString,
+  checkTimeout,
+  DEFAULT_TIMEOUT,
+} from '../common/checks.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
+import type { LockMode, StripedLockOptions } from '../common/types.js';
+import { MAX_STRIPES } from '../engine/contract/layout.js';
+
+const DEFAULT_STRIPES = 1024;
+
+export interface ResolvedLockOptions {
+  readonly stripes: number;
+  readonly timeout: number;
+  readonly name: string;
+  readonly engine: 'native' | 'javascript' | undefined;
+  readonly trace: boolean;
+}
+
+export function resolveLockOptions(options: StripedLockOptions | undefined): ResolvedLockOptions {
+  checkOptionsObject(options);
+  const { stripes, timeout, name, engine, trace } = options ?? {};
+  return {
+    stripes: stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes'),
+    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    name: name === undefined ? '' : checkString(name, 'options.name'),
+    engine: engine === undefined ? undefined : checkEngine(engine),
+    trace: trace === undefined ? false : checkBoolean(trace, 'options.trace'),
+  };
+}
+
+export function checkStripes(stripes: unknown, name: string): number {
+  if (typeof stripes !== 'number') throw invalidArgType(name, 'a number', stripes);
+  if (!Number.isInteger(stripes) || stripes < 1 || stripes > MAX_STRIPES) {
+    throw outOfRange(name, `an integer from 1 to ${MAX_STRIPES}`, stripes);
+  }
+  return stripes;
+}
+
+export function checkMode(mode: unknown): LockMode {
+  if (mode === 'exclusive' || mode === 'shared') return mode;
+  throw invalidArgType('options.mode', "'exclusive' or 'shared'", mode);
+}
+
+function checkEngine(engine: unknown): 'native' | 'javascript' {
+  if (engine === 'native' || engine === 'javascript') return engine;
+  throw invalidArgType('options.engine', "'native' or 'javascript'", engine);
+}
