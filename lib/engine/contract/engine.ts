@@ -5,7 +5,7 @@ import type { TableMemory, TableSpan } from './table-memory.js';
  * Evaluations of this package in one thread share a native engine if this number is the same in them. To be raised with
  * every change to this file, to `lease-table.ts`, to `layout.ts` or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 1;
+export const ENGINE_PROTOCOL = 2;
 
 export type EngineName = 'native' | 'javascript';
 

@@ -1,7 +1,7 @@
 import { Deadlines } from '../../common/deadlines.js';
 import { defer } from '../../common/host.js';
 import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
-import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
+import { METRIC_CELLS } from '../contract/layout.js';
 import { Alarm } from './alarm.js';
 import { type GivesWay, joinGivesWay, leaveGivesWay, recover } from './blocking.js';
 import { Delivery } from './delivery.js';
@@ -80,8 +80,8 @@ export class AsyncWaits implements GivesWay {
         return true;
       }
       const { cells } = this.#owner;
-      Atomics.add(cells, CONTENDED_CELL, 1n);
-      Atomics.add(cells, WAITING_CELL, 1n);
+      Atomics.add(cells, METRIC_CELLS.contended, 1n);
+      Atomics.add(cells, METRIC_CELLS.waiting, 1n);
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
       this.#updateJoined();
@@ -364,7 +364,7 @@ export class AsyncWaits implements GivesWay {
   }
 
   #uncount(entry: Pending): void {
-    if (entry.isCounted) Atomics.sub(this.#owner.cells, WAITING_CELL, 1n);
+    if (entry.isCounted) Atomics.sub(this.#owner.cells, METRIC_CELLS.waiting, 1n);
     entry.isCounted = false;
   }
 
