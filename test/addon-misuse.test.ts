@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { loadAddon } from '../dist/engine/native/addon.js';
 import { byteLengthFor } from '../dist/engine/contract/layout.js';
+import { GRANTED, MODE_EXCLUSIVE, MODE_SHARED, NOT_HELD, RELEASED } from '../dist/engine/native/protocol.js';
 import { runProgram } from './support/programs.js';
 import { seedFor } from './support/seed.js';
 
@@ -53,7 +54,7 @@ describe('the addon', () => {
       addon.leaseExchange(new Float64Array(8));
     }).toThrow(refusal);
     // None of them counted as the table's.
-    expect(() => addon.acquireSync(table, 0, 1, 0, true, 0)).toThrow(refusal);
+    expect(() => addon.acquireSync(table, 0, 1, 0, MODE_SHARED, 0)).toThrow(refusal);
     const right = counts(new SharedArrayBuffer(bytes));
     expect(addon.openShares(table, right)).toBe(right);
   });
@@ -63,14 +64,34 @@ describe('the addon', () => {
     const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
     const shares = counts(buffer);
     expect(addon.openShares(other, shares)).toBe(shares);
-    expect(addon.acquireSync(other, 3, 1, 0, true, 0)).toBe(0);
+    expect(addon.acquireSync(other, 3, 1, 0, MODE_SHARED, 0)).toBe(GRANTED);
     buffer.grow(1 << 20);
-    expect(addon.acquireSync(other, 3, 1, 0, true, 0)).toBe(0);
+    expect(addon.acquireSync(other, 3, 1, 0, MODE_SHARED, 0)).toBe(GRANTED);
     expect([...shares.subarray(0, stripes)]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
-    expect(addon.release(other, 3, true)).toBe(1);
-    expect(addon.release(other, 3, true)).toBe(1);
-    expect(addon.release(other, 3, true)).toBe(0);
+    expect(addon.release(other, 3, MODE_SHARED)).toBe(RELEASED);
+    expect(addon.release(other, 3, MODE_SHARED)).toBe(RELEASED);
+    expect(addon.release(other, 3, MODE_SHARED)).toBe(NOT_HELD);
     addon.close(other);
+  });
+
+  it('knows two modes, as numbers, and no others', () => {
+    for (const wrong of [true, false, '1', null, undefined, -1, 0.5, 2, NaN]) {
+      expect(() => addon.acquireSync(table, 0, 1, 0, wrong as number, 0)).toThrow(refusal);
+      expect(() => addon.acquireAsync(table, 0, 1, 0, wrong as number, 0)).toThrow(refusal);
+      expect(() => addon.release(table, 0, wrong as number)).toThrow(refusal);
+    }
+    expect(addon.acquireSync(table, 0, 1, 0, MODE_EXCLUSIVE, 0)).toBe(GRANTED);
+    expect(addon.release(table, 0, MODE_EXCLUSIVE)).toBe(RELEASED);
+  });
+
+  it('hands over nothing to an array without room for it', () => {
+    for (const wrong of [new Int32Array(0), new Int32Array(1)]) {
+      expect(() => addon.takeGrants(wrong)).toThrow(refusal);
+      expect(() => addon.expire(wrong)).toThrow(refusal);
+    }
+    expect(() => addon.takeReleasedKeys(new Int32Array(0))).toThrow(refusal);
+    expect(addon.takeGrants(new Int32Array(2))).toBe(0);
+    expect(addon.takeReleasedKeys(new Int32Array(1))).toBe(0);
   });
 
   it('is not brought down by any arguments of any function', { timeout: 60_000 }, async () => {

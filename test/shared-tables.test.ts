@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../dist/engine/native/addon.js';
 import * as layout from '../lib/engine/contract/layout.js';
 import * as lockWord from '../lib/engine/contract/lock-word.js';
+import * as protocol from '../lib/engine/native/protocol.js';
 import { constantsOf, numbersOf } from './support/constants.js';
 
 /** A number as its 32 bits, which each side may take for a signed or an unsigned integer. */
@@ -15,6 +16,7 @@ function bits(numbers: ReadonlyMap<string, number>): Record<string, number> {
 describe('the numbers that TypeScript shares with C++', () => {
   for (const [file, module, header] of [
     ['contract/lock-word.ts', lockWord, 'core/lock_word.h'],
+    ['native/protocol.ts', protocol, 'node/protocol.h'],
   ] as const) {
     it(`are the same in ${file} and ${header}, all of them`, () => {
       const ours = numbersOf(module);

@@ -60,7 +60,7 @@ void Environment::keepAlive(Napi::Env env, bool alive) {
 
 std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes) {
   Membership* const membership = Registry::instance().open(*participant_, words.Data(), stripes);
-  if (!membership) return -1;
+  if (!membership) return kNotOpened;
   if (membership->references > 1) return static_cast<std::int32_t>(membership->number);
   if (freeNumbers_.empty()) {
     freeNumbers_.push_back(static_cast<std::uint32_t>(tables_.size()));

@@ -31,16 +31,17 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  // Joins the registry. `onReady` is called on the event loop when take() has something. False: no slot is free.
+  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has something. False: no slot
+  // is free.
   bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
-  // `numbers`: shared memory of the size of a LeaseExchange.
+  // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
   void keepAlive(Napi::Env env, bool alive);
 
-  // A table's number in this environment, or -1 where the memory is in use with another number of stripes.
+  // A table's number in this environment, or kNotOpened where the memory is in use with another number of stripes.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes);
   void close(std::uint32_t table);
   // nullptr for a number that is not open.
