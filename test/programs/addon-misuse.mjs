@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { HEADER_INTS, STRIPE_INTS } from '../../dist/engine/contract/layout.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../../dist/engine/contract/mode.js';
 import { loadAddon } from '../../dist/engine/native/addon.js';
 import {
   EXCHANGE_AT,
@@ -15,8 +16,6 @@ import {
   EXCHANGE_TABLE,
   EXCHANGE_TTL,
   GRANTED,
-  MODE_EXCLUSIVE,
-  MODE_SHARED,
   NOT_HELD,
 } from '../../dist/engine/native/protocol.js';
 import { below, randomFrom } from '../workers/random.mjs';
@@ -137,7 +136,7 @@ function main() {
   ];
   const any = () => makers[below(random, makers.length)]();
   const table = () => tables[below(random, tables.length)];
-  const mode = () => (random() < 0.5 ? MODE_SHARED : MODE_EXCLUSIVE);
+  const mode = () => (random() < 0.5 ? SHARED_MODE.code : EXCLUSIVE_MODE.code);
 
   /** Arguments that may be right. */
   const likely = {
@@ -211,10 +210,10 @@ function main() {
   }
   Atomics.store(stop, 0, 1);
   const last = addon.open(wordsOf(2), 2);
-  assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, MODE_EXCLUSIVE, 0), GRANTED);
+  assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, EXCLUSIVE_MODE.code, 0), GRANTED);
   assert.equal(addon.held(last), 2);
-  assert.equal(addon.acquireSync(last, 1, 1, 0, MODE_EXCLUSIVE, 0).status, 'timeout');
-  for (const stripe of [0, 1]) assert.notEqual(addon.release(last, stripe, MODE_EXCLUSIVE), NOT_HELD);
+  assert.equal(addon.acquireSync(last, 1, 1, 0, EXCLUSIVE_MODE.code, 0).status, 'timeout');
+  for (const stripe of [0, 1]) assert.notEqual(addon.release(last, stripe, EXCLUSIVE_MODE.code), NOT_HELD);
   assert.equal(addon.held(last), 0);
   console.log(JSON.stringify(counts));
   // This thread's engine never learned of the pending acquisitions, and would not end.

@@ -1,6 +1,6 @@
 /**
- * The numbers that this folder and the addon's calls agree on. `native/node/protocol.h` has the same ones; a test
- * compares the two. No loop on either side relies on the other side's value.
+ * The numbers that this folder and the addon's calls agree on. `native/node/protocol.h` has the same ones, and those of
+ * `mode.ts`; a test compares them. No loop on either side relies on the other side's value.
  */
 
 /** What one call hands over at most, however large the caller's array is. */
@@ -11,10 +11,6 @@ export const MORE = 0x4000_0000;
 export const ENTRY_INTS = 2;
 export const ENTRY_ID = 0;
 export const ENTRY_DETAIL = 1;
-
-/** Modes of acquisitions and holds. */
-export const MODE_EXCLUSIVE = 0;
-export const MODE_SHARED = 1;
 
 /** Answers of `acquireSync` and `acquireAsync`. No waiter's id is negative. */
 export const GRANTED = -1;

@@ -1,8 +1,7 @@
-import type { LockMode, StripeState } from '../../common/types.js';
-import { HOLDER_MASK, SHARED } from '../contract/lock-word.js';
+import type { StripeState } from '../../common/types.js';
+import { modeCoded, modeOfWord } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import type { Addon } from './addon.js';
-import { MODE_SHARED } from './protocol.js';
 
 /** Makes what `inspect()` shows of what the addon says about a stripe. */
 export function toStripeState({
@@ -14,7 +13,7 @@ export function toStripeState({
 }: ReturnType<Addon['inspect']>[number]): StripeState {
   return {
     stripe,
-    mode: modeOfHolders(word),
+    mode: modeOfWord(word)?.name,
     holders: holders.flatMap((threadId): StripeState['holders'] => {
       const notes = traced.filter((note) => note.threadId === threadId);
       if (notes.length === 0) return [{ threadId }];
@@ -23,14 +22,9 @@ export function toStripeState({
     waiters: waiters.map(({ threadId, async, mode, waitingFor, note }) => ({
       threadId,
       kind: async ? 'async' : 'sync',
-      mode: mode === MODE_SHARED ? 'shared' : 'exclusive',
+      mode: modeCoded(mode).name,
       waitingFor,
       ...(note === '' ? undefined : { keys: parseNote(note).keys }),
     })),
   };
-}
-
-function modeOfHolders(word: number): LockMode | undefined {
-  if ((word & SHARED) !== 0) return 'shared';
-  return (word & HOLDER_MASK) !== 0 ? 'exclusive' : undefined;
 }

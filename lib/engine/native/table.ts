@@ -4,10 +4,11 @@ import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engin
 import { cellsOf } from '../contract/header.js';
 import { wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
+import type { Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
-import { GRANTED_ABANDONED, MODE_EXCLUSIVE, MODE_SHARED } from './protocol.js';
+import { GRANTED_ABANDONED } from './protocol.js';
 import { toStripeState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
@@ -73,11 +74,11 @@ export class NativeTable implements LockTable {
   }
 
   acquireSync(request: Request): Outcome {
-    const { stripes, taken, shared, timeout, note } = request;
+    const { stripes, taken, mode, timeout, note } = request;
     const list = this.#thread.stripesFor(stripes);
-    const mode = shared ? MODE_SHARED : MODE_EXCLUSIVE;
+    const { code } = mode;
     // From here on this calls nothing (keeps T1).
-    const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, mode, timeout, note);
+    const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
     if (typeof result === 'number') return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
     return result ?? { status: 'interrupted' };
   }
@@ -94,8 +95,8 @@ export class NativeTable implements LockTable {
     return this.#thread.cancel(waiter);
   }
 
-  release(stripe: number, shared: boolean): void {
-    this.#thread.release(this.#table, stripe, shared);
+  release(stripe: number, mode: Mode): void {
+    this.#thread.release(this.#table, stripe, mode);
   }
 
   holders(stripe: number): number[] {

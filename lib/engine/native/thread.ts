@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { defer, letGo, performance, startTimer, stopTimer, type Timer } from '../../common/host.js';
 import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
+import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
 import {
   BATCH,
@@ -8,8 +9,6 @@ import {
   ENTRY_ID,
   ENTRY_INTS,
   GRANTED_ABANDONED,
-  MODE_EXCLUSIVE,
-  MODE_SHARED,
   MORE,
   RELEASED_AND_READY,
 } from './protocol.js';
@@ -90,14 +89,14 @@ export class NativeThread {
 
   /** See `LockTable.acquireAsync`. */
   acquireAsync(table: number, request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    const { stripes, taken, shared, timeout, note } = request;
+    const { stripes, taken, mode, timeout, note } = request;
     const look = this.#untilLook;
     // A later waiter with the same timeout is due later. Most are such, and asking the clock would cost them more than this.
     if (timeout > 0 && (timeout < look ? timeout : look) < this.#timerDelay && !this.#arming) this.#armSoon();
     const list = this.stripesFor(stripes);
-    const mode = shared ? MODE_SHARED : MODE_EXCLUSIVE;
+    const { code } = mode;
     const longest = timeout === Infinity && request.abortable === true ? ENDLESS : timeout;
-    const result = this.addon.acquireAsync(table, list, stripes.length, taken, mode, longest, note);
+    const result = this.addon.acquireAsync(table, list, stripes.length, taken, code, longest, note);
     // From here on this calls nothing but the addon (keeps T1).
     if (typeof result !== 'number') return result;
     if (result < 0) return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
@@ -108,11 +107,10 @@ export class NativeThread {
   }
 
   /** See `LockTable.release`. This thread's own waiters learn of a grant before it goes back to its event loop. */
-  release(table: number, stripe: number, shared: boolean): void {
+  release(table: number, stripe: number, mode: Mode): void {
     // Before the release, as it may overflow (keeps T1). If it grants nothing to this thread, the microtask does nothing.
     if (this.#pending > 0 && !this.#settling) this.#settleSoon();
-    const mode = shared ? MODE_SHARED : MODE_EXCLUSIVE;
-    if (this.addon.release(table, stripe, mode) === RELEASED_AND_READY) this.#ready = true;
+    if (this.addon.release(table, stripe, mode.code) === RELEASED_AND_READY) this.#ready = true;
   }
 
   /** See `LockTable.cancel`. */
