@@ -1,5 +1,6 @@
 import { threadId } from 'node:worker_threads';
-import { defer, letGo, performance, startTimer, stopTimer, type Timer } from '../../common/host.js';
+import { Alarm } from '../../common/alarm.js';
+import { defer, performance } from '../../common/host.js';
 import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
@@ -41,11 +42,11 @@ export class NativeThread {
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** See {@link stripesFor}. */
   #stripes = new Int32Array(SMALL_SET);
-  #timer: Timer;
-  /** When the timer is due, on performance.now()'s clock. */
-  #timerDue = Infinity;
-  /** How long before that it was set, in milliseconds. */
-  #timerDelay = Infinity;
+  /**
+   * For the earliest deadline or the next look, on performance.now()'s clock. The pending waiters keep the event loop alive;
+   * the alarm may outlast it.
+   */
+  readonly #alarm = new Alarm(() => this.#expire(), false);
   #arming = false;
   readonly #armLater = (): void => {
     this.#arming = false;
@@ -92,7 +93,8 @@ export class NativeThread {
     const { stripes, taken, mode, timeout, note } = request;
     const look = this.#untilLook;
     // A later waiter with the same timeout is due later. Most are such, and asking the clock would cost them more than this.
-    if (timeout > 0 && (timeout < look ? timeout : look) < this.#timerDelay && !this.#arming) this.#armSoon();
+    if (timeout > 0 && (timeout < look ? timeout : look) < this.#alarm.delay && !this.#arming)
+      this.#armSoon();
     const list = this.stripesFor(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && request.abortable === true ? ENDLESS : timeout;
@@ -181,27 +183,13 @@ export class NativeThread {
     this.#arming = true;
   }
 
-  /** One timer for all waiters, due at the earliest deadline or the next look. */
   #arm(): void {
     if (this.#pending === 0) return;
     const delay = Math.min(this.addon.nextDeadline(), this.#untilLook);
-    const due = performance.now() + delay;
-    if (due >= this.#timerDue) return;
-    const replaced = this.#timer;
-    // Rounded up to whole milliseconds, or it would fire before the deadline and be set again. The pending waiters keep the
-    // loop alive; the timer may outlast it. The fields change after startTimer, which may throw.
-    this.#timer = startTimer(() => this.#expire(), Math.ceil(delay));
-    this.#timerDue = due;
-    this.#timerDelay = delay;
-    letGo(this.#timer);
-    // If it fires nevertheless, it finds nothing to do.
-    if (replaced !== undefined) stopTimer(replaced);
+    this.#alarm.setFor(performance.now() + delay, delay);
   }
 
   #expire(): void {
-    this.#timer = undefined;
-    this.#timerDue = Infinity;
-    this.#timerDelay = Infinity;
     try {
       // A grant in time counts, however late this thread learns of it.
       this.#settleReady();
