@@ -9,8 +9,8 @@
 namespace stripelock {
 
 // Whether the thread must return to its host at once, as it is being ended, or what it runs is. Called on the thread
-// that waits, with no lock held, about every kSlice, when the descriptor stirs, and before a wait that is granted
-// returns.
+// that waits, with no lock held, about every kSlice, when the descriptor stirs, and before a wait that is granted after
+// its first slice returns.
 struct Interrupt {
   bool (*requested)(void* data) = nullptr;
   void* data = nullptr;

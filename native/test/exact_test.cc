@@ -274,6 +274,52 @@ TEST(Exact, AGrantInTheMomentOfAnInterruptIsGivenBack) {
   EXPECT_EQ(memory.word(0).load(), 0u);
 }
 
+TEST(Exact, AGrantAfterTheFirstSliceIsGivenBackByAThreadThatIsInterruptedMeanwhile) {
+  const UsualSlices slices;
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  struct Host {
+    Client& holder;
+    int asked = 0;
+  } host{holder.client};
+  const auto requested = [](void* data) {
+    auto& [holding, asked] = *static_cast<Host*>(data);
+    // The first question is the one at the end of the slice: no interruption yet, and then the grant.
+    if (++asked > 1) return true;
+    makeHandOverDue(holding, 0);
+    holding.release({0});
+    return false;
+  };
+  const Interrupt interrupt{.requested = requested, .data = &host};
+  EXPECT_EQ(waiter.client.acquireSync({0}, {.timeout = kStuck}, interrupt).status, Status::kInterrupted);
+  EXPECT_EQ(host.asked, 2);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Exact, AGrantWithinTheFirstSliceReturnsWithoutAskingTheHost) {
+  const NoSlices slices;
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  std::atomic<int> asked{0};
+  const auto requested = [](void* count) { return static_cast<std::atomic<int>*>(count)->fetch_add(1) >= 0; };
+  const Interrupt interrupt{.requested = requested, .data = &asked};
+  Barrier barrier("wait: before parking");
+  std::thread releaser([&] {
+    barrier.awaitArrival();
+    makeHandOverDue(holder.client, 0);
+    holder.client.release({0});
+    barrier.open();
+  });
+  EXPECT_EQ(waiter.client.acquireSync({0}, {.timeout = kStuck}, interrupt).status, Status::kGranted);
+  releaser.join();
+  EXPECT_EQ(asked.load(), 0);
+  EXPECT_TRUE(waiter.client.release({0}));
+}
+
 TEST(Exact, AThreadLooksAroundAtTheEndOfEachSlice) {
   const UsualSlices slices;
   SharedMemory memory(1);

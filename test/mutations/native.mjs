@@ -374,6 +374,22 @@ export const nativeMutations = [
     { tests: 'Exact.AGrantInTheMomentOfAnInterrupt*' },
   ),
   mutation(
+    'a grant to a thread that is interrupted after a slice is kept',
+    [
+      [
+        'sync_wait.cc',
+        'if (!withdrawn && slept && interrupt_.check()) return failed(Status::kInterrupted, request_.count);\n',
+        '',
+      ],
+    ],
+    { tests: 'Exact.AGrantAfterTheFirstSlice*' },
+  ),
+  mutation(
+    'each thread that wakes asks its host',
+    [['sync_wait.cc', '!withdrawn && slept && interrupt_', '!withdrawn && interrupt_']],
+    { tests: 'Exact.AGrantWithinTheFirstSlice*' },
+  ),
+  mutation(
     'a thread looks around once',
     [
       [
