@@ -16,6 +16,8 @@ namespace {
 // Stripes that there is room for without an allocation.
 constexpr std::size_t kFewStripes = 64;
 
+Mode modeOfFlag(bool shared) { return shared ? Mode::kShared : Mode::kExclusive; }
+
 struct Acquire {
   Membership* membership = nullptr;
   Request request{};
@@ -35,9 +37,11 @@ struct Acquire {
 bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
+  bool shared = false;
   bool valid = acquire.membership && call.toIndex(2, kMaxStripes, request.count) &&
-               call.toIndex(3, request.count, request.taken) && call.toBoolean(4, request.shared) &&
+               call.toIndex(3, request.count, request.taken) && call.toBoolean(4, shared) &&
                call.toDouble(5, request.timeout);
+  request.mode = modeOfFlag(shared);
   if (valid && call.isNumber(1)) {
     valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.few[0]);
     request.stripes = acquire.few.data();
@@ -53,7 +57,7 @@ bool readAcquire(const Call& call, Acquire& acquire) {
   }
   // The core relies on the order, and indexes by the values.
   valid = valid && request.stripes[request.count - 1] < acquire.membership->table().stripes() &&
-          (!request.shared || acquire.membership->hasShares());
+          (!isCounted(request.mode) || acquire.membership->hasShares());
   for (std::uint32_t i = 1; valid && i < request.count; ++i)
     valid = request.stripes[i - 1] < request.stripes[i];
   if (!valid) {
@@ -158,7 +162,7 @@ napi_value release(napi_env env, napi_callback_info info) {
       !call.toBoolean(2, shared)) {
     return invalidArgument(env, "expected a table, a stripe and a boolean");
   }
-  if (!membership->release(stripe, shared)) return call.number(0);
+  if (!membership->release(stripe, modeOfFlag(shared))) return call.number(0);
   return call.number(membership->participant().asyncWaits().hasReady() ? 2 : 1);
 }
 

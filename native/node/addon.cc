@@ -206,7 +206,7 @@ Napi::Value inspectTable(const Napi::CallbackInfo& info) {
       Napi::Object object = Napi::Object::New(env);
       object.Set("threadId", Napi::Number::New(env, waiting.threadId));
       object.Set("async", Napi::Boolean::New(env, waiting.async));
-      object.Set("shared", Napi::Boolean::New(env, waiting.shared));
+      object.Set("shared", Napi::Boolean::New(env, waiting.mode == Mode::kShared));
       object.Set("waitingFor", Napi::Number::New(env, waiting.milliseconds));
       object.Set("note", Napi::String::New(env, waiting.note));
       waiters.Set(static_cast<std::uint32_t>(j), object);
