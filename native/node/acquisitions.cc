@@ -38,7 +38,7 @@ bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
   bool valid = acquire.membership && call.toIndex(2, kMaxStripes, request.count) &&
-               call.toIndex(3, request.count, request.taken) && call.toMode(4, request.shared) &&
+               call.toIndex(3, request.count, request.taken) && call.toMode(4, request.mode) &&
                call.toDouble(5, request.timeout);
   if (valid && call.isNumber(1)) {
     valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.few[0]);
@@ -55,7 +55,7 @@ bool readAcquire(const Call& call, Acquire& acquire) {
   }
   // The core relies on the order, and indexes by the values.
   valid = valid && request.stripes[request.count - 1] < acquire.membership->table().stripes() &&
-          (!request.shared || acquire.membership->hasShares());
+          (!isCounted(request.mode) || acquire.membership->hasShares());
   for (std::uint32_t i = 1; valid && i < request.count; ++i)
     valid = request.stripes[i - 1] < request.stripes[i];
   if (!valid) {
@@ -156,10 +156,10 @@ napi_value release(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   Membership* const membership = call.toTable(0);
   std::uint32_t stripe = 0;
-  bool shared = false;
-  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) || !call.toMode(2, shared))
+  Mode mode{};
+  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) || !call.toMode(2, mode))
     return call.refuse("expected a table, a stripe and a mode");
-  if (!membership->release(stripe, shared)) return call.integer(kNotHeld);
+  if (!membership->release(stripe, mode)) return call.integer(kNotHeld);
   const bool ready = membership->participant().asyncWaits().hasReady();
   return call.integer(ready ? kReleasedAndReady : kReleased);
 }

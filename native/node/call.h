@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/mode.h"
 #include "node/environment.h"
 #include "node/protocol.h"
 
@@ -65,11 +66,11 @@ class Call {
   bool toBoolean(std::size_t index, bool& out) const {
     return napi_get_value_bool(env_, values_[index], &out) == napi_ok;
   }
-  // One of the modes in protocol.h. Only this function reads them.
-  bool toMode(std::size_t index, bool& shared) const {
-    std::uint32_t mode = 0;
-    if (!toIndex(index, kModeShared, mode)) return false;
-    shared = mode == kModeShared;
+  // The number of a mode. Only this function reads modes.
+  bool toMode(std::size_t index, Mode& out) const {
+    std::uint32_t number = 0;
+    if (!toIndex(index, kModes - 1, number)) return false;
+    out = static_cast<Mode>(number);
     return true;
   }
   // An Int32Array. `data` is valid until JavaScript runs again.

@@ -40,6 +40,14 @@ int descriptorOfLoop(Napi::Env) { return -1; }
 
 #endif
 
+// Node refuses this call where the environment may run no more JavaScript. It does not see the timeout of a script.
+bool mayRunNoMore(napi_env env) {
+  napi_value undefined = nullptr;
+  napi_get_undefined(env, &undefined);
+  bool equal = false;
+  return napi_strict_equals(env, undefined, undefined, &equal) != napi_ok;
+}
+
 }  // namespace
 
 void HostInterrupts::open(Napi::Env env) {
@@ -52,7 +60,7 @@ void HostInterrupts::open(Napi::Env env) {
 
 Interrupt HostInterrupts::of(napi_env env) {
   env_ = env;
-  return {.requested = requested, .data = this, .descriptor = descriptor_};
+  return {.requested = requested, .data = this, .descriptor = descriptor_, .ending = ending};
 }
 
 bool HostInterrupts::requested(void* self) {
@@ -85,9 +93,11 @@ bool HostInterrupts::ask() const {
     if (type == napi_null) return true;
     // Else it is a stack overflow, so close to the end of the stack is the thread.
   }
-  // Refused where the environment may run no more JavaScript. It sees no timeout of a script.
-  bool equal = false;
-  return napi_strict_equals(env_, undefined, undefined, &equal) != napi_ok;
+  return mayRunNoMore(env_);
+}
+
+bool HostInterrupts::ending(void* self) {
+  return mayRunNoMore(static_cast<const HostInterrupts*>(self)->env_);
 }
 
 }  // namespace stripelock

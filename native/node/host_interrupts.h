@@ -17,6 +17,7 @@ class HostInterrupts {
 
  private:
   static bool requested(void* self);
+  static bool ending(void* self);
   bool ask() const;
 
   napi_env env_ = nullptr;

@@ -50,7 +50,7 @@ Napi::Array waitersArray(Napi::Env env, const StripeInfo& stripe) {
     Napi::Object object = Napi::Object::New(env);
     object.Set("threadId", Napi::Number::New(env, waiting.threadId));
     object.Set("async", Napi::Boolean::New(env, waiting.async));
-    object.Set("mode", Napi::Number::New(env, waiting.shared ? kModeShared : kModeExclusive));
+    object.Set("mode", Napi::Number::New(env, static_cast<int>(waiting.mode)));
     object.Set("waitingFor", Napi::Number::New(env, waiting.milliseconds));
     object.Set("note", Napi::String::New(env, waiting.note));
     result.Set(static_cast<std::uint32_t>(i), object);

@@ -1,5 +1,6 @@
-// The numbers that the addon's calls and TypeScript agree on. lib/engine/native/protocol.ts has the same ones, and
-// lib/engine/contract/mode.ts those of modes; a test compares them. No loop on either side relies on the other side's value.
+// The numbers that the addon's calls and lib/engine/native/protocol.ts agree on. That file has the same ones; a test
+// compares the two. No loop on either side relies on the other side's value. Modes are numbers, too: those of Mode in
+// core/mode.h, and of lib/engine/contract/mode.ts.
 
 #pragma once
 
@@ -17,11 +18,6 @@ inline constexpr std::int32_t kMore = 1 << 30;
 inline constexpr std::int32_t kEntryInts = 2;
 inline constexpr std::int32_t kEntryId = 0;
 inline constexpr std::int32_t kEntryDetail = 1;
-
-// ── modes of acquisitions and holds ──
-
-inline constexpr std::int32_t kModeExclusive = 0;
-inline constexpr std::int32_t kModeShared = 1;
 
 // ── answers ──
 

@@ -1,15 +1,32 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
+/** The text of a file below `native/`. */
+function textOf(file: string): string {
+  return readFileSync(fileURLToPath(new URL(`../../native/${file}`, import.meta.url)), 'utf8');
+}
+
 /** The `inline constexpr` integers of a header below `native/`, by name. */
 export function constantsOf(header: string): Map<string, number> {
-  const path = fileURLToPath(new URL(`../../native/${header}`, import.meta.url));
   const declaration = /^inline constexpr std::u?int(?:32|64)_t (k\w+) = ([^;]+);/gm;
   const constants = new Map<string, number>();
-  for (const [, name, expression] of readFileSync(path, 'utf8').matchAll(declaration)) {
+  for (const [, name, expression] of textOf(header).matchAll(declaration)) {
     constants.set(name!, evaluate(expression!, constants));
   }
   return constants;
+}
+
+/** The values of an `enum class` of a header below `native/`, by name. Each has to be written out. */
+export function enumOf(header: string, name: string): Map<string, number> {
+  const body = new RegExp(`^enum class ${name} : [\\w:]+ \\{([^}]*)\\}`, 'm').exec(textOf(header))?.[1];
+  if (body === undefined) throw new Error(`${header} has no enum class ${name}`);
+  return new Map(
+    body.split(',').map((entry) => {
+      const [, enumerator, value] = /^\s*(k\w+) = (\d+)\s*$/.exec(entry) ?? [];
+      if (enumerator === undefined) throw new Error(`cannot read ${entry} of ${name}`);
+      return [enumerator, Number(value)];
+    }),
+  );
 }
 
 /** A number, or two of them with `<<` in between; each is a literal or an earlier constant. */

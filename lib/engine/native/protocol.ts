@@ -1,6 +1,7 @@
 /**
- * The numbers that this folder and the addon's calls agree on. `native/node/protocol.h` has the same ones, and those of
- * `mode.ts`; a test compares them. No loop on either side relies on the other side's value.
+ * The numbers that this folder and the addon's calls agree on. `native/node/protocol.h` has the same ones; a test
+ * compares the two. No loop on either side relies on the other side's value. Modes are numbers, too: see `Mode.code` in
+ * `contract/mode.ts`.
  */
 
 /** What one call hands over at most, however large the caller's array is. */
