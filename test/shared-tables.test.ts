@@ -28,7 +28,7 @@ describe('the numbers that TypeScript shares with C++', () => {
   });
 
   it('are the same in contract/mode.ts and core/mode.h for every mode', () => {
-    const ours = MODE_NAMES.map((name) => [nameInCpp(name), modeNamed(name)!.code] as const);
+    const ours = MODE_NAMES.map((name) => [nameInCpp(name.toUpperCase()), modeNamed(name)!.code] as const);
     expect(Object.fromEntries(ours)).toEqual(Object.fromEntries(enumOf('core/mode.h', 'Mode')));
   });
 

@@ -13,7 +13,7 @@ namespace stripelock {
 
 namespace {
 
-// Stripes that there is room for without an allocation.
+// How many stripes there is room for without an allocation.
 constexpr std::size_t kFewStripes = 64;
 // What an id is at most.
 constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
@@ -22,7 +22,7 @@ struct Acquire {
   Membership* membership = nullptr;
   Request request{};
   std::string note;
-  // A copy: another thread may write to the caller's, and so may JavaScript that an interrupt runs.
+  // A copy: another thread may write to the caller's array, and so may JavaScript that an interrupt runs.
   std::array<std::uint32_t, kFewStripes> few;
   std::vector<std::uint32_t> many;
 
@@ -106,7 +106,7 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
   Environment& environment = call.environment();
-  // An interrupt of a blocked call of this same thread makes this call. The blocked one cannot go on before this one ends.
+  // An interrupt of a blocked call of this same thread makes this call. The blocked call cannot go on before this one ends.
   if (environment.blocked()) acquire.request.timeout = 0;
   const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
   switch (result.status) {

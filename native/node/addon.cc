@@ -90,7 +90,7 @@ napi_value openShares(napi_env env, napi_callback_info info) {
   return call.environment().openShares(membership->number, counts);
 }
 
-// Units of UTF-16 as UTF-8, where all are ASCII. False where they are not.
+// Copies UTF-16 units as UTF-8 if all of them are ASCII. Otherwise false.
 bool narrow(const char16_t* units, std::size_t length, char* out) {
   std::uint32_t all = 0;
   for (std::size_t i = 0; i < length; ++i) {

@@ -30,11 +30,11 @@ inline double toMilliseconds(Nanoseconds time) {
   return static_cast<double>(time) / kNanosecondsPerMillisecond;
 }
 
-// For functions that addFunction has added. The functions named to... return false, or nullptr, where the argument is
-// something else.
+// For functions that addFunction has added. The members whose names begin with "to" read an argument; they return false,
+// or nullptr, if it is something else.
 class Call {
  public:
-  // `most`: arguments that it has. It costs less to read none that it does not have.
+  // `most`: how many arguments the function has. To read more would cost more.
   Call(napi_env env, napi_callback_info info, std::size_t most = kMostArguments) : env_(env), count_(most) {
     void* data = nullptr;
     napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
@@ -42,7 +42,7 @@ class Call {
   }
 
   napi_env env() const { return env_; }
-  // Of the calling thread. Only where it has started does it have a participant and leases.
+  // Of the calling thread. It has a participant and leases once it has started.
   Environment& environment() const { return *environment_; }
   bool started() const { return environment_->started(); }
 
@@ -145,7 +145,7 @@ class Call {
   napi_env env_;
   Environment* environment_ = nullptr;
   std::size_t count_;
-  // Those that were not passed are undefined.
+  // JavaScript's undefined for those that were not passed.
   std::array<napi_value, kMostArguments> values_{};
 };
 

@@ -5,7 +5,7 @@
 namespace stripelock {
 
 Environment::~Environment() {
-  // The references reset themselves here, in the instance data's finalizer, where that is still allowed.
+  // The references reset themselves here. Node-API still allows that in the instance data's finalizer.
   leases_.reset();
   if (participant_) Registry::instance().leave(*participant_);
 }
@@ -33,17 +33,17 @@ void Environment::onEnd(void* self) {
   for (const auto& table : environment.tables_) {
     if (table) table->membership = nullptr;
   }
-  // The last use of it; Node frees it when it cleans up.
+  // This is the last use of it. Node frees it when it cleans up.
   napi_release_threadsafe_function(environment.ready_, napi_tsfn_release);
 }
 
 void Environment::wake(void* self) {
-  // Never blocks: the queue is unbounded, and at most one wake is under way (Participant::wakeReady).
+  // This never blocks: the queue is unbounded, and at most one wake is under way (Participant::wakeReady).
   napi_call_threadsafe_function(static_cast<Environment*>(self)->ready_, nullptr, napi_tsfn_nonblocking);
 }
 
 void Environment::callReady(napi_env env, napi_value callback, void*, void*) {
-  // Without an environment when it is being torn down.
+  // There is no environment while it is being torn down.
   if (!env) return;
   napi_value receiver = nullptr;
   napi_get_undefined(env, &receiver);

@@ -29,7 +29,7 @@ class Text {
       view_ = {few_.data(), length};
       return true;
     }
-    // It may have been cut off.
+    // The text may have been cut off.
     napi_get_value_string_utf16(env, value, nullptr, 0, &length);
     many_.resize(length);
     napi_get_value_string_utf16(env, value, many_.data(), length + 1, &length);
