@@ -1,5 +1,5 @@
-// Runs at `npm install`: uses a prebuilt addon that loads, else compiles one. Never fails an install: without
-// the addon the package works on its JavaScript engine, and says so when it is first used.
+// Runs at `npm install`: uses a prebuilt addon that loads, else compiles one. It never fails an install: without the
+// addon the package works on its JavaScript engine, and says so when it is first used.
 //
 //   STRIPELOCK_SKIP_BUILD=1   do not compile
 
@@ -12,14 +12,14 @@ import { addonPath, buildAddon } from './build-addon.mjs';
 
 const prebuilds = path.join(packageRoot, 'prebuilds');
 
-/** Whether a prebuilt binary for this platform is there and loads. A package that has some has `dist/`, too. */
+/** Whether there is a prebuilt binary for this platform that loads. A package with prebuilt binaries has `dist/`, too. */
 async function hasPrebuilt() {
   if (!existsSync(prebuilds)) return false;
   const { platformName } = await import('../dist/engine/native/platform.js');
   return loads(path.join(prebuilds, platformName(), 'stripelock.node'));
 }
 
-/** In a process of its own: a binary of the wrong kind may do worse than throw. */
+/** Tries it in a process of its own: a binary of the wrong kind may do worse than throw. */
 function loads(file) {
   if (!existsSync(file)) return false;
   return (
@@ -27,7 +27,7 @@ function loads(file) {
   );
 }
 
-/** The line of node-gyp's output that says most, for a notice of one line. */
+/** The most useful line of node-gyp's output, for a notice of one line. */
 function reasonOf(output) {
   const lines = output.split('\n').map((line) => line.replace(/^gyp ERR! (stack )?(Error: )?/, '').trim());
   const telling =
@@ -44,13 +44,13 @@ function notice(reason) {
 }
 
 async function install() {
-  // Without dist/, as in a fresh checkout, there is none to be used.
+  // A fresh checkout has no dist/, and no prebuilt binaries.
   if (await hasPrebuilt().catch(() => false)) return;
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
 
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
-    // Half a build is of no use, and an older one would make the notice untrue.
+    // Half a build is useless, and an older one would make the notice untrue.
     rmSync(path.join(packageRoot, 'build'), { recursive: true, force: true });
     const reason = reasonOf(output);
     notice(`the native addon could not be compiled${reason ? ` (${reason})` : ''}`);

@@ -91,7 +91,7 @@ function typescriptViolations(graph: Graph): string[] {
   return wrong;
 }
 
-/** Imports of values that lead back to where they started; types vanish, and may. */
+/** Imports that lead back to where they started, those of types included. */
 function cycles(graph: Graph): string[] {
   const found: string[] = [];
   const finished = new Set<string>();
@@ -101,22 +101,21 @@ function cycles(graph: Graph): string[] {
       return;
     }
     if (finished.has(file)) return;
-    for (const { to, typeOnly } of graph.get(file) ?? []) if (!typeOnly) visit(to, [...trail, file]);
+    for (const { to } of graph.get(file) ?? []) visit(to, [...trail, file]);
     finished.add(file);
   };
   for (const file of graph.keys()) visit(file, []);
   return found;
 }
 
-/** The same for folders, with types: what each folder needs of others. */
+/** The same imports as from folder to folder. */
 function foldersOf(graph: Graph): Graph {
   const folders: Graph = new Map();
   for (const [file, edges] of graph) {
     const folder = path.posix.dirname(file);
     const needs = edges
-      .map(({ to }) => path.posix.dirname(to))
-      .filter((to) => to.startsWith('lib') && to !== folder)
-      .map((to) => ({ to, typeOnly: false }));
+      .map(({ to, typeOnly }) => ({ to: path.posix.dirname(to), typeOnly }))
+      .filter(({ to }) => to.startsWith('lib') && to !== folder);
     folders.set(folder, [...(folders.get(folder) ?? []), ...needs]);
   }
   return folders;
@@ -239,13 +238,12 @@ describe('the check itself refuses', () => {
     expect(nativeViolations(new Map([[file, includeEdges(text)]]))).toHaveLength(1);
   });
 
-  it('a cycle of values, but not one of types', () => {
-    const a = (text: string): Graph =>
-      new Map([
-        ['lib/a.ts', typescriptEdges('lib/a.ts', text)],
-        ['lib/b.ts', typescriptEdges('lib/b.ts', `export * from './a.js';`)],
-      ]);
-    expect(cycles(a(`import { b } from './b.js';`))).toEqual(['lib/a.ts → lib/b.ts → lib/a.ts']);
-    expect(cycles(a(`import type { b } from './b.js';`))).toEqual([]);
+  it.each(['import', 'import type'])('a cycle by %s, of files and of folders', (keyword) => {
+    const graph: Graph = new Map([
+      ['lib/a/one.ts', typescriptEdges('lib/a/one.ts', `${keyword} { two } from '../b/two.js';`)],
+      ['lib/b/two.ts', typescriptEdges('lib/b/two.ts', `export * from '../a/one.js';`)],
+    ]);
+    expect(cycles(graph)).toEqual(['lib/a/one.ts → lib/b/two.ts → lib/a/one.ts']);
+    expect(cycles(foldersOf(graph))).toEqual(['lib/a → lib/b → lib/a']);
   });
 });

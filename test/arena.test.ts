@@ -10,7 +10,7 @@ import { runThreads } from './support/threads.js';
 const WITHOUT = fileURLToPath(new URL('programs/without-arena.mjs', import.meta.url));
 
 describe('the memory that locks of the native engine share', () => {
-  it('is dealt out to threads at the same time without an overlap or a gap, and to its end', async () => {
+  it('gives threads that allocate at the same time parts without an overlap or a gap, up to its end', async () => {
     const seed = seedFor('arena');
     const arena = Arena.create()!;
     const { memory } = arena;
@@ -48,10 +48,10 @@ describe('the memory that locks of the native engine share', () => {
     expect(() => compareExchange(4 * words.length, 0, 0)).toThrow(/out of bounds/);
   });
 
-  it('is taken for none of other sizes, or that is not shared, or that somebody else made', () => {
+  it('is recognized: memory of another size, that is not shared, or that somebody else made does not count', () => {
     const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
       .WebAssembly;
-    const none = [
+    const others = [
       undefined,
       null,
       7,
@@ -62,11 +62,11 @@ describe('the memory that locks of the native engine share', () => {
       new Memory({ initial: 256, maximum: 256, shared: true }),
       new Memory({ initial: 256, maximum: 512, shared: true }),
     ];
-    for (const memory of none) expect(Arena.over(memory)).toBeUndefined();
+    for (const memory of others) expect(Arena.over(memory)).toBeUndefined();
     expect(Arena.over(Arena.create()!.memory)).toBeDefined();
   });
 
-  it('deals out nothing once the number of its bytes in use has been written over', () => {
+  it('gives out nothing once somebody has overwritten the number of its bytes in use', () => {
     for (const used of [0, 1, 63, 65, 100_001, -64, 2 ** 24, 2 ** 31 - 64, -(2 ** 31)]) {
       const arena = Arena.create()!;
       arena.words[0] = used;
@@ -74,7 +74,7 @@ describe('the memory that locks of the native engine share', () => {
     }
   });
 
-  it('is not taken from environment data that is not ours: the first lock works, in every thread', async () => {
+  it('does not come from environment data that is not ours: the first lock works in every thread', async () => {
     const { code, stdout, stderr } = await runProgram('foreign-environment-data.mjs');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const tried = JSON.parse(stdout) as unknown[];
@@ -90,7 +90,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(new Set(found.map(([, offset]) => offset)).size).toBe(3);
   });
 
-  it('may be another one in another thread: both use the locks of both', async () => {
+  it('may differ between threads: each thread uses the locks of both', async () => {
     const { code, stdout, stderr } = await runProgram('two-arenas.mjs');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const { arenas, counted, expected } = JSON.parse(stdout) as Record<string, unknown>;
@@ -100,21 +100,24 @@ describe('the memory that locks of the native engine share', () => {
 
   const alone = { engine: 'native', arena: false, counted: 20_000 };
 
-  it('is not needed where there is no WebAssembly', async () => {
+  it('is not needed if there is no WebAssembly', async () => {
     const { code, stdout } = await runProgram('without-arena.mjs', [], ['--jitless']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual(alone);
   });
 
-  it.runIf(process.platform === 'linux')('is not needed where addresses are rationed', async () => {
-    // In KiB: enough for Node, not for the ten gibibytes that V8 before Node 24 reserves for one memory.
-    const rationed = async (...args: string[]): Promise<unknown> => {
-      const command = `ulimit -v 6000000 && exec "$@"`;
-      const { stdout } = await promisify(execFile)('sh', ['-c', command, 'sh', process.execPath, ...args]);
-      return JSON.parse(stdout);
-    };
-    const memory = `new WebAssembly.Memory({ initial: 256, maximum: 256, shared: true })`;
-    const arena = await rationed('-e', `try { ${memory}; console.log(true) } catch { console.log(false) }`);
-    expect(await rationed(WITHOUT)).toEqual({ ...alone, arena });
-  });
+  it.runIf(process.platform === 'linux')(
+    'is not needed if the process may reserve few addresses',
+    async () => {
+      // In KiB: enough for Node, not for the ten gibibytes that V8 before Node 24 reserves for one memory.
+      const rationed = async (...args: string[]): Promise<unknown> => {
+        const command = `ulimit -v 6000000 && exec "$@"`;
+        const { stdout } = await promisify(execFile)('sh', ['-c', command, 'sh', process.execPath, ...args]);
+        return JSON.parse(stdout);
+      };
+      const memory = `new WebAssembly.Memory({ initial: 256, maximum: 256, shared: true })`;
+      const arena = await rationed('-e', `try { ${memory}; console.log(true) } catch { console.log(false) }`);
+      expect(await rationed(WITHOUT)).toEqual({ ...alone, arena });
+    },
+  );
 });

@@ -1,55 +1,45 @@
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
+import { copyPackage, makeFolder, removeFolder } from './support/package-copy.js';
 import { runThread } from './support/threads.js';
 
 type Opened =
   { readonly engine: string; readonly taken: boolean } | { readonly code: string; readonly message: string };
 
-const ROOT = path.resolve(import.meta.dirname, '..');
-const ADDON = 'build/Release/stripelock.node';
-
-// Two more installations of the package: one without the addon, and one with an addon of its own.
+// There are two more installations of the package: one without the addon, and one with an addon of its own.
 describe('a lock that another installation of the package opens in another thread', () => {
   let folder: string;
 
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'stripelock-'));
-    for (const name of ['without-addon', 'with-addon']) {
-      const copy = path.join(folder, name);
-      for (const part of ['package.json', 'dist', ...(name === 'with-addon' ? [ADDON] : [])]) {
-        await cp(path.join(ROOT, part), path.join(copy, part), { recursive: true });
-      }
-      await symlink(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'), 'junction');
-    }
+    folder = await makeFolder();
+    await copyPackage(path.join(folder, 'without-addon'));
+    await copyPackage(path.join(folder, 'with-addon'), { addon: 'copy' });
   });
 
-  // Windows does not delete an addon that is loaded; there it stays with the temporary files.
-  afterAll(() => rm(folder, { recursive: true, force: true }).catch(() => undefined));
+  afterAll(() => removeFolder(folder));
 
   const openIn = (copy: string, lock: StripedLock): Promise<Opened> => {
     const entry = pathToFileURL(path.join(folder, copy, 'dist', 'index.js')).href;
     return runThread<Opened>('open-by-copy.mjs', { entry, handle: lock.handle });
   };
 
-  it('is refused where it needs the addon and there is none, with an error that says so', async () => {
+  it('is refused if it needs the addon and that is missing, with an error that says so', async () => {
     const lock = new StripedLock({ engine: 'native' });
     const refusal = await openIn('without-addon', lock);
     expect(refusal).toMatchObject({ code: 'ERR_LOCK_ENGINE' });
     expect(refusal).toMatchObject({ message: expect.stringMatching(/native engine.*same engine/) as string });
   });
 
-  it('is refused where the addon is another copy, which would have other queues', async () => {
+  it('is refused if the addon is another copy, which would have other queues, with an error that says so', async () => {
     const lock = new StripedLock({ engine: 'native' });
     const refusal = await openIn('with-addon', lock);
     expect(refusal).toMatchObject({ code: 'ERR_LOCK_ENGINE' });
     expect(refusal).toMatchObject({
       message: expect.stringMatching(/another copy.*same installation/) as string,
     });
-    // What was refused has changed nothing.
+    // The refusal has changed nothing.
     lock.acquireSync('key').release();
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
   });

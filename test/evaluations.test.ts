@@ -1,40 +1,27 @@
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ADDON, copyPackage, makeFolder, PACKAGE_ROOT, removeFolder } from './support/package-copy.js';
 import { runNode, runProgram } from './support/programs.js';
 
-const ROOT = path.resolve(import.meta.dirname, '..');
-
 let folder: string;
-/** The same JavaScript in other files, over the same addon. */
+/** The same JavaScript in other files, with the same addon. */
 let copy: string;
 /** The same, of another version. */
 let other: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'stripelock-evaluations-'));
-  [copy, other] = (await Promise.all(
-    ['copy', 'other'].map(async (name) => {
-      const to = path.join(folder, name);
-      for (const part of ['package.json', 'dist']) {
-        await cp(path.join(ROOT, part), path.join(to, part), { recursive: true });
-      }
-      for (const part of ['node_modules', 'build']) {
-        await symlink(path.join(ROOT, part), path.join(to, part), 'junction');
-      }
-      return to;
-    }),
-  )) as [string, string];
-  const engine = path.join(other, 'dist/engine/contract/engine.js');
-  const text = await readFile(engine, 'utf8');
-  const changed = text.replace(/ENGINE_PROTOCOL = \d+/, 'ENGINE_PROTOCOL = 999');
-  expect(changed).not.toBe(text);
-  await writeFile(engine, changed);
+  folder = await makeFolder();
+  copy = await copyPackage(path.join(folder, 'copy'), { addon: 'link' });
+  other = await copyPackage(path.join(folder, 'other'), {
+    addon: 'link',
+    changes: {
+      'engine/contract/engine.js': (text) => text.replace(/ENGINE_PROTOCOL = \d+/, 'ENGINE_PROTOCOL = 999'),
+    },
+  });
 });
 
-afterAll(() => rm(folder, { recursive: true, force: true }).catch(() => undefined));
+afterAll(() => removeFolder(folder));
 
 describe('a second evaluation of the package in a thread', () => {
   const ways = [
@@ -77,7 +64,7 @@ describe('a second evaluation of the package in a thread', () => {
 
   it('of another version is refused with an error that says so, and may use the JavaScript engine', async () => {
     const script = `
-      const first = await import(${entryOf(ROOT)});
+      const first = await import(${entryOf(PACKAGE_ROOT)});
       const lock = new first.StripedLock();
       lock.acquireSync('key').release();
       const second = await import(${entryOf(other)});
@@ -100,9 +87,9 @@ describe('a second evaluation of the package in a thread', () => {
   it('is refused in the same way after a version that leaves nothing for others', async () => {
     const script = `
       import { createRequire } from 'node:module';
-      createRequire(import.meta.url)(${JSON.stringify(path.join(ROOT, 'build/Release/stripelock.node'))})
+      createRequire(import.meta.url)(${JSON.stringify(path.join(PACKAGE_ROOT, ADDON))})
         .start(0, () => undefined);
-      const second = await import(${entryOf(ROOT)});
+      const second = await import(${entryOf(PACKAGE_ROOT)});
       const lock = undefined;
       ${refusals}
     `;

@@ -1,21 +1,21 @@
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linksToMusl, platformName } from '../dist/engine/native/platform.js';
-import { runNode } from './support/programs.js';
+import { ADDON, copyForTest, makeFolder, PACKAGE_ROOT, removeFolder } from './support/package-copy.js';
+import { runNode, type ProgramResult } from './support/programs.js';
 
 describe('the platform, as the folder of a prebuilt binary names it,', () => {
   let folder: string;
 
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'stripelock-platform-'));
+    folder = await makeFolder();
   });
 
-  afterAll(() => rm(folder, { recursive: true, force: true }));
+  afterAll(() => removeFolder(folder));
 
-  it('is what a diagnostic report of this process says', () => {
+  it('agrees with a diagnostic report of this process', () => {
     const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
     const musl = process.platform === 'linux' && header.glibcVersionRuntime === undefined;
     expect(platformName()).toBe(`${process.platform}-${process.arch}${musl ? '-musl' : ''}`);
@@ -38,7 +38,7 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
     }
   });
 
-  it('takes what it cannot read for glibc', async () => {
+  it('is one with glibc where the binary cannot be read', async () => {
     const whole = binaryWith('/lib/ld-musl-x86_64.so.1', true, true);
     const file = path.join(folder, 'odd');
     const odd = [Buffer.alloc(0), Buffer.from('#!/bin/sh\n'), whole.subarray(0, 4), whole.subarray(0, 70)];
@@ -59,32 +59,26 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
   });
 });
 
-it('an addon that was compiled for another system gives way to a prebuilt one that loads', async () => {
-  const root = path.resolve(import.meta.dirname, '..');
-  const copy = await mkdtemp(path.join(tmpdir(), 'stripelock-prebuilt-'));
-  onTestFinished(() => rm(copy, { recursive: true, force: true }).catch(() => undefined));
-  for (const part of ['package.json', 'dist']) {
-    await cp(path.join(root, part), path.join(copy, part), { recursive: true });
-  }
-  await symlink(path.join(root, 'node_modules'), path.join(copy, 'node_modules'), 'junction');
+it('a prebuilt addon that loads takes the place of one that was compiled for another system', async () => {
+  const copy = await copyForTest();
   const script = `import { StripedLock } from './dist/index.js'; console.log(new StripedLock().engine);`;
-  const run = (): ReturnType<typeof runNode> =>
+  const run = (): Promise<ProgramResult> =>
     runNode(['--input-type=module', '-e', script.replace('.', pathToFileURL(copy).href)]);
 
-  const compiled = path.join(copy, 'build/Release/stripelock.node');
+  const compiled = path.join(copy, ADDON);
   await mkdir(path.dirname(compiled), { recursive: true });
   await writeFile(compiled, 'for another system');
   const without = await run();
   expect(without).toMatchObject({ code: 0, stdout: 'javascript\n' });
-  // What is wrong with the one that is there, and not that others are missing.
+  // It says what is wrong with the one that is there, and not that others are missing.
   expect(without.stderr).toMatch(/STRIPELOCK_NO_ADDON.*build.Release.stripelock\.node/s);
 
   const prebuilt = path.join(copy, 'prebuilds', platformName(), 'stripelock.node');
-  await cp(path.join(root, 'build/Release/stripelock.node'), prebuilt);
+  await cp(path.join(PACKAGE_ROOT, ADDON), prebuilt);
   expect(await run()).toMatchObject({ code: 0, stdout: 'native\n', stderr: '' });
 });
 
-/** As much of an ELF file as names its dynamic linker, after another program header. */
+/** The part of an ELF file that names its dynamic linker, after another program header. */
 function binaryWith(linker: string, wide: boolean, little: boolean): Buffer {
   const bytes = Buffer.alloc(400 + linker.length + 1);
   const put = (at: number, length: 2 | 4 | 8, value: number): void => {

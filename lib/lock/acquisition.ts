@@ -5,8 +5,9 @@ import { DeadlockError, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
-import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from '../engine/contract/layout.js';
-import { copyOfKeys, grant, markTraced, stripesOf, takenBy, type Guard } from './guard.js';
+import { METRIC_CELLS } from '../engine/contract/layout.js';
+import type { Mode } from '../engine/contract/mode.js';
+import { copyOfKeys, grant, markTraced, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
 import { traceHeld } from './trace.js';
 
 /** What an acquisition needs to know of its lock. */
@@ -23,7 +24,7 @@ export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
   readonly stripes: readonly number[];
   readonly taken: number;
-  readonly shared: boolean;
+  readonly mode: Mode;
   readonly timeout: number;
   readonly note: string | undefined;
   readonly #lock: LockContext;
@@ -44,7 +45,7 @@ export class Acquisition<G extends Guard> implements Request {
     this.#keys = copyOfKeys(guard);
     this.stripes = stripesOf(guard);
     this.taken = takenBy(guard);
-    this.shared = guard.mode === 'shared';
+    this.mode = modeOf(guard);
     this.timeout = timeout;
     this.note = note;
     this.#lock = lock;
@@ -80,7 +81,7 @@ export class Acquisition<G extends Guard> implements Request {
       case 'timeout': {
         const { timeout } = this;
         const { stripe, holders } = outcome;
-        Atomics.add(table.cells, TIMEOUTS_CELL, 1n);
+        Atomics.add(table.cells, METRIC_CELLS.timeouts, 1n);
         this.#publishWait('timeout');
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
@@ -90,7 +91,7 @@ export class Acquisition<G extends Guard> implements Request {
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
-        Atomics.add(table.cells, DEADLOCKS_CELL, 1n);
+        Atomics.add(table.cells, METRIC_CELLS.deadlocks, 1n);
         this.#publishWait('deadlock');
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.#message(), threads, stripes });
@@ -192,7 +193,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     if (!this.table.cancel(this)) return;
     // From here on it is not called again.
     this.#reject(reason);
-    Atomics.add(this.table.cells, ABORTS_CELL, 1n);
+    Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
     try {
       this.tellAborted();
     } catch {
@@ -208,7 +209,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
 export function recordHeld({ name, table }: LockContext, guard: Guard, note: string): void {
   if (!guard.held) return;
   markTraced(guard);
-  traceHeld(name, table, guard, note);
+  traceHeld(name, table, guard, stripesOf(guard), modeOf(guard), note);
 }
 
 /** What traced holders of a stripe did and where, for an error's message. */

@@ -25,9 +25,9 @@ std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const P
     if (designated && designated->async) add(designated->owner);
   }
   const std::uint32_t word = table.word(stripe).load();
-  if (isExclusive(word)) {
+  if (namesHolder(word)) {
     addHolder(Registry::instance().bySlot(holderOf(word)));
-  } else if (isShared(word)) {
+  } else if (countsHolds(word)) {
     const Lock members(table.membersMutex);
     for (const Membership* member : table.members) addHolder(&member->participant());
   }

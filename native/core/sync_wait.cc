@@ -71,7 +71,7 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
   waiter_.owner = &thread_;
   waiter_.stripes = request.stripes;
   waiter_.count = request.count;
-  waiter_.shared = request.shared;
+  waiter_.mode = request.mode;
   waiter_.note = request.note;
 }
 
@@ -96,7 +96,7 @@ bool SyncWait::spinTake(std::uint32_t stripe) {
 }
 
 bool SyncWait::take(std::uint32_t stripe) {
-  if (!table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return false;
+  if (!table_.tryTake(stripe, thread_.slot(), waiter_.mode, waiter_.abandoned)) return false;
   membership_.countTaken(waiter_, stripe);
   return true;
 }
@@ -117,6 +117,7 @@ SyncOutcome SyncWait::block(std::uint32_t position) {
 SyncOutcome SyncWait::wait() {
   SyncOutcome outcome{.status = Status::kGranted, .cycle = {}};
   bool withdrawn = false;
+  bool slept = false;
   {
     const WaitingScope waiting(table_, thread_);
     DescriptorWatch& watch = thread_.hostWatch();
@@ -142,8 +143,9 @@ SyncOutcome SyncWait::wait() {
       if (time >= sliceEnd_) {
         // Before it is asked for the first time, so that no interruption falls between the two.
         if (!watch.active()) watch.start(interrupt_.descriptor);
+        slept = true;
         sliceEnd_ = nextSliceEnd(time);
-        withdrawn = inspectSelf(outcome);
+        withdrawn = checkInterruptAndCycle(outcome);
         if (withdrawn) break;
         if (overtake(false)) {
           if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
@@ -159,8 +161,12 @@ SyncOutcome SyncWait::wait() {
       if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
     }
   }
-  // What is granted to a thread that runs no more of its JavaScript would be held by nobody.
-  if (!withdrawn && interrupt_.check()) return failed(Status::kInterrupted, request_.count);
+  // What is granted to a thread that runs no more of its JavaScript would be held by nobody. To ask about the script, too,
+  // costs a thread that just woke up to 8 us of a hand-over that takes 20, so it is done after the first slice only. The end
+  // of a script that falls into so short a wait finds the stripes held, as one that comes a moment later does.
+  if (!withdrawn && (slept ? interrupt_.check() : interrupt_.checkEnding())) {
+    return failed(Status::kInterrupted, request_.count);
+  }
   if (!withdrawn) return granted();
   const bool holdsAll = waiter_.is(WaiterState::kGranted);
   SyncOutcome result = failed(outcome.status, holdsAll ? request_.count : waiter_.position.load());
@@ -184,7 +190,7 @@ bool SyncWait::interrupted(SyncOutcome& outcome) {
   return true;
 }
 
-bool SyncWait::inspectSelf(SyncOutcome& outcome) {
+bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
   if (interrupted(outcome)) return true;
   if (!steppedAside_) {
     // Shared ones that wait behind an exclusive async waiter of this thread need not, while that is passed over.
@@ -222,23 +228,23 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
     stripe = request_.stripes[i];
     if (holdsForGood(stripe)) return true;
     if (membership_.sharesOf(stripe) == 0) continue;
-    if (!request_.shared) return true;
+    if (!goTogether(kCountedMode, request_.mode)) return true;
     // A second shared hold waits behind a queued writer, which waits for the first, unless it gives up.
     const Lock lock(table_.shardOf(stripe));
-    for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;
-         other = firstEligible(other->next)) {
-      if (!other->shared && !other->mayGiveUp) return true;
+    for (Waiter* other = passOverIneligible(table_.queueOf(stripe).head); other;
+         other = passOverIneligible(other->next)) {
+      if (!goTogether(other->mode, request_.mode) && !other->mayGiveUp) return true;
     }
   }
   return false;
 }
 
 bool SyncWait::holdsForGood(std::uint32_t stripe) {
-  while (heldExclusivelyBy(table_.word(stripe).load(), thread_.slot())) {
+  while (isHeldAloneBy(table_.word(stripe).load(), thread_.slot())) {
     {
       // Locked, so that no grant to one of this thread's async waiters is half made.
       const Lock lock(table_.shardOf(stripe));
-      if (thread_.undelivered() == 0) return heldExclusivelyBy(table_.word(stripe).load(), thread_.slot());
+      if (thread_.undelivered() == 0) return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());
     }
     thread_.asyncWaits().reclaim();
   }
@@ -246,8 +252,8 @@ bool SyncWait::holdsForGood(std::uint32_t stripe) {
 }
 
 SyncOutcome SyncWait::failed(Status status, std::uint32_t position) {
-  table_.rollBack(request_.stripes, position, thread_, request_.shared);
-  membership_.countShares(request_.stripes, position, request_.shared, -1);
+  table_.rollBack(request_.stripes, position, thread_, request_.mode);
+  membership_.countShares(request_.stripes, position, request_.mode, -1);
   return {.status = status, .stripe = request_.stripes[std::min(position, request_.count - 1)], .cycle = {}};
 }
 

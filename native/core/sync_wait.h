@@ -6,11 +6,11 @@
 
 namespace stripelock {
 
-// How long a thread sleeps before it looks whether it is interrupted, and whether it waits in a circle.
+// How long a thread sleeps before it looks whether it is interrupted, and whether it waits in a cycle.
 inline constexpr Nanoseconds kFirstSlice = 5'000'000;
 inline constexpr Nanoseconds kSlice = 20'000'000;
 // Where something wakes it when it is to end (Interrupt::descriptor), it sleeps for longer the longer it has slept, up
-// to this: a circle that closes while all its threads sleep is to be found within 100 ms. To wake and look costs 10 us.
+// to this: a cycle that closes while all its threads sleep must be found within 100 ms. To wake and look costs 10 us.
 inline constexpr Nanoseconds kLongestSlice = 80'000'000;
 // By how much of the time waited an interruption may be noticed late then.
 inline constexpr Nanoseconds kPatience = 8;
@@ -41,7 +41,7 @@ class SyncWait {
   // True: the waiter is unlinked, withdrawn or granted, and what it has is to be given back.
   bool interrupted(SyncOutcome& outcome);
   // At the end of a slice. True: it is decided.
-  bool inspectSelf(SyncOutcome& outcome);
+  bool checkInterruptAndCycle(SyncOutcome& outcome);
   // Gets its stripe past an async waiter that does not come for it. True: it may have it, or its turn, now.
   bool overtake(bool last);
   bool tryDesignated();

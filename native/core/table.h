@@ -9,7 +9,7 @@
 //   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not an
 //       async waiter whose thread blocks in a sync wait, nor one that holds nothing and whose thread was found to
 //       be away from its event loop; such waiters come back through AsyncWaits::resettle.)
-//       So a release that matters to somebody calls release() here, or a designated waiter is about to look.
+//       So a release that matters to somebody calls leave() here, or a designated waiter is about to look.
 //   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
 //       and passes the designation on.
 //   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
@@ -33,10 +33,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/layout.h"
 #include "core/lock_word.h"
+#include "core/mode.h"
 #include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
@@ -48,16 +50,15 @@ inline constexpr Nanoseconds kFairness = 1'000'000;
 // How a stripe is left.
 struct Leave {
   enum class How : std::uint8_t {
-    kStay,      // not at all: only the queue changed
     kRelease,   // by a holder that is done
     kRollBack,  // by an acquisition that failed or is put off: what it was told of goes to the next
     kDie,       // on behalf of a holder whose thread ended
   };
-  How how = How::kStay;
-  bool shared = false;
-  // Who leaves, if exclusive.
+  How how;
+  Mode mode = Mode::kExclusive;
+  // Who leaves, where the word names its holder.
   std::uint32_t slot = 0;
-  // How many holds, if shared.
+  // How many holds, where the word counts them.
   std::uint32_t count = 1;
 };
 
@@ -74,7 +75,7 @@ class Table {
   Cell& cell(std::uint32_t index) { return cells_[index]; }
 
   // One attempt for one stripe, without a lock. On success says whether an earlier holder died.
-  bool tryTake(std::uint32_t stripe, std::uint32_t slot, bool shared, bool& abandoned);
+  bool tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& abandoned);
 
   // Whether some eligible waiter is in the stripe's queue. Without its lock: it may just have come, or gone.
   bool isAwaited(std::uint32_t stripe) {
@@ -87,12 +88,13 @@ class Table {
   bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
 
   // Leaves a stripe and grants it on as the queue asks. False: the word says that it was not held so.
-  bool leave(std::uint32_t stripe, Leave how, Participant* actor, WakeSet& wakes);
-  // The same with the stripe's shard locked.
-  bool leaveLocked(std::uint32_t stripe, Leave how, Participant* actor, WakeSet& wakes);
+  bool leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes);
+  // With the stripe's shard locked, after its queue changed or one of its waiters became eligible: grants the stripe as
+  // the queue asks now, and sets or clears kQueued. The holders stay.
+  void regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes);
 
   // Gives back stripes[0 … count) of an acquisition that comes to nothing, last first.
-  void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, bool shared);
+  void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, Mode mode);
 
   // Locks the shard that the waiter is linked under, or was when it was granted or withdrawn.
   Lock lockFor(const Waiter& waiter);
@@ -127,20 +129,24 @@ class Table {
   struct Freed {
     void operator()(StripeQueue* queues) const;
   };
-  // What leaving a stripe comes to: the next word, and who gets the stripe.
+  // What leaving a stripe, or a change of its queue, comes to: the next word, and who gets the stripe.
   struct Plan {
     std::uint32_t next;
     Waiter* designate = nullptr;
-    // Shared ones form a chain through nextReady.
+    // Those that enter together form a chain through nextReady.
     Waiter* grant = nullptr;
     Nanoseconds fairAt = 0;
   };
 
   bool takeOrLink(Waiter& waiter, std::uint32_t stripe);
-  bool mayTake(const Waiter& waiter, std::uint32_t word, const StripeQueue& queue) const;
+  // The word when the waiter has taken the stripe. Nothing if it must wait.
+  std::optional<std::uint32_t> wordIfTaken(const Waiter& waiter, std::uint32_t word,
+                                           const StripeQueue& queue) const;
+  // Both of leave() and, with nullptr, of regrant().
+  bool changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes);
   Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
-  Plan planShared(Waiter& first, std::uint32_t left) const;
-  Plan planExclusive(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
+  Plan planJoint(Waiter& first, std::uint32_t left) const;
+  Plan planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
   void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
   void complete(Waiter& waiter, WakeSet& wakes);
   void unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes);
@@ -154,8 +160,10 @@ class Table {
   std::unique_ptr<StripeQueue[], Freed> queues_;
 };
 
-// May be granted now: see I3. Marks a waiter that is passed over.
-bool eligible(const Waiter& waiter);
-Waiter* firstEligible(Waiter* from);
+// Whether the waiter is not eligible now: see I3. If so its thread is marked, and looks after it later
+// (Participant::passOver).
+bool passOver(const Waiter& waiter);
+// The first eligible waiter from there on, or nullptr. Marks the threads of those before it.
+Waiter* passOverIneligible(Waiter* from);
 
 }  // namespace stripelock

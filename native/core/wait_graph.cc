@@ -30,7 +30,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
-  // Succeeds: what it waits for is held by one who does not leave the circle but through this mutex. Unless somebody
+  // Succeeds: what it waits for is held by one who does not leave the cycle but through this mutex. Unless somebody
   // scribbled on the words, and then it was granted.
   if (!waiter.membership->table().withdraw(waiter)) return {};
   thread.blockedOn = nullptr;
@@ -87,15 +87,15 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   const auto add = [&](Participant* holder) {
     if (holder && holder->blockedOn && holder->undelivered() == 0) blockers.push_back(holder);
   };
-  if (isExclusive(word)) {
+  if (namesHolder(word)) {
     add(Registry::instance().bySlot(holderOf(word)));
-  } else if (isShared(word)) {
-    bool waitsForHolders = !waiter.shared;
-    if (waiter.shared) {
+  } else if (countsHolds(word)) {
+    bool waitsForHolders = !goTogether(modeOf(word), waiter.mode);
+    if (!waitsForHolders) {
       // Other readers do not stand in its way. A writer does that came before it: a blocked one until its thread goes
       // on, an async one that will not give up until all readers have gone.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
-        if (other->shared || !eligible(*other)) continue;
+        if (goTogether(other->mode, waiter.mode) || passOver(*other)) continue;
         if (!other->async) {
           add(other->owner);
         } else if (!other->mayGiveUp) {

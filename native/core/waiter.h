@@ -19,6 +19,7 @@
 
 #include <string>
 
+#include "core/mode.h"
 #include "core/sync.h"
 
 namespace stripelock {
@@ -44,7 +45,7 @@ struct Waiter {
   std::uint32_t count = 0;
   std::atomic<std::uint32_t> position{0};
   std::atomic<WaiterState> state{WaiterState::kWaiting};
-  bool shared = false;
+  Mode mode = Mode::kExclusive;
   bool async = false;
   // Before it is granted, by a deadline or a signal. A blocked thread counts as one that will not.
   bool mayGiveUp = false;
@@ -106,7 +107,7 @@ struct Request {
   std::uint32_t count;
   // How many of them, from the front, its thread holds already. Given back if the request fails.
   std::uint32_t taken;
-  bool shared;
+  Mode mode;
   // Milliseconds; 0 makes one attempt, infinity waits for ever. What is too long to matter but finite is for one that
   // has no deadline and may yet be cancelled.
   double timeout;

@@ -272,9 +272,9 @@ TEST(AsyncWaits, KnowNoIdThatTheyNeverGave) {
 
 TEST(AsyncWaits, LetReadersPassWhenAWriterIsCancelled) {
   Three world;
-  ASSERT_TRUE(world.holder.client.take(0, true));
+  ASSERT_TRUE(world.holder.client.take(0, Mode::kShared));
   const std::uint32_t writer = world.waiter.client.pend({0});
-  Blocking reader(world.other.client, {0}, {.shared = true});
+  Blocking reader(world.other.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
   EXPECT_TRUE(world.waiter.async().cancel(writer));
   EXPECT_EQ(reader.status(), Status::kGranted);
@@ -443,7 +443,7 @@ TEST(AsyncWaits, KeepApartTenThousandThatWait) {
   for (std::uint32_t stripe = 0; stripe < 16; ++stripe) ASSERT_TRUE(holder.client.take(stripe));
   std::vector<std::uint32_t> ids;
   for (std::uint32_t i = 0; i < kCount; ++i) {
-    ids.push_back(waiter.client.pend({i % 16}, {.shared = true, .timeout = 1e6 + i}));
+    ids.push_back(waiter.client.pend({i % 16}, {.mode = Mode::kShared, .timeout = 1e6 + i}));
   }
   for (std::uint32_t i = 0; i < kCount; i += 2) ASSERT_TRUE(waiter.async().cancel(ids[i]));
   EXPECT_EQ(memory.cell(kWaitingCell), kCount / 2);

@@ -48,9 +48,9 @@ TEST(Exact, AReaderThatIsLetInAtTheLastMomentHoldsOneShare) {
   Peer reader(memory);
   ASSERT_TRUE(holder.client.take(0));
   const Passes passes("proceed: before the next shard", &holder.client);
-  EXPECT_EQ(reader.client.sync({0}, {.shared = true, .timeout = kStuck}), Status::kGranted);
+  EXPECT_EQ(reader.client.sync({0}, {.mode = Mode::kShared, .timeout = kStuck}), Status::kGranted);
   EXPECT_EQ(reader.client.membership().sharesOf(0), 1u);
-  EXPECT_TRUE(reader.client.release({0}, true));
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
   EXPECT_EQ(memory.word(0).load(), 0u);
 }
 
@@ -60,12 +60,12 @@ TEST(Exact, AReaderOfTwoStripesThatIsGrantedBothHoldsAShareOfEach) {
   Peer holder(memory);
   Peer reader(memory);
   ASSERT_TRUE(holder.client.take(0));
-  Blocking blocking(reader.client, {0, 1}, {.shared = true, .timeout = kStuck});
+  Blocking blocking(reader.client, {0, 1}, {.mode = Mode::kShared, .timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(blocking.status(), Status::kGranted);
   for (const std::uint32_t stripe : {0u, 1u}) EXPECT_EQ(reader.client.membership().sharesOf(stripe), 1u);
-  EXPECT_TRUE(reader.client.release({0, 1}, true));
+  EXPECT_TRUE(reader.client.release({0, 1}, Mode::kShared));
 }
 
 TEST(Exact, AReaderThatOvertakesAnEventLoopHoldsOneShare) {
@@ -76,7 +76,7 @@ TEST(Exact, AReaderThatOvertakesAnEventLoopHoldsOneShare) {
   ASSERT_TRUE(holder.client.take(0));
   chosen.client.pend({0});
   Barrier barrier("wait: before it times out");
-  Blocking blocking(reader.client, {0}, {.shared = true, .timeout = 1});
+  Blocking blocking(reader.client, {0}, {.mode = Mode::kShared, .timeout = 1});
   ASSERT_TRUE(barrier.awaitArrival());
   putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
@@ -84,7 +84,7 @@ TEST(Exact, AReaderThatOvertakesAnEventLoopHoldsOneShare) {
   barrier.open();
   EXPECT_EQ(blocking.status(), Status::kGranted);
   EXPECT_EQ(reader.client.membership().sharesOf(0), 1u);
-  EXPECT_TRUE(reader.client.release({0}, true));
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
   EXPECT_EQ(awaitGrants(chosen.environment).size(), 1u);
 }
 
@@ -93,10 +93,11 @@ TEST(Exact, AReaderPassesAWriterWhoseThreadBlocks) {
   Peer holder(memory);
   Peer writer(memory);
   Peer reader(memory);
-  ASSERT_TRUE(holder.client.take(0, true));
+  ASSERT_TRUE(holder.client.take(0, Mode::kShared));
   writer.client.pend({0});
   writer.environment.participant().block();
-  EXPECT_EQ(reader.client.sync({0}, {.shared = true, .timeout = kStuck, .fast = false}), Status::kGranted);
+  EXPECT_EQ(reader.client.sync({0}, {.mode = Mode::kShared, .timeout = kStuck, .fast = false}),
+            Status::kGranted);
   writer.environment.participant().unblock();
   EXPECT_EQ(holderOf(memory.word(0).load()), 2u);
 }
@@ -104,9 +105,9 @@ TEST(Exact, AReaderPassesAWriterWhoseThreadBlocks) {
 TEST(Exact, AReaderMayEnterAgainPastAWriterOfItsOwnThread) {
   SharedMemory memory(1);
   Peer peer(memory);
-  ASSERT_TRUE(peer.client.take(0, true));
+  ASSERT_TRUE(peer.client.take(0, Mode::kShared));
   peer.client.pend({0});
-  EXPECT_EQ(peer.client.sync({0}, {.shared = true, .timeout = kStuck}), Status::kGranted);
+  EXPECT_EQ(peer.client.sync({0}, {.mode = Mode::kShared, .timeout = kStuck}), Status::kGranted);
   EXPECT_EQ(peer.client.membership().sharesOf(0), 2u);
 }
 
@@ -116,7 +117,7 @@ TEST(Exact, AReaderOfTheReleasingThreadIsNotGrantedPastAWriter) {
   Peer remote(memory);
   ASSERT_TRUE(local.client.take(0));
   remote.client.pend({0});
-  local.client.pend({0}, {.shared = true});
+  local.client.pend({0}, {.mode = Mode::kShared});
   putHandOverOff(local.client, 0);
   EXPECT_TRUE(local.client.release({0}));
   EXPECT_EQ(memory.word(0).load(), 0u);
@@ -272,6 +273,52 @@ TEST(Exact, AGrantInTheMomentOfAnInterruptIsGivenBack) {
   const Interrupt interrupt{.requested = requested, .data = &holder.client};
   EXPECT_EQ(waiter.client.acquireSync({0}, {.timeout = kStuck}, interrupt).status, Status::kInterrupted);
   EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Exact, AGrantAfterTheFirstSliceIsGivenBackByAThreadThatIsInterruptedMeanwhile) {
+  const UsualSlices slices;
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  struct Host {
+    Client& holder;
+    int asked = 0;
+  } host{holder.client};
+  const auto requested = [](void* data) {
+    auto& [holding, asked] = *static_cast<Host*>(data);
+    // The first question is the one at the end of the slice: no interruption yet, and then the grant.
+    if (++asked > 1) return true;
+    makeHandOverDue(holding, 0);
+    holding.release({0});
+    return false;
+  };
+  const Interrupt interrupt{.requested = requested, .data = &host};
+  EXPECT_EQ(waiter.client.acquireSync({0}, {.timeout = kStuck}, interrupt).status, Status::kInterrupted);
+  EXPECT_EQ(host.asked, 2);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Exact, AGrantWithinTheFirstSliceReturnsWithoutAskingAboutTheScript) {
+  const NoSlices slices;
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  std::atomic<int> asked{0};
+  const auto requested = [](void* count) { return static_cast<std::atomic<int>*>(count)->fetch_add(1) >= 0; };
+  const Interrupt interrupt{.requested = requested, .data = &asked};
+  Barrier barrier("wait: before parking");
+  std::thread releaser([&] {
+    barrier.awaitArrival();
+    makeHandOverDue(holder.client, 0);
+    holder.client.release({0});
+    barrier.open();
+  });
+  EXPECT_EQ(waiter.client.acquireSync({0}, {.timeout = kStuck}, interrupt).status, Status::kGranted);
+  releaser.join();
+  EXPECT_EQ(asked.load(), 0);
+  EXPECT_TRUE(waiter.client.release({0}));
 }
 
 TEST(Exact, AThreadLooksAroundAtTheEndOfEachSlice) {

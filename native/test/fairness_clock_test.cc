@@ -82,7 +82,7 @@ TEST(FairnessClock, StartsAnewForTheNextWhenReadersAreGranted) {
   Peer reader(memory);
   Peer writer(memory);
   ASSERT_TRUE(holder.client.take(0));
-  reader.client.pend({0}, {.shared = true});
+  reader.client.pend({0}, {.mode = Mode::kShared});
   writer.client.pend({0});
   makeHandOverDue(holder.client, 0);
   const Nanoseconds before = now();

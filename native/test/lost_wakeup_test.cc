@@ -331,7 +331,7 @@ TEST(LostWakeUp, IsNoneForReadersThatEnterTogether) {
   // More than a WakeSet holds in place.
   for (std::size_t i = 0; i < 9; ++i) {
     readers.push_back(std::make_unique<Peer>(memory));
-    const Ask ask{.shared = true};
+    const Ask ask{.mode = Mode::kShared};
     waits.push_back(std::make_unique<Blocking>(readers[i]->client, Stripes{0}, ask));
     ASSERT_TRUE(awaitWaiters(holder.client, 0, i + 1));
   }

@@ -215,9 +215,9 @@ TEST(Revocation, GivesAWriterWhatReadersHaveNotTaken) {
   Idle world;
   const Patience none(0);
   ASSERT_TRUE(world.holder.client.take(0));
-  world.busy.client.pend({0}, {.shared = true});
-  world.busy.client.pend({0}, {.shared = true});
-  world.last.client.pend({0}, {.shared = true});
+  world.busy.client.pend({0}, {.mode = Mode::kShared});
+  world.busy.client.pend({0}, {.mode = Mode::kShared});
+  world.last.client.pend({0}, {.mode = Mode::kShared});
   world.next.client.pend({0});
   world.handOver();
   ASSERT_EQ(world.word(), (kShared + 3) | kQueued);
@@ -226,9 +226,9 @@ TEST(Revocation, GivesAWriterWhatReadersHaveNotTaken) {
   EXPECT_TRUE(world.next.client.release({0}));
   EXPECT_EQ(awaitGrants(world.busy.environment).size(), 2u);
   EXPECT_EQ(awaitGrants(world.last.environment).size(), 1u);
-  EXPECT_TRUE(world.last.client.release({0}, true));
-  EXPECT_TRUE(world.busy.client.release({0}, true));
-  EXPECT_TRUE(world.busy.client.release({0}, true));
+  EXPECT_TRUE(world.last.client.release({0}, Mode::kShared));
+  EXPECT_TRUE(world.busy.client.release({0}, Mode::kShared));
+  EXPECT_TRUE(world.busy.client.release({0}, Mode::kShared));
   world.expectNothingLeft();
 }
 

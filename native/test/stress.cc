@@ -71,14 +71,14 @@ class Life {
     std::uint32_t id;
     Use* use;
     Stripes stripes;
-    bool shared;
+    Mode mode;
   };
 
   Use& anyUse() { return *uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))]; }
   Stripes anyStripes(const World& world);
   bool isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const;
   Ask anyAsk(double longest);
-  void hold(Use& use, Stripes stripes, bool shared, bool abandoned);
+  void hold(Use& use, Stripes stripes, Mode mode, bool abandoned);
   void takeFast();
   bool takeSync();
   void start();
@@ -114,7 +114,7 @@ Stripes Life::anyStripes(const World& world) {
 }
 
 Ask Life::anyAsk(double longest) {
-  Ask ask{.shared = oneIn(random_, 3), .timeout = longest, .fast = oneIn(random_, 2)};
+  Ask ask{.mode = sharedIf(oneIn(random_, 3)), .timeout = longest, .fast = oneIn(random_, 2)};
   switch (below(random_, 8)) {
     case 0:
       ask.timeout = 0;
@@ -132,15 +132,15 @@ Ask Life::anyAsk(double longest) {
   return ask;
 }
 
-void Life::hold(Use& use, Stripes stripes, bool shared, bool abandoned) {
-  use.held.emplace_back(use.world, std::move(stripes), shared, abandoned, environment_.threadId());
+void Life::hold(Use& use, Stripes stripes, Mode mode, bool abandoned) {
+  use.held.emplace_back(use.world, std::move(stripes), mode, abandoned, environment_.threadId());
 }
 
 void Life::takeFast() {
   Use& use = anyUse();
   const std::uint32_t stripe = below(random_, use.world.memory.stripes());
-  const bool shared = oneIn(random_, 3);
-  if (use.client.take(stripe, shared)) hold(use, {stripe}, shared, false);
+  const Mode mode = sharedIf(oneIn(random_, 3));
+  if (use.client.take(stripe, mode)) hold(use, {stripe}, mode, false);
 }
 
 // In the one order in which nested acquisitions take their stripes.
@@ -167,7 +167,7 @@ bool Life::takeSync() {
       use.client.acquireSync(stripes, ask, {.requested = requested, .data = &random_});
   switch (outcome.status) {
     case Status::kGranted:
-      hold(use, stripes, ask.shared, outcome.abandoned);
+      hold(use, stripes, ask.mode, outcome.abandoned);
       break;
     case Status::kTimedOut:
       use.world.timeouts.fetch_add(1);
@@ -190,9 +190,9 @@ void Life::start() {
   const Ask ask = anyAsk(50);
   const AsyncWaits::Started started = use.client.acquire(stripes, ask);
   if (started.status == AsyncStart::kGranted) {
-    hold(use, stripes, ask.shared, started.abandoned);
+    hold(use, stripes, ask.mode, started.abandoned);
   } else if (started.status == AsyncStart::kPending) {
-    pending_.push_back({started.id, &use, std::move(stripes), ask.shared});
+    pending_.push_back({started.id, &use, std::move(stripes), ask.mode});
   } else {
     use.world.timeouts.fetch_add(1);
   }
@@ -211,7 +211,7 @@ void Life::releaseAny(Use& use) {
   const std::size_t index = below(random_, static_cast<std::uint32_t>(use.held.size()));
   Held& held = use.held[index];
   held.beforeRelease();
-  EXPECT_TRUE(use.client.release(held.stripes(), held.shared()));
+  EXPECT_TRUE(use.client.release(held.stripes(), held.mode()));
   use.held.erase(use.held.begin() + static_cast<std::ptrdiff_t>(index));
   // Grants to this very thread wake no event loop.
   if (environment_.async().hasReady()) settle();
@@ -235,7 +235,7 @@ void Life::settle() {
   for (const AsyncWaits::Granted& grant : takeGrants(environment_)) {
     const auto one = byId(grant.id);
     ASSERT_NE(one, pending_.end()) << "granted what was settled before";
-    hold(*one->use, one->stripes, one->shared, grant.abandoned);
+    hold(*one->use, one->stripes, one->mode, grant.abandoned);
     pending_.erase(one);
   }
   if (oneIn(random_, 4)) environment_.async().lookForIdle();

@@ -73,7 +73,7 @@ void describe(Table& table) {
     for (const std::int32_t holder : info.holders) std::fprintf(stderr, " %d", holder);
     for (const StripeInfo::Waiting& waiter : info.waiters) {
       std::fprintf(stderr, "\n    %s %s waiter of thread %d, for %.0f ms", waiter.async ? "async" : "sync",
-                   waiter.shared ? "shared" : "exclusive", waiter.threadId, waiter.milliseconds);
+                   traitsOf(waiter.mode).name, waiter.threadId, waiter.milliseconds);
     }
     std::fprintf(stderr, "\n");
   }
@@ -163,28 +163,28 @@ void Client::close() {
   membership_ = nullptr;
 }
 
-bool Client::take(std::uint32_t stripe, bool shared) {
+bool Client::take(std::uint32_t stripe, Mode mode) {
   Word& word = table().word(stripe);
   std::uint32_t seen = 0;
-  if (!shared) return word.compare_exchange_strong(seen, environment_.slot());
+  if (!isCounted(mode)) return word.compare_exchange_strong(seen, environment_.slot());
   if (!word.compare_exchange_strong(seen, kShared + 1)) {
-    const bool plain = isShared(seen) && (seen & (kQueued | kAbandoned)) == 0;
+    const bool plain = countsHolds(seen) && (seen & (kQueued | kAbandoned)) == 0;
     if (!plain || !word.compare_exchange_strong(seen, seen + 1)) return false;
   }
   shares_[stripe].fetch_add(1);
   return true;
 }
 
-bool Client::giveBack(std::uint32_t stripe, bool shared) {
+bool Client::giveBack(std::uint32_t stripe, Mode mode) {
   Word& word = table().word(stripe);
-  if (!shared) {
+  if (!isCounted(mode)) {
     std::uint32_t seen = environment_.slot();
     return word.compare_exchange_strong(seen, 0);
   }
   if (shares_[stripe].load() == 0) return false;
   std::uint32_t seen = word.load();
   std::uint32_t next = 0;
-  if (isShared(seen) && holderOf(seen) > 1) {
+  if (countsHolds(seen) && holderOf(seen) > 1) {
     next = seen - 1;
   } else if (seen != kShared + 1) {
     return false;
@@ -196,7 +196,7 @@ bool Client::giveBack(std::uint32_t stripe, bool shared) {
 
 std::uint32_t Client::takeFirst(const Stripes& stripes, Ask ask) {
   std::uint32_t taken = 0;
-  while (ask.fast && taken < stripes.size() && take(stripes[taken], ask.shared)) ++taken;
+  while (ask.fast && taken < stripes.size() && take(stripes[taken], ask.mode)) ++taken;
   return taken;
 }
 
@@ -204,7 +204,7 @@ SyncOutcome Client::acquireSync(const Stripes& stripes, Ask ask, Interrupt inter
   const Request request{.stripes = stripes.data(),
                         .count = static_cast<std::uint32_t>(stripes.size()),
                         .taken = takeFirst(stripes, ask),
-                        .shared = ask.shared,
+                        .mode = ask.mode,
                         .timeout = ask.timeout};
   return membership_->acquireSync(request, interrupt);
 }
@@ -213,7 +213,7 @@ AsyncWaits::Started Client::acquire(const Stripes& stripes, Ask ask) {
   const Request request{.stripes = stripes.data(),
                         .count = static_cast<std::uint32_t>(stripes.size()),
                         .taken = takeFirst(stripes, ask),
-                        .shared = ask.shared,
+                        .mode = ask.mode,
                         .timeout = ask.timeout};
   return environment_.async().start(*membership_, request);
 }
@@ -224,10 +224,10 @@ std::uint32_t Client::pend(const Stripes& stripes, Ask ask) {
   return started.id;
 }
 
-bool Client::release(const Stripes& stripes, bool shared) {
+bool Client::release(const Stripes& stripes, Mode mode) {
   bool held = true;
   for (std::size_t i = stripes.size(); i-- > 0;) {
-    if (!giveBack(stripes[i], shared) && !releaseSlow(stripes[i], shared)) held = false;
+    if (!giveBack(stripes[i], mode) && !releaseSlow(stripes[i], mode)) held = false;
   }
   return held;
 }

@@ -34,14 +34,14 @@ TEST(SyncWait, TakesWhatIsFreeWithoutWaiting) {
   SharedMemory memory(8);
   Peer peer(memory);
   for (const bool fast : {true, false}) {
-    for (const bool shared : {true, false}) {
+    for (const Mode mode : kEachMode) {
       const Stripes stripes{1, 3, 7};
       const SyncOutcome outcome =
-          peer.client.acquireSync(stripes, {.shared = shared, .timeout = 0, .fast = fast});
+          peer.client.acquireSync(stripes, {.mode = mode, .timeout = 0, .fast = fast});
       EXPECT_EQ(outcome.status, Status::kGranted);
       EXPECT_FALSE(outcome.abandoned);
       EXPECT_EQ(countHeld(peer.client.table()), 3u);
-      EXPECT_TRUE(peer.client.release(stripes, shared));
+      EXPECT_TRUE(peer.client.release(stripes, mode));
     }
   }
   EXPECT_TRUE(allFree(memory));
@@ -140,9 +140,9 @@ TEST(SyncWait, GivesBackEverythingWhenItTimesOut) {
   Peer holder(memory);
   Peer waiter(memory);
   ASSERT_TRUE(holder.client.take(4));
-  for (const bool shared : {false, true}) {
+  for (const Mode mode : kEachMode) {
     for (const bool fast : {false, true}) {
-      EXPECT_EQ(waiter.client.sync({0, 1, 3, 4, 5}, {.shared = shared, .timeout = 2, .fast = fast}),
+      EXPECT_EQ(waiter.client.sync({0, 1, 3, 4, 5}, {.mode = mode, .timeout = 2, .fast = fast}),
                 Status::kTimedOut);
       EXPECT_EQ(countHeld(holder.client.table()), 1u);
       for (std::uint32_t stripe = 0; stripe < 6; ++stripe) {
@@ -230,12 +230,12 @@ TEST(SyncWait, GivesBackWhatItIsGrantedAsItsThreadIsInterrupted) {
   SharedMemory memory(3);
   Peer holder(memory);
   Peer waiter(memory);
-  for (const bool shared : {false, true}) {
+  for (const Mode mode : kEachMode) {
     ASSERT_TRUE(holder.client.take(1));
-    const auto requested = [](void*) { return true; };
+    const auto ending = [](void*) { return true; };
     // Before the end of its first slice.
     Barrier parking("wait: before parking");
-    Blocking blocking(waiter.client, {0, 1, 2}, {.shared = shared}, {.requested = requested});
+    Blocking blocking(waiter.client, {0, 1, 2}, {.mode = mode}, {.ending = ending});
     ASSERT_TRUE(parking.awaitArrival());
     makeHandOverDue(holder.client, 1);
     EXPECT_TRUE(holder.client.release({1}));
@@ -362,7 +362,7 @@ TEST(SyncWait, SleepsLongerTheLongerItHasSleptWhereItsHostWakesIt) {
   EXPECT_LE(loop.asked(), kWaited / 2 * 1e6 / kSlice + slices + 2);
 }
 
-TEST(SyncWait, FindsACircleThatClosesWhileAllOfItSleepsLong) {
+TEST(SyncWait, FindsACycleThatClosesWhileAllOfItSleepsLong) {
   const UsualSlices slices;
   double quickest = kStuck;
   for (int round = 0; round < 3; ++round) {

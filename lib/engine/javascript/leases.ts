@@ -8,6 +8,7 @@ import {
   type LeaseTable,
   type LeaseWatch,
 } from '../contract/lease-table.js';
+import { JavaScriptGate, type Highest } from './gate.js';
 
 /** Expired entries that one operation sweeps: more than it can add. */
 const SWEPT = 2;
@@ -197,48 +198,6 @@ class JavaScriptLeaseTable implements LeaseTable {
       else this.#move(first);
     }
     return now;
-  }
-}
-
-/** Admitted by a gate for any key. */
-interface Highest {
-  token: bigint;
-}
-
-/** The same rules as `native/core/fencing_gate.h`; what is forgotten first is what was written with longest ago. */
-class JavaScriptGate implements GateTable {
-  readonly number: number;
-  readonly capacity: number;
-  /** The least recently raised first. */
-  readonly #tokens = new Map<string, bigint>();
-  readonly #highest: Highest;
-  #floor: bigint;
-
-  constructor(number: number, capacity: number, highest: Highest) {
-    this.number = number;
-    this.capacity = capacity;
-    this.#highest = highest;
-    this.#floor = highest.token;
-  }
-
-  get size(): number {
-    return this.#tokens.size;
-  }
-
-  admit(key: string, token: bigint): bigint | undefined {
-    const known = this.#tokens.get(key);
-    const newest = known ?? this.#floor;
-    if (token < newest) return newest;
-    if (token === known) return undefined;
-    this.#tokens.delete(key);
-    if (this.#tokens.size === this.capacity) {
-      const [oldest, forgotten] = this.#tokens.entries().next().value!;
-      this.#tokens.delete(oldest);
-      if (forgotten > this.#floor) this.#floor = forgotten;
-    }
-    this.#tokens.set(key, token);
-    if (token > this.#highest.token) this.#highest.token = token;
-    return undefined;
   }
 }
 
