@@ -11,6 +11,7 @@ import type { Outcome } from '../lib/engine/contract/engine.js';
 import { createMemory } from '../lib/engine/contract/header.js';
 import { ENGINE_JAVASCRIPT, wordIndex } from '../lib/engine/contract/layout.js';
 import { HOLDER_MASK } from '../lib/engine/contract/lock-word.js';
+import { EXCLUSIVE_MODE, SHARED_MODE, type Mode } from '../lib/engine/contract/mode.js';
 import { wordsOf } from './support/handle-memory.mjs';
 import { seedFor } from './support/seed.js';
 import { startThread } from './support/threads.js';
@@ -32,7 +33,7 @@ describe('threads that share stripes', () => {
   interface Acquired {
     readonly table: JavaScriptTable;
     readonly stripes: readonly number[];
-    readonly shared: boolean;
+    readonly mode: Mode;
     outcome: Outcome | undefined;
     ticket: number;
     settle: (outcome: Outcome) => void;
@@ -45,14 +46,14 @@ describe('threads that share stripes', () => {
 
   function acquire(
     table: JavaScriptTable,
-    { stripes = [0], shared = false, timeout = Infinity } = {},
+    { stripes = [0], mode = EXCLUSIVE_MODE, timeout = Infinity } = {},
     onSettled: () => void = () => undefined,
   ): Acquired {
-    if (shared) table.openShares();
+    if (mode.counted) table.openShares();
     const acquired: Acquired = {
       table,
       stripes,
-      shared,
+      mode,
       outcome: undefined,
       ticket: -1,
       settle(outcome) {
@@ -60,13 +61,13 @@ describe('threads that share stripes', () => {
         onSettled();
       },
     };
-    const request = { stripes: acquired.stripes, taken: 0, shared, timeout, note: undefined };
+    const request = { stripes: acquired.stripes, taken: 0, mode, timeout, note: undefined };
     acquired.outcome = table.acquireAsync(request, acquired);
     return acquired;
   }
 
-  function release({ table, stripes, shared }: Acquired): void {
-    for (const stripe of stripes.toReversed()) table.release(stripe, shared);
+  function release({ table, stripes, mode }: Acquired): void {
+    for (const stripe of stripes.toReversed()) table.release(stripe, mode);
   }
 
   async function granted(acquired: Acquired): Promise<void> {
@@ -113,12 +114,12 @@ describe('threads that share stripes', () => {
   it('keep readers out who come after a writer, and let those in together who came before', async () => {
     const [a, b, c, d] = tables(4, 1) as [JavaScriptTable, JavaScriptTable, JavaScriptTable, JavaScriptTable];
     const holder = acquire(a);
-    const readers = [acquire(b, { shared: true }), acquire(c, { shared: true })];
+    const readers = [acquire(b, { mode: SHARED_MODE }), acquire(c, { mode: SHARED_MODE })];
     const writer = acquire(d);
     release(holder);
     for (const reader of readers) await granted(reader);
     await delay(5);
-    const late = acquire(a, { shared: true });
+    const late = acquire(a, { mode: SHARED_MODE });
     expect([writer.outcome, late.outcome]).toEqual([undefined, undefined]);
     for (const reader of readers) release(reader);
     await granted(writer);
@@ -130,9 +131,9 @@ describe('threads that share stripes', () => {
 
   it('are let in by a writer that gives up, which has kept other threads’ readers out', async () => {
     const [a, b, c] = tables(3, 1) as [JavaScriptTable, JavaScriptTable, JavaScriptTable];
-    const reader = acquire(a, { shared: true });
+    const reader = acquire(a, { mode: SHARED_MODE });
     const writer = acquire(b);
-    const late = acquire(c, { shared: true });
+    const late = acquire(c, { mode: SHARED_MODE });
     await delay(5);
     expect(late.outcome).toBeUndefined();
     expect(b.cancel(writer)).toBe(true);
@@ -167,10 +168,10 @@ describe('threads that share stripes', () => {
     const waiting = acquire(ours);
     release(holder);
     // Called, but something else of its thread comes first, so that it finds the stripe taken.
-    const request = { stripes: [0], taken: 0, shared: false, timeout: 0, note: undefined };
+    const request = { stripes: [0], taken: 0, mode: EXCLUSIVE_MODE, timeout: 0, note: undefined };
     expect(ours.acquireSync(request).status).toBe('granted');
     await delay(5);
-    ours.release(0, false);
+    ours.release(0, EXCLUSIVE_MODE);
     await granted(waiting);
     const behind = acquire(theirs);
     release(waiting);
@@ -204,14 +205,14 @@ describe('threads that share stripes', () => {
       thread.blocked = own;
       return isFree ? 'ok' : wait(...args);
     }) as typeof Atomics.wait;
-    const request = { stripes: [0], taken: 0, shared: false, timeout: 30_000, note: undefined };
+    const request = { stripes: [0], taken: 0, mode: EXCLUSIVE_MODE, timeout: 30_000, note: undefined };
     try {
       expect(blocked.acquireSync(request).status).toBe('granted');
     } finally {
       Atomics.wait = wait;
     }
     expect(sleeps).toBeGreaterThan(0);
-    blocked.release(0, false);
+    blocked.release(0, EXCLUSIVE_MODE);
     release(second);
     await granted(both);
     release(both);
@@ -236,7 +237,7 @@ describe('threads that share stripes', () => {
         return wait(...args);
       }) as typeof Atomics.wait;
       // Long enough for a second sleep, before which it gives back what others wait for, on a busy machine, too.
-      const request = { stripes: [2], taken: 0, shared: false, timeout: 500, note: undefined };
+      const request = { stripes: [2], taken: 0, mode: EXCLUSIVE_MODE, timeout: 500, note: undefined };
       try {
         expect(ours.acquireSync(request).status).toBe('timeout');
       } finally {
@@ -297,14 +298,15 @@ describe('threads that share stripes', () => {
         held.push(acquired);
         for (const stripe of acquired.stripes) {
           const now = holders[stripe]!;
-          if (acquired.shared) now.readers++;
+          if (acquired.mode.counted) now.readers++;
           else now.writers++;
           expect(now.writers === 0 || (now.writers === 1 && now.readers === 0)).toBe(true);
         }
       };
       const giveBack = (acquired: Acquired): void => {
         held.splice(held.indexOf(acquired), 1);
-        for (const stripe of acquired.stripes) holders[stripe]![acquired.shared ? 'readers' : 'writers']--;
+        for (const stripe of acquired.stripes)
+          holders[stripe]![acquired.mode.counted ? 'readers' : 'writers']--;
         release(acquired);
       };
       const start = (): void => {
@@ -312,10 +314,14 @@ describe('threads that share stripes', () => {
         if (wanted.length === 0) wanted.push(below(random, stripes));
         const table = threads[below(random, threads.length)]!;
         const timeout = random() < 0.1 ? below(random, 4) : Infinity;
-        const acquired = acquire(table, { stripes: wanted, shared: random() < 0.4, timeout }, () => {
-          pending = pending.filter((other) => other !== acquired);
-          if (acquired.outcome?.status === 'granted') took(acquired);
-        });
+        const acquired = acquire(
+          table,
+          { stripes: wanted, mode: random() < 0.4 ? SHARED_MODE : EXCLUSIVE_MODE, timeout },
+          () => {
+            pending = pending.filter((other) => other !== acquired);
+            if (acquired.outcome?.status === 'granted') took(acquired);
+          },
+        );
         if (acquired.outcome === undefined) pending.push(acquired);
         else if (acquired.outcome.status === 'granted') took(acquired);
       };
@@ -331,12 +337,12 @@ describe('threads that share stripes', () => {
           const request = {
             stripes: [0],
             taken: 0,
-            shared: false,
+            mode: EXCLUSIVE_MODE,
             timeout: 0.5,
             note: undefined,
           };
           const table = threads[below(random, threads.length)]!;
-          if (table.acquireSync(request).status === 'granted') table.release(0, false);
+          if (table.acquireSync(request).status === 'granted') table.release(0, EXCLUSIVE_MODE);
         } else if (what > 0.95) await delay(0);
       }
       while (held.length > 0 || pending.length > 0) {

@@ -7,6 +7,7 @@ import {
 } from './contract/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
 import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from './contract/mode.js';
 
 /** From one stripe's word to the next, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
@@ -59,7 +60,7 @@ export class FastPath {
 
   static giveBack(this: void, path: FastPath, stripe: number): void {
     const slot = path.#slot;
-    if (exchange(path, stripe, slot, 0) !== slot) path.#table.release(stripe, false);
+    if (exchange(path, stripe, slot, 0) !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
   }
 
   static giveBackShared(this: void, path: FastPath, stripe: number): void {
@@ -69,7 +70,7 @@ export class FastPath {
     // Of several shared holders any but the last may leave without asking who waits.
     const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
     if (simple && exchange(path, stripe, word, next) === word) shares[stripe]!--;
-    else path.#table.release(stripe, true);
+    else path.#table.release(stripe, SHARED_MODE);
   }
 
   /** Lets the engine go on, for a waiter or, without one, in a sync wait. */

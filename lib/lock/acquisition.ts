@@ -6,7 +6,8 @@ import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from '../engine/contract/layout.js';
-import { copyOfKeys, grant, markTraced, stripesOf, takenBy, type Guard } from './guard.js';
+import type { Mode } from '../engine/contract/mode.js';
+import { copyOfKeys, grant, markTraced, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
 import { traceHeld } from './trace.js';
 
 /** What an acquisition needs to know of its lock. */
@@ -23,7 +24,7 @@ export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
   readonly stripes: readonly number[];
   readonly taken: number;
-  readonly shared: boolean;
+  readonly mode: Mode;
   readonly timeout: number;
   readonly note: string | undefined;
   readonly #lock: LockContext;
@@ -44,7 +45,7 @@ export class Acquisition<G extends Guard> implements Request {
     this.#keys = copyOfKeys(guard);
     this.stripes = stripesOf(guard);
     this.taken = takenBy(guard);
-    this.shared = guard.mode === 'shared';
+    this.mode = modeOf(guard);
     this.timeout = timeout;
     this.note = note;
     this.#lock = lock;
@@ -208,7 +209,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
 export function recordHeld({ name, table }: LockContext, guard: Guard, note: string): void {
   if (!guard.held) return;
   markTraced(guard);
-  traceHeld(name, table, guard, note);
+  traceHeld(name, table, guard, stripesOf(guard), modeOf(guard), note);
 }
 
 /** What traced holders of a stripe did and where, for an error's message. */

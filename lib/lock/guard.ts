@@ -3,35 +3,35 @@ import { copyOfBytes, isBytes } from '../common/bytes.js';
 import { LockError } from '../common/errors.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
+import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
-/** A guard's state: flags, and above them the only stripe, or how many of many are taken. */
-const SHARED_MODE = 1;
-const HELD = 2;
-const ABANDONED = 4;
-const TRACED = 8;
+/** A guard's state: its mode's code, flags, and above them the only stripe, or how many of many are taken. */
+const HELD = MODE_MASK + 1;
+const ABANDONED = HELD << 1;
+const TRACED = HELD << 2;
 /** The keys are a {@link KeySet}. */
-const MANY = 16;
-const NUMBER_SHIFT = 5;
+const MANY = HELD << 3;
+const NUMBER_SHIFT = 6;
 const FLAGS = (1 << NUMBER_SHIFT) - 1;
 /** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
-const NOT_PLAIN = SHARED_MODE | HELD | TRACED | MANY;
+const NOT_PLAIN = MODE_MASK | HELD | TRACED | MANY;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   key: K,
   stripe: number,
-  shared: boolean,
+  mode: Mode,
 ) => Guard<K, M>;
 
 /** The same for any number of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   set: KeySet<K>,
-  shared: boolean,
+  mode: Mode,
 ) => Guard<K, M>;
 
 /**
@@ -39,6 +39,8 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
  * guard, and so they do where this throws: to be passed on by {@link goOn}, or given back by {@link giveUp}.
  */
 export let tryTake: (guard: Guard) => boolean;
+
+export let modeOf: (guard: Guard) => Mode;
 
 /** The stripes of a guard, ascending, for the engine to go on with. Not to be changed. */
 export let stripesOf: (guard: Guard) => readonly number[];
@@ -110,7 +112,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   get mode(): M {
-    return ((this.#state & SHARED_MODE) !== 0 ? 'shared' : 'exclusive') as M;
+    return modeCoded(this.#state & MODE_MASK).name as M;
   }
 
   get held(): boolean {
@@ -161,14 +163,14 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     this.#state &= ~TRACED;
     const state = this.#state;
     if ((state & MANY) !== 0) this.#releaseMany(path, (this.#key as KeySet<K>).stripes);
-    else if ((state & SHARED_MODE) !== 0) giveBackShared(path, state >> NUMBER_SHIFT);
+    else if ((state & MODE_MASK) !== 0) giveBackShared(path, state >> NUMBER_SHIFT);
     else giveBack(path, state >> NUMBER_SHIFT);
     this.#state &= ~HELD;
   }
 
   #releaseMany(path: FastPath, stripes: readonly number[]): void {
     const flags = this.#state & FLAGS;
-    const shared = (flags & SHARED_MODE) !== 0;
+    const shared = (flags & MODE_MASK) !== 0;
     let left = this.#state >> NUMBER_SHIFT;
     try {
       for (; left > 0; left--) {
@@ -203,7 +205,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   #tryTakeSlow(): boolean {
     const { path } = this;
     const state = this.#state;
-    const shared = (state & SHARED_MODE) !== 0;
+    const shared = (state & MODE_MASK) !== 0;
     if ((state & MANY) === 0) {
       if (!takeShared(path, state >> NUMBER_SHIFT)) return false;
       this.#state = state | HELD;
@@ -225,11 +227,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   static {
-    createGuard = (path, key, stripe, shared) =>
-      new AcquiredGuard(path, key, (stripe << NUMBER_SHIFT) | (shared ? SHARED_MODE : 0));
+    createGuard = (path, key, stripe, mode) =>
+      new AcquiredGuard(path, key, (stripe << NUMBER_SHIFT) | mode.code);
 
-    createGuardOfSet = (path, set, shared) =>
-      new AcquiredGuard(path, set, shared ? MANY | SHARED_MODE : MANY);
+    createGuardOfSet = (path, set, mode) => new AcquiredGuard(path, set, MANY | mode.code);
 
     tryTake = (guard) => {
       const state = guard.#state;
@@ -238,6 +239,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       guard.#state = state | HELD;
       return true;
     };
+
+    modeOf = (guard) => modeCoded(guard.#state & MODE_MASK);
 
     stripesOf = (guard) => {
       const state = guard.#state;

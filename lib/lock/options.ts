@@ -6,8 +6,9 @@ import {
   DEFAULT_TIMEOUT,
 } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { LockMode, StripedLockOptions } from '../common/types.js';
+import type { StripedLockOptions } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
+import { MODE_NAMES, modeNamed, type Mode } from '../engine/contract/mode.js';
 
 const DEFAULT_STRIPES = 1024;
 
@@ -39,9 +40,10 @@ export function checkStripes(stripes: unknown, name: string): number {
   return stripes;
 }
 
-export function checkMode(mode: unknown): LockMode {
-  if (mode === 'exclusive' || mode === 'shared') return mode;
-  throw invalidArgType('options.mode', "'exclusive' or 'shared'", mode);
+export function checkMode(name: unknown): Mode {
+  const mode = modeNamed(name);
+  if (mode !== undefined) return mode;
+  throw invalidArgType('options.mode', MODE_NAMES.map((known) => `'${known}'`).join(' or '), name);
 }
 
 function checkEngine(engine: unknown): 'native' | 'javascript' {

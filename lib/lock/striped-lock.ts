@@ -12,6 +12,7 @@ import type {
   StripeState,
 } from '../common/types.js';
 import type { LockTable, Outcome } from '../engine/contract/engine.js';
+import { EXCLUSIVE_MODE, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
 import {
@@ -19,6 +20,7 @@ import {
   createGuardOfSet,
   giveUp,
   goOn,
+  modeOf,
   stripesOf,
   takenBy,
   tryTake,
@@ -93,7 +95,7 @@ export class StripedLock {
       if (options !== undefined || this.#trace || typeof keys === 'object') {
         return this.#acquireGeneral(keys, options);
       }
-      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), false);
+      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
       return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined, undefined);
     } catch (error) {
@@ -112,7 +114,7 @@ export class StripedLock {
     if (options !== undefined || this.#trace || typeof keys === 'object') {
       return this.#acquireSyncGeneral(keys, options);
     }
-    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), false);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
     return tryTake(guard) ? guard : this.#block(guard, this.timeout, undefined);
   }
 
@@ -121,7 +123,7 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    const guard = this.#prepare<K, M>(keys, options !== undefined && isShared(options));
+    const guard = this.#prepare<K, M>(keys, modeIn(options));
     const note = this.#trace ? traceNote(guard.keys) : undefined;
     try {
       // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
@@ -214,11 +216,11 @@ export class StripedLock {
   }
 
   /** Checks the keys and finds their stripes; takes nothing. */
-  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], shared: boolean): Guard<K, M> {
+  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
-    if (shared) openShares(path);
-    if (!isList(keys)) return createGuard(path, keys, this.#index.stripeOf(keys, 'key'), shared);
-    return createGuardOfSet(path, this.#sets.setOf(keys), shared);
+    if (mode.counted) openShares(path);
+    if (!isList(keys)) return createGuard(path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    return createGuardOfSet(path, this.#sets.setOf(keys), mode);
   }
 
   /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
@@ -226,9 +228,9 @@ export class StripedLock {
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
-    const shared = isShared(options);
+    const mode = modeIn(options);
     const timeout = this.#timeoutOf(options);
-    const guard = this.#prepare<K, M>(keys, shared);
+    const guard = this.#prepare<K, M>(keys, mode);
     const note = this.#trace ? traceNote(guard.keys) : undefined;
     try {
       if (!tryTake(guard)) return this.#block(guard, timeout, note);
@@ -259,8 +261,7 @@ export class StripedLock {
 
   #tryGoOn(guard: Guard): boolean {
     const stripes = stripesOf(guard);
-    const shared = guard.mode === 'shared';
-    const request = { stripes, taken: takenBy(guard), shared, timeout: 0, note: undefined };
+    const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
     return goOn(guard, request).status === 'granted';
   }
 
@@ -268,10 +269,10 @@ export class StripedLock {
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
-    const shared = isShared(options);
+    const mode = modeIn(options);
     const timeout = this.#timeoutOf(options);
     const signal = signalOf(options);
-    const guard = this.#prepare<K, M>(keys, shared);
+    const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     const note = this.#trace ? traceNote(guard.keys) : undefined;
     this.#table.acquiringAsync();
@@ -334,11 +335,11 @@ function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[]
   }
 }
 
-function isShared(options: AcquireOptions | undefined): boolean {
-  if (options === undefined) return false;
+function modeIn(options: AcquireOptions | undefined): Mode {
+  if (options === undefined) return EXCLUSIVE_MODE;
   checkOptionsObject(options);
   const { mode } = options;
-  return mode !== undefined && checkMode(mode) === 'shared';
+  return mode === undefined ? EXCLUSIVE_MODE : checkMode(mode);
 }
 
 function signalOf(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {

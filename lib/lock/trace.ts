@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import type { LockKey } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
+import type { Mode } from '../engine/contract/mode.js';
 import { formatNote, parseNote } from '../engine/contract/note.js';
 
 /** A traced guard's hold, without the guard itself, which may be garbage-collected. */
@@ -8,7 +9,7 @@ interface TracedHold {
   readonly lock: string;
   readonly table: LockTable;
   readonly stripes: readonly number[];
-  readonly shared: boolean;
+  readonly mode: Mode;
   /** The note's id in the table. */
   readonly id: number;
   readonly note: string;
@@ -31,12 +32,13 @@ export function traceNote(keys: readonly LockKey[]): string {
 export function traceHeld(
   lock: string,
   table: LockTable,
-  guard: { readonly stripes: readonly number[]; readonly mode: 'exclusive' | 'shared' },
+  guard: object,
+  stripes: readonly number[],
+  mode: Mode,
   note: string,
 ): void {
-  const { stripes, mode } = guard;
   const id = table.addNote(Int32Array.from(stripes), note);
-  const hold = { lock, table, stripes, shared: mode === 'shared', id, note };
+  const hold = { lock, table, stripes, mode, id, note };
   holds.set(guard, hold);
   collected.register(guard, hold, guard);
 }
@@ -51,9 +53,9 @@ export function traceReleased(guard: object): void {
 }
 
 /** Nobody can release a collected guard any more, so its stripes would be stuck. */
-function reclaim({ lock, table, stripes, shared, id, note }: TracedHold): void {
+function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   table.removeNote(id);
-  for (const stripe of stripes.toReversed()) table.release(stripe, shared);
+  for (const stripe of stripes.toReversed()) table.release(stripe, mode);
   const name = lock === '' ? '' : ` of ${JSON.stringify(lock)}`;
   process.emitWarning(
     `a guard${name} was garbage-collected while held, and its stripes have been released. ` +

@@ -1,11 +1,12 @@
 import type { StripeState, StripedLockStats } from '../../common/types.js';
+import type { Mode } from './mode.js';
 import type { TableMemory, TableSpan } from './table-memory.js';
 
 /**
  * Evaluations of this package in one thread share a native engine if this number is the same in them. To be raised with
- * every change to this file, to `lease-table.ts`, to `layout.ts` or to what the addon exports.
+ * every change to this file, to `lease-table.ts`, to `layout.ts`, to `mode.ts` or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 1;
+export const ENGINE_PROTOCOL = 2;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -28,7 +29,7 @@ export interface Request {
   readonly stripes: readonly number[];
   /** How many of them, from the front, the caller holds already. Given back if the request fails. */
   readonly taken: number;
-  readonly shared: boolean;
+  readonly mode: Mode;
   /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
   readonly timeout: number;
   /** A signal may put an end to it before that. */
@@ -115,7 +116,7 @@ export interface LockTable {
    */
   cancel(waiter: AsyncWaiter): boolean;
   /** Gives one stripe back where the fast path could not, {@link shares} included. */
-  release(stripe: number, shared: boolean): void;
+  release(stripe: number, mode: Mode): void;
 
   /** Ids of the threads that hold a stripe, as far as known. */
   holders(stripe: number): readonly number[];

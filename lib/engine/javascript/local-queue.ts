@@ -30,7 +30,7 @@ export class Pending implements Timed {
   constructor(waiter: AsyncWaiter, request: Request, since: number) {
     this.waiter = waiter;
     this.stripes = request.stripes;
-    this.shared = request.shared;
+    this.shared = request.mode.counted;
     this.since = since;
     this.deadline = since + request.timeout;
     this.taken = request.taken;

@@ -3,6 +3,7 @@ import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED, SHARED } from '../contract/lock-word.js';
+import { EXCLUSIVE_MODE, modeOfWord, SHARED_MODE, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
@@ -61,7 +62,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   acquireSync(request: Request): Outcome {
     makeRoom();
     recover();
-    const wait = new BlockedThread(this, request.stripes, request.shared, request.taken);
+    const wait = new BlockedThread(this, request.stripes, request.mode.counted, request.taken);
     try {
       const outcome = this.#acquireSync(request, wait);
       if (outcome.status === 'granted') wait.end();
@@ -91,9 +92,9 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return this.#asyncWaits.cancel(waiter);
   }
 
-  release(stripe: number, shared: boolean): void {
+  release(stripe: number, mode: Mode): void {
     recover();
-    this.#asyncWaits.release(stripe, shared);
+    this.#asyncWaits.release(stripe, mode.counted);
   }
 
   giveBackTaken(stripe: number, shared: boolean): void {
@@ -127,10 +128,9 @@ export class JavaScriptTable implements LockTable, BlockedTable {
       const word = this.stripesHere.word(stripe);
       const here = waiters.get(stripe);
       if ((word & (HOLDER_MASK | QUEUED)) === 0 && here === undefined) continue;
-      const shared = (word & SHARED) !== 0;
       states.push({
         stripe,
-        mode: (word & HOLDER_MASK) === 0 ? undefined : shared ? 'shared' : 'exclusive',
+        mode: modeOfWord(word)?.name,
         holders: this.#holders(stripe, word).flatMap((threadId) =>
           threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
         ),
@@ -146,7 +146,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     for (const entry of this.#asyncWaits.waiting()) {
       let here = byStripe.get(entry.wanted);
       if (here === undefined) byStripe.set(entry.wanted, (here = []));
-      const mode = entry.shared ? 'shared' : 'exclusive';
+      const mode = (entry.shared ? SHARED_MODE : EXCLUSIVE_MODE).name;
       const waiter = { threadId: this.slot - 1, kind: 'async', mode, waitingFor: now - entry.since } as const;
       here.push(entry.note === undefined ? waiter : { ...waiter, keys: parseNote(entry.note).keys });
     }
@@ -162,7 +162,8 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   }
 
   /** Takes as many more as are free. */
-  #takeMore({ stripes, shared }: Request, wait: BlockedThread): void {
+  #takeMore({ stripes, mode }: Request, wait: BlockedThread): void {
+    const shared = mode.counted;
     const here = this.stripesHere;
     for (let stripe; (stripe = stripes[wait.taken]) !== undefined;) {
       // Keeps I8.
@@ -177,7 +178,8 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   }
 
   #waitSync(request: Request, wait: BlockedThread): Outcome {
-    const { stripes, shared } = request;
+    const { stripes } = request;
+    const shared = request.mode.counted;
     const deadline = clock() + request.timeout;
     for (let i = wait.taken; i < stripes.length; i++) {
       const stripe = stripeAt(request, i);

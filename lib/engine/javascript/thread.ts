@@ -18,7 +18,7 @@ export interface ThreadState {
 }
 
 /** The number changes with what the copies agree on. */
-const NAME = Symbol.for('stripelock.javascript-engine.1');
+const NAME = Symbol.for('stripelock.javascript-engine.2');
 
 /** The exports of a module of Node are the same object in all realms of a thread, which `globalThis` is not. */
 const home = workerThreads as { [NAME]?: ThreadState };

@@ -5,6 +5,7 @@ import { defer, performance } from '../../common/host.js';
 import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
+import type { Mode } from '../contract/mode.js';
 import type { TableMemory, TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
@@ -139,12 +140,13 @@ export class NativeEngine implements Engine {
 
   /** See `LockTable.acquireAsync`. */
   acquireAsync(table: number, request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    const { stripes, taken, shared, timeout, note } = request;
+    const { stripes, taken, mode, timeout, note } = request;
     const look = this.#untilLook;
     // Who comes later and waits as long is due later. Most are such, and asking the clock would cost them more than this.
     if (timeout > 0 && (timeout < look ? timeout : look) < this.#alarm.delay && !this.#arming)
       this.#armSoon();
     const list = this.stripesFor(stripes);
+    const shared = mode.code !== 0;
     const longest = timeout === Infinity && request.abortable === true ? ENDLESS : timeout;
     const result = this.addon.acquireAsync(table, list, stripes.length, taken, shared, longest, note);
     // From here on only the addon is called (keeps T1).
@@ -157,10 +159,10 @@ export class NativeEngine implements Engine {
   }
 
   /** See `LockTable.release`. Grants to this thread's own waiters are settled before it goes back to its event loop. */
-  release(table: number, stripe: number, shared: boolean): void {
+  release(table: number, stripe: number, mode: Mode): void {
     // Before the release, as it may overflow (keeps T1); where nobody of this thread is granted, it comes to nothing.
     if (this.#pending > 0 && !this.#settling) this.#settleSoon();
-    if (this.addon.release(table, stripe, shared) === 2) this.#ready = true;
+    if (this.addon.release(table, stripe, mode.code !== 0) === 2) this.#ready = true;
   }
 
   cancel(waiter: AsyncWaiter): boolean {

@@ -1,5 +1,5 @@
-import type { LockMode, StripeState } from '../../common/types.js';
-import { HOLDER_MASK, SHARED } from '../contract/lock-word.js';
+import type { StripeState } from '../../common/types.js';
+import { modeCoded, modeOfWord } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import type { Addon } from './addon.js';
 
@@ -13,7 +13,7 @@ export function toStripeState({
 }: ReturnType<Addon['inspect']>[number]): StripeState {
   return {
     stripe,
-    mode: modeOf(word),
+    mode: modeOfWord(word)?.name,
     holders: holders.flatMap((threadId): StripeState['holders'] => {
       const notes = traced.filter((note) => note.threadId === threadId);
       if (notes.length === 0) return [{ threadId }];
@@ -22,14 +22,9 @@ export function toStripeState({
     waiters: waiters.map(({ threadId, async, shared, waitingFor, note }) => ({
       threadId,
       kind: async ? 'async' : 'sync',
-      mode: shared ? 'shared' : 'exclusive',
+      mode: modeCoded(shared ? 1 : 0).name,
       waitingFor,
       ...(note === '' ? undefined : { keys: parseNote(note).keys }),
     })),
   };
-}
-
-function modeOf(word: number): LockMode | undefined {
-  if ((word & SHARED) !== 0) return 'shared';
-  return (word & HOLDER_MASK) !== 0 ? 'exclusive' : undefined;
 }

@@ -3,6 +3,7 @@ import type { CompareExchange } from '../../common/wasm-memory.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
 import { WAITING_CELL, wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
+import type { Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
@@ -71,8 +72,9 @@ export class NativeTable implements LockTable {
   }
 
   acquireSync(request: Request): Outcome {
-    const { stripes, taken, shared, timeout, note } = request;
+    const { stripes, taken, mode, timeout, note } = request;
     const list = this.#engine.stripesFor(stripes);
+    const shared = mode.code !== 0;
     // Its answer is passed on without a call (keeps T1).
     const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, shared, timeout, note);
     if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
@@ -91,8 +93,8 @@ export class NativeTable implements LockTable {
     return this.#engine.cancel(waiter);
   }
 
-  release(stripe: number, shared: boolean): void {
-    this.#engine.release(this.#table, stripe, shared);
+  release(stripe: number, mode: Mode): void {
+    this.#engine.release(this.#table, stripe, mode);
   }
 
   holders(stripe: number): number[] {
