@@ -1,11 +1,12 @@
 import type { Timed } from '../../common/deadlines.js';
 import type { AsyncWaiter, Request } from '../contract/engine.js';
+import type { Mode } from '../contract/mode.js';
 
 /** An acquisition that waits on this thread's event loop. */
 export class Pending implements Timed {
   readonly waiter: AsyncWaiter;
   readonly stripes: readonly number[];
-  readonly shared: boolean;
+  readonly mode: Mode;
   /** When it began to wait, on the clock of `performance.now()`. */
   readonly since: number;
   readonly deadline: number;
@@ -14,7 +15,7 @@ export class Pending implements Timed {
   place = -1;
   /** It holds `stripes[0 … taken)`. */
   taken: number;
-  /** So many are not its own to give back: the call that was to make it has failed, and its caller still has them. */
+  /** How many of these its caller still has: the call that was to make it has failed, and it must not give them back. */
   kept = 0;
   /** In WAITING. */
   isCounted = false;
@@ -30,7 +31,7 @@ export class Pending implements Timed {
   constructor(waiter: AsyncWaiter, request: Request, since: number) {
     this.waiter = waiter;
     this.stripes = request.stripes;
-    this.shared = request.mode.counted;
+    this.mode = request.mode;
     this.since = since;
     this.deadline = since + request.timeout;
     this.taken = request.taken;
@@ -53,8 +54,8 @@ export class LocalQueue {
   /** In SLEEPERS, and in WRITERS. */
   isCounted = false;
   isCountedAsWriter = false;
-  /** The stripe was taken for the first, which is yet to have it: as a writer, or as a reader. */
-  got: 'no' | 'exclusive' | 'shared' = 'no';
+  /** The mode in which the stripe was taken for the first waiter, which is yet to have it. */
+  got: Mode | undefined = undefined;
   /** This thread's claim to be the lane's head, or 0. */
   claim = 0;
   /** A waitAsync on the claim is under way; it may be an earlier one's. */
