@@ -71,20 +71,20 @@ export class Stripes {
     this.lanes = new Lanes(memory, slot);
   }
 
+  /** Whether {@link intrude} would take the stripe now. Changes nothing. */
+  isOpen(stripe: number, mode: Mode): boolean {
+    return this.#admitsNewcomer(stripe, this.words.load(stripe), mode);
+  }
+
   /**
-   * For an acquisition that has just come and found the stripe closed: takes it if its holders admit one more, and those
-   * for whom it is closed cannot be alive.
+   * For an acquisition that has just come: takes the stripe if it is free or its holders admit one more, even if it is kept
+   * for others, where these cannot be alive.
    */
   intrude(stripe: number, mode: Mode): boolean {
-    const { words, lanes } = this;
+    const { words } = this;
     for (;;) {
       const word = words.load(stripe);
-      if (word === QUEUED) {
-        if (lanes.isOfferedOfLate(stripe)) return false;
-      } else if (word !== 0) {
-        if (!words.canTake(word, mode)) return false;
-        if ((word & QUEUED) !== 0 && lanes.keepsReadersOut(stripe, SYNC_LANE, LOOKS)) return false;
-      }
+      if (!this.#admitsNewcomer(stripe, word, mode)) return false;
       if (words.take(stripe, word, mode, 0)) return true;
     }
   }
@@ -198,6 +198,13 @@ export class Stripes {
     if (words.load(stripe) !== QUEUED || lanes.isOfferedOfLate(stripe)) return;
     words.unreserve(stripe);
     this.relay(stripe);
+  }
+
+  #admitsNewcomer(stripe: number, word: number, mode: Mode): boolean {
+    if (word === 0) return true;
+    if (word === QUEUED) return !this.lanes.isOfferedOfLate(stripe);
+    if (!this.words.canTake(word, mode)) return false;
+    return (word & QUEUED) === 0 || !this.lanes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
   }
 
   /** Offers a stripe that was reserved for it to the head of a lane, or frees it where that head has gone. */

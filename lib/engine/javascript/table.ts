@@ -62,16 +62,20 @@ export class JavaScriptTable implements LockTable, BlockedTable {
    * run.
    */
   acquireSync(request: Request): Outcome {
-    makeRoom();
     recover();
-    const wait = new BlockedThread(this, request.stripes, request.mode, request.taken);
+    const { stripes, taken, mode, timeout } = request;
+    // Most attempts that fail do so here, and have changed nothing.
+    if (timeout === 0 && taken === 0 && !this.stripesHere.isOpen(stripeAt(request, 0), mode))
+      return this.#timedOut(stripeAt(request, 0));
+    makeRoom();
+    const wait = new BlockedThread(this, stripes, mode, taken);
     try {
       const outcome = this.#acquireSync(request, wait);
       if (outcome.status === 'granted') wait.end();
       else wait.endFailed();
       return outcome;
     } catch (error) {
-      wait.kept = request.taken;
+      wait.kept = taken;
       defer(recover, undefined);
       throw error;
     }
