@@ -1,55 +1,40 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
+import { loadAddon } from '../dist/engine/native/addon.js';
 import * as layout from '../lib/engine/contract/layout.js';
 import * as lockWord from '../lib/engine/contract/lock-word.js';
+import { constantsOf, numbersOf } from './support/constants.js';
 
-/** The `inline constexpr` integers of a header, by name. */
-function constantsOf(header: string): Map<string, number> {
-  const path = fileURLToPath(new URL(`../native/core/${header}`, import.meta.url));
-  const declaration = /^inline constexpr std::u?int(?:32|64)_t (k\w+) = ([^;]+);/gm;
-  const constants = new Map<string, number>();
-  for (const [, name, expression] of readFileSync(path, 'utf8').matchAll(declaration)) {
-    constants.set(name!, evaluate(expression!, constants));
-  }
-  return constants;
+/** A number as its 32 bits, which each side may take for a signed or an unsigned integer. */
+function bits(numbers: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries([...numbers].map(([name, value]) => [name, value >>> 0]));
 }
 
-/** A number, or two of them with `<<` in between; each a literal, or a constant that came before. */
-function evaluate(expression: string, known: ReadonlyMap<string, number>): number {
-  const operands = expression.split('<<').map((text) => {
-    const operand = text.trim();
-    const value = known.get(operand) ?? Number(operand.replaceAll("'", '').replace(/[uUlL]+$/, ''));
-    if (!Number.isInteger(value)) throw new Error(`cannot read the constant ${expression}`);
-    return value;
-  });
-  return operands.reduce((value, shift) => value * 2 ** shift);
-}
-
-/** `HOLDER_MASK` is `kHolderMask`. */
-function twinName(name: string): string {
-  const words = name.split('_').map((word) => word.charAt(0) + word.slice(1).toLowerCase());
-  return `k${words.join('')}`;
-}
-
-function numbersOf(module: Record<string, unknown>): [string, number][] {
-  return Object.entries(module).filter((entry): entry is [string, number] => typeof entry[1] === 'number');
-}
-
-describe('the tables that the fast path in JavaScript shares with the core', () => {
+describe('the numbers that TypeScript shares with C++', () => {
   for (const [file, module, header] of [
-    ['lock-word.ts', lockWord, 'lock_word.h'],
-    ['layout.ts', layout, 'layout.h'],
+    ['contract/lock-word.ts', lockWord, 'core/lock_word.h'],
   ] as const) {
-    it(`${file} has the numbers of ${header}, all of them`, () => {
-      const ours = new Map(numbersOf(module).map(([name, value]) => [twinName(name), value >>> 0]));
+    it(`are the same in ${file} and ${header}, all of them`, () => {
+      const ours = numbersOf(module);
       expect(ours.size).toBeGreaterThan(3);
-      expect(Object.fromEntries(ours)).toEqual(Object.fromEntries(constantsOf(header)));
+      expect(bits(ours)).toEqual(bits(constantsOf(header)));
     });
   }
 
-  it('places words and sizes as the header of the core does', () => {
-    const header = constantsOf('layout.h');
+  it('are the same in contract/layout.ts and core/layout.h, all that the core uses', () => {
+    const ours = numbersOf(layout);
+    for (const [metric, cell] of Object.entries(layout.METRIC_CELLS)) {
+      ours.set(`k${metric.charAt(0).toUpperCase()}${metric.slice(1)}Cell`, cell);
+    }
+    const theirs = bits(constantsOf('core/layout.h'));
+    expect(Object.keys(theirs).length).toBeGreaterThan(3);
+    expect(bits(ours)).toMatchObject(theirs);
+  });
+
+  it('place words and sizes as the header of the core does', () => {
+    const header = constantsOf('core/layout.h');
     const ints = header.get('kHeaderInts')!;
     const stripeInts = header.get('kStripeInts')!;
     for (const stripe of [0, 1, 1000, layout.MAX_STRIPES - 1]) {
@@ -57,4 +42,15 @@ describe('the tables that the fast path in JavaScript shares with the core', () 
       expect(layout.byteLengthFor(stripe + 1)).toBe((ints + (stripe + 1) * stripeInts) * 4);
     }
   });
+});
+
+it('addon.ts declares every function that the addon exports, and no other', () => {
+  const file = fileURLToPath(new URL('../lib/engine/native/addon.ts', import.meta.url));
+  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest);
+  const declared = source.statements
+    .filter(ts.isInterfaceDeclaration)
+    .flatMap(({ members }) => members.filter(ts.isMethodSignature))
+    .map(({ name }) => (name as ts.Identifier).text);
+  const functions = Object.entries(loadAddon()).filter(([, exported]) => typeof exported === 'function');
+  expect(declared.sort()).toEqual(functions.map(([name]) => name).sort());
 });

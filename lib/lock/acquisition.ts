@@ -5,7 +5,7 @@ import { DeadlockError, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
-import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from '../engine/contract/layout.js';
+import { METRIC_CELLS } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
 import { copyOfKeys, grant, markTraced, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
 import { traceHeld } from './trace.js';
@@ -81,7 +81,7 @@ export class Acquisition<G extends Guard> implements Request {
       case 'timeout': {
         const { timeout } = this;
         const { stripe, holders } = outcome;
-        Atomics.add(table.cells, TIMEOUTS_CELL, 1n);
+        Atomics.add(table.cells, METRIC_CELLS.timeouts, 1n);
         this.#publishWait('timeout');
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
@@ -91,7 +91,7 @@ export class Acquisition<G extends Guard> implements Request {
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
-        Atomics.add(table.cells, DEADLOCKS_CELL, 1n);
+        Atomics.add(table.cells, METRIC_CELLS.deadlocks, 1n);
         this.#publishWait('deadlock');
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.#message(), threads, stripes });
@@ -193,7 +193,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     if (!this.table.cancel(this)) return;
     // From here on it is not called again.
     this.#reject(reason);
-    Atomics.add(this.table.cells, ABORTS_CELL, 1n);
+    Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
     try {
       this.tellAborted();
     } catch {

@@ -1,6 +1,6 @@
 import { defer } from '../../common/host.js';
 import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
-import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
+import { METRIC_CELLS } from '../contract/layout.js';
 import type { Mode } from '../contract/mode.js';
 import { joinGivesWay, leaveGivesWay, recover } from './blocking.js';
 import { Delivery } from './delivery.js';
@@ -56,8 +56,8 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
         return true;
       }
       const { cells } = this.#owner;
-      Atomics.add(cells, CONTENDED_CELL, 1n);
-      Atomics.add(cells, WAITING_CELL, 1n);
+      Atomics.add(cells, METRIC_CELLS.contended, 1n);
+      Atomics.add(cells, METRIC_CELLS.waiting, 1n);
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
       this.#updateJoined();
@@ -239,7 +239,7 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   }
 
   #uncount(entry: Pending): void {
-    if (entry.isCounted) Atomics.sub(this.#owner.cells, WAITING_CELL, 1n);
+    if (entry.isCounted) Atomics.sub(this.#owner.cells, METRIC_CELLS.waiting, 1n);
     entry.isCounted = false;
   }
 

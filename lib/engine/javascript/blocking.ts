@@ -1,5 +1,5 @@
 import { defer } from '../../common/host.js';
-import { WAITING_CELL } from '../contract/layout.js';
+import { METRIC_CELLS } from '../contract/layout.js';
 import type { Mode } from '../contract/mode.js';
 import { afterCode, clock, makeRoom } from './host.js';
 import { laneIndex, SLEEPERS, SYNC_LANE, WRITERS } from './lanes.js';
@@ -127,7 +127,7 @@ export class BlockedThread implements Blocked {
     if (this.#since !== 0 || this.#gaveBack) {
       for (const waits of thread.joined) waits.resume();
     }
-    if (this.isCounted) Atomics.sub(this.#table.cells, WAITING_CELL, 1n);
+    if (this.isCounted) Atomics.sub(this.#table.cells, METRIC_CELLS.waiting, 1n);
     this.isCounted = false;
     thread.blocked = undefined;
   }

@@ -1,7 +1,8 @@
 import { defer } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
-import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
+import { cellsOf } from '../contract/header.js';
+import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
 import { modeOfWord, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
@@ -35,7 +36,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     this.stripes = stripes;
     this.memory = { arena: undefined, buffer, offset: 0 };
     this.words = new Int32Array(buffer);
-    this.cells = new BigInt64Array(buffer, 0, WAITING_CELL + 1);
+    this.cells = cellsOf(buffer, 0);
     this.slot = slot;
     this.stripesHere = new Stripes(this.words, slot);
     this.#syncWait = new SyncWait(this.stripesHere);
@@ -193,8 +194,8 @@ export class JavaScriptTable implements LockTable, BlockedTable {
       const stripe = stripeAt(request, i);
       if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
     }
-    Atomics.add(this.cells, CONTENDED_CELL, 1n);
-    Atomics.add(this.cells, WAITING_CELL, 1n);
+    Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
+    Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     wait.isCounted = true;
     for (;;) {
       this.#takeMore(request, wait);

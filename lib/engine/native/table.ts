@@ -1,7 +1,8 @@
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
-import { WAITING_CELL, wordIndex } from '../contract/layout.js';
+import { cellsOf } from '../contract/header.js';
+import { wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
 import type { Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
@@ -53,7 +54,7 @@ export class NativeTable implements LockTable {
     this.words = CORE_ONLY ? neverFree(words.length) : words;
     this.compareExchange = CORE_ONLY ? undefined : compareExchange;
     this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
-    this.cells = new BigInt64Array(words.buffer, words.byteOffset, WAITING_CELL + 1);
+    this.cells = cellsOf(words.buffer, words.byteOffset);
     this.slot = engine.slot;
     this.#engine = engine;
     this.#addon = engine.addon;
