@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { fnv1a } from '../lib/engine/javascript/hash.js';
-import { HEADER_INTS } from '../lib/engine/contract/layout.js';
-import { seedFor } from './support/seed.js';
-import { runThreads, startThread } from './support/threads.js';
-import { watch } from './support/waiting.js';
-import { below, randomFrom } from './workers/random.mjs';
+import { fnv1a } from '../../../lib/engine/javascript/hash.js';
+import { HEADER_INTS } from '../../../lib/engine/contract/layout.js';
+import { seedFor } from '../../support/seed.js';
+import { runThreads, startThread } from '../../support/threads.js';
+import { watch } from '../../support/waiting.js';
+import { below, randomFrom } from '../../workers/random.mjs';
 
 function makeLock(options?: { stripes?: number; timeout?: number }): StripedLock {
   return new StripedLock({ engine: 'javascript', ...options });
