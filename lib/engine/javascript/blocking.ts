@@ -47,9 +47,9 @@ export class BlockedThread implements Blocked {
   taken: number;
   /** How many of them are left to the caller if the wait is undone. */
   kept = 0;
-  /** In WAITING. */
+  /** It is counted in the metric `waiting`. */
   isCounted = false;
-  /** Where it sleeps, or is the head. */
+  /** The stripe in whose lane it sleeps, or is the head. */
   stripe = -1;
   sleeps = false;
   sleepsAsWriter = false;
@@ -132,7 +132,7 @@ export class BlockedThread implements Blocked {
     thread.blocked = undefined;
   }
 
-  /** To be called when it is not going to get them. Gives back what was taken, now or where there is stack again. */
+  /** To be called when it fails. Gives back what was taken, now or where there is stack again. */
   endFailed(): void {
     makeRoom();
     try {
@@ -164,14 +164,14 @@ export class BlockedThread implements Blocked {
 }
 
 /**
- * To be called before anything else is done here: a sync wait that is still under way was cut off. Where this throws, it
- * can be called again.
+ * To be called before this thread does anything else here: a sync wait that is still under way was cut off. Where this
+ * throws, it can be called again.
  */
 export function recover(): void {
   thread.blocked?.undo();
 }
 
-/** Sees to it that {@link recover} is called even if this thread does nothing more here. */
+/** Has {@link recover} called even if this thread does nothing more here. */
 export function recoverLater(): void {
   if (thread.recoverySet) return;
   afterCode(recoverNow);

@@ -18,10 +18,10 @@ import type { LocalQueue, Pending } from './local-queue.js';
 import type { Stripes } from './stripes.js';
 
 /**
- * Waits in the async lanes on behalf of this thread's queues, and tells when something happened there.
+ * Waits in the async lanes on behalf of this thread's queues, and tells when something happens there.
  *
- * A stack overflow may end any of this at any call. What was done then is noted in the queue (I8), and to do it again
- * goes on from there.
+ * A stack overflow may end any of these functions at any call. What was done by then is noted in the queue (I8), and a
+ * second call goes on from there.
  */
 export class LaneMember {
   /** The queues that are the head of their lane. */
@@ -31,16 +31,15 @@ export class LaneMember {
   readonly #stripes: Stripes;
   readonly #onCall: (queue: LocalQueue) => void;
 
-  /** `onCall`: the queue was called; it must take the stripe, sleep again, or relay. */
+  /** `onCall`: the queue was called. It must take the stripe, sleep again, or relay the call (I4). */
   constructor(stripes: Stripes, onCall: (queue: LocalQueue) => void) {
     this.#stripes = stripes;
     this.#onCall = onCall;
   }
 
   /**
-   * Takes the stripe for the head of the queue, if it can be had, and notes it in `queue.got`; else sees to it that the
-   * thread is told when it may be worth another attempt. `cause`: why it may take what others wait for; no attempt
-   * before used that.
+   * Takes the stripe for the head of the queue, if it is available, and notes it in `queue.got`. Else it waits in the lane
+   * until another attempt may succeed. `cause`: why it may take what others wait for; each cause counts for one attempt.
    */
   obtain(queue: LocalQueue, head: Pending, cause: Cause | undefined): boolean {
     const stripes = this.#stripes;
@@ -92,17 +91,17 @@ export class LaneMember {
   }
 
   /**
-   * Ends the sleep of a queue in which nobody waits: a sleep that nobody ends keeps the table for good. To wake this one
-   * is to call all in the lane, as nobody can tell whose turn in it is this one's; each follows the call (I4).
+   * Ends the sleep of a queue in which nobody waits: a sleep that never ends keeps the table from being collected. All in
+   * the lane are called, as it is unknown which turn in it is this one's; each follows the call (I4).
    */
   wake(queue: LocalQueue): void {
     const { stripe } = queue;
     if (queue.asleep) this.#stripes.callAll(stripe, ASYNC_LANE);
-    // Another head that watches the claim looks once more.
+    // If another thread's head sleeps on the claim, it looks once more.
     if (queue.watchesClaim) Atomics.notify(this.#stripes.lanes.memory, laneIndex(stripe, ASYNC_LANE) + CLAIM);
   }
 
-  /** Sleeps nowhere any more, and has everybody called whose call it may have got (I4). */
+  /** Sleeps in no lane any more, and calls all whose call it may have got (I4). */
   leave(): void {
     for (const queue of this.asleep) {
       const { stripe } = queue;
@@ -155,7 +154,7 @@ export class LaneMember {
       this.#uncount(queue);
       this.#onCall(queue);
     };
-    // From here to the `then` no stack is checked, as all arguments are passed (I8).
+    // From here to the `then` no stack overflow is possible, as all arguments are passed (I8).
     const wait = Atomics.waitAsync(memory, index, events, Infinity);
     if (!wait.async) {
       this.#uncount(queue);

@@ -17,11 +17,11 @@ export class Pending implements Timed {
   taken: number;
   /** How many of these its caller still has: the call that was to make it has failed, and it must not give them back. */
   kept = 0;
-  /** In WAITING. */
+  /** It is counted in the metric `waiting`. */
   isCounted = false;
-  /** It is not to be settled any more; it may be yet to give back what it has. */
+  /** It is not settled any more, but may have stripes that it has yet to give back. */
   isGivenUp = false;
-  /** - `waiting`: in a queue. - `ready`: has all its stripes. - `aside`: while its thread is blocked. - `settled` */
+  /** `waiting` in a queue; `ready`: has all its stripes; put `aside` while its thread is blocked; `settled`. */
   state: 'waiting' | 'ready' | 'aside' | 'settled' = 'waiting';
   /** Where it waits, and its neighbours there. */
   queue: LocalQueue | undefined = undefined;
@@ -44,21 +44,22 @@ export class Pending implements Timed {
   }
 }
 
-/** This thread's waiters for one stripe, in order of arrival, and how it waits on their behalf. */
+/** This thread's waiters for one stripe, in order of arrival, and how the thread waits for it. */
 export class LocalQueue {
   readonly stripe: number;
   first: Pending | undefined = undefined;
   #last: Pending | undefined = undefined;
-  /** Sleeps in the stripe's async lane: a waitAsync is under way. There is never more than one. */
+  /** It sleeps in the stripe's async lane: a `waitAsync` is under way. There is never more than one. */
   asleep = false;
-  /** In SLEEPERS, and in WRITERS. */
+  /** It is counted in SLEEPERS. */
   isCounted = false;
+  /** It is counted in WRITERS. */
   isCountedAsWriter = false;
   /** The mode in which the stripe was taken for the first waiter, which is yet to have it. */
   got: Mode | undefined = undefined;
   /** This thread's claim to be the lane's head, or 0. */
   claim = 0;
-  /** A waitAsync on the claim is under way; it may be an earlier one's. */
+  /** A `waitAsync` on the claim is under way; it may be that of an earlier claim. */
   watchesClaim = false;
   /** Since when the stripe has gone from one waiter of this thread to the next, or 0. */
   keptSince = 0;

@@ -82,7 +82,7 @@ class Attempt {
     this.#thread = thread;
   }
 
-  /** Sleeps in the lane until called. Undefined: not decided yet. */
+  /** Sleeps in the lane until called, or as its head until offered the stripe. Undefined: not decided yet. */
   inLane(): boolean | undefined {
     const stripes = this.#stripes;
     const stripe = this.#stripe;

@@ -18,6 +18,7 @@ import { isExclusive } from './stripe-words.js';
 import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
+/** One thread's view of a lock whose waiters are in its shared memory alone. */
 export class JavaScriptTable implements LockTable, BlockedTable {
   readonly engine = 'javascript';
   readonly stripes: number;
@@ -82,14 +83,14 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     }
   }
 
-  /** The same holds here. */
+  /** Where this throws, the same holds. */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
     return this.#asyncWaits.start(request, waiter) ? { status: 'granted', abandoned: false } : undefined;
   }
 
-  /** Nothing to do: who waits behind a busy event loop looks for itself after a while. */
+  /** Nothing to do: a waiter behind a busy event loop looks for itself after a while. */
   acquiringAsync(): void {
     return;
   }
@@ -201,13 +202,13 @@ export class JavaScriptTable implements LockTable, BlockedTable {
       this.#takeMore(request, wait);
       if (wait.taken === stripes.length) return { status: 'granted', abandoned: false };
       const stripe = stripeAt(request, wait.taken);
-      // Again, as a writer may have come since: it would wait for this thread's share.
+      // Again, as a writer may have come since, which waits for this thread's share.
       if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
       if (!this.#syncWait.waitFor(stripe, mode, deadline, wait)) return this.#timedOut(stripe);
     }
   }
 
-  /** Whether waiting for a stripe would never end, as it is up to this thread itself to release it. */
+  /** Whether a wait for the stripe would never end, because this thread itself holds it. */
   #waitsForItself(stripe: number, mode: Mode, thread: BlockedThread): boolean {
     if (!this.#heldAgainstItself(stripe, mode)) return false;
     // It may be held for an acquisition that is not settled.
@@ -234,7 +235,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
-  /** The thread ids that are known. */
+  /** The ids of its holders' threads, as far as known. */
   #holders(stripe: number, word: number): number[] {
     if (isExclusive(word)) return [(word & HOLDER_MASK) - 1];
     return modeOfWord(word)?.counted === true && this.stripesHere.words.sharesOf(stripe) > 0
