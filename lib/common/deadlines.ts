@@ -7,13 +7,14 @@ export interface Timed {
 }
 
 /**
- * A binary heap, the earliest deadline on top. Each entry knows its place, so that any can be taken out.
+ * A binary heap, with the earliest deadline on top. Each entry knows its place, so that any can be removed.
  *
- * From the first change on, no function is called that a stack overflow could end, or the heap would be left in pieces.
+ * From the first change on, no function is called: a stack overflow would leave the heap broken.
  */
 export class Deadlines<T extends Timed> {
   readonly #heap: T[] = [];
 
+  /** The entry that is due first. */
   get first(): T | undefined {
     return this.#heap[0];
   }
@@ -23,12 +24,13 @@ export class Deadlines<T extends Timed> {
     return [...this.#heap];
   }
 
+  /** Leaves out an entry that is never due. */
   add(entry: T): void {
     if (entry.deadline === Infinity) return;
     const heap = this.#heap;
     let place = heap.push(entry) - 1;
     entry.place = place;
-    // (No look at index -1, a name to V8, which it would search for.)
+    // (Index -1 is not read: to V8 it is a name, which it would search for.)
     while (place > 0) {
       const above = (place - 1) >> 1;
       const parent = heap[above]!;
@@ -40,6 +42,7 @@ export class Deadlines<T extends Timed> {
     }
   }
 
+  /** Does nothing for an entry that is not here. */
   remove(entry: T): void {
     let { place } = entry;
     if (place < 0) return;

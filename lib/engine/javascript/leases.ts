@@ -14,12 +14,12 @@ import { JavaScriptGate, type Highest } from './gate.js';
 const SWEPT = 2;
 
 /**
- * Leases and gates of one thread, for where the addon does not load. Other threads cannot open them: they would
- * not see the same memory, and must not believe that they do.
+ * Leases and gates of one thread, for where the addon does not load. Other threads cannot open them, as they do not
+ * share their memory.
  */
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
-  /** Random, so that no other thread or process takes a handle of this one for its own. */
+  /** Random, so that no other thread or process takes a handle of this thread for its own. */
   readonly id: readonly [number, number];
   readonly #tables = new Map<number, WeakRef<LeaseTable>>();
   readonly #gone = new FinalizationRegistry<number>((number) => {
@@ -70,9 +70,9 @@ function unknownNumber(): LockError {
 interface Entry extends Timed {
   readonly key: string;
   owner: string;
-  /** What names its grant. */
+  /** The number of its grant. */
   granted: number;
-  /** The table's place for it; not later than {@link expiresAt}, which renewing moves alone. */
+  /** When the table looks at it; not later than {@link expiresAt}, which alone a renewal moves. */
   deadline: number;
   expiresAt: number;
 }

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { Agent } from './support/agent.js';
-import { keysApart } from './support/keys.js';
-import { runProgram } from './support/programs.js';
-import { thrownBy, until, watch } from './support/waiting.js';
+import { Agent } from '../../support/agent.js';
+import { keysApart } from '../../support/keys.js';
+import { runProgram } from '../../support/programs.js';
+import { thrownBy, until, watch } from '../../support/waiting.js';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 /** Evaluates the built package once more, from files of its own. */
 async function anotherCopy(): Promise<typeof StripedLock> {

@@ -4,10 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import vm from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { Agent } from './support/agent.js';
-import { keysApart } from './support/keys.js';
-import { startThread } from './support/threads.js';
-import { thrownBy, until, watch } from './support/waiting.js';
+import { Agent } from '../../support/agent.js';
+import { keysApart } from '../../support/keys.js';
+import { startThread } from '../../support/threads.js';
+import { thrownBy, until, watch } from '../../support/waiting.js';
 
 const SHARED = { mode: 'shared' } as const;
 

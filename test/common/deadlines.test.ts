@@ -1,10 +1,10 @@
 // Deadlines and the timer behind them, on a host whose timers fire when the test says so.
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { Alarm } from '../lib/common/alarm.js';
-import { DeadlineTimer } from '../lib/common/deadline-timer.js';
-import { Deadlines, type Timed } from '../lib/common/deadlines.js';
-import { seedFor } from './support/seed.js';
-import { below, randomFrom } from './workers/random.mjs';
+import { Alarm } from '../../lib/common/alarm.js';
+import { DeadlineTimer } from '../../lib/common/deadline-timer.js';
+import { Deadlines, type Timed } from '../../lib/common/deadlines.js';
+import { seedFor } from '../support/seed.js';
+import { below, randomFrom } from '../workers/random.mjs';
 
 interface FakeTimer {
   readonly callback: () => void;
@@ -20,7 +20,7 @@ const host = vi.hoisted(() => ({
   },
 }));
 
-vi.mock('../lib/common/host.js', () => ({
+vi.mock('../../lib/common/host.js', () => ({
   startTimer(callback: () => void, delay: number): FakeTimer {
     host.fail('start');
     const timer = { callback, delay, keepsAlive: true };
