@@ -1,10 +1,6 @@
 import { checkBoolean, checkFunction, checkOptionsObject } from '../common/checks.js';
-import { askOnce } from './ask-once.js';
-import { LeaseStoreError, leaseTimeout, managerClosed } from './errors.js';
-import { Grants } from './grants.js';
-import { checkKey, type LeaseStore } from './lease-store.js';
-import { createLease, type Lease } from './lease.js';
-import { Lines } from './lines.js';
+import { LeaseStoreError, leaseTimeout, managerClosed } from './contract/errors.js';
+import { checkKey, type LeaseStore } from './contract/lease-store.js';
 import {
   resolveManagerOptions,
   resolveTerms,
@@ -15,9 +11,13 @@ import {
   type TryAcquireLeaseOptions,
   type WarningLeaseManagerOptions,
   type WithLeaseOptions,
-} from './options.js';
-import { Schedule } from './schedule.js';
-import { PollingAcquisition, QueuedAcquisition, type Wait, type WaitingAcquisition } from './waiting.js';
+} from './contract/options.js';
+import { Grants } from './grants/store-grants.js';
+import { createLease, type Lease } from './hold/lease.js';
+import { Schedule } from './time/schedule.js';
+import { PollingAcquisition, QueuedAcquisition, type Wait, type WaitingAcquisition } from './wait/acquisition.js';
+import { askOnce } from './wait/ask-once.js';
+import { Lines } from './wait/polling-queue.js';
 
 /**
  * Takes leases in a store, keeps them alive, and tells when they are lost. Used by the thread that made it; threads

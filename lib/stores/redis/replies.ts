@@ -1,6 +1,6 @@
 // The global of this name is a getter, which costs more than the reading.
 import { performance } from 'node:perf_hooks';
-import { LeaseStoreError } from '../../lease/errors.js';
+import { LeaseStoreError } from '../../lease/contract/errors.js';
 
 /** Milliseconds: no timer waits for longer. */
 const LONGEST = 2 ** 31 - 1;

@@ -1,6 +1,6 @@
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/errors.js';
+import { LeaseStoreError } from '../../lease/contract/errors.js';
 import {
   checkKey,
   checkOwner,
@@ -8,7 +8,7 @@ import {
   type FencingToken,
   type LeaseState,
   type WakingLeaseStore,
-} from '../../lease/lease-store.js';
+} from '../../lease/contract/lease-store.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';

@@ -1,6 +1,6 @@
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/errors.js';
+import { LeaseStoreError } from '../../lease/contract/errors.js';
 import {
   checkClock,
   checkKey,
@@ -12,7 +12,7 @@ import {
   type FencingToken,
   type LeaseState,
   type LeaseStore,
-} from '../../lease/lease-store.js';
+} from '../../lease/contract/lease-store.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';

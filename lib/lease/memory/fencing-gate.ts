@@ -1,10 +1,10 @@
-import { checkOptionsObject } from '../common/checks.js';
-import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { GateTable } from '../engine/contract/lease-table.js';
-import { leaseEngine } from '../engine/select.js';
-import { StaleTokenError } from './errors.js';
+import { checkOptionsObject } from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { GateTable } from '../../engine/contract/lease-table.js';
+import { leaseEngine } from '../../engine/select.js';
+import { StaleTokenError } from '../contract/errors.js';
+import { checkKey, type FencingToken } from '../contract/lease-store.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
-import { checkKey, type FencingToken } from './lease-store.js';
 
 const KIND = 'stripelock/fencing-gate';
 const DEFAULT_CAPACITY = 65_536;

@@ -1,11 +1,11 @@
-import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
+import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
+import { leaseTimeout } from '../contract/errors.js';
+import { onAdvance, type Clock } from '../contract/lease-store.js';
+import type { Lease } from '../hold/lease.js';
+import { FOREIGN_CLOCK_POLL, type Due, type Schedule } from '../time/schedule.js';
 import type { Attempts } from './attempts.js';
-import { leaseTimeout } from './errors.js';
-import { onAdvance, type Clock } from './lease-store.js';
-import type { Lease } from './lease.js';
-import type { Lines, LineWaiter } from './lines.js';
-import { FOREIGN_CLOCK_POLL, type Due, type Schedule } from './schedule.js';
-import type { Turns, TurnWaiter } from './turns.js';
+import type { Lines, LineWaiter } from './polling-queue.js';
+import type { Turns, TurnWaiter } from './table-queue.js';
 
 export interface Wait {
   readonly key: string;

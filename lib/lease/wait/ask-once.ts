@@ -1,5 +1,5 @@
-import { awaitAbort, forgetAbort } from '../common/abort.js';
-import type { Lease } from './lease.js';
+import { awaitAbort, forgetAbort } from '../../common/abort.js';
+import type { Lease } from '../hold/lease.js';
 
 /** One attempt. Aborted while it is on its way, it rejects at once, and a grant that comes then is given back. */
 export function askOnce(

@@ -1,6 +1,6 @@
-import { onRelease, type LeaseStore } from './lease-store.js';
-import type { Backoff } from './options.js';
-import type { Due, Schedule } from './schedule.js';
+import { onRelease, type LeaseStore } from '../contract/lease-store.js';
+import type { Backoff } from '../contract/options.js';
+import type { Due, Schedule } from '../time/schedule.js';
 
 /** Milliseconds: where less is left, nobody asks again. */
 const SHORTEST_CHANCE = 10;

@@ -1,4 +1,4 @@
-import { invalidArgType, outOfRange } from '../common/errors.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 
 /** Strictly increases from holder to holder of a key, across release, expiry and crash. */
 export type FencingToken = bigint;

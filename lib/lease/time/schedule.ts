@@ -1,7 +1,7 @@
 // The global of this name is a getter, which costs more than the reading.
 import { performance } from 'node:perf_hooks';
-import { Deadlines, type Timed } from '../common/deadlines.js';
-import { onAdvance, readClock, type Clock } from './lease-store.js';
+import { Deadlines, type Timed } from '../../common/deadlines.js';
+import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
 
 /** The longest delay of a timer, in milliseconds: longer ones fire at once. */
 const LONGEST_DELAY = 2 ** 31 - 1;

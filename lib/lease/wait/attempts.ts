@@ -1,4 +1,4 @@
-import type { Lease } from './lease.js';
+import type { Lease } from '../hold/lease.js';
 
 /** Who asks the store for one acquisition, however often. */
 export interface Asker {

@@ -1,5 +1,5 @@
-import type { LeaseTable, LeaseWatch } from '../engine/contract/lease-table.js';
-import { Schedule, type Due } from './schedule.js';
+import type { LeaseTable, LeaseWatch } from '../../engine/contract/lease-table.js';
+import { Schedule, type Due } from '../time/schedule.js';
 
 /** An acquisition that waits for its turn. */
 export interface TurnWaiter {

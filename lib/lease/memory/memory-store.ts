@@ -1,8 +1,7 @@
-import { checkBoolean, checkOptionsObject } from '../common/checks.js';
-import { invalidArgType } from '../common/errors.js';
-import type { LeaseTable } from '../engine/contract/lease-table.js';
-import { leaseEngine } from '../engine/select.js';
-import { checkHandle, numberOf, type HandleFields } from './handle.js';
+import { checkBoolean, checkOptionsObject } from '../../common/checks.js';
+import { invalidArgType } from '../../common/errors.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { leaseEngine } from '../../engine/select.js';
 import {
   checkClock,
   checkKey,
@@ -13,7 +12,8 @@ import {
   type FencingToken,
   type LeaseState,
   type LeaseStore,
-} from './lease-store.js';
+} from '../contract/lease-store.js';
+import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
 

@@ -1,4 +1,4 @@
-import type { Backoff } from './options.js';
+import type { Backoff } from '../contract/options.js';
 
 /** The longest delay of a timer, in milliseconds: longer ones fire at once. */
 const LONGEST_DELAY = 2 ** 31 - 1;

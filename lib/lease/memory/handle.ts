@@ -1,5 +1,5 @@
-import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
-import { leaseEngine } from '../engine/select.js';
+import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
+import { leaseEngine } from '../../engine/select.js';
 
 /** What crosses threads of a lease table or a gate. */
 export interface HandleFields {

@@ -1,5 +1,5 @@
-import { leaseChannels } from '../common/diagnostics.js';
-import { storeFailure, type LeaseStoreError } from './errors.js';
+import { leaseChannels } from '../../common/diagnostics.js';
+import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
 import type { Hold, HoldContext } from './hold.js';
 
 /** Milliseconds: what is left then is too short for a round trip. */

@@ -1,7 +1,7 @@
+import type { FencingToken } from '../contract/lease-store.js';
+import { checkTtl } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
 import type { Hold } from './hold.js';
-import type { FencingToken } from './lease-store.js';
-import { checkTtl } from './lease-store.js';
 
 /** Made by managers only. */
 export let createLease: (hold: Hold) => Lease;

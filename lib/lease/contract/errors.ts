@@ -1,4 +1,4 @@
-import { keyNames, LockError, LockTimeoutError } from '../common/errors.js';
+import { keyNames, LockError, LockTimeoutError } from '../../common/errors.js';
 import type { FencingToken } from './lease-store.js';
 
 /**

@@ -1,12 +1,12 @@
 import { threadId } from 'node:worker_threads';
-import { leaseChannels, type LeaseMessage } from '../common/diagnostics.js';
-import { keyNames } from '../common/errors.js';
-import { nameOf } from '../engine/contract/lease-table.js';
-import { LeaseLostError, type LeaseStoreError } from './errors.js';
-import type { FencingToken, LeaseStore } from './lease-store.js';
-import type { Backoff, LeaseTerms } from './options.js';
+import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
+import { keyNames } from '../../common/errors.js';
+import { nameOf } from '../../engine/contract/lease-table.js';
+import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
+import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
+import type { Backoff, LeaseTerms } from '../contract/options.js';
+import type { Due, Schedule } from '../time/schedule.js';
 import { Renewal } from './renewal.js';
-import type { Due, Schedule } from './schedule.js';
 import { Users, type Forgetful } from './users.js';
 
 /** What a hold needs of its manager. */

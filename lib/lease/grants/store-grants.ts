@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { threadId } from 'node:worker_threads';
-import { leaseChannels } from '../common/diagnostics.js';
-import { LockError } from '../common/errors.js';
-import type { LeaseTable } from '../engine/contract/lease-table.js';
-import { Attempts, type Asked, type Asker } from './attempts.js';
-import { LeaseStoreError, managerClosed, storeFailure } from './errors.js';
-import { Hold, type HoldContext } from './hold.js';
-import type { FencingToken, LeaseStore } from './lease-store.js';
-import { createLease, type Lease } from './lease.js';
-import { handOn } from './lines.js';
-import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from './memory-store.js';
-import type { Backoff, LeaseTerms, ManagerSettings } from './options.js';
+import { leaseChannels } from '../../common/diagnostics.js';
+import { LockError } from '../../common/errors.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
+import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
+import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
+import { Hold, type HoldContext } from '../hold/hold.js';
+import { createLease, type Lease } from '../hold/lease.js';
+import { directLeases, MemoryLeaseStore, timeOf, type DirectLeases } from '../memory/memory-store.js';
+import { Schedule } from '../time/schedule.js';
+import { Attempts, type Asked, type Asker } from '../wait/attempts.js';
+import { handOn } from '../wait/polling-queue.js';
+import { turnsFor, type Turns } from '../wait/table-queue.js';
 import { OrderedOperations } from './ordered.js';
-import { Schedule } from './schedule.js';
-import { turnsFor, type Turns } from './turns.js';
 import { Unanswered } from './unanswered.js';
 
 /** Made once: with every release another one would be dropped. */

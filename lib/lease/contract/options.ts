@@ -5,8 +5,8 @@ import {
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
-} from '../common/checks.js';
-import { invalidArgType, outOfRange } from '../common/errors.js';
+} from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { LeaseStoreError } from './errors.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
 
