@@ -34,7 +34,7 @@ export interface DirectLeases {
 }
 
 /** The time for a table's calls: NaN where it reads its own clock. */
-export function timeOf(clock: Clock | undefined): number {
+export function timeArgument(clock: Clock | undefined): number {
   return clock === undefined ? NaN : readClock(clock);
 }
 
@@ -126,7 +126,7 @@ export class MemoryLeaseStore implements LeaseStore {
   }
 
   #at(): number {
-    return timeOf(this.#clock);
+    return timeArgument(this.#clock);
   }
 
   static {

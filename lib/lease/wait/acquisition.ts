@@ -1,19 +1,36 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
 import { leaseTimeout } from '../contract/errors.js';
-import { onAdvance, type Clock } from '../contract/lease-store.js';
 import type { Lease } from '../hold/lease.js';
-import { FOREIGN_CLOCK_POLL, type Due, type Schedule } from '../time/schedule.js';
-import type { Attempts } from './attempts.js';
-import type { Lines, LineWaiter } from './polling-queue.js';
-import type { Turns, TurnWaiter } from './table-queue.js';
+import { Schedule, type Due } from '../time/schedule.js';
 
+/** The acquisitions of a manager that wait. They keep the process alive. */
+export class Waits {
+  /** In real time, whatever the manager's clock is. */
+  readonly schedule = new Schedule(undefined, true);
+  readonly #waiting = new Set<WaitingAcquisition>();
+
+  start(acquisition: WaitingAcquisition): Promise<Lease> {
+    this.#waiting.add(acquisition);
+    acquisition.start();
+    return acquisition.promise;
+  }
+
+  ended(acquisition: WaitingAcquisition): void {
+    this.#waiting.delete(acquisition);
+  }
+
+  failAll(reason: unknown): void {
+    for (const acquisition of [...this.#waiting]) acquisition.fail(reason);
+  }
+}
+
+/** What an acquisition waits for, and how long. */
 export interface Wait {
   readonly key: string;
   /** Milliseconds, above 0. */
   readonly timeout: number;
   readonly signal: AbortSignal | undefined;
-  /** Keeps the process alive; in real time. */
-  readonly schedule: Schedule;
+  readonly waits: Waits;
 }
 
 /** An acquisition that waits. Its promise is settled once: by a grant, a failure, its timeout, an abort, or `fail`. */
@@ -23,46 +40,45 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   place = -1;
   protected readonly key: string;
   protected settled = false;
-  /** On the schedule's clock. */
+  /** When its timeout is over, on the schedule's clock. */
   readonly endsAt: number;
   readonly #wait: Wait;
-  readonly #ended: (waiting: WaitingAcquisition) => void;
   #resolve!: (lease: Lease) => void;
   #reject!: (reason: unknown) => void;
 
-  constructor(wait: Wait, ended: (waiting: WaitingAcquisition) => void) {
+  constructor(wait: Wait) {
     this.#wait = wait;
-    this.#ended = ended;
     this.key = wait.key;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.endsAt = wait.schedule.now() + wait.timeout;
-    wait.schedule.set(this, this.endsAt);
+    const { schedule } = wait.waits;
+    this.endsAt = schedule.now() + wait.timeout;
+    schedule.set(this, this.endsAt);
     if (wait.signal) awaitAbort(wait.signal, this);
   }
 
-  /** The timeout. */
+  /** Called by the schedule: the timeout. */
   run(now: number): void {
     if (this.settled) return;
-    if (now < this.endsAt) this.#wait.schedule.set(this, this.endsAt);
-    else this.timeIsOver(now - this.endsAt);
+    if (now < this.endsAt) this.#wait.waits.schedule.set(this, this.endsAt);
+    else this.timedOut(now - this.endsAt);
   }
 
-  /** Its time is over, so many milliseconds ago. */
-  protected timeIsOver(_late: number): void {
-    this.failOfTime();
+  /** The timeout was over so many milliseconds ago. */
+  protected timedOut(_late: number): void {
+    this.failTimedOut();
   }
 
-  protected failOfTime(): void {
+  protected failTimedOut(): void {
     this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
   }
 
-  /** Puts the timeout off, no longer than that lasted. */
+  /** Puts the timeout off, by no more than the timeout itself. */
   protected putOff(milliseconds: number): void {
-    const { schedule, timeout } = this.#wait;
-    schedule.set(this, schedule.now() + Math.min(milliseconds, timeout));
+    const { waits, timeout } = this.#wait;
+    waits.schedule.set(this, waits.schedule.now() + Math.min(milliseconds, timeout));
   }
 
   /** The signal was aborted. */
@@ -74,139 +90,37 @@ export abstract class WaitingAcquisition implements Due, Abortable {
     if (this.#settle()) this.#reject(reason);
   }
 
-  /** What the store failed with last. */
+  /** What the store failed with when it was asked last; undefined if it did not fail. */
   protected get failure(): unknown {
     return undefined;
   }
 
-  /** The same before that, if it was refused since. */
+  /** What the store failed with before that. */
   protected get earlierFailure(): unknown {
     return undefined;
   }
 
-  /** To be called once it is known to whom it may have to be failed. */
+  /** Enters its queue. Called by {@link Waits.start}, once `failAll` would find it. */
   abstract start(): void;
 
-  /** False if it was settled before. */
+  /** False if it was settled before: then nobody takes the lease. */
   protected grant(lease: Lease): boolean {
     const granted = this.#settle();
     if (granted) this.#resolve(lease);
     return granted;
   }
 
-  /** Leaves what it waits in. */
+  /** Leaves its queue. */
   protected abstract leave(): void;
 
   #settle(): boolean {
     if (this.settled) return false;
     this.settled = true;
-    this.#wait.schedule.clear(this);
-    if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
+    const { waits, signal } = this.#wait;
+    waits.schedule.clear(this);
+    if (signal) forgetAbort(signal, this);
     this.leave();
-    this.#ended(this);
+    waits.ended(this);
     return true;
-  }
-}
-
-/** Waits in the queue of a memory table, which calls it when its turn has come. */
-export class QueuedAcquisition extends WaitingAcquisition implements TurnWaiter {
-  readonly #turns: Turns;
-  readonly #attempt: () => Lease | number;
-  readonly #foreignClock: boolean;
-  readonly #stopListening: () => void;
-
-  /** `attempt`: a lease, or the milliseconds after which to try again. */
-  constructor(
-    wait: Wait,
-    ended: (waiting: WaitingAcquisition) => void,
-    turns: Turns,
-    clock: Clock | undefined,
-    attempt: () => Lease | number,
-  ) {
-    super(wait, ended);
-    this.#turns = turns;
-    this.#attempt = attempt;
-    this.#foreignClock = clock !== undefined;
-    this.#stopListening = onAdvance(clock, () => turns.serve(this.key));
-  }
-
-  start(): void {
-    this.#turns.wait(this.key, this);
-  }
-
-  attempt(): number | undefined {
-    if (this.settled) return undefined;
-    try {
-      const result = this.#attempt();
-      if (typeof result === 'number') {
-        return this.#foreignClock ? Math.min(result, FOREIGN_CLOCK_POLL) : result;
-      }
-      this.grant(result);
-    } catch (error) {
-      this.fail(error);
-    }
-    return undefined;
-  }
-
-  protected leave(): void {
-    this.#stopListening();
-    this.#turns.leave(this.key, this);
-  }
-}
-
-/** Milliseconds by which a timer is late only where the event loop was blocked. */
-const BLOCKED = 5;
-
-/** Waits in a line of its manager, which asks the store for all that wait for the key. */
-export class PollingAcquisition extends WaitingAcquisition implements LineWaiter {
-  readonly #lines: Lines;
-  readonly #attempts: Attempts;
-  #isPutOff = false;
-
-  constructor(wait: Wait, ended: (waiting: WaitingAcquisition) => void, lines: Lines, attempts: Attempts) {
-    super(wait, ended);
-    this.#lines = lines;
-    this.#attempts = attempts;
-  }
-
-  start(): void {
-    this.#lines.join(this.key, this);
-  }
-
-  async attempt(): Promise<boolean> {
-    let lease: Lease | undefined;
-    try {
-      lease = await this.#attempts.ask();
-    } finally {
-      if (lease === undefined && this.#isPutOff) this.failOfTime();
-    }
-    if (lease === undefined) return false;
-    if (this.grant(lease)) return true;
-    // Nobody waits for a late one any more.
-    lease.release().catch(() => undefined);
-    return false;
-  }
-
-  /** Where the event loop was blocked, the answer may have come: it has as long to be heard as that lasted. */
-  protected override timeIsOver(late: number): void {
-    if (late >= BLOCKED && this.#attempts.asking && !this.#isPutOff) {
-      this.#isPutOff = true;
-      this.putOff(late);
-    } else {
-      this.failOfTime();
-    }
-  }
-
-  protected override get failure(): unknown {
-    return this.#lines.failureOf(this.key);
-  }
-
-  protected override get earlierFailure(): unknown {
-    return this.#attempts.failure;
-  }
-
-  protected leave(): void {
-    this.#lines.leave(this.key, this);
-    this.#attempts.end();
   }
 }

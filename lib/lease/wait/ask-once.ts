@@ -1,14 +1,14 @@
 import { awaitAbort, forgetAbort } from '../../common/abort.js';
 import type { Lease } from '../hold/lease.js';
+import type { Attempts } from './attempts.js';
 
-/** One attempt. Aborted while it is on its way, it rejects at once, and a grant that comes then is given back. */
-export function askOnce(
-  attempt: () => Promise<Lease | undefined>,
-  signal: AbortSignal | undefined,
-): Promise<Lease | undefined> {
-  if (signal === undefined) return attempt();
+/**
+ * An acquisition of one attempt. Undefined if another owner has the key. Rejects where the store fails, and at once if
+ * the signal is aborted.
+ */
+export function askOnce(attempts: Attempts, signal: AbortSignal | undefined): Promise<Lease | undefined> {
   return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     let aborted = false;
     const waiting = {
       abort(reason: unknown): void {
@@ -16,17 +16,26 @@ export function askOnce(
         reject(reason);
       },
     };
-    awaitAbort(signal, waiting);
-    attempt().then(
-      (lease) => {
-        forgetAbort(signal, waiting);
-        resolve(lease);
-        if (aborted) lease?.release().catch(() => undefined);
-      },
-      (error: unknown) => {
-        forgetAbort(signal, waiting);
-        reject(error);
-      },
-    );
+    if (signal) awaitAbort(signal, waiting);
+    const answered = (lease: Lease | undefined): void => {
+      if (signal) forgetAbort(signal, waiting);
+      resolve(lease);
+    };
+    const take = (lease: Lease): boolean => {
+      if (!aborted) answered(lease);
+      return !aborted;
+    };
+    attempts
+      .ask(take)
+      .then(
+        (taken) => {
+          if (!taken) answered(undefined);
+        },
+        (error: unknown) => {
+          if (signal) forgetAbort(signal, waiting);
+          reject(error);
+        },
+      )
+      .finally(() => attempts.end());
   });
 }

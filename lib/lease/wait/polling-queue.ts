@@ -1,48 +1,45 @@
-import { onRelease, type LeaseStore } from '../contract/lease-store.js';
+import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import type { Due, Schedule } from '../time/schedule.js';
+import { WaitingAcquisition, type Wait } from './acquisition.js';
+import type { Attempts } from './attempts.js';
+import { listenForReleases, type ReleaseListener } from './hand-on.js';
 
-/** Milliseconds: where less is left, nobody asks again. */
+/** Milliseconds: where less time is left, nobody asks again. */
 const SHORTEST_CHANCE = 10;
+/** Milliseconds by which a timer is late only if the event loop was blocked. */
+const BLOCKED = 5;
 
-/** An acquisition that waits in a line. */
-export interface LineWaiter {
-  /** On the schedule's clock. */
-  readonly endsAt: number;
-  /** Asks the store once. True if it was granted: then it has left the line. Rejects where the store fails. */
-  attempt(): Promise<boolean>;
-}
-
-/** What lines share. */
+/** What the queues of a manager share. */
 interface Context {
   readonly store: LeaseStore;
   readonly backoff: Backoff;
   /** Keeps the process alive; in real time. */
   readonly schedule: Schedule;
-  /** Whether one grant may be followed by another at once, since they have the same owner. */
+  /** All acquisitions have the same owner, so one grant may follow another at once. */
   readonly stableOwners: boolean;
 }
 
 /**
- * The acquisitions of a manager that wait for keys of a store which has to be asked: a line for each key, first come,
- * first served. Only its first asks, again and again, ever less often; so that thousands who wait are as little trouble
- * to the store as one, and one who is served is followed by the next.
+ * The acquisitions of a manager that wait for keys of a store which has to be asked: a queue for each key, first come,
+ * first served. Only the head asks, again and again, with growing pauses. So thousands of waiters are as little trouble
+ * to the store as one, and after a grant the next one becomes the head.
  */
-export class Lines {
+export class PollingQueues {
   readonly #context: Context;
-  readonly #lines = new Map<string, Line>();
-  /** Asks for the first time, and nobody else waits for its key: most are granted then, and need no line. */
-  #alone: LineWaiter | undefined;
+  readonly #queues = new Map<string, PollingQueue>();
+  /** An acquisition that asks for the first time, while nobody else waits for its key. Most succeed, and need no queue. */
+  #alone: PollingAcquisition | undefined;
   #aloneKey = '';
 
   constructor(context: Context) {
     this.#context = context;
   }
 
-  join(key: string, waiter: LineWaiter): void {
-    const line = this.#lines.get(key);
-    if (line) {
-      line.waiters.add(waiter);
+  join(key: string, waiter: PollingAcquisition): void {
+    const queue = this.#queues.get(key);
+    if (queue) {
+      queue.waiters.add(waiter);
     } else if (this.#alone === undefined) {
       this.#alone = waiter;
       this.#aloneKey = key;
@@ -58,53 +55,54 @@ export class Lines {
     }
   }
 
-  leave(key: string, waiter: LineWaiter): void {
+  leave(key: string, waiter: PollingAcquisition): void {
     if (waiter === this.#alone) this.#alone = undefined;
-    else this.#lines.get(key)?.leave(waiter);
+    else this.#queues.get(key)?.leave(waiter);
   }
 
   /** What the store failed with when it was last asked for the key, if it failed. */
   failureOf(key: string): unknown {
-    return this.#lines.get(key)?.failure;
+    return this.#queues.get(key)?.failure;
   }
 
-  #open(key: string, first: LineWaiter, asks: boolean): Line {
-    const line = new Line(this.#context, key, () => this.#lines.delete(key), first, asks);
-    this.#lines.set(key, line);
-    return line;
+  #open(key: string, first: PollingAcquisition, asks: boolean): PollingQueue {
+    const queue = new PollingQueue(this.#context, key, () => this.#queues.delete(key), first, asks);
+    this.#queues.set(key, queue);
+    return queue;
   }
 
-  /** Of one that was alone when it asked. */
-  #answered(key: string, waiter: LineWaiter, granted: boolean, failure: unknown): void {
-    let line = this.#lines.get(key);
+  /** The result for an acquisition that was alone when it asked. */
+  #answered(key: string, waiter: PollingAcquisition, granted: boolean, failure: unknown): void {
+    let queue = this.#queues.get(key);
     if (waiter === this.#alone) {
       this.#alone = undefined;
-      line = this.#open(key, waiter, true);
+      queue = this.#open(key, waiter, true);
     }
-    line?.answered(waiter, granted, failure);
+    queue?.answered(waiter, granted, failure);
   }
 }
 
-class Line implements Due {
+/** The queue for one key. */
+class PollingQueue implements Due, ReleaseListener {
   deadline = Infinity;
   place = -1;
   failure: unknown;
-  readonly waiters = new Set<LineWaiter>();
+  readonly waiters = new Set<PollingAcquisition>();
   readonly #context: Context;
   readonly #key: string;
   readonly #ended: () => void;
-  /** Who is asking just now. */
-  #asking: LineWaiter | undefined;
+  /** The one that is asking the store now. */
+  #asking: PollingAcquisition | undefined;
   /** The next pause, in milliseconds, before jitter. */
   #step: number;
-  /** While it asked: the answer may be older. */
+  /** It was woken while it asked: the answer may be older than the release. */
   #woken = false;
   /** Since when the key has been handed on within this process. */
   #handingOnSince: number | undefined;
   #stopListening: (() => void) | undefined;
 
   /** `asks`: the first is asking already. */
-  constructor(context: Context, key: string, ended: () => void, first: LineWaiter, asks: boolean) {
+  constructor(context: Context, key: string, ended: () => void, first: PollingAcquisition, asks: boolean) {
     this.#context = context;
     this.#key = key;
     this.#ended = ended;
@@ -113,7 +111,7 @@ class Line implements Due {
     if (asks) this.#asking = first;
   }
 
-  /** Has the first ask. Called by the schedule when a pause is over. */
+  /** Has the head ask. Called by the schedule when a pause is over. */
   run(): void {
     const [head] = this.waiters;
     if (head === undefined) return;
@@ -125,7 +123,7 @@ class Line implements Due {
     );
   }
 
-  leave(waiter: LineWaiter): void {
+  leave(waiter: PollingAcquisition): void {
     const [head] = this.waiters;
     if (!this.waiters.delete(waiter)) return;
     if (this.waiters.size === 0) {
@@ -139,14 +137,14 @@ class Line implements Due {
     }
   }
 
-  /** What came of an attempt. */
-  answered(waiter: LineWaiter, granted: boolean, failure: unknown): void {
+  /** The result of an attempt. */
+  answered(waiter: PollingAcquisition, granted: boolean, failure: unknown): void {
     this.failure = failure;
     if (this.#asking === waiter) {
       this.#asking = undefined;
       this.#pause();
     } else if (granted && this.#context.stableOwners && this.waiters.size > 0) {
-      // What its owner was granted, the next of the same owner is.
+      // The store grants the next one, too: it has the same owner.
       this.wake();
     }
   }
@@ -163,8 +161,8 @@ class Line implements Due {
   }
 
   /**
-   * A lease of the key was released in this process. Those who wait in others hear nothing of it: where the key has been
-   * handed on in this one for as long as their longest pause, one such pause is left to them.
+   * A lease of the key was released in this thread. Waiters of other processes hear nothing of it. So when the key has
+   * been handed on here for as long as their longest pause, one such pause is left to them.
    */
   handOn(): void {
     const { backoff, schedule } = this.#context;
@@ -179,10 +177,10 @@ class Line implements Due {
     if (this.#asking === undefined) this.#pause();
   }
 
-  /** Where the first one's timeout would come before its end, leaves room for one more attempt. */
+  /** If the head's timeout would come before the end of the pause, the pause leaves room for one more attempt. */
   #pause(): void {
-    const { backoff, schedule } = this.#context;
-    this.#stopListening ??= this.#listen();
+    const { store, backoff, schedule } = this.#context;
+    this.#stopListening ??= listenForReleases(store, this.#key, this);
     if (this.#woken) {
       this.#step = backoff.initial;
       this.run();
@@ -193,18 +191,13 @@ class Line implements Due {
     schedule.set(this, Math.min(schedule.now() + length, this.#lastChance()));
   }
 
-  /** Half of the time that is left, where a whole first pause would leave no room. */
+  /** One first pause before the head's timeout; half of the time that is left, where that pause would not fit. */
   #lastChance(): number {
     const [head] = this.waiters;
     const { backoff, schedule } = this.#context;
     const left = head!.endsAt - schedule.now();
     if (left > 2 * backoff.initial) return head!.endsAt - backoff.initial;
     return left > SHORTEST_CHANCE ? head!.endsAt - left / 2 : head!.endsAt;
-  }
-
-  #listen(): () => void {
-    const { store } = this.#context;
-    return onRelease(store, this.#key, () => this.wake()) ?? listenHere(store, this.#key, this);
   }
 
   #end(): void {
@@ -215,27 +208,53 @@ class Line implements Due {
   }
 }
 
-/** Of stores that do not hear of releases: the lines of this thread, by key, in the order of their turns. */
-const linesHere = new WeakMap<LeaseStore, Map<string, Set<Line>>>();
+/** Waits in the queue of its key, of which only the head asks the store. */
+export class PollingAcquisition extends WaitingAcquisition {
+  readonly #queues: PollingQueues;
+  readonly #attempts: Attempts;
+  #isPutOff = false;
 
-function listenHere(store: LeaseStore, key: string, line: Line): () => void {
-  let ofStore = linesHere.get(store);
-  if (!ofStore) linesHere.set(store, (ofStore = new Map<string, Set<Line>>()));
-  let ofKey = ofStore.get(key);
-  if (!ofKey) ofStore.set(key, (ofKey = new Set()));
-  ofKey.add(line);
-  return () => {
-    ofKey.delete(line);
-    if (ofKey.size === 0 && ofStore.get(key) === ofKey) ofStore.delete(key);
-  };
-}
+  constructor(wait: Wait, queues: PollingQueues, attempts: Attempts) {
+    super(wait);
+    this.#queues = queues;
+    this.#attempts = attempts;
+  }
 
-/** A manager of this thread has released a lease of the key. */
-export function handOn(store: LeaseStore, key: string): void {
-  const lines = linesHere.get(store)?.get(key);
-  if (lines === undefined) return;
-  const [first] = lines;
-  lines.delete(first!);
-  lines.add(first!);
-  first!.handOn();
+  start(): void {
+    this.#queues.join(this.key, this);
+  }
+
+  /** Asks the store once. True if it was granted: then it has left the queue. Rejects where the store fails. */
+  async attempt(): Promise<boolean> {
+    let granted = false;
+    try {
+      granted = await this.#attempts.ask((lease) => this.grant(lease));
+    } finally {
+      if (!granted && this.#isPutOff) this.failTimedOut();
+    }
+    return granted;
+  }
+
+  /** If the event loop was blocked, the answer may have come: it then has as long to be heard as the block lasted. */
+  protected override timedOut(late: number): void {
+    if (late >= BLOCKED && this.#attempts.asking && !this.#isPutOff) {
+      this.#isPutOff = true;
+      this.putOff(late);
+    } else {
+      this.failTimedOut();
+    }
+  }
+
+  protected override get failure(): unknown {
+    return this.#queues.failureOf(this.key);
+  }
+
+  protected override get earlierFailure(): unknown {
+    return this.#attempts.failure;
+  }
+
+  protected leave(): void {
+    this.#queues.leave(this.key, this);
+    this.#attempts.end();
+  }
 }
