@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { Deadlines, type Timed } from '../lib/common/deadlines.js';
 import { fnv1a } from '../lib/engine/javascript/hash.js';
 import { HEADER_INTS } from '../lib/engine/contract/layout.js';
 import { seedFor } from './support/seed.js';
@@ -70,31 +69,6 @@ describe('the hash of equal strings', () => {
           if (hashes.some((hash) => hash !== wanted))
             expect.fail(`round ${round}, key ${i}: ${String(hashes)}`);
         }
-      }
-    }
-  });
-});
-
-describe('the deadlines', () => {
-  it('come in their order, also when some are taken out in between', () => {
-    const random = randomFrom(seedFor('deadlines'));
-    const deadlines = new Deadlines<Timed>();
-    const left = new Set<Timed>();
-    for (let step = 0; step < 20_000; step++) {
-      if (left.size === 0 || random() < 0.52) {
-        const entry = { deadline: random() < 0.05 ? Infinity : below(random, 1000), place: -1 };
-        deadlines.add(entry);
-        left.add(entry);
-      } else {
-        const entries = [...left];
-        const entry = random() < 0.5 ? deadlines.first : entries[below(random, entries.length)];
-        if (entry === undefined) continue;
-        deadlines.remove(entry);
-        left.delete(entry);
-      }
-      if (step % 100 === 0) {
-        const earliest = Math.min(...[...left].map(({ deadline }) => deadline));
-        expect(deadlines.first?.deadline ?? Infinity).toBe(earliest);
       }
     }
   });

@@ -1,8 +1,7 @@
-import { Deadlines } from '../../common/deadlines.js';
+import { DeadlineTimer } from '../../common/deadline-timer.js';
 import { defer } from '../../common/host.js';
 import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
 import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
-import { Alarm } from './alarm.js';
 import { type GivesWay, joinGivesWay, leaveGivesWay, recover } from './blocking.js';
 import { Delivery } from './delivery.js';
 import { clock, makeRoom } from './host.js';
@@ -43,7 +42,8 @@ export class AsyncWaits implements GivesWay {
   readonly #members: LaneMember;
   readonly #queues = new Map<number, LocalQueue>();
   readonly #byWaiter = new Map<AsyncWaiter, Pending>();
-  readonly #deadlines = new Deadlines<Pending>();
+  /** For deadlines and looks; keeps the event loop alive while acquisitions are pending. */
+  readonly #timer = new DeadlineTimer<Pending>(clock, () => this.#onTimer(), false);
   readonly #delivery = new Delivery<Pending>((entry) => this.#deliver(entry));
   /** Those that wait and hold some of their stripes. */
   readonly #partial = new Set<Pending>();
@@ -54,7 +54,6 @@ export class AsyncWaits implements GivesWay {
   readonly #unarmed = new Set<LocalQueue>();
   #blocked = false;
   #joined = false;
-  readonly #alarm = new Alarm(() => this.#onAlarm());
   #lookedAt = 0;
 
   constructor(stripes: Stripes, owner: AsyncWaitsOwner) {
@@ -85,8 +84,9 @@ export class AsyncWaits implements GivesWay {
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
       this.#updateJoined();
-      this.#deadlines.add(entry);
+      this.#timer.keepAlive(true);
       this.#setTimer(entry.deadline, entry.since);
+      this.#timer.add(entry);
       return false;
     } catch (error) {
       entry.isGivenUp = true;
@@ -188,9 +188,8 @@ export class AsyncWaits implements GivesWay {
       try {
         entry.queue?.remove(entry);
         // Its time goes on: it had been granted, and now is not.
-        if (entry.place < 0) this.#deadlines.add(entry);
+        if (entry.place < 0) this.#timer.add(entry);
         if (this.#advance(entry, true)) this.#makeReady(entry);
-        else this.#setTimer(entry.deadline, clock());
       } catch {
         this.#unfinished.add(entry);
         defer(this.#finish, undefined);
@@ -355,12 +354,12 @@ export class AsyncWaits implements GivesWay {
   #forget(entry: Pending): void {
     entry.state = 'settled';
     this.#byWaiter.delete(entry.waiter);
-    this.#deadlines.remove(entry);
+    this.#timer.remove(entry);
     this.#partial.delete(entry);
     this.#uncount(entry);
     this.#updateJoined();
     // Lets the thread end; where it goes on, the timer can be used again.
-    if (this.#byWaiter.size === 0) this.#alarm.letGo();
+    if (this.#byWaiter.size === 0) this.#timer.keepAlive(false);
   }
 
   #uncount(entry: Pending): void {
@@ -425,23 +424,19 @@ export class AsyncWaits implements GivesWay {
     return now - queue.keptSince < LONGEST_KEPT;
   }
 
-  /** One timer for all: the next deadline, the next look at the queues, and what keeps the event loop alive. */
+  /** For the deadline, or the next look at the queues where that comes before. */
   #setTimer(deadline: number, now: number): void {
-    this.#alarm.setFor(Math.min(deadline, now + patience.eventLoop), now);
+    this.#timer.ringBy(Math.min(deadline, now + patience.eventLoop));
   }
 
-  #onAlarm(): void {
+  #onTimer(): void {
     try {
       recover();
       this.#onTime(clock());
     } finally {
-      if (this.#byWaiter.size > 0) {
-        this.#setTimer(this.#deadlines.first?.deadline ?? Infinity, clock());
-      } else if (this.#queues.size > 0) {
-        // To end the sleeps that nobody needs.
-        this.#setTimer(Infinity, clock());
-        this.#alarm.letGo();
-      }
+      // Without waiters, too: to end the sleeps that nobody needs.
+      if (this.#byWaiter.size > 0 || this.#queues.size > 0)
+        this.#setTimer(this.#timer.first?.deadline ?? Infinity, clock());
     }
   }
 
@@ -451,8 +446,7 @@ export class AsyncWaits implements GivesWay {
       for (const queue of this.#queues.values()) this.#lookAgain(queue);
       this.#delivery.schedule();
     }
-    for (let entry; (entry = this.#deadlines.first) !== undefined && entry.deadline <= now;)
-      this.#expire(entry);
+    for (let entry; (entry = this.#timer.first) !== undefined && entry.deadline <= now;) this.#expire(entry);
   }
 
   #expire(entry: Pending): void {
@@ -460,7 +454,7 @@ export class AsyncWaits implements GivesWay {
     // The event loop may have been busy, and the call that came meanwhile still be in it.
     if (queue?.first === entry) this.#pump(queue, LOOKS);
     if (entry.state !== 'waiting') {
-      this.#deadlines.remove(entry);
+      this.#timer.remove(entry);
       return;
     }
     const outcome = this.#owner.timedOut(entry.wanted);

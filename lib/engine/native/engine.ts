@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
+import { Alarm } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
-import { defer, letGo, performance, startTimer, stopTimer, type Timer } from '../../common/host.js';
+import { defer, performance } from '../../common/host.js';
 import type { AsyncWaiter, Engine, LockTable, Outcome, Request } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
@@ -53,11 +54,8 @@ export class NativeEngine implements Engine {
   readonly #closed = new FinalizationRegistry((table: number) => {
     this.addon.close(table);
   });
-  #timer: Timer;
-  /** When the timer is due, on performance.now()'s clock. */
-  #timerDue = Infinity;
-  /** How long before that it was set, in milliseconds. */
-  #timerDelay = Infinity;
+  /** For the earliest deadline or the next look, on performance.now()'s clock. What is pending keeps the loop alive. */
+  readonly #alarm = new Alarm(() => this.#expire(), false);
   #arming = false;
   readonly #armLater = (): void => {
     this.#arming = false;
@@ -144,7 +142,8 @@ export class NativeEngine implements Engine {
     const { stripes, taken, shared, timeout, note } = request;
     const look = this.#untilLook;
     // Who comes later and waits as long is due later. Most are such, and asking the clock would cost them more than this.
-    if (timeout > 0 && (timeout < look ? timeout : look) < this.#timerDelay && !this.#arming) this.#armSoon();
+    if (timeout > 0 && (timeout < look ? timeout : look) < this.#alarm.delay && !this.#arming)
+      this.#armSoon();
     const list = this.stripesFor(stripes);
     const longest = timeout === Infinity && request.abortable === true ? ENDLESS : timeout;
     const result = this.addon.acquireAsync(table, list, stripes.length, taken, shared, longest, note);
@@ -229,27 +228,13 @@ export class NativeEngine implements Engine {
     this.#arming = true;
   }
 
-  /** One timer for all waiters, due at the earliest deadline, or the next look. */
   #arm(): void {
     if (this.#pending === 0) return;
     const delay = Math.min(this.addon.nextDeadline(), this.#untilLook);
-    const due = performance.now() + delay;
-    if (due >= this.#timerDue) return;
-    const replaced = this.#timer;
-    // Whole milliseconds up, so that it does not come before the deadline only to be set again. What is pending keeps the
-    // loop alive; the timer may outlast it. What it is for is noted once it is there: it may throw.
-    this.#timer = startTimer(() => this.#expire(), Math.ceil(delay));
-    this.#timerDue = due;
-    this.#timerDelay = delay;
-    letGo(this.#timer);
-    // One that goes off nevertheless finds nothing to do.
-    if (replaced !== undefined) stopTimer(replaced);
+    this.#alarm.setFor(performance.now() + delay, delay);
   }
 
   #expire(): void {
-    this.#timer = undefined;
-    this.#timerDue = Infinity;
-    this.#timerDelay = Infinity;
     try {
       // What was granted in time is granted, however late this thread comes to see it.
       this.#settleReady();
