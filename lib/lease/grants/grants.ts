@@ -3,7 +3,7 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { managerClosed } from '../contract/errors.js';
 import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
-import type { Hold, type HoldContext } from '../hold/hold.js';
+import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../time/schedule.js';
 import { Waits } from '../wait/acquisition.js';

@@ -96,8 +96,19 @@ export class TableGrants extends Grants {
     return this.#table.tokenOf(granted);
   }
 
+  /** Short, for V8's inlining, too. */
   free(hold: Hold): Promise<boolean> {
-    return this.#operations ? this.#operations.free(hold) : this.#free(hold);
+    if (this.#operations !== undefined) return this.#operations.free(hold);
+    try {
+      if (this.stableOwners) this.forget(hold);
+      // Grants of a table are numbers.
+      const granted = hold.granted as number;
+      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
+      hold.notFreed();
+      return NOT_FREED;
+    } catch (error) {
+      return failed(hold, error);
+    }
   }
 
   override refuse(): void {
@@ -107,21 +118,6 @@ export class TableGrants extends Grants {
 
   protected async settled(): Promise<void> {
     await this.#operations?.settled();
-  }
-
-  #free(hold: Hold): Promise<boolean> {
-    try {
-      if (this.stableOwners) this.forget(hold);
-      const { key, granted, hint } = hold;
-      // Its grants are numbers.
-      if (this.#table.releaseGranted(key, granted as number, hint, timeArgument(this.#clock))) return FREED;
-      hold.notFreed();
-      return NOT_FREED;
-    } catch (error) {
-      const failure = storeFailure('release', hold.key, error);
-      hold.announceFailure('release', failure);
-      return Promise.reject(failure);
-    }
   }
 
   /** One attempt, whoever else waits. Undefined if another owner has the key. */
@@ -153,4 +149,11 @@ export class TableGrants extends Grants {
   #askedAt(): number | undefined {
     return this.#sameClock ? undefined : this.schedule.now();
   }
+}
+
+/** A clock of the caller's own can fail. */
+function failed(hold: Hold, error: unknown): Promise<never> {
+  const failure = storeFailure('release', hold.key, error);
+  hold.announceFailure('release', failure);
+  return Promise.reject(failure);
 }

@@ -1,16 +1,14 @@
-// The global of this name is a getter, which costs more than the reading.
-import { performance } from 'node:perf_hooks';
-import { Deadlines, type Timed } from '../../common/deadlines.js';
+import { DeadlineTimer } from '../../common/deadline-timer.js';
+import type { Timed } from '../../common/deadlines.js';
+import { performance } from '../../common/host.js';
 import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
 
-/** The longest delay of a timer, in milliseconds: longer ones fire at once. */
-const LONGEST_DELAY = 2 ** 31 - 1;
-/** How often to look at a clock that is not the timers' own, in milliseconds: nobody says how fast it runs. */
+/** How often to look at a clock of the caller's own, in milliseconds: nobody says how fast it runs. */
 export const FOREIGN_CLOCK_POLL = 100;
 
-/** Milliseconds that what is due together may take before the event loop turns. */
+/** Milliseconds that entries which are due together may take before the event loop turns. */
 const BURST = 10;
-/** What is looked at in one go: more takes too long to put back. */
+/** How many entries are taken out in one go: putting more of them back would take too long. */
 const BATCH = 1000;
 
 /** Something that is due at a time. */
@@ -20,115 +18,99 @@ export interface Due extends Timed {
   run(now: number): void;
 }
 
-/** One timer for any number of things that are due at some time of one clock. */
+/** One timer for any number of entries that are due at some time of one clock. */
 export class Schedule<T extends Due = Due> {
   readonly #clock: Clock | undefined;
   readonly #keepAlive: boolean;
-  readonly #due = new Deadlines<T>();
-  #timer: NodeJS.Timeout | undefined;
-  /** What the timer was set for, on the clock. */
-  #timerDue = Infinity;
+  /** Whether it matters that nothing is scheduled. Where it does not, V8 need not inline the code for it. */
+  readonly #mayRest: boolean;
+  readonly #entries: DeadlineTimer<T>;
   #stopListening: (() => void) | undefined;
 
-  /** Without a clock, that of `performance.now()`. `keepAlive`: whether what is scheduled keeps the process alive. */
+  /** Without a clock, that of `performance.now()`. `keepAlive`: whether entries keep the process alive. */
   constructor(clock: Clock | undefined, keepAlive: boolean) {
     this.#clock = clock;
     this.#keepAlive = keepAlive;
+    this.#mayRest = keepAlive || clock !== undefined;
+    const longest = clock === undefined ? undefined : FOREIGN_CLOCK_POLL;
+    this.#entries = new DeadlineTimer<T>(
+      () => this.now(),
+      () => this.#fire(),
+      false,
+      longest,
+    );
   }
 
   now(): number {
     return this.#clock === undefined ? performance.now() : readClock(this.#clock);
   }
 
-  /** Moves it where it is scheduled already. Infinity counts as scheduled only for keeping the process alive. */
+  /** Moves the entry if it is scheduled already. With Infinity it is never due, but can keep the process alive. */
   set(entry: T, deadline: number): void {
-    this.#due.remove(entry);
-    // Further off than any timer reaches: who is run too early then schedules itself again.
+    this.#entries.remove(entry);
+    // A finite time that no timer reaches. An entry that is run too early schedules itself again.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
     this.add(entry);
   }
 
-  /** The same for one that is not scheduled, by the deadline that it has: finite. */
+  /** The same for an entry that is not scheduled, by the deadline that it has: finite. */
   add(entry: T): void {
-    this.#due.add(entry);
-    // So it is where there is no timer.
-    if (entry.deadline < this.#timerDue) this.#arm();
-    else if (this.#keepAlive) this.#timer!.ref();
+    this.#entries.add(entry);
+    if (this.#mayRest) this.#wake();
   }
 
   /** What is scheduled; not what is running just now. */
   entries(): T[] {
-    return this.#due.toArray();
+    return this.#entries.toArray();
   }
 
   clear(entry: T): void {
-    // It may be about to be run.
+    // It may be about to be run: see #run.
     if (entry.place < 0) entry.deadline = Infinity;
-    this.#due.remove(entry);
-    if (this.#due.first === undefined) this.#rest();
+    this.#entries.remove(entry);
+    if (this.#mayRest && this.#entries.first === undefined) this.#rest();
   }
 
-  /** Nothing is scheduled. */
+  /** Something is scheduled. */
+  #wake(): void {
+    if (this.#keepAlive) this.#entries.keepAlive(true);
+    if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
+  }
+
+  /** Nothing is scheduled. The timer stays: one that rings for nothing costs less than setting and clearing. */
   #rest(): void {
-    // It may as well come for nothing, if it holds nothing alive: setting and clearing timers costs more.
-    if (this.#keepAlive) this.#timer?.unref();
+    if (this.#keepAlive) this.#entries.keepAlive(false);
     this.#stopListening?.();
     this.#stopListening = undefined;
   }
 
-  #arm(): void {
-    const first = this.#due.first;
-    clearTimeout(this.#timer);
-    if (first === undefined) {
-      this.#disarm();
-      return;
-    }
-    this.#timerDue = first.deadline;
-    const longest = this.#clock === undefined ? LONGEST_DELAY : FOREIGN_CLOCK_POLL;
-    // Whole milliseconds up, so that it does not come early only to be set again.
-    const delay = Math.max(0, Math.min(Math.ceil(first.deadline - this.now()), longest));
-    this.#timer = setTimeout(() => this.#fire(), delay);
-    if (!this.#keepAlive) this.#timer.unref();
-    this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
-  }
-
-  #disarm(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#timerDue = Infinity;
-  }
-
+  /** Runs the entries that are due now, each once, however they schedule themselves again. */
   #fire(): void {
     const now = this.now();
-    // Those that are due now, each once, however they schedule themselves again.
     const due: T[] = [];
     const most = this.#clock === undefined ? BATCH : Infinity;
     while (due.length < most) {
-      const { first } = this.#due;
+      const { first } = this.#entries;
       if (first === undefined || first.deadline > now) break;
-      this.#due.remove(first);
+      this.#entries.remove(first);
       due.push(first);
     }
-    this.#disarm();
     this.#run(due, now);
-    if (this.#timer === undefined) this.#arm();
-    if (this.#due.first === undefined) {
-      this.#stopListening?.();
-      this.#stopListening = undefined;
-    }
+    this.#entries.rearm();
+    if (this.#mayRest && this.#entries.first === undefined) this.#rest();
   }
 
   /**
-   * Thousands that are due together would block the event loop: the rest stays due, and comes when the loop has turned.
-   * But not where a clock was set, which has told all that is due by then before it returns.
+   * Thousands of entries that are due together would block the event loop. The rest stays due, and runs when the loop
+   * has turned. But if a clock was set, all entries that are due by then run before the call that set it returns.
    */
   #run(due: readonly T[], now: number): void {
     const until = this.#clock === undefined ? performance.now() + BURST : Infinity;
     for (const entry of due) {
-      // Another one may have scheduled it again, or cleared it.
+      // Another entry may have scheduled it again, or cleared it.
       if (entry.place >= 0 || entry.deadline === Infinity) continue;
       if (until === Infinity || performance.now() < until) entry.run(now);
-      else this.#due.add(entry);
+      else this.#entries.add(entry);
     }
   }
 }
