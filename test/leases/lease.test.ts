@@ -390,6 +390,25 @@ describe('release', () => {
     expect(signal.aborted).toBe(true);
   });
 
+  it.each(['of the memory store', 'of another store', 'that is shared', 'with a named holder'])(
+    'of a lease %s that was over before, which nobody had noticed, leaves the signal aborted',
+    async (kind) => {
+      const store = kind === 'of another store' ? new FaultyStore() : new MemoryLeaseStore();
+      const options = kind === 'with a named holder' ? { holder: 'worker' } : {};
+      const shared = kind === 'that is shared';
+      const manager = new LeaseManager({ store, ttl: 60, renew: false, reentrant: shared, ...options });
+      const leases = [await manager.acquire('key')];
+      if (shared) leases.push(await manager.acquire('key'));
+      block(120);
+      for (const lease of leases) {
+        const released = lease.release();
+        const { aborted, reason } = lease.signal as { aborted: boolean; reason: unknown };
+        expect([aborted, reason]).toMatchObject([true, { code: 'ERR_LEASE_LOST' }]);
+        await released;
+      }
+    },
+  );
+
   it('comes with the end of a block', async () => {
     const manager = new LeaseManager();
     const lease = await manager.acquire('key');

@@ -228,14 +228,13 @@ export class Hold implements Due, Forgetful, Renewable {
 
   /** True if this call freed it. Rejects with a LeaseStoreError; it may then be called again. */
   release(): Promise<boolean> {
-    if (!this.released && this.context.looksBeforeRelease) this.look();
-    if (this.lostReason !== undefined) return this.freeExpired();
-    if (!this.released) {
-      this.released = true;
-      this.context.schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+    const { context } = this;
+    if (this.ended || context.looksBeforeRelease || leaseChannels.released.hasSubscribers) {
+      return this.releaseSlow();
     }
-    return this.context.free(this);
+    this.released = true;
+    context.schedule.clear(this);
+    return context.free(this);
   }
 
   /** The memory table did not have it any more when it was released. If that is because it had expired, it was lost. */
@@ -271,6 +270,15 @@ export class Hold implements Due, Forgetful, Renewable {
 
   message(): LeaseMessage {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
+  }
+
+  private releaseSlow(): Promise<boolean> {
+    if (this.look()) {
+      this.released = true;
+      this.context.schedule.clear(this);
+      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+    }
+    return this.released ? this.context.free(this) : this.freeExpired();
   }
 
   private sharers(): Users {
