@@ -2,16 +2,12 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { Replies } from '../../dist/stores/redis/replies.js';
+import { block } from '../support/block.js';
 import { redisClients } from '../support/redis-clients.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { rejectionOf, watch } from '../support/waiting.js';
 
 const TIMEOUT = 100;
-
-/** Blocks the event loop, as a long computation does. */
-function block(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
-}
 
 // Where there is none, the contract tests say so.
 const servers = redisCommand === undefined ? [] : Object.keys(redisClients);
