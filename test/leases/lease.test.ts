@@ -34,6 +34,20 @@ describe('the local deadline', () => {
     }
   });
 
+  it('of a memory lease is earlier than its expiry, also after a renewal', async () => {
+    const store = new MemoryLeaseStore();
+    const lease = await new LeaseManager({ store, renew: false }).acquire('key');
+    const inStore = async (): Promise<number> => {
+      const { remaining } = (await store.inspect('key'))!;
+      // Read after the store's clock was: so the store's expiry is not earlier than this.
+      return performance.now() + remaining;
+    };
+    // More than what rounding and reading two clocks one after the other can make.
+    expect((await inStore()) - lease.expiresAt).toBeGreaterThan(1);
+    await lease.renew(5000);
+    expect((await inStore()) - lease.expiresAt).toBeGreaterThan(1);
+  });
+
   it('ends the lease, that moment excluded', async () => {
     const { clock, manager } = onFixedClock({ renew: false });
     const lease = await manager.acquire('key');

@@ -68,6 +68,11 @@ export abstract class Grants implements HoldContext {
 
   abstract free(hold: Hold): Promise<boolean>;
 
+  /** A store of its own adds what its clock needs. */
+  ttlInStore(ttl: number): number {
+    return ttl;
+  }
+
   lost(hold: Hold): void {
     this.forget(hold);
   }

@@ -1,7 +1,7 @@
 import { leaseChannels } from '../../common/diagnostics.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseTimeout, storeFailure } from '../contract/errors.js';
-import type { Clock, FencingToken, LeaseStore } from '../contract/lease-store.js';
+import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
@@ -13,6 +13,13 @@ import { StoreOperations } from './store-operations.js';
 /** Created once: with every release another one would be dropped. */
 const FREED = Promise.resolve(true);
 const NOT_FREED = Promise.resolve(false);
+
+/**
+ * Milliseconds for which the table keeps a lease longer than its holder counts on, so that the holder is told before
+ * somebody else is granted the key: timers are late by up to two. Not on a clock of the caller's own, where every
+ * deadline is met to the millisecond.
+ */
+const MARGIN = 5;
 
 const original = {
   tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
@@ -36,6 +43,8 @@ export class TableGrants extends Grants {
   readonly #sameClock: boolean;
   /** The table, for as long as {@link takeAtOnce} may ask it. */
   #plain: LeaseTable | undefined;
+  /** What {@link takeAtOnce} asks it for. */
+  readonly #plainTtl: number;
   /** Releases of a store that has a `release` of its own. */
   readonly #operations: StoreOperations | undefined;
 
@@ -46,6 +55,7 @@ export class TableGrants extends Grants {
     this.#clock = clock;
     this.#queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
+    this.#plainTtl = this.ttlInStore(settings.terms.ttl);
     this.#plain = clock === undefined && this.#sameClock && !this.stableOwners ? table : undefined;
     if (store.release !== original.release) {
       this.#operations = new StoreOperations({
@@ -62,7 +72,7 @@ export class TableGrants extends Grants {
     const table = this.#plain;
     if (table === undefined || typeof key !== 'string' || key === '') return undefined;
     if (this.#queues.isAwaited(key)) return undefined;
-    if (table.takeTurn(key, undefined, this.terms.ttl, NaN) !== 0) return undefined;
+    if (table.takeTurn(key, undefined, this.#plainTtl, NaN) !== 0) return undefined;
     const { granted, grantedHint, grantedAt } = table;
     const hold = new Hold(this, key, undefined, granted, grantedHint, this.terms, grantedAt);
     this.schedule.add(hold);
@@ -111,6 +121,10 @@ export class TableGrants extends Grants {
     }
   }
 
+  override ttlInStore(ttl: number): number {
+    return this.#clock === undefined ? Math.min(ttl + MARGIN, MAX_TTL) : ttl;
+  }
+
   override refuse(): void {
     super.refuse();
     this.#plain = undefined;
@@ -123,7 +137,7 @@ export class TableGrants extends Grants {
   /** One attempt, whoever else waits. Undefined if another owner has the key. */
   #take(key: string, terms: LeaseTerms): Hold | undefined {
     const asked = this.#askedAt();
-    return this.#table.tryAcquire(key, this.holder, terms.ttl, timeArgument(this.#clock))
+    return this.#table.tryAcquire(key, this.holder, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
       ? this.#granted(key, terms, asked, 0)
       : undefined;
   }
@@ -133,7 +147,8 @@ export class TableGrants extends Grants {
     const shared = this.shared(key);
     if (shared) return shared;
     const asked = this.#askedAt();
-    const retryAfter = this.#table.takeTurn(key, this.holder, terms.ttl, timeArgument(this.#clock));
+    const ttl = this.ttlInStore(terms.ttl);
+    const retryAfter = this.#table.takeTurn(key, this.holder, ttl, timeArgument(this.#clock));
     return retryAfter === 0 ? this.#granted(key, terms, asked, waited) : retryAfter;
   }
 

@@ -31,6 +31,8 @@ export interface RenewalContext {
   readonly store: LeaseStore;
   readonly backoff: Backoff;
   readonly schedule: { now(): number };
+  /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
+  ttlInStore(ttl: number): number;
 }
 
 /** The renewals of a hold, by the heartbeat and by hand. */
@@ -94,12 +96,13 @@ export class Renewal {
   }
 
   async #send(ttl: number): Promise<boolean> {
-    const { store, schedule } = this.#context;
+    const context = this.#context;
+    const { store, schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
     let renewed: boolean;
     try {
-      renewed = await store.renew(hold.key, hold.owner, ttl);
+      renewed = await store.renew(hold.key, hold.owner, context.ttlInStore(ttl));
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);
