@@ -55,12 +55,14 @@ const layers: Layer[] = [
   { of: /^lib\/engine\/\w+\//, may: 'common/|engine/contract/' },
   { of: /^lib\/engine\//, may: 'common/|engine/' },
   { of: /^lib\/lock\//, may: 'common/|engine/' },
+  // What managers and stores agree on.
+  { of: /^lib\/lease\/contract\//, may: 'common/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
-  // A store knows leases by the interface that it implements, and no other store.
-  { of: /^lib\/stores\/\w+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/(lease-store|errors)\\.ts' },
-  { of: /^lib\/stores\//, may: 'common/|lease/(lease-store|errors)\\.ts' },
-  // What tests of a store use: it knows stores by their interface, and managers, which run on any.
-  { of: /^lib\/testing\//, may: 'common/|lease/(lease-store|manager)\\.ts' },
+  // A store knows leases by the contract that it implements, and no other store.
+  { of: /^lib\/stores\/[\w-]+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/contract/' },
+  { of: /^lib\/stores\//, may: 'common/|lease/contract/' },
+  // What tests of a store use: it knows stores by their contract, and managers, which run on any.
+  { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
 ];
@@ -213,8 +215,10 @@ describe('the check itself refuses', () => {
     ['lib/lock/striped-lock.ts', `import bindings from 'bindings';`],
     ['lib/lock/striped-lock.ts', `import lodash from 'lodash';`],
     ['lib/lease/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/lease/contract/lease-store.ts', `import type { LeaseManager } from '../manager.js';`],
     ['lib/stores/redis/store.ts', `import { NativeEngine } from '../../engine/native/engine.js';`],
     ['lib/stores/redis/store.ts', `import { SqliteStore } from '../sqlite/store.js';`],
+    ['lib/stores/some-store/store.ts', `import type { Lease } from '../../lease/hold/lease.js';`],
     ['lib/stores/redis/store.ts', `import { Redis } from 'ioredis';`],
     ['lib/stores/redis/store.ts', `import { LeaseManager } from '../../lease/manager.js';`],
     ['lib/index.ts', `import { Redis } from 'ioredis';`],

@@ -33,7 +33,7 @@ export class DeadlineTimer<T extends Timed> {
    */
   add(entry: T): void {
     this.#entries.add(entry);
-    this.rearm();
+    if (entry.deadline < this.#alarm.due) this.rearm();
   }
 
   /** Does nothing for an entry that is not here. */

@@ -1,5 +1,5 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { AdvancingClock } from '../lease/lease-store.js';
+import type { AdvancingClock } from '../lease/contract/lease-store.js';
 
 /**
  * A clock that stands until it is advanced, so that tests need not sleep. Who waits for it (managers, acquisitions) is

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { LeaseStore } from '../lease/lease-store.js';
+import type { LeaseStore } from '../lease/contract/lease-store.js';
 
 /** What the suite asks of a value: a small part of what vitest's and jest's `expect` offer. */
 export type Expect = (actual: unknown) => {

@@ -1,4 +1,4 @@
-import type { LeaseStore } from '../lease/lease-store.js';
+import type { LeaseStore } from '../lease/contract/lease-store.js';
 import { LeaseManager } from '../lease/manager.js';
 import { codeOf, type Sentence } from './framework.js';
 

@@ -1,7 +1,7 @@
 import { Deadlines, type Timed } from '../../common/deadlines.js';
 import { LockError } from '../../common/errors.js';
 import {
-  nameOf,
+  anonymousOwner,
   type GateTable,
   type LeaseEngine,
   type LeaseInfo,
@@ -106,7 +106,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     if (entry && entry.expiresAt > now && entry.owner !== owner) return false;
     this.grantedAt = now;
     const granted = ++this.granted;
-    const name = owner ?? nameOf(this.tokenOf(granted));
+    const name = owner ?? anonymousOwner(this.tokenOf(granted));
     if (entry) {
       entry.owner = name;
       entry.granted = granted;

@@ -1,8 +1,7 @@
-import { checkBoolean, checkOptionsObject } from '../common/checks.js';
-import { invalidArgType } from '../common/errors.js';
-import type { LeaseTable } from '../engine/contract/lease-table.js';
-import { leaseEngine } from '../engine/select.js';
-import { checkHandle, numberOf, type HandleFields } from './handle.js';
+import { checkBoolean, checkOptionsObject } from '../../common/checks.js';
+import { invalidArgType } from '../../common/errors.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { leaseEngine } from '../../engine/select.js';
 import {
   checkClock,
   checkKey,
@@ -13,13 +12,17 @@ import {
   type FencingToken,
   type LeaseState,
   type LeaseStore,
-} from './lease-store.js';
+} from '../contract/lease-store.js';
+import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
 
+/** For a memory store. */
 export interface MemoryLeaseStoreOptions {
-  /** Judges expiry. All threads that open a table made with one must give one, and theirs must agree. Default: a
-   * monotonic clock of the process. */
+  /**
+   * Judges expiry. All threads that open a store which was made with a clock must give one, and theirs must agree.
+   * Default: a monotonic clock of the process.
+   */
   clock?: Clock;
 }
 
@@ -27,17 +30,18 @@ interface StoreHandle extends HandleFields {
   readonly ownClock: boolean;
 }
 
-/** How this package's own managers reach the table: at once, without a promise for each step. */
+/** How this package's own managers reach the table: directly, without a promise for each step. */
 export interface DirectLeases {
   readonly table: LeaseTable;
   readonly clock: Clock | undefined;
 }
 
-/** The time for a table's calls: NaN where it reads its own clock. */
-export function timeOf(clock: Clock | undefined): number {
+/** The `at` of a table's calls: NaN if the table reads its own clock. */
+export function timeArgument(clock: Clock | undefined): number {
   return clock === undefined ? NaN : readClock(clock);
 }
 
+/** For managers only. */
 export let directLeases: (store: MemoryLeaseStore) => DirectLeases;
 
 class OpenedTable {
@@ -49,14 +53,14 @@ class OpenedTable {
 
 /**
  * Leases on exact keys in memory that every thread of this process sees: pass {@link handle} to a worker and open it
- * there with {@link MemoryLeaseStore.from}. Each operation is one short native call, decided before it returns its
- * promise.
+ * there with {@link MemoryLeaseStore.from}. Each operation is one short native call, decided when its promise is
+ * returned.
  *
- * A lease lasts as long as its TTL, even if the thread that took it ends. Tokens are 64-bit, rise over the whole table
+ * A lease lasts as long as its TTL, even if the thread that took it ends. Tokens have 64 bits, rise over the whole table
  * and start at the wall clock's nanoseconds since 1970. Released leases leave the table at once, expired ones as
  * other leases are taken, so that memory is bounded by the leases that are held.
  *
- * Where the addon cannot be loaded it works within one thread; another one cannot open its handle
+ * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
  */
 export class MemoryLeaseStore implements LeaseStore {
@@ -83,8 +87,8 @@ export class MemoryLeaseStore implements LeaseStore {
   }
 
   /**
-   * The same leases, in another thread (or again in this one). Throws a TypeError for what is no handle, or where
-   * only one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
+   * The same leases, in another thread (or again in this one). Throws a TypeError for what is not a handle, or if only
+   * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
   static from(handle: object, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
     const clock = clockOf(options);
@@ -100,7 +104,7 @@ export class MemoryLeaseStore implements LeaseStore {
     return new MemoryLeaseStore(new OpenedTable(table, clock) as MemoryLeaseStoreOptions);
   }
 
-  /** Keys in the table now, expired ones not yet swept included. */
+  /** Keys in the table now, including expired ones that were not swept yet. */
   get size(): number {
     return this.#table.size;
   }
@@ -126,7 +130,7 @@ export class MemoryLeaseStore implements LeaseStore {
   }
 
   #at(): number {
-    return timeOf(this.#clock);
+    return timeArgument(this.#clock);
   }
 
   static {

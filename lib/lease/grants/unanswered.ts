@@ -1,7 +1,5 @@
-import type { Backoff } from './options.js';
-
-/** The longest delay of a timer, in milliseconds: longer ones fire at once. */
-const LONGEST_DELAY = 2 ** 31 - 1;
+import { LONGEST_DELAY } from '../../common/alarm.js';
+import type { Backoff } from '../contract/options.js';
 
 /**
  * Keys that may have been granted without anybody having heard of it, because the attempt failed. Each is freed: again
@@ -12,7 +10,7 @@ export class Unanswered {
   readonly #free: (key: string, owner: string) => Promise<unknown>;
   readonly #backoff: Backoff;
   readonly #underWay = new Set<Promise<void>>();
-  /** Those that pause: each wakes when it is called. */
+  /** Keys that pause until they are freed again. Each call ends a pause. */
   readonly #pausing = new Set<() => void>();
   #closed = false;
 
@@ -30,7 +28,7 @@ export class Unanswered {
     this.#underWay.add(underWay);
   }
 
-  /** From now on each is tried once more at most. Resolves when that is done, whatever the store says. */
+  /** From now on each key is tried once more at most. Resolves when that is done, whatever the store says. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const wake of [...this.#pausing]) wake();

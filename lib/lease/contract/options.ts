@@ -5,109 +5,120 @@ import {
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
-} from '../common/checks.js';
-import { invalidArgType, outOfRange } from '../common/errors.js';
+} from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { LeaseStoreError } from './errors.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
 
 /** Milliseconds. */
-export const DEFAULT_TTL = 30_000;
+const DEFAULT_TTL = 30_000;
 /** Two beats may fail before the lease is lost. */
 const BEATS_PER_TTL = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
-/** Tells that a lease is about to be lost; see {@link LeaseWarningOptions}. */
+/** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
 export interface LeaseWarning {
   readonly key: string;
   readonly token: bigint;
+  /** The owner as the store knows it. */
   readonly holder: string;
   /** Milliseconds until the local deadline. */
   readonly remaining: number;
-  /** What the last renewal failed with; undefined where the store has not answered it yet. */
+  /** What the last renewal failed with; undefined if the store has not answered it yet. */
   readonly cause: LeaseStoreError | undefined;
 }
 
+/** A warning before a lease is lost because renewals fail. */
 export interface LeaseWarningOptions {
   /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
   before?: number;
   /**
-   * Called once for each time that renewals fail, or are not answered, until so long before the deadline. Called by a
-   * timer, so later while the event loop is blocked, and not at all after the end. What it throws is not caught.
+   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. Called
+   * by a timer: later if the event loop is blocked, and not at all after the deadline. What it throws is not caught.
    */
   call: (warning: LeaseWarning) => void;
 }
 
 const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
+/** How long a lease lasts. */
 export interface LeaseOptions {
   /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
   ttl?: number;
-  /** Renew automatically while held: every ttl/3, or every so many milliseconds, fewer than ttl. Default: the manager's. */
+  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
   renew?: boolean | { every?: number };
-  /** Milliseconds after which no renewal is sent any more. The lease ends one ttl later at most. Default: the manager's. */
+  /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
   maxHold?: number;
 }
 
+/** For one attempt. */
 export interface TryAcquireLeaseOptions extends LeaseOptions {
   /** Have a function called before the lease is lost because renewals fail. Default: the manager's. */
   warning?: LeaseWarningOptions;
 }
 
+/** For a manager, and the defaults of its leases. */
 export interface LeaseManagerOptions {
-  /** Default: a new {@link MemoryLeaseStore}, on the manager's clock if that is given. */
+  /** Default: a new `MemoryLeaseStore`, on the manager's clock if that is given. */
   store?: LeaseStore;
   /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
   ttl?: number;
-  /** Renew automatically while held. Default true: every ttl/3. */
+  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
   renew?: boolean | { every?: number };
-  /** Stop renewing after this long, so that a wedged holder still loses the lease. Default Infinity. */
+  /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
   maxHold?: number;
   /**
    * Stable identity: the same holder may take its own live lease again (after a crash). Default: unique per
-   * acquisition. A name belongs to one living manager at a time: the store cannot tell two of the same name apart.
+   * acquisition. A name belongs to one living manager at a time: the store cannot distinguish two of the same name.
    */
   holder?: string;
   /** Let acquisitions of one key through this manager share one lease, released by the last of them. Default false. */
   reentrant?: boolean;
-  /** Waits between attempts: initial, doubling to max, with jitter (0 … 1). Default 10, 1000, 0.5. */
+  /** Pauses between attempts, in milliseconds: initial, doubling up to max, shortened by up to jitter (0 … 1). Default 10, 1000, 0.5. */
   backoff?: { initial?: number; max?: number; jitter?: number };
   /** Judges local deadlines, renewal and maxHold. Default: `performance.now()`. */
   clock?: Clock;
 }
 
+/** For a manager, with a warning. */
 export interface WarningLeaseManagerOptions extends LeaseManagerOptions {
   /** Have a function called before a lease is lost because renewals fail. Default: none. */
   warning?: LeaseWarningOptions;
 }
 
+/** For an acquisition that waits. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
-  /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits for ever. Default 5000. */
+  /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits forever. Default 5000. */
   timeout?: number;
   /** Aborting ends the wait and rejects with signal.reason. */
   signal?: AbortSignal;
 }
 
+/** For `withLease`. */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
   ifAvailable?: boolean;
 }
 
+/** Pauses between attempts, checked. */
 export interface Backoff {
   readonly initial: number;
   readonly max: number;
   readonly jitter: number;
 }
 
+/** What was agreed on for one lease, in milliseconds. */
 export interface LeaseTerms {
   readonly ttl: number;
-  /** Milliseconds between renewals; Infinity for none. */
+  /** Between renewals; Infinity for none. */
   readonly every: number;
   readonly maxHold: number;
-  /** Milliseconds from the grant until it is to be renewed for the first time, or else until it is over. */
+  /** From the grant until the first renewal; until the end, if it is not renewed before. */
   readonly firstLook: number;
   readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
 }
 
+/** The options of a manager, checked. */
 export interface ManagerSettings {
   readonly store: LeaseStore | undefined;
   readonly ttl: number;
@@ -118,10 +129,11 @@ export interface ManagerSettings {
   readonly reentrant: boolean;
   readonly backoff: Backoff;
   readonly clock: Clock | undefined;
-  /** Of a lease whose options say nothing. */
+  /** For a lease whose options say nothing. */
   readonly terms: LeaseTerms;
 }
 
+/** Checks the options, and fills in the defaults. */
 export function resolveManagerOptions(options: WarningLeaseManagerOptions | undefined): ManagerSettings {
   checkOptionsObject(options);
   const { store, ttl, renew, maxHold, warning, holder, reentrant, backoff, clock } = options ?? {};
@@ -160,7 +172,7 @@ export function resolveTerms(
   );
 }
 
-/** In one place, so that all have one shape. */
+/** In one place, so that all terms have one shape for V8. */
 function makeTerms(
   ttl: number,
   every: number,
@@ -171,6 +183,7 @@ function makeTerms(
   return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl) };
 }
 
+/** Checks what an acquisition waits with. */
 export function resolveWait(options: AcquireLeaseOptions | undefined): {
   timeout: number;
   signal: AbortSignal | undefined;

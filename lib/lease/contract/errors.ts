@@ -1,9 +1,9 @@
-import { keyNames, LockError, LockTimeoutError } from '../common/errors.js';
+import { keyNames, LockError, LockTimeoutError } from '../../common/errors.js';
 import type { FencingToken } from './lease-store.js';
 
 /**
- * A lease is not held any more, or cannot be known to be. What it guarded may be somebody else's by now. `cause`: what
- * the store failed with when it was to be renewed last, if that is why.
+ * A lease is not held any more, or cannot be known to be. Somebody else may have what it guarded. `cause`: what the last
+ * renewal failed with, if that is why.
  */
 export class LeaseLostError extends LockError {
   readonly key: string;
@@ -24,7 +24,7 @@ export class LeaseLostError extends LockError {
   }
 }
 
-/** The store failed. `cause` is its error. Nothing was granted; what was held stays held until its time is over. */
+/** The store failed. `cause` is its error. Nothing was granted. What was held is held until its time is over. */
 export class LeaseStoreError extends LockError {
   constructor(message: string, cause?: unknown) {
     super('ERR_LEASE_STORE', message, cause === undefined ? undefined : { cause });
@@ -35,11 +35,11 @@ export class LeaseStoreError extends LockError {
   }
 }
 
-/** A write came with a lower token than one before: its sender lost its lease, and may not know it yet. */
+/** A write came with a lower token than an earlier one: its sender has lost the lease, and may not know it yet. */
 export class StaleTokenError extends LockError {
   readonly key: string;
   readonly token: FencingToken;
-  /** The highest token admitted before, or, for a key that the gate has forgotten, the highest that may have been. */
+  /** The highest token that was admitted before; for a key that the gate has forgotten, the highest that may have been. */
   readonly newest: FencingToken;
 
   constructor(key: string, token: FencingToken, newest: FencingToken) {
@@ -54,12 +54,13 @@ export class StaleTokenError extends LockError {
   }
 }
 
+/** The error for an operation of a store that failed with `cause`. */
 export function storeFailure(operation: string, key: string, cause: unknown): LeaseStoreError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
 }
 
-/** `failure`: what the store failed with last, if that is why; `earlier`: before it refused. Either is the cause. */
+/** `failure`: what the store failed with at last, if it did; `earlier`: what it failed with before it refused. */
 export function leaseTimeout(
   key: string,
   timeout: number,
@@ -72,6 +73,7 @@ export function leaseTimeout(
   return new LockTimeoutError(message, [key], timeout, -1, [], cause === undefined ? undefined : { cause });
 }
 
+/** The error for operations of a closed manager. */
 export function managerClosed(): LockError {
   return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
 }

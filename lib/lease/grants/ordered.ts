@@ -1,6 +1,6 @@
-/** Operations on one key, one after the other: in a store of its own speed a later one could otherwise come first. */
+/** Runs operations on one key one after the other. A store could otherwise execute a later one first. */
 export class OrderedOperations {
-  /** The last of each key; never rejects. */
+  /** The last operation on each key, settled without a result. */
   readonly #last = new Map<string, Promise<void>>();
 
   run<T>(key: string, operation: () => Promise<T>): Promise<T> {

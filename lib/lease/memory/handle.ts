@@ -1,7 +1,7 @@
-import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
-import { leaseEngine } from '../engine/select.js';
+import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
+import { leaseEngine } from '../../engine/select.js';
 
-/** What crosses threads of a lease table or a gate. */
+/** What a handle of a lease table or a gate carries to another thread. */
 export interface HandleFields {
   readonly kind: string;
   readonly engine: 'native' | 'javascript';
@@ -9,7 +9,7 @@ export interface HandleFields {
   readonly number: number;
 }
 
-/** Throws a TypeError for what is no such handle. */
+/** Throws a TypeError for anything but a handle of that kind. */
 export function checkHandle(handle: unknown, kind: string, expected: string): HandleFields {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== kind) {
     throw invalidArgType('handle', expected, handle);
@@ -17,7 +17,7 @@ export function checkHandle(handle: unknown, kind: string, expected: string): Ha
   return handle as HandleFields;
 }
 
-/** The number that it names in this thread's engine. Throws a LockError where it was made by another one. */
+/** The number of the table or gate in this thread's engine. Throws a LockError if another engine made the handle. */
 export function numberOf({ engine, id, number }: HandleFields): number {
   const here = leaseEngine();
   if (!Array.isArray(id)) throw invalidArgType('handle.id', 'an array', id);

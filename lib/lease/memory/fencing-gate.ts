@@ -1,18 +1,19 @@
-import { checkOptionsObject } from '../common/checks.js';
-import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { GateTable } from '../engine/contract/lease-table.js';
-import { leaseEngine } from '../engine/select.js';
-import { StaleTokenError } from './errors.js';
+import { checkOptionsObject } from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { GateTable } from '../../engine/contract/lease-table.js';
+import { leaseEngine } from '../../engine/select.js';
+import { StaleTokenError } from '../contract/errors.js';
+import { checkKey, type FencingToken } from '../contract/lease-store.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
-import { checkKey, type FencingToken } from './lease-store.js';
 
 const KIND = 'stripelock/fencing-gate';
 const DEFAULT_CAPACITY = 65_536;
 const MOST_CAPACITY = 2 ** 24;
 const MOST_TOKEN = 2n ** 64n;
 
+/** For a gate. */
 export interface FencingGateOptions {
-  /** About how many keys are remembered one by one, 1 … 16_777_216. Default 65_536, about 10 MB once it is full. */
+  /** How many keys are remembered one by one, 1 … 16_777_216. Default 65_536, about 10 MB when full. */
   capacity?: number;
 }
 
@@ -25,14 +26,14 @@ class OpenedGate {
 }
 
 /**
- * Remembers the highest token seen per key, for all threads; what a fenced resource checks before each write. Check
- * and write must be one step: where several threads write, under a lock that all of them take
- * (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`); where one does, with nothing awaited between.
+ * Remembers the highest token seen per key, for all threads; a fenced resource asks it before each write. Check and
+ * write must be one step: if several threads write, under a lock that all of them take
+ * (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`); if one does, with nothing awaited in between.
  *
  * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest
- * token that it has forgotten. A key that it does not remember admits no token lower than that one. So no stale
- * token is ever admitted; what may happen is that the holder of a forgotten key is refused although nobody came
- * after it, if its token is older than those of as many other keys as the gate remembers. It then takes a new lease.
+ * token that it has forgotten. A key that it does not remember admits no token lower than that one. So a stale token is
+ * never admitted. But the holder of a forgotten key may be refused although nobody came after it, if its token is older
+ * than those of as many other keys as the gate remembers. It then takes a new lease.
  */
 export class FencingGate {
   /** Structured-cloneable; see {@link FencingGate.from}. */
@@ -50,8 +51,8 @@ export class FencingGate {
   }
 
   /**
-   * The same gate, in another thread (or again in this one). Throws a TypeError for what is no handle, a LockError
-   * (ERR_LOCK_ENGINE) for one of another process, or where the addon cannot be loaded in both threads.
+   * The same gate, in another thread (or again in this one). Throws a TypeError for what is not a handle, a LockError
+   * (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be loaded in both threads.
    */
   static from(handle: object): FencingGate {
     const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
@@ -67,7 +68,7 @@ export class FencingGate {
 
   /**
    * Throws StaleTokenError (code ERR_STALE_TOKEN) if a higher token was admitted before, by any thread, or may have
-   * been for a key that was forgotten. The same token is admitted any number of times.
+   * been admitted for a key that was forgotten. The same token is admitted any number of times.
    */
   admit(key: string, token: FencingToken): void {
     checkKey(key);

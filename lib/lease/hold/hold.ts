@@ -1,25 +1,29 @@
 import { threadId } from 'node:worker_threads';
-import { leaseChannels, type LeaseMessage } from '../common/diagnostics.js';
-import { keyNames } from '../common/errors.js';
-import { nameOf } from '../engine/contract/lease-table.js';
-import { LeaseLostError, type LeaseStoreError } from './errors.js';
-import type { FencingToken, LeaseStore } from './lease-store.js';
-import type { Backoff, LeaseTerms } from './options.js';
-import { Renewal } from './renewal.js';
-import type { Due, Schedule } from './schedule.js';
+import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
+import { keyNames } from '../../common/errors.js';
+import { anonymousOwner } from '../../engine/contract/lease-table.js';
+import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
+import type { FencingToken } from '../contract/lease-store.js';
+import type { LeaseTerms } from '../contract/options.js';
+import type { Due, Schedule } from '../time/schedule.js';
+import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
 import { Users, type Forgetful } from './users.js';
 
 /** What a hold needs of its manager. */
-export interface HoldContext {
-  readonly store: LeaseStore;
+export interface HoldContext extends RenewalContext {
+  /** On the manager's clock. It has every hold that has not ended. */
   readonly schedule: Schedule<Hold>;
-  readonly backoff: Backoff;
   /**
-   * Whether owners outlive their leases. A lease that was lost is then not given back: by now the same owner may have
-   * another one of that key.
+   * Whether owners outlive their leases. A lease that was lost is then not given back: the same owner may have another
+   * lease of that key by now.
    */
   readonly stableOwners: boolean;
-  /** Of what the memory table granted. */
+  /**
+   * Whether a release reads the clock first, to tell what has expired from what is released. A memory table says which it
+   * was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
+   */
+  readonly looksBeforeRelease: boolean;
+  /** The token of what the memory table granted. */
   tokenOf(granted: number): FencingToken;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
   free(hold: Hold): Promise<boolean>;
@@ -27,53 +31,53 @@ export interface HoldContext {
   lost(hold: Hold): void;
 }
 
-/** Why a hold is lost that nobody but the clock has ended. */
+/** Why a hold is lost that only the clock has ended. */
 const EXPIRED = 'its time is over';
 
 /**
- * A grant of the store: how long it is known to last. It is
+ * A grant of the store, and how long it is known to last. It is
  *
  *   held       while its local deadline is ahead
- *   lost       once that has passed, or the store has said so, or another grant has taken its place
- *   released   once its last holder has given it up
+ *   lost       once the deadline has passed, or the store has said so, or another grant has replaced it
+ *   released   once its last holder has released it
  *
- * and never comes back from the latter two. The deadline counts from before the request was sent, or from when a memory
- * table says that it granted, so that it is never later than the store's.
+ * and never leaves the latter two states. The deadline counts from before the request was sent, or from the time of the
+ * grant as the memory table reports it, so that it is never later than the store's.
  *
- * Its fields are declared, not defined, and none of its members has a `#`: V8 defines fields in a function of its own,
- * before the constructor, marks each object of a class with private methods, and inlines none of that where it has
- * become too long.
+ * Its fields are declared, not defined, and none of its members has a `#`. V8 defines fields in a function of its own,
+ * before the constructor, and marks each object of a class with private methods. It inlines neither if the code becomes
+ * too long.
  */
-export class Hold implements Due, Forgetful {
+export class Hold implements Due, Forgetful, Renewable {
   declare readonly key: string;
-  /** Its token, or what names it in the memory table. */
+  /** Its token, or the number of the grant in the memory table. */
   declare readonly granted: FencingToken | number;
-  /** The memory table's own. */
+  /** What the memory table finds the grant by. */
   declare readonly hint: number;
   declare readonly terms: LeaseTerms;
-  /** On the manager's clock, as are all its times. */
+  /** When it was granted. On the manager's clock, as are all its times. */
   declare readonly since: number;
-  /** When the schedule looks at it next: to renew it, or when it expires. */
+  /** When the schedule looks at it next: to renew it, to warn, or because it expires. */
   declare deadline: number;
   declare place: number;
-  /** Once it is lost. */
+  /** Undefined unless it is lost. */
   declare lostReason: string | undefined;
   declare released: boolean;
-  /** The end of its time, once it was renewed. */
+  /** The local deadline after a renewal. */
   declare private extendedTo: number | undefined;
   /** How many leases have not been released. */
   declare private users: number;
-  /** These; the only one itself, until it is to be watched. */
+  /** Those leases. A single one is kept without a set, until it has to be watched. */
   declare private leases: object | undefined;
-  /** Of those, to be aborted when it is lost. */
+  /** Their signals, which are aborted when it is lost. */
   declare private controllers: Set<AbortController> | undefined;
   declare private renewal: Renewal | undefined;
   declare private readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
 
   /**
-   * Not in the schedule yet; its deadline is set. `owner`: undefined for one without a name in a memory table.
-   * `since`: not later than it was granted.
+   * The deadline is set, but the schedule does not have it yet. `owner`: undefined for an anonymous one in a memory table.
+   * `since`: not later than the grant.
    */
   constructor(
     context: HoldContext,
@@ -107,9 +111,9 @@ export class Hold implements Due, Forgetful {
     return typeof granted === 'number' ? this.context.tokenOf(granted) : granted;
   }
 
-  /** As the store knows it. */
+  /** The owner as the store knows it. */
   get owner(): string {
-    return this.namedOwner ?? nameOf(this.token);
+    return this.namedOwner ?? anonymousOwner(this.token);
   }
 
   get expiresAt(): number {
@@ -124,7 +128,7 @@ export class Hold implements Due, Forgetful {
     return this.released || this.lostReason !== undefined;
   }
 
-  /** Whether it is held now, which a look at the clock decides however late timers are. */
+  /** Whether it is held now. Reads the clock, so that late timers do not matter. */
   look(): boolean {
     if (this.ended) return false;
     if (this.context.schedule.now() < this.expiresAt) return true;
@@ -151,20 +155,20 @@ export class Hold implements Due, Forgetful {
     else this.sharers().add(lease);
   }
 
-  /** A lease uses it no more; true if it was the last. `controller`: what it gave to {@link abortWhenLost}. */
+  /** A lease does not use it any more; true if it was the last. `controller`: what it gave to {@link abortWhenLost}. */
   leave(lease: object, controller: AbortController | undefined): boolean {
     if (controller !== undefined) this.controllers?.delete(controller);
     if (this.leases instanceof Users) this.leases.delete(lease);
     return --this.users === 0;
   }
 
-  /** Nobody can release that lease any more, or ask whether it is held. Others that share it go on. */
+  /** A lease was garbage-collected: nobody can release it any more. Others that share the hold go on. */
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
     this.plan(Infinity);
     process.emitWarning(
       `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
-        'it is renewed no more, and ends with its TTL',
+        'it is not renewed any more, and ends with its TTL',
       { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
     );
   }
@@ -174,7 +178,7 @@ export class Hold implements Due, Forgetful {
     return this.users === 0;
   }
 
-  /** Whether the controller is to be aborted still when it is lost. */
+  /** Whether the controller will still be aborted when it is lost. */
   watchesFor(controller: AbortController): boolean {
     return this.controllers?.has(controller) === true;
   }
@@ -189,7 +193,7 @@ export class Hold implements Due, Forgetful {
     return new LeaseLostError(this.key, this.token, why, failure);
   }
 
-  /** Has the schedule look at the time to renew, if it is to be renewed then, else when it expires. */
+  /** Has the schedule run it at the time to renew, or, if it is not renewed then, when it expires. */
   plan(renewal: number): void {
     const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
     const due = renews ? renewal : this.expiresAt;
@@ -213,44 +217,51 @@ export class Hold implements Due, Forgetful {
       return;
     }
     this.sharers().watch();
-    // The store's failures are retried until the deadline, and then the lease is lost: nobody else need know.
+    // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs to know.
     this.renew(this.terms.ttl).catch(() => undefined);
   }
 
-  /** False if it is not held any more. Rejects with a LeaseStoreError; then it is held until its deadline still. */
+  /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
   renew(ttl: number): Promise<boolean> {
     return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
   }
 
-  /** True if this freed it. Rejects with a LeaseStoreError; it may then be called again. */
+  /** True if this call freed it. Rejects with a LeaseStoreError; it may then be called again. */
   release(): Promise<boolean> {
-    if (this.lostReason !== undefined) return this.freeExpired();
-    if (!this.released) {
-      this.released = true;
-      this.context.schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+    const { context } = this;
+    if (this.ended || context.looksBeforeRelease || leaseChannels.released.hasSubscribers) {
+      return this.releaseSlow();
     }
-    return this.context.free(this);
+    this.released = true;
+    context.schedule.clear(this);
+    return context.free(this);
   }
 
-  /** Ends it over its holders' heads, who are told that it is lost. Rejects with a LeaseStoreError. */
+  /** The memory table did not have it any more when it was released. If that is because it had expired, it was lost. */
+  notFreed(): void {
+    if (!this.released || this.context.schedule.now() < this.expiresAt) return;
+    this.released = false;
+    this.expire();
+  }
+
+  /** Ends it without asking its holders, who learn that it is lost. Rejects with a LeaseStoreError. */
   async close(): Promise<void> {
     this.lose('its manager was closed');
     await this.context.free(this);
   }
 
-  /** The store's time for it may not be over yet. True if this freed it. */
+  /** Frees what has expired here: in the store it may still be held. True if this call freed it. */
   freeExpired(): Promise<boolean> {
     if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
     return this.context.free(this);
   }
 
-  /** To those who subscribe to `stripelock:lease:acquired`; whoever calls has seen that somebody does. */
+  /** Publishes to `stripelock:lease:acquired`. Callers check first that somebody subscribes. */
   announce(waited: number): void {
     leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
   }
 
-  /** To those who subscribe to `stripelock:lease:failed`, if anybody does. */
+  /** Publishes to `stripelock:lease:failed`, if anybody subscribes. */
   announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
     if (!leaseChannels.failed.hasSubscribers) return;
     const remaining = this.expiresAt - this.context.schedule.now();
@@ -259,6 +270,15 @@ export class Hold implements Due, Forgetful {
 
   message(): LeaseMessage {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
+  }
+
+  private releaseSlow(): Promise<boolean> {
+    if (this.look()) {
+      this.released = true;
+      this.context.schedule.clear(this);
+      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+    }
+    return this.released ? this.context.free(this) : this.freeExpired();
   }
 
   private sharers(): Users {

@@ -1,17 +1,17 @@
+import type { FencingToken } from '../contract/lease-store.js';
+import { checkTtl } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
 import type { Hold } from './hold.js';
-import type { FencingToken } from './lease-store.js';
-import { checkTtl } from './lease-store.js';
 
-/** Made by managers only. */
+/** For managers only. */
 export let createLease: (hold: Hold) => Lease;
 
 /**
- * A key held in a store for a time, and renewed while it lasts if so asked. Belongs to the thread that acquired it.
+ * A key that is held in a store for a time, and renewed if so asked. It belongs to the thread that acquired it.
  *
- * Holding it is a matter of time: between a look at {@link held} and what is done next, the process can be paused for
- * longer than the lease lasts. So pass {@link token} along with every write, and let what is written to refuse
- * tokens lower than the highest it has seen (see {@link FencingGate}).
+ * Holding it is a matter of time: between a look at {@link held} and the next step, the process can be paused for longer
+ * than the lease lasts. So pass {@link token} along with every write, and let what is written to refuse tokens
+ * lower than the highest that it has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
   readonly #hold: Hold;
@@ -28,7 +28,7 @@ export class Lease implements AsyncDisposable {
     return this.#hold.key;
   }
 
-  /** Greater than that of every earlier holder of the key. Stays the same when the lease is renewed. */
+  /** Greater than the token of every earlier holder of the key. Stays the same when the lease is renewed. */
   get token(): FencingToken {
     return this.#hold.token;
   }
@@ -43,14 +43,14 @@ export class Lease implements AsyncDisposable {
     return this.#hold.expiresAt;
   }
 
-  /** Looks at the clock: right even after the event loop was blocked. */
+  /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
   get held(): boolean {
     return this.#releasing === undefined && this.#hold.look();
   }
 
   /**
    * Aborts with LeaseLostError when the lease is lost or its local deadline passes, even while a renewal hangs. Not
-   * on release. `aborted` looks at the clock, as {@link held} does.
+   * on release. `aborted` reads the clock, as {@link held} does.
    */
   get signal(): AbortSignal {
     if (this.#controller) return this.#controller.signal;
@@ -61,20 +61,20 @@ export class Lease implements AsyncDisposable {
       if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
       this.#hold.abortWhenLost(controller);
     }
-    // Not this lease itself: the hold has the signal, which then would keep a lease that was forgotten.
+    // The signal must not refer to this lease: the hold has the signal, and would keep a lease that was forgotten.
     const hold = this.#hold;
     return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
   }
 
-  /** Throws LeaseLostError unless the local deadline is still ahead. Synchronous: right even after the event loop was blocked. */
+  /** Throws LeaseLostError unless the local deadline is still ahead. Right even after the event loop was blocked. */
   assertHeld(): void {
     if (this.held) return;
     throw this.#hold.lostError(this.#hold.lostReason ?? 'it was released');
   }
 
   /**
-   * Extends it to `ttl` milliseconds from now; default: its own ttl. False if it is not held any more, which the signal
-   * then tells, too. Rejects with LeaseStoreError when the store fails; it is held until its deadline then.
+   * Extends it to `ttl` milliseconds from now; default: its own ttl. False if it is not held any more; the signal is then
+   * aborted, too. Rejects with LeaseStoreError when the store fails; the lease is then held until its deadline.
    */
   async renew(ttl: number = this.#hold.terms.ttl): Promise<boolean> {
     checkTtl(ttl);
@@ -87,14 +87,15 @@ export class Lease implements AsyncDisposable {
    * latest, and the call can be repeated.
    */
   release(): Promise<boolean> {
+    const hold = this.#hold;
     const before = this.#releasing;
-    if (before !== undefined) return (this.#releasing = releaseAgain(this.#hold, before));
-    // What was over before was lost: who has the signal is told, and so is who reads it later.
-    if (this.#controller !== undefined) this.#hold.look();
-    else if (this.#hold.lostReason !== undefined) this.#controller = abortedBy(this.#hold);
-    return (this.#releasing = this.#hold.leave(this, this.#controller)
-      ? this.#hold.release()
-      : Promise.resolve(false));
+    if (before !== undefined) return (this.#releasing = releaseAgain(hold, before));
+    // If it had expired before, whoever has the signal is told, and so is whoever reads it later.
+    const controller = this.#controller;
+    if (controller !== undefined) hold.look();
+    const releasing = hold.leave(this, controller) ? hold.release() : leaveToOthers(hold);
+    if (hold.lostReason !== undefined) this.#controller ??= abortedBy(hold);
+    return (this.#releasing = releasing);
   }
 
   /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
@@ -107,12 +108,17 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-// Functions, not private methods: V8 marks each object of a class that has some.
+// Functions, not private methods: V8 marks each object of a class that has private methods.
 
 function abortedBy(hold: Hold): AbortController {
   const controller = new AbortController();
   controller.abort(hold.lostError(hold.lostReason!));
   return controller;
+}
+
+function leaveToOthers(hold: Hold): Promise<boolean> {
+  hold.look();
+  return Promise.resolve(false);
 }
 
 function releaseAgain(hold: Hold, before: Promise<boolean>): Promise<boolean> {

@@ -1,6 +1,6 @@
 /**
- * Makes a signal look before it answers. Its event is sent by a timer, which a blocked event loop delays; code that
- * runs first after such a block asks the signal, and must be told what is true by then.
+ * Makes a signal call `look` before it answers. A timer sends its event, and a blocked event loop delays timers. Code
+ * that runs first after such a block reads the signal, and must see what is true by then.
  */
 export function heldSignal(signal: AbortSignal, look: () => boolean): AbortSignal {
   const inherited = (name: 'aborted' | 'reason'): (() => unknown) => {

@@ -1,4 +1,4 @@
-/** Told when one of the leases that use it was collected without having been released. */
+/** Learns that one of the leases that use it was garbage-collected without having been released. */
 export interface Forgetful {
   forgotten(): void;
 }
@@ -6,9 +6,8 @@ export interface Forgetful {
 const collected = new FinalizationRegistry<Forgetful>((hold) => hold.forgotten());
 
 /**
- * The leases that use a hold. They are kept alive by it until it is renewed for the first time, and only watched from
- * then on: to register an object with the collector costs more than an acquisition may, and most leases are released
- * before.
+ * The leases that use a hold. Until the first renewal it keeps them alive. From then on it only watches them: registering
+ * an object for finalization costs more than an acquisition may, and most leases are released before.
  */
 export class Users {
   readonly #hold: Forgetful;
@@ -24,12 +23,13 @@ export class Users {
     else collected.register(lease, this.#hold, lease);
   }
 
-  /** It was released. */
+  /** The lease was released. */
   delete(lease: object): void {
     if (this.#kept) this.#kept.delete(lease);
     else collected.unregister(lease);
   }
 
+  /** From now on leases may be garbage-collected. */
   watch(): void {
     const kept = this.#kept;
     if (kept === undefined) return;

@@ -1,30 +1,60 @@
-import { leaseChannels } from '../common/diagnostics.js';
-import { storeFailure, type LeaseStoreError } from './errors.js';
-import type { Hold, HoldContext } from './hold.js';
+import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
+import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
+import type { LeaseStore } from '../contract/lease-store.js';
+import type { Backoff, LeaseTerms } from '../contract/options.js';
 
-/** Milliseconds: what is left then is too short for a round trip. */
+/** Milliseconds: less time than this is too short for a round trip. */
 const SHORTEST_RETRY = 2;
 
-/** The renewals of a hold. */
+/** What renewals need of the hold that they extend. */
+export interface Renewable {
+  readonly key: string;
+  readonly owner: string;
+  readonly token: bigint;
+  readonly terms: LeaseTerms;
+  /** The local deadline. */
+  expiresAt: number;
+  readonly ended: boolean;
+  readonly released: boolean;
+  readonly lostReason: string | undefined;
+  look(): boolean;
+  lose(reason: string): void;
+  expire(): void;
+  plan(renewal: number): void;
+  freeExpired(): Promise<boolean>;
+  message(): LeaseMessage;
+  announceFailure(operation: 'renew', error: LeaseStoreError): void;
+}
+
+/** What renewals need of the manager. */
+export interface RenewalContext {
+  readonly store: LeaseStore;
+  readonly backoff: Backoff;
+  readonly schedule: { now(): number };
+  /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
+  ttlInStore(ttl: number): number;
+}
+
+/** The renewals of a hold, by the heartbeat and by hand. */
 export class Renewal {
-  readonly #hold: Hold;
-  readonly #context: HoldContext;
-  /** The last beat's time, if it was answered; when to try again if it was not. Infinity for never. */
+  readonly #hold: Renewable;
+  readonly #context: RenewalContext;
+  /** After an answer: when the next beat is due. After a failure: when to try again. Infinity for never. */
   #next = Infinity;
   #failures = 0;
-  /** What the last one failed with, if it did. */
+  /** What the last renewal failed with; undefined if it succeeded. */
   failure: LeaseStoreError | undefined;
-  /** Of these failures the holder has been warned. */
+  /** The holder has been warned of the current failures. */
   #warned = false;
-  /** The one under way: one at a time, so that the last that the store has seen is the last that was sent. */
+  /** One at a time, so that the last renewal that the store has seen is the last that was sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
-  constructor(hold: Hold, context: HoldContext) {
+  constructor(hold: Renewable, context: RenewalContext) {
     this.#hold = hold;
     this.#context = context;
   }
 
-  /** See {@link Hold.renew}. */
+  /** See `Hold.renew`. */
   async renew(ttl: number): Promise<boolean> {
     const hold = this.#hold;
     while (this.#underWay) await this.#underWay.catch(() => undefined);
@@ -40,7 +70,7 @@ export class Renewal {
     }
   }
 
-  /** When to try again. */
+  /** When to renew again. Infinity while a renewal is under way. */
   get next(): number {
     return this.#underWay ? Infinity : this.#next;
   }
@@ -58,7 +88,7 @@ export class Renewal {
     try {
       terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: this.failure });
     } catch (error) {
-      // As that of an event listener. Who called has others to look after.
+      // Uncaught, like an error of an event listener. The timer that called has other leases to look after.
       queueMicrotask(() => {
         throw error;
       });
@@ -66,12 +96,13 @@ export class Renewal {
   }
 
   async #send(ttl: number): Promise<boolean> {
-    const { store, schedule } = this.#context;
+    const context = this.#context;
+    const { store, schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
     let renewed: boolean;
     try {
-      renewed = await store.renew(hold.key, hold.owner, ttl);
+      renewed = await store.renew(hold.key, hold.owner, context.ttlInStore(ttl));
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);
@@ -89,20 +120,20 @@ export class Renewal {
     }
     if (hold.lostReason === undefined && schedule.now() < before + ttl) {
       hold.expiresAt = before + ttl;
-      // However long it was extended for: when no more is left than at any other beat.
+      // However long it was extended for, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
       if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...hold.message(), ttl });
       return true;
     }
-    // Too late to count. Nobody uses what the store has just extended: others need not wait for it to end.
+    // The answer came too late to count. Nobody uses what the store has extended: others need not wait for its end.
     hold.expire();
     await hold.freeExpired().catch(() => undefined);
     return false;
   }
 
   /**
-   * Infinity for one that is renewed by hand alone. Never more than half of the time that is left: an outage that ends
-   * before the deadline costs nothing, and the nearer the deadline the sooner that is noticed.
+   * Infinity for a lease that is renewed by hand only. Never more than half of the time that is left: an outage that
+   * ends before the deadline then costs nothing, and the nearer the deadline, the sooner its end is noticed.
    */
   #retryDelay(now: number): number {
     const { every } = this.#hold.terms;
