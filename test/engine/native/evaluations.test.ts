@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runNode, runProgram } from './support/programs.js';
+import { runNode, runProgram } from '../../support/programs.js';
 
-const ROOT = path.resolve(import.meta.dirname, '..');
+const ROOT = path.resolve(import.meta.dirname, '../../..');
 
 let folder: string;
 /** The same JavaScript in other files, over the same addon. */

@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { Arena } from '../dist/engine/native/arena.js';
-import { runProgram } from './support/programs.js';
-import { seedFor } from './support/seed.js';
-import { runThreads } from './support/threads.js';
+import { Arena } from '../../../dist/engine/native/arena.js';
+import { runProgram } from '../../support/programs.js';
+import { seedFor } from '../../support/seed.js';
+import { runThreads } from '../../support/threads.js';
 
-const WITHOUT = fileURLToPath(new URL('programs/without-arena.mjs', import.meta.url));
+const WITHOUT = fileURLToPath(new URL('../../programs/without-arena.mjs', import.meta.url));
 
 describe('the memory that locks of the native engine share', () => {
   it('is dealt out to threads at the same time without an overlap or a gap, and to its end', async () => {

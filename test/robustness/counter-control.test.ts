@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { runThreads } from './support/threads.js';
+import { runThreads } from '../support/threads.js';
 
 // The tests of mutual exclusion show nothing unless their counters lose updates where nothing excludes anybody.
 it('a plain counter loses updates when four threads count without a lock', async () => {

@@ -4,12 +4,12 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { runThread } from './support/threads.js';
+import { runThread } from '../support/threads.js';
 
 type Opened =
   { readonly engine: string; readonly taken: boolean } | { readonly code: string; readonly message: string };
 
-const ROOT = path.resolve(import.meta.dirname, '..');
+const ROOT = path.resolve(import.meta.dirname, '../..');
 const ADDON = 'build/Release/stripelock.node';
 
 // Two more installations of the package: one without the addon, and one with an addon of its own.

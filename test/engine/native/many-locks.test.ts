@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { runProgram } from './support/programs.js';
+import { runProgram } from '../../support/programs.js';
 
 /** Parts of 500 locks that are the first, and the last, 5000. */
 const SOME = 10;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { runProgram } from './support/programs.js';
+import { runProgram } from '../../support/programs.js';
 
 it('the first lock of a thread makes no diagnostic report, which would resolve the name of every open socket', async () => {
   const { code, stdout, stderr } = await runProgram('no-report.mjs');

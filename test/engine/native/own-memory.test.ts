@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { lockContract } from './contract/contract.js';
-import { fillArena } from './support/full-arena.mjs';
+import { lockContract } from '../../contract/contract.js';
+import { fillArena } from '../../support/full-arena.mjs';
 
 // All of the contract by Atomics alone: where the arena is full, or there is none.
 fillArena();

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import xxhash from 'xxhash-addon';
-import { seedFor } from './support/seed.js';
+import { seedFor } from '../../support/seed.js';
 
 /** XXH3-64 with seed 0, by another binding of the same hash. */
 function xxh3(bytes: Uint8Array): bigint {

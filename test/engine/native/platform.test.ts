@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { linksToMusl, platformName } from '../dist/engine/native/platform.js';
-import { runNode } from './support/programs.js';
+import { linksToMusl, platformName } from '../../../dist/engine/native/platform.js';
+import { runNode } from '../../support/programs.js';
 
 describe('the platform, as the folder of a prebuilt binary names it,', () => {
   let folder: string;
@@ -60,7 +60,7 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
 });
 
 it('an addon that was compiled for another system gives way to a prebuilt one that loads', async () => {
-  const root = path.resolve(import.meta.dirname, '..');
+  const root = path.resolve(import.meta.dirname, '../../..');
   const copy = await mkdtemp(path.join(tmpdir(), 'stripelock-prebuilt-'));
   onTestFinished(() => rm(copy, { recursive: true, force: true }).catch(() => undefined));
   for (const part of ['package.json', 'dist']) {

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import * as layout from '../lib/engine/contract/layout.js';
-import * as lockWord from '../lib/engine/contract/lock-word.js';
+import * as layout from '../../../lib/engine/contract/layout.js';
+import * as lockWord from '../../../lib/engine/contract/lock-word.js';
 
 /** The `inline constexpr` integers of a header, by name. */
 function constantsOf(header: string): Map<string, number> {
-  const path = fileURLToPath(new URL(`../native/core/${header}`, import.meta.url));
+  const path = fileURLToPath(new URL(`../../../native/core/${header}`, import.meta.url));
   const declaration = /^inline constexpr std::u?int(?:32|64)_t (k\w+) = ([^;]+);/gm;
   const constants = new Map<string, number>();
   for (const [, name, expression] of readFileSync(path, 'utf8').matchAll(declaration)) {

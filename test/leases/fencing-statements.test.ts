@@ -6,9 +6,9 @@ import process from 'node:process';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
-import { until } from './support/waiting.js';
+import { until } from '../support/waiting.js';
 
-const root = path.resolve(import.meta.dirname, '..');
+const root = path.resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
 /** The first code block of that language, without its comment. */

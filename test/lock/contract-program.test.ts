@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { runProgram } from './support/programs.js';
+import { runProgram } from '../support/programs.js';
 
 // On other versions of Node this program is run by the script that runs the suite on them.
 for (const args of [[], ['native'], ['javascript']]) {
