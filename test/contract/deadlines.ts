@@ -68,29 +68,6 @@ export const deadlinesSuite: Suite = (makeLock) => {
       for (const part of ['"xxxx', '-5', 'cafe', '2 more']) expect(message).toContain(part);
     });
 
-    it('of 0 make one attempt: success on a free key, failure at once on a held one', async () => {
-      const lock = makeLock();
-      lock.acquireSync('key', { timeout: 0 }).release();
-      (await lock.acquire('key', { timeout: 0 })).release();
-      const guard = lock.acquireSync('key');
-      const { timeouts } = lock.stats();
-      expect(thrownBy(() => lock.acquireSync('key', { timeout: 0 }))).toBeInstanceOf(LockTimeoutError);
-      const attempt = watch(lock.acquire('key', { timeout: 0 }));
-      // Had it been waiting in a queue, this would be granted to it.
-      guard.release();
-      await turns();
-      expect(attempt.reason).toBeInstanceOf(LockTimeoutError);
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: timeouts + 2 });
-    });
-
-    it('may be 0 for the whole lock', async () => {
-      const lock = makeLock({ timeout: 0 });
-      const guard = lock.acquireSync('key');
-      expect(thrownBy(() => lock.acquireSync('key'))).toBeInstanceOf(LockTimeoutError);
-      expect(await rejectionOf(lock.acquire('key'))).toBeInstanceOf(LockTimeoutError);
-      guard.release();
-    });
-
     it('of more than 2^31 ms and of Infinity do not fire early', async () => {
       const lock = makeLock({ timeout: Infinity });
       const other = await Agent.start(lock);
@@ -196,6 +173,33 @@ export const deadlinesSuite: Suite = (makeLock) => {
       expect(guard.held).toBe(true);
       expect(lock.tryAcquire('key')).toBeUndefined();
       expect(lock.stats().timeouts).toBe(0);
+    });
+  });
+};
+
+export const oneAttemptSuite: Suite = (makeLock) => {
+  describe('a timeout of 0', () => {
+    it('makes one attempt: success on a free key, failure at once on a held one', async () => {
+      const lock = makeLock();
+      lock.acquireSync('key', { timeout: 0 }).release();
+      (await lock.acquire('key', { timeout: 0 })).release();
+      const guard = lock.acquireSync('key');
+      const { timeouts } = lock.stats();
+      expect(thrownBy(() => lock.acquireSync('key', { timeout: 0 }))).toBeInstanceOf(LockTimeoutError);
+      const attempt = watch(lock.acquire('key', { timeout: 0 }));
+      // Had it been waiting in a queue, this would be granted to it.
+      guard.release();
+      await turns();
+      expect(attempt.reason).toBeInstanceOf(LockTimeoutError);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: timeouts + 2 });
+    });
+
+    it('may be that of the whole lock', async () => {
+      const lock = makeLock({ timeout: 0 });
+      const guard = lock.acquireSync('key');
+      expect(thrownBy(() => lock.acquireSync('key'))).toBeInstanceOf(LockTimeoutError);
+      expect(await rejectionOf(lock.acquire('key'))).toBeInstanceOf(LockTimeoutError);
+      guard.release();
     });
   });
 };

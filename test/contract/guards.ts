@@ -1,11 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { Guard, LockError } from 'stripelock';
 import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
-import { runProgram } from '../support/programs.js';
 import { thrownBy } from '../support/waiting.js';
 
-export const guardsSuite: Suite = (makeLock, engine) => {
+export const guardsSuite: Suite = (makeLock) => {
   describe('guards', () => {
     it('show keys, stripes and mode, also after release', () => {
       const lock = makeLock();
@@ -108,33 +107,6 @@ export const guardsSuite: Suite = (makeLock, engine) => {
       expect(lock.stats().abandoned).toBe(0);
     });
 
-    it('are not lost near a stack overflow, and whoever waits is served', { timeout: 130_000 }, async () => {
-      // In KiB, a quarter of the usual: it is filled some ten thousand times. A waiter that is not served is waited for ten
-      // seconds; otherwise it takes a few, and many more where the machine is busy.
-      const { code, stdout } = await runProgram(
-        'stack-limit.mjs',
-        [engine.name],
-        ['--stack-size=256'],
-        120_000,
-      );
-      expect(code).toBe(0);
-      interface Tally {
-        done: number;
-        failed: number;
-      }
-      const counts = JSON.parse(stdout) as Tally & { lost: string[]; scenes: Record<string, Tally> };
-      expect(counts.lost).toEqual([]);
-      expect(Object.keys(counts.scenes).length).toBeGreaterThan(20);
-      // Otherwise it would not have been near the overflow.
-      for (const [name, { done, failed }] of [
-        ['uncontended', counts] as const,
-        ...Object.entries(counts.scenes),
-      ]) {
-        expect(done, name).toBeGreaterThan(0);
-        expect(failed, name).toBeGreaterThan(0);
-      }
-    });
-
     it('give a token that rises, is read first while held, and then stays', () => {
       const lock = makeLock();
       const first = lock.acquireSync('key');
@@ -148,6 +120,20 @@ export const guardsSuite: Suite = (makeLock, engine) => {
       expect(later).toBeGreaterThan(token);
       expect(second.token).toBe(later);
       second.release();
+    });
+
+    it('of a new lock have tokens that begin at the real time, also where Date.now is replaced', () => {
+      const real = Date.now;
+      onTestFinished(() => {
+        Date.now = real;
+      });
+      const before = BigInt(real()) * 1_000_000n;
+      for (const now of [0, 1.5, NaN, -1, Infinity]) {
+        Date.now = () => now;
+        const guard = makeLock({ stripes: 1 }).acquireSync('key');
+        expect(guard.token).toBeGreaterThan(before);
+        guard.release();
+      }
     });
 
     it('have no token where it is first asked for after the release', () => {

@@ -1,10 +1,14 @@
 import { expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { lockContract } from '../../contract/contract.js';
+import { memoryContract } from '../../contract/contract.js';
 import { fillArena } from '../../support/full-arena.mjs';
+import { runProgram } from '../../support/programs.js';
 
-// All of the contract by Atomics alone: where the arena is full, or there is none.
+// What a lock does by Atomics alone: where the arena is full, or there is none.
 fillArena();
+
+/** Fills the arena of a program, too, before the program starts. */
+const nodeOptions = ['--import', new URL('../../support/fill-arena.mjs', import.meta.url).href];
 
 it('a lock for which the arena has no room is in memory of its own', () => {
   const { handle } = new StripedLock({ stripes: 1 });
@@ -12,4 +16,9 @@ it('a lock for which the arena has no room is in memory of its own', () => {
   expect(handle['buffer']).toBeInstanceOf(SharedArrayBuffer);
 });
 
-lockContract({ name: 'native', coreOnly: false });
+it('so is one in a program of the tests below', async () => {
+  const { code, stdout } = await runProgram('own-memory.mjs', [], nodeOptions);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: 'own memory\n' });
+});
+
+memoryContract({ name: 'native', coreOnly: false, nodeOptions });

@@ -1,0 +1,96 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { LockMessage } from 'stripelock';
+import type { Suite } from '../support/engine.js';
+import { EVERY_TRAP, throwing } from '../support/refusals.js';
+import { rejectionOf, thrownBy } from '../support/waiting.js';
+
+export const oddBytesSuite: Suite = (makeLock) => {
+  describe('bytes that are not what they seem', () => {
+    it('count by what is in them, and not by what they say', () => {
+      const lock = makeLock({ stripes: 1_000_003 });
+      class Odd extends Uint8Array {
+        override get length(): number {
+          return 1;
+        }
+        override [Symbol.iterator](): ReturnType<Uint8Array['values']> {
+          return throwing();
+        }
+        override subarray(): Uint8Array<ArrayBuffer> {
+          return throwing();
+        }
+      }
+      const bytes = Uint8Array.of(1, 2, 3);
+      const odd = new Odd(bytes);
+      const own = Object.defineProperty(Uint8Array.from(bytes), 'length', { value: 1e9 });
+      const bare = Object.setPrototypeOf(Uint8Array.from(bytes), new Proxy({}, EVERY_TRAP)) as Uint8Array;
+      for (const key of [odd, own, bare]) {
+        expect(lock.stripeOf(key)).toBe(lock.stripeOf(bytes));
+        const guard = lock.acquireSync(key);
+        const error = thrownBy(() => lock.acquireSync(key, { timeout: 0 }));
+        expect(error).toMatchObject({ message: expect.stringContaining('<010203>') as string });
+        guard.release();
+      }
+    });
+
+    it('are empty where their memory is gone', () => {
+      const lock = makeLock({ stripes: 1_000_003 });
+      const gone = Uint8Array.of(1, 2, 3);
+      structuredClone(gone.buffer, { transfer: [gone.buffer] });
+      expect(lock.stripeOf(gone)).toBe(lock.stripeOf(''));
+      const guard = lock.acquireSync([gone, 'b']);
+      expect(thrownBy(() => lock.acquireSync(gone, { timeout: 0 }))).toMatchObject({
+        code: 'ERR_LOCK_TIMEOUT',
+      });
+      guard.release();
+    });
+
+    it('are shown as they were when an acquisition began to wait, and its timeout is one like any other', async () => {
+      const lock = makeLock();
+      const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
+      const guard = lock.acquireSync([bytes(), 'other']);
+      const published: LockMessage[] = [];
+      const subscriber = (message: unknown): void => void published.push(message as LockMessage);
+      for (const channel of ['wait', 'timeout']) subscribe(`stripelock:${channel}`, subscriber);
+      onTestFinished(() => {
+        for (const channel of ['wait', 'timeout']) unsubscribe(`stripelock:${channel}`, subscriber);
+      });
+      const gone = bytes();
+      const written = bytes();
+      const alsoGone = bytes();
+      const waiting = [
+        lock.acquire(gone, { timeout: 20 }),
+        lock.acquire(written, { timeout: 20 }),
+        lock.acquire([alsoGone, 'other'], { timeout: 30 }),
+        lock.acquire('other', { timeout: 40 }),
+      ];
+      structuredClone(gone.buffer, { transfer: [gone.buffer] });
+      structuredClone(alsoGone.buffer, { transfer: [alsoGone.buffer] });
+      written.fill(9);
+      const errors = await Promise.all(waiting.map(rejectionOf));
+      const expected = [[bytes()], [bytes()], [bytes(), 'other'], ['other']];
+      for (const [i, keys] of expected.entries()) {
+        expect(errors[i]).toMatchObject({ name: 'LockTimeoutError', keys });
+        expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
+      }
+      // Each tells of its wait, and then of its timeout.
+      expect(published.map(({ keys }) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
+      expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, timeouts: 4 });
+      guard.release();
+    });
+
+    it('stay those of the guard, as they were passed', async () => {
+      const lock = makeLock();
+      const bytes = Uint8Array.of(1, 2, 255);
+      const first = lock.acquireSync(bytes);
+      const waiting = lock.acquire(bytes);
+      first.release();
+      const guard = await waiting;
+      expect(guard.keys[0]).toBe(bytes);
+      structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+      expect(lock.stats().held).toBe(1);
+      guard.release();
+      expect(lock.stats().held).toBe(0);
+    });
+  });
+};
