@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { churn as churnThreads } from '../../test/support/churn.mjs';
-import { runCircles } from '../../test/support/circles.mjs';
+import { runCircles } from '../../test/support/cycles.mjs';
 import { below } from '../../test/workers/random.mjs';
 import { keysApart, runThread, sharedInts } from './threads.mjs';
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { DeadlockError, LockError, StripedLock, type LockMode } from 'stripelock';
 import { Agent } from '../support/agent.js';
-import { runCircles, type Circle } from '../support/circles.mjs';
+import { runCircles, type Circle } from '../support/cycles.mjs';
 import { keysApart, keysTogether } from '../support/keys.js';
 import { expectPrompt } from '../support/prompt.js';
 import { seedFor } from '../support/seed.js';
