@@ -166,7 +166,7 @@ describe('the diagnostics channels', () => {
     }
   });
 
-  it('tell of circles of threads on the thread that is refused', async () => {
+  it('tell of cycles of threads on the thread that is refused', async () => {
     const lock = newLock();
     const [ourKey, theirKey] = keysApart(lock, 2) as [string, string];
     const agent = await Agent.start(lock);

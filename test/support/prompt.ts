@@ -13,7 +13,7 @@ function competition(): number {
 /**
  * Even so a thread may now and then have no processor for tens of milliseconds, so only the median has to keep the
  * bound, and each single round one that is this many times looser. What breaks such a promise breaks it by far more:
- * a missed wake-up or a circle that nobody sees lasts for as long as the acquisition has time, which is for ever.
+ * a missed wake-up or a cycle that nobody sees lasts for as long as the acquisition has time, which is for ever.
  */
 const SLACK = 20;
 

@@ -1,4 +1,4 @@
-// Round by round: takes a key of its own and then, blocking, that of the next thread, so that all wait in a circle;
+// Round by round: takes a key of its own and then, blocking, that of the next thread, so that all wait in a cycle;
 // tells how it came out, and gives back what it has.
 import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
