@@ -179,10 +179,25 @@ export const deadlinesSuite: Suite = (makeLock) => {
 
 export const oneAttemptSuite: Suite = (makeLock) => {
   describe('a timeout of 0', () => {
-    it('makes one attempt: success on a free key, failure at once on a held one', async () => {
+    it('makes one attempt on free keys, which succeeds and can be undone, in every mode', async () => {
       const lock = makeLock();
-      lock.acquireSync('key', { timeout: 0 }).release();
-      (await lock.acquire('key', { timeout: 0 })).release();
+      for (const keys of ['key', ['key', 'another', 'third']]) {
+        for (const mode of ['exclusive', 'shared'] as const) {
+          const options = { timeout: 0, mode };
+          for (const acquire of [() => lock.acquireSync(keys, options), () => lock.acquire(keys, options)]) {
+            const guard = await acquire();
+            expect(guard.held).toBe(true);
+            expect(lock.tryAcquire(keys)).toBeUndefined();
+            guard.release();
+            expect(lock.stats().held).toBe(0);
+            lock.tryAcquire(keys)!.release();
+          }
+        }
+      }
+    });
+
+    it('makes one attempt on a held key, which fails at once', async () => {
+      const lock = makeLock();
       const guard = lock.acquireSync('key');
       const { timeouts } = lock.stats();
       expect(thrownBy(() => lock.acquireSync('key', { timeout: 0 }))).toBeInstanceOf(LockTimeoutError);
