@@ -83,7 +83,7 @@ async function expectFailure(
 export const badInputSuite: Suite = (makeLock, engine) => {
   describe('bad input', () => {
     for (const method of ACQUIRING) {
-      it(`to ${method}(): what is no key is refused, alone and in a list, and nothing is taken`, async () => {
+      it(`to ${method}(): anything but a key is refused, alone and in a list, and nothing is taken`, async () => {
         const lock = makeLock({ timeout: 0 });
         for (const [key, expected] of NOT_KEYS) {
           await expectFailure(lock, method, [key], expected);
@@ -93,11 +93,11 @@ export const badInputSuite: Suite = (makeLock, engine) => {
           await expectFailure(lock, method, [['good', key], { mode: 'shared' }], expected);
         }
         await expectFailure(lock, method, [['good', ['nested']]], WRONG_TYPE);
-        // A hole in a list is no key either.
+        // A hole in a list cannot be a key either.
         await expectFailure(lock, method, [new Array(3)], WRONG_TYPE);
       });
 
-      it(`to ${method}(): what are no options, and no mode, is refused`, async () => {
+      it(`to ${method}(): wrong options and wrong modes are refused`, async () => {
         const lock = makeLock();
         for (const options of NOT_OPTIONS) await expectFailure(lock, method, ['key', options], WRONG_TYPE);
         for (const mode of NOT_MODES) await expectFailure(lock, method, ['key', { mode }], WRONG_TYPE);
@@ -105,7 +105,7 @@ export const badInputSuite: Suite = (makeLock, engine) => {
     }
 
     for (const method of ['acquire', 'acquireSync', 'withLock', 'withLockSync'] as const) {
-      it(`to ${method}(): what is no timeout is refused`, async () => {
+      it(`to ${method}(): a wrong timeout is refused`, async () => {
         const lock = makeLock();
         for (const [timeout, expected] of NOT_TIMEOUTS) {
           await expectFailure(lock, method, ['key', { timeout }], expected);
@@ -114,14 +114,14 @@ export const badInputSuite: Suite = (makeLock, engine) => {
     }
 
     for (const method of ['acquire', 'withLock'] as const) {
-      it(`to ${method}(): what is no AbortSignal is refused`, async () => {
+      it(`to ${method}(): anything but an AbortSignal is refused as a signal`, async () => {
         const lock = makeLock();
         for (const signal of NOT_SIGNALS) await expectFailure(lock, method, ['key', { signal }], WRONG_TYPE);
       });
     }
 
     for (const method of ['withLock', 'withLockSync'] as const) {
-      it(`to ${method}(): what is no function is refused before anything is taken`, async () => {
+      it(`to ${method}(): anything but a function is refused before a stripe is taken`, async () => {
         const lock = makeLock();
         for (const fn of NOT_FUNCTIONS) {
           for (const args of [

@@ -30,7 +30,7 @@ export const blockWhilePendingSuite: Suite = (makeLock) => {
         const theirs = await other.acquireSync('key');
         const pending = watch(lock.acquire('key'));
         const released = other.releaseAfter(theirs, 1);
-        // Long enough without a turn of the event loop that the grant has been sent, and cannot have arrived.
+        // Long enough for the grant to be sent. It cannot arrive, as the event loop does not turn.
         block(5 + (round % 3));
         const guard = lock.acquireSync('key', { timeout: 10_000 });
         expect(guard.held).toBe(true);
@@ -68,8 +68,8 @@ export const blockWhilePendingSuite: Suite = (makeLock) => {
       Atomics.notify(new Int32Array(gate), 0);
       await until(() => lock.stats().waiting === 2, 'both wait');
       const released = holder.releaseAfter(held, 20);
-      // The pending acquisition is first in the queue, but this thread cannot use what it would be given, and the
-      // other thread, which is next, will give back what this thread blocks for.
+      // The pending acquisition is first in the queue, but this thread is blocked and could not use a grant. The other
+      // thread is next, and will release what this thread blocks for.
       lock.acquireSync(wanted, { timeout: 10_000 }).release();
       (await pending.promise).release();
       expect(await other).toBe('done');
@@ -77,7 +77,7 @@ export const blockWhilePendingSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0, timeouts: 0 });
     });
 
-    it('may do so in several threads at once', async () => {
+    it('can do so in several threads at once', async () => {
       const lock = makeLock({ stripes: 1, timeout: 30_000 });
       const again = StripedLock.from(lock.handle);
       const cells = new SharedArrayBuffer(4);
@@ -91,7 +91,7 @@ export const blockWhilePendingSuite: Suite = (makeLock) => {
   });
 };
 
-/** Keeps this thread from turning its event loop. */
+/** Blocks this thread, so that its event loop does not turn. */
 function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }

@@ -39,10 +39,10 @@ const WORDS: readonly Suite[] = [
   modelSuite,
 ];
 
-/** How a lock's memory comes to other threads, and what opens it. */
+/** How other threads get and open a lock's memory. */
 const MEMORY: readonly Suite[] = [handlesSuite, workerThreadsSuite];
 
-/** How an acquisition comes out where nobody holds what it wants. */
+/** The outcome of an acquisition where nobody holds what it wants. */
 const UNCONTENDED: readonly Suite[] = [
   oneAttemptSuite,
   cancellationSuite,
@@ -52,7 +52,7 @@ const UNCONTENDED: readonly Suite[] = [
   idleLoopSuite,
 ];
 
-/** What depends neither on where the words are nor on who changes those of a free stripe. */
+/** What depends neither on where the words are nor on what takes a free stripe. */
 const THE_REST: readonly Suite[] = [
   blockWhilePendingSuite,
   deadlinesSuite,

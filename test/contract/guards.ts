@@ -33,7 +33,7 @@ export const guardsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('that were released never free what somebody else in this thread holds since', async () => {
+    it('that were released never free what another guard of this thread holds now', async () => {
       const lock = makeLock();
       for (const mode of ['exclusive', 'shared'] as const) {
         const first = lock.acquireSync(['key', 'other'], { mode });
@@ -48,7 +48,7 @@ export const guardsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('that are shared count each for itself', () => {
+    it('that are shared count one by one', () => {
       const lock = makeLock();
       const [one, two] = [
         lock.acquireSync('key', { mode: 'shared' }),
@@ -60,7 +60,7 @@ export const guardsSuite: Suite = (makeLock) => {
       lock.tryAcquire('key')!.release();
     });
 
-    it('are disposed of by using, also on a throw, and after a release by hand', () => {
+    it('are disposed of by using, also on a throw, and after an explicit release', () => {
       const lock = makeLock();
       {
         using guard = lock.acquireSync('key');
@@ -95,7 +95,7 @@ export const guardsSuite: Suite = (makeLock) => {
       holder.release();
     });
 
-    it('are not abandoned where nobody died', async () => {
+    it('are not abandoned if no thread died', async () => {
       const lock = makeLock();
       const first = lock.acquireSync('key');
       const waiting = lock.acquire('key');
@@ -122,7 +122,7 @@ export const guardsSuite: Suite = (makeLock) => {
       second.release();
     });
 
-    it('of a new lock have tokens that begin at the real time, also where Date.now is replaced', () => {
+    it('of a new lock have tokens that begin at the real time, even if a test replaces Date.now', () => {
       const real = Date.now;
       onTestFinished(() => {
         Date.now = real;
@@ -136,7 +136,7 @@ export const guardsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('have no token where it is first asked for after the release', () => {
+    it('have no token if it is first read after the release', () => {
       const lock = makeLock();
       const guard = lock.acquireSync(['a', 'b']);
       guard.release();
@@ -145,7 +145,7 @@ export const guardsSuite: Suite = (makeLock) => {
       expect(error).toMatchObject({ name: 'LockError', code: 'ERR_LOCK_NOT_HELD' });
     });
 
-    it('give tokens that rise along each key, however the sets of keys overlap', async () => {
+    it('give tokens that rise for each key, however the sets of keys overlap', async () => {
       const lock = makeLock();
       const [a, b, c] = keysApart(lock, 3) as [string, string, string];
       let last = 0n;

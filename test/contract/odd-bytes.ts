@@ -6,8 +6,8 @@ import { EVERY_TRAP, throwing } from '../support/refusals.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 
 export const oddBytesSuite: Suite = (makeLock) => {
-  describe('bytes that are not what they seem', () => {
-    it('count by what is in them, and not by what they say', () => {
+  describe('odd bytes', () => {
+    it('are compared by their content, whatever their methods and properties say', () => {
       const lock = makeLock({ stripes: 1_000_003 });
       class Odd extends Uint8Array {
         override get length(): number {
@@ -33,7 +33,7 @@ export const oddBytesSuite: Suite = (makeLock) => {
       }
     });
 
-    it('are empty where their memory is gone', () => {
+    it('are empty if their memory was detached', () => {
       const lock = makeLock({ stripes: 1_000_003 });
       const gone = Uint8Array.of(1, 2, 3);
       structuredClone(gone.buffer, { transfer: [gone.buffer] });
@@ -45,7 +45,7 @@ export const oddBytesSuite: Suite = (makeLock) => {
       guard.release();
     });
 
-    it('are shown as they were when an acquisition began to wait, and its timeout is one like any other', async () => {
+    it('are shown in messages and errors as they were when the acquisition began to wait', async () => {
       const lock = makeLock();
       const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
       const guard = lock.acquireSync([bytes(), 'other']);
@@ -73,13 +73,13 @@ export const oddBytesSuite: Suite = (makeLock) => {
         expect(errors[i]).toMatchObject({ name: 'LockTimeoutError', keys });
         expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
       }
-      // Each tells of its wait, and then of its timeout.
+      // Each publishes its wait, and then its timeout.
       expect(published.map(({ keys }) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
       expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, timeouts: 4 });
       guard.release();
     });
 
-    it('stay those of the guard, as they were passed', async () => {
+    it('stay the keys of their guard, which can be released after they are detached', async () => {
       const lock = makeLock();
       const bytes = Uint8Array.of(1, 2, 255);
       const first = lock.acquireSync(bytes);

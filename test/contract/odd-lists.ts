@@ -6,7 +6,7 @@ import { thrownBy } from '../support/waiting.js';
 
 export const oddListsSuite: Suite = (makeLock) => {
   describe('a list of keys that lies', () => {
-    /** Tells the keys once, and then others. */
+    /** A list that gives its keys at the first reading, and others later. */
     const readings = (): { list: string[]; reads: number[] } => {
       const first = ['a', 'b', 'c'];
       const reads = first.map(() => 0);
@@ -25,7 +25,7 @@ export const oddListsSuite: Suite = (makeLock) => {
       guard.release();
     };
 
-    it('is read once, element by element, whatever has been asked for before', () => {
+    it('is read once, element by element, whatever was acquired before', () => {
       const before: LockKey[][] = [
         [],
         ['x', 'y', 'z'],
@@ -50,7 +50,7 @@ export const oddListsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('is asked neither for a slice nor for its species, and leaves the stripes of an honest one alone', () => {
+    it('is used without its own methods and species, and does not spoil the stripes of an honest list', () => {
       const lock = makeLock({ stripes: 1_000_003 });
       class Lying extends Array<string> {
         static override get [Symbol.species](): ArrayConstructor {
@@ -101,7 +101,7 @@ export const oddListsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('passes an error of its own on, and nothing is taken', async () => {
+    it('that throws passes its error on, and nothing is taken', async () => {
       const lock = makeLock();
       const list = ['a', 'b'];
       Object.defineProperty(list, 1, { get: throwing });

@@ -15,7 +15,7 @@ import {
 } from '../support/refusals.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 
-/** Objects and functions that do anything rather than tell what they are. */
+/** Objects and functions that throw or lie when their type is looked at. */
 function hostileObjects(): unknown[] {
   const named = (name: unknown): new () => object =>
     Object.defineProperty(
@@ -51,7 +51,7 @@ function hostileObjects(): unknown[] {
   ];
 }
 
-/** Besides them, what takes long to show, or cannot be turned into a string. */
+/** The same, and values that are slow to print or cannot become a string. */
 const hostileValues = (): unknown[] => [
   ...hostileObjects(),
   Symbol('s'.repeat(1e6)),
@@ -62,7 +62,7 @@ const hostileValues = (): unknown[] => [
 export const oddValuesSuite: Suite = (makeLock) => {
   describe('odd input', () => {
     for (const method of ACQUIRING) {
-      it(`to ${method}(): a value that throws when it is looked at is refused like any other`, async () => {
+      it(`to ${method}(): a value that throws when it is read is refused like any other`, async () => {
         const lock = makeLock();
         for (const value of hostileValues()) {
           expectRefused(await failureOf(lock, method, value), WRONG_TYPE);
@@ -81,7 +81,7 @@ export const oddValuesSuite: Suite = (makeLock) => {
         expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0 });
       });
 
-      it(`to ${method}(): a list of more keys than there can be stripes is refused at once, unread`, async () => {
+      it(`to ${method}(): a list of more keys than there can be stripes is refused before it is read`, async () => {
         const lock = makeLock();
         for (const length of [1_048_577, 5e7, 2 ** 32 - 1]) {
           expectRefused(await failureOf(lock, method, new Array(length)), WRONG_VALUE);
@@ -97,7 +97,7 @@ export const oddValuesSuite: Suite = (makeLock) => {
           });
           expectRefused(await failureOf(lock, method, lying), WRONG_VALUE);
         }
-        // And what is no key is told of when it is come to.
+        // An element that cannot be a key is reported as soon as it is read.
         const reads: PropertyKey[] = [];
         const holes = new Proxy(new Array(1_048_576), {
           get: (target, key, self) => {
@@ -111,7 +111,7 @@ export const oddValuesSuite: Suite = (makeLock) => {
       });
     }
 
-    it('may be as many keys as there can be stripes', () => {
+    it('may be a list of as many keys as there can be stripes', () => {
       const lock = makeLock({ stripes: 3 });
       const guard = lock.acquireSync(new Array<string>(1_048_576).fill('key'));
       expect(guard.stripes).toEqual([lock.stripeOf('key')]);

@@ -5,11 +5,11 @@ import type { Suite } from '../support/engine.js';
 import { rejectionOf } from '../support/waiting.js';
 
 export const otherRealmsSuite: Suite = (makeLock, engine) => {
-  describe('what another realm made', () => {
+  describe('a value of another realm', () => {
     const realm = createContext({ Buffer, AbortController, EventTarget });
     const made = (code: string): unknown => runInContext(code, realm);
 
-    it('may be bytes: the same key as those of this one', async () => {
+    it('may be bytes: the same key as equal bytes of this realm', async () => {
       const lock = makeLock({ stripes: 1_000_003, trace: true });
       const theirs = made('Uint8Array.of(1, 2, 255)') as Uint8Array;
       expect(theirs instanceof Uint8Array).toBe(false);

@@ -27,7 +27,7 @@ describe('a lock that another installation of the package opens in another threa
     }
   });
 
-  // Windows does not delete an addon that is loaded; there it stays with the temporary files.
+  // Windows cannot delete an addon that is loaded. There it stays with the temporary files.
   afterAll(() => rm(folder, { recursive: true, force: true }).catch(() => undefined));
 
   const openIn = (copy: string, lock: StripedLock): Promise<Opened> => {
@@ -35,26 +35,26 @@ describe('a lock that another installation of the package opens in another threa
     return runThread<Opened>('open-by-copy.mjs', { entry, handle: lock.handle });
   };
 
-  it('is refused where it needs the addon and there is none, with an error that says so', async () => {
+  it('is refused with an error that says so where the addon is missing', async () => {
     const lock = new StripedLock({ engine: 'native' });
     const refusal = await openIn('without-addon', lock);
     expect(refusal).toMatchObject({ code: 'ERR_LOCK_ENGINE' });
     expect(refusal).toMatchObject({ message: expect.stringMatching(/native engine.*same engine/) as string });
   });
 
-  it('is refused where the addon is another copy, which would have other queues', async () => {
+  it('is refused where the addon is another copy, as that has queues of its own', async () => {
     const lock = new StripedLock({ engine: 'native' });
     const refusal = await openIn('with-addon', lock);
     expect(refusal).toMatchObject({ code: 'ERR_LOCK_ENGINE' });
     expect(refusal).toMatchObject({
       message: expect.stringMatching(/another copy.*same installation/) as string,
     });
-    // What was refused has changed nothing.
+    // The refusal changed nothing.
     lock.acquireSync('key').release();
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
   });
 
-  it('works on the JavaScript engine, which needs nothing but the memory', async () => {
+  it('works on the JavaScript engine, which needs only the memory', async () => {
     const lock = new StripedLock({ engine: 'javascript' });
     for (const copy of ['without-addon', 'with-addon']) {
       expect(await openIn(copy, lock)).toEqual({ engine: 'javascript', taken: true });

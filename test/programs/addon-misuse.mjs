@@ -6,16 +6,15 @@ import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { loadAddon } from '../../dist/engine/native/addon.js';
+import { HEADER_INTS, STRIPE_INTS } from '../../dist/engine/contract/layout.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
 /** Milliseconds that one call may block. */
 const LONGEST = 2;
 const CALLS = 20_000;
-const HEADER_INTS = 64;
-const STRIPE_INTS = 16;
 const INT = Int32Array.BYTES_PER_ELEMENT;
 
-/** Writes what a list of stripes never has, and again what it has. */
+/** Overwrites a list of stripes with invalid ones and with the valid ones, in turn. */
 function scribble({ shared, stop }) {
   for (let i = 0; Atomics.load(stop, 0) === 0; i++) {
     shared[i % shared.length] = i % 3 === 0 ? 0x7fff_ffff : i % 5;
@@ -30,7 +29,7 @@ function detached(array) {
 function main() {
   const seed = Number(process.argv[2]);
   const random = randomFrom(seed);
-  // Makes the engine of this thread start the addon.
+  // Starts the addon in this thread.
   new StripedLock({ engine: 'native' });
   const addon = loadAddon();
   const names = Object.keys(addon)
@@ -127,7 +126,7 @@ function main() {
   const any = () => makers[below(random, makers.length)]();
   const table = () => tables[below(random, tables.length)];
 
-  /** Arguments that may be right. Of others it would block for ever, or end what the rest needs. */
+  /** Arguments that may be right. Other ones would block for ever, or close what later calls need. */
   const likely = {
     acquireSync: () => acquisition(),
     acquireAsync: () => acquisition(),
@@ -183,7 +182,7 @@ function main() {
     const name = names[below(random, names.length)];
     const args =
       likely[name] && random() < 0.6 ? likely[name]() : Array.from({ length: below(random, 8) }, any);
-    // Of what is right by accident.
+    // Random arguments may be right by accident. They must not block for long.
     if (name === 'acquireSync' && typeof args[5] === 'number' && args[5] > LONGEST) args[5] = 0;
     if (likely[name] && random() < 0.3 && args.length > 0)
       args[below(random, Math.min(args.length, 5))] = any();
@@ -195,7 +194,7 @@ function main() {
       assert.equal(error.code, 'ERR_INVALID_ARG_TYPE', `${name}: ${error.stack}`);
       counts.refused++;
     }
-    // Whatever was closed.
+    // Opens again what a call has closed.
     for (const each of tables) each.number = addon.open(each.words, each.stripes);
     if (name === 'leaseClose') lease = addon.leaseOpen(addon.leaseIssue(), false);
     if (name === 'gateClose') gate = addon.gateOpen(addon.gateIssue(), 10);
@@ -206,11 +205,11 @@ function main() {
   assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, false, 0), 0);
   assert.equal(addon.held(last), 2);
   assert.equal(addon.acquireSync(last, 1, 1, 0, false, 0).status, 'timeout');
-  // 2 where others, that wait since then, have been granted.
+  // 2 if waiters of earlier calls were granted the stripe.
   for (const stripe of [0, 1]) assert.ok(addon.release(last, stripe, false) > 0);
   assert.equal(addon.held(last), 0);
   console.log(JSON.stringify(counts));
-  // What is pending was never known to this thread's engine.
+  // This thread's engine does not know the pending acquisitions.
   scribbler.once('exit', () => process.exit(0));
 }
 

@@ -1,5 +1,5 @@
-// Takes its first native lock in the main thread and in a worker, where a diagnostic report throws. Prints the engine
-// and the number of reports that were asked for, for each thread.
+// Takes the first native lock of the main thread and of a worker, where a diagnostic report throws. Prints for each
+// thread the engine and the number of reports that were requested.
 import { once } from 'node:events';
 import { Worker, isMainThread, parentPort } from 'node:worker_threads';
 
@@ -7,7 +7,7 @@ let reports = 0;
 for (const method of ['getReport', 'writeReport']) {
   process.report[method] = () => {
     reports++;
-    throw new Error('a report resolves the name of every open socket');
+    throw new Error('a report looks up the name of every open socket');
   };
 }
 const { StripedLock } = await import('stripelock');

@@ -14,7 +14,7 @@ function newLock(engine: 'native' | 'javascript' = 'native'): StripedLock {
   return new StripedLock({ engine, stripes: 64, name: 'loud' });
 }
 
-/** What is published from now on, to the end of the test. */
+/** The messages from now to the end of the test. */
 function listen(...names: Name[]): [Name, Message][] {
   const heard: [Name, Message][] = [];
   for (const name of names) {
@@ -29,13 +29,13 @@ const ANY_TIME = expect.any(Number) as number;
 
 for (const engine of ['native', 'javascript'] as const) {
   describe(`the diagnostics channels, on the ${engine} engine`, () => {
-    it('tell of waits: granted, timed out and aborted, with their length', async () => {
+    it('report waits: granted, timed out and aborted, with their length', async () => {
       const lock = newLock(engine);
       const agent = await Agent.start(lock);
       const heard = listen('wait');
       const common = { lock: 'loud', threadId: 0 };
 
-      // At once: not a wait.
+      // Granted at once, which is not a wait.
       lock.acquireSync('key').release();
       (await lock.acquire(['key', 'another'])).release();
       lock.tryAcquire('key')!.release();
@@ -75,7 +75,7 @@ for (const engine of ['native', 'javascript'] as const) {
       expect(Math.min(...waits)).toBeGreaterThanOrEqual(0);
     });
 
-    it('tell of timeouts, with the stripe and who holds it', async () => {
+    it('report timeouts, with the stripe and its holders', async () => {
       const lock = newLock(engine);
       const agent = await Agent.start(lock);
       const [first, second] = keysApart(lock, 2) as [string, string];
@@ -96,7 +96,7 @@ for (const engine of ['native', 'javascript'] as const) {
       );
     });
 
-    it('tell of refused deadlocks, with threads and stripes', () => {
+    it('report refused deadlocks, with threads and stripes', () => {
       const lock = newLock(engine);
       lock.acquireSync('key');
       const heard = listen('deadlock', 'wait');
@@ -108,7 +108,7 @@ for (const engine of ['native', 'javascript'] as const) {
       ]);
     });
 
-    it('publish nothing, and do not even make a message, while nobody listens', async () => {
+    it('make and publish no message while nobody listens', async () => {
       const published: string[] = [];
       for (const name of NAMES) {
         const channel = diagnostics_channel.channel(`stripelock:${name}`);
@@ -134,7 +134,7 @@ for (const engine of ['native', 'javascript'] as const) {
         expect(lock.acquireSync('key').abandoned).toBe(true);
       }
       expect(published).toEqual([]);
-      // Had the spies not been where the lock publishes, this would not reach them either.
+      // Shows that the spies are where the lock publishes.
       listen('wait');
       const other = lock.acquireSync('other');
       await rejectionOf(lock.acquire('other', { timeout: 1 }));
@@ -145,7 +145,7 @@ for (const engine of ['native', 'javascript'] as const) {
 }
 
 describe('the diagnostics channels', () => {
-  it('tell of abandoned stripes, once, whether granted at once or after a wait', async () => {
+  it('report abandoned stripes once, whether granted at once or after a wait', async () => {
     const lock = newLock();
     const [first, second] = keysApart(lock, 2) as [string, string];
     const stripes = [first, second].map((key) => lock.stripeOf(key));
@@ -166,13 +166,13 @@ describe('the diagnostics channels', () => {
     }
   });
 
-  it('tell of cycles of threads on the thread that is refused', async () => {
+  it('report a cycle of threads on the thread that is refused', async () => {
     const lock = newLock();
     const [ourKey, theirKey] = keysApart(lock, 2) as [string, string];
     const agent = await Agent.start(lock);
     const heard = listen('deadlock');
     let refusedHere = 0;
-    // Which of the two is refused is not said; in the end it has been this one.
+    // Either of the two may be refused: repeat until it is this one.
     for (let round = 0; round < 50 && refusedHere === 0; round++) {
       const ours = lock.acquireSync(ourKey);
       const theirs = await agent.acquireSync(theirKey);

@@ -53,7 +53,7 @@ describe('threads that block for each other in a cycle', () => {
     });
   }
 
-  it('are found where holds are shared, where wants are, and across several locks', async () => {
+  it('are found when holds or requests are shared, and across several locks', async () => {
     for (const modes of [{ mode: 'shared' }, { wantedMode: 'shared' }, {}] as const) {
       const locks = [newLock(), newLock()];
       const keys = keysApart(locks[0]!, 4);
@@ -69,7 +69,7 @@ describe('threads that block for each other in a cycle', () => {
     }
   });
 
-  it('are found where each waits for several keys, of which it has some by then', async () => {
+  it('are found when each waits for several keys and has some of them', async () => {
     const lock = newLock();
     const [a, b, c, d] = keysApart(lock, 4) as [string, string, string, string];
     const [one, two] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
@@ -82,7 +82,7 @@ describe('threads that block for each other in a cycle', () => {
       first.state === 'pending' ? [second, first, heldByTwo] : [first, second, heldByOne];
     expect(refused.reason).toMatchObject({ code: 'ERR_LOCK_DEADLOCK' });
     expect(other.state).toBe('pending');
-    // What it had taken of its keys it gave back.
+    // It released those of its keys that it had taken.
     lock.acquireSync(refused === first ? a : b).release();
     await theirs.release();
     await (await other.promise).release();

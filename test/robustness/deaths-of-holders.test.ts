@@ -17,7 +17,7 @@ const HOLDS = (['exclusive', 'shared'] as const).flatMap((mode) =>
 
 describe('a thread that holds stripes when it ends', () => {
   for (const end of ENDS) {
-    it(`(${end}) frees them, and those who wait go on, the first being told`, async () => {
+    it(`(${end}) frees them, and those who wait go on, the first with an abandoned guard`, async () => {
       const lock = newLock();
       const agent = await Agent.start(lock);
       const times: number[] = [];
@@ -28,7 +28,7 @@ describe('a thread that holds stripes when it ends', () => {
         expect(lock.inspect().map(({ holders }) => holders)).toEqual(
           keys.map(() => [{ threadId: victim.threadId }]),
         );
-        // One for each stripe on an event loop, and behind these a blocked one for all of them.
+        // For each stripe one waiter on an event loop, and behind these a blocked thread for all of them.
         const waiting = keys.map(async (key) => {
           const guard = await lock.acquire(key, FOR_EVER);
           guard.release();
@@ -40,12 +40,12 @@ describe('a thread that holds stripes when it ends', () => {
         const released = blocked.then((guard) => guard.release());
         await until(() => lock.stats().waiting === count + 1, 'all wait');
 
-        // From here on nobody calls the lock: it is the end alone that lets them go on.
+        // From here on nobody calls the lock: only the end of the thread lets them go on.
         const ended = await victim.end(end);
         times.push(Math.max(...(await granted)) - ended);
         await released;
         const first = (await Promise.all(waiting)).filter((guard) => guard.abandoned);
-        // A blocked thread may overtake an event loop that is slow to come, and is told in its place then.
+        // A blocked thread may overtake a slow event loop. Then its guard is abandoned instead.
         expect((await blocked).abandoned).toBe(first.length < count);
         abandoned += count;
         expect(lock.stats().abandoned).toBe(abandoned);
@@ -55,7 +55,7 @@ describe('a thread that holds stripes when it ends', () => {
     });
   }
 
-  it('lets a blocked thread go on, which is told', async () => {
+  it('lets a blocked thread go on with an abandoned guard', async () => {
     const lock = newLock();
     const agent = await Agent.start(lock);
     const times: number[] = [];
@@ -75,7 +75,7 @@ describe('a thread that holds stripes when it ends', () => {
     expectPrompt('from the end to the grant to a blocked thread', times, GO_ON);
   });
 
-  it('is told to the next exclusive holder, once, however that acquires, and to shared ones before it', async () => {
+  it('abandons the guards of the next exclusive holder and of shared ones before it, however these acquire', async () => {
     const lock = newLock();
     const ways: Record<string, () => Guard | Promise<Guard>> = {
       acquireSync: () => lock.acquireSync('key'),
@@ -107,7 +107,7 @@ describe('a thread that holds stripes when it ends', () => {
     expectIdle(lock);
   });
 
-  it('leaves alone what other threads hold shared with it', async () => {
+  it('does not affect shared holds of other threads', async () => {
     const lock = newLock();
     const ours = lock.acquireSync('key', { mode: 'shared' });
     const victim = await Victim.start(lock, {
@@ -142,7 +142,7 @@ describe('a thread that holds stripes when it ends', () => {
     }
   });
 
-  it('frees also what its own threads held, which end with it', async () => {
+  it('frees what its own worker threads held, which end with it', async () => {
     const lock = newLock();
     for (const end of ['terminate', 'exit'] as const) {
       const [held, wanted] = keysApart(lock, 2) as [string, string];
@@ -168,7 +168,7 @@ describe('slot numbers', () => {
   const slotOf = (lock: StripedLock, key: string): number =>
     wordsOf(lock.handle)[wordIndex(lock.stripeOf(key))]! & HOLDER_MASK;
 
-  it('are used again, and their next thread inherits nothing', async () => {
+  it('are reused, and the next thread inherits nothing', async () => {
     const lock = newLock();
     const [exclusive, shared] = keysApart(lock, 2) as [string, string];
     const slots = new Set<number>();
@@ -183,7 +183,7 @@ describe('slot numbers', () => {
 
       const heir = await Agent.start(lock);
       const error = await rejectionOf(heir.acquireSync(exclusive, { timeout: 5 }));
-      // Had it inherited the stripe, it would wait for itself.
+      // If it had inherited the stripe, it would wait for itself.
       expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', holders: [0] });
       ours.release();
       const guard = await heir.acquireSync([exclusive, shared]);

@@ -12,7 +12,7 @@ describe('a thread that waits when it ends', () => {
     [1, 3].map((count) => ({ mode, count })),
   );
 
-  /** A victim that waits for a key that is held here, and, where there are several, holds those before it. */
+  /** Times of victims that wait for a key held here; one that wants several keys holds those before it. */
   async function withWaiting(
     how: 'parked' | 'pending',
     ends: readonly (typeof ENDS)[number][],
@@ -40,7 +40,7 @@ describe('a thread that waits when it ends', () => {
       const ended = await victim.end(end);
       times.push(Math.max(...(await granted)) - ended);
 
-      // It is in no queue any more, and is granted nothing.
+      // It is no longer in a queue, and holds nothing.
       const states = lock.inspect();
       expect(states.flatMap(({ holders }) => holders.map(({ threadId }) => threadId))).not.toContain(
         victim.threadId,
@@ -53,7 +53,7 @@ describe('a thread that waits when it ends', () => {
       guard.release();
       expect((await forOwn).abandoned).toBe(true);
       (await forOwn).release();
-      // What was taken for an acquisition that never came about protected nothing.
+      // A key that was taken for an acquisition that never finished protected nothing.
       for (const part of forPart) {
         expect((await part).abandoned).toBe(false);
         (await part).release();
@@ -64,20 +64,20 @@ describe('a thread that waits when it ends', () => {
     return times;
   }
 
-  it('blocked, vanishes from the queue and gives back what it had', async () => {
+  it('while it is blocked leaves the queue and releases what it had', async () => {
     const times: number[] = [];
     for (const want of LEAVE_BEHIND) times.push(...(await withWaiting('parked', ['terminate'], want)));
     expectPrompt('from the end of a blocked thread to the grants', times, GO_ON);
   });
 
-  it('pending, vanishes from the queue and gives back what it had', async () => {
+  it('with an acquisition pending leaves the queue and releases what it had', async () => {
     const times: number[] = [];
     const ends = ENDS.filter((end) => end !== 'return');
     for (const want of LEAVE_BEHIND) times.push(...(await withWaiting('pending', ends, want)));
     expectPrompt('from the end of a thread with pending acquisitions to the grants', times, GO_ON);
   });
 
-  it('with hundreds of acquisitions pending takes them all with it', async () => {
+  it('with hundreds of acquisitions pending leaves none of them', async () => {
     const lock = newLock();
     const keys = keysApart(lock, 4);
     const ours = lock.acquireSync(keys);
@@ -94,9 +94,9 @@ describe('a thread that waits when it ends', () => {
     expectIdle(lock);
   });
 
-  // Its event loop stands still, so that it can be granted what it waits for, but never learns of it.
+  // Its event loop is blocked, so that it can be granted what it waits for, but never learns of it.
   for (const end of ['terminate', 'exit', 'throw'] as const) {
-    it(`(${end}) and has been granted it, but not come to know, passes it on`, async () => {
+    it(`(${end}) after a grant that it does not know of passes it on`, async () => {
       const lock = newLock();
       const agent = await Agent.start(lock);
       const times: number[] = [];
@@ -111,10 +111,10 @@ describe('a thread that waits when it ends', () => {
         await until(() => lock.stats().waiting === 1, 'it waits');
         const blocked = agent.acquireSync(keys, FOR_EVER);
         await until(() => lock.stats().waiting === 2, 'another thread waits behind it');
-        // The head of a queue is handed the stripe when it has been there for 1 ms.
+        // A release hands the stripe over to the head of a queue that has been there for 1 ms.
         await until(() => lock.inspect()[0]!.waiters[0]!.waitingFor > 2, 'the hand-over is due');
         ours.release();
-        // A shared hold is told as its thread's when that has come to know of it.
+        // A shared hold is listed when its thread knows of the grant.
         const holders = mode === 'exclusive' ? [{ threadId: victim.threadId }] : [];
         expect(lock.inspect()).toMatchObject(keys.map(() => ({ mode, holders })));
         const told: boolean[] = [];
@@ -137,7 +137,7 @@ describe('a thread that waits when it ends', () => {
         const ended = await exit;
         times.push((await granted) - ended);
         await after;
-        // It was never used, so nothing is half-written.
+        // The grant was never used, so nothing is half-written.
         expect(told).toEqual(Array.from({ length: count + 1 }, () => false));
         expect(lock.stats().abandoned).toBe(0);
         expectIdle(lock);
@@ -146,7 +146,7 @@ describe('a thread that waits when it ends', () => {
     });
   }
 
-  it('is terminated while the stripe is being handed to it: that is passed on or given back', async () => {
+  it('and is terminated during a hand-over passes the stripe on or releases it', async () => {
     const lock = newLock(1);
     for (let round = 0; round < 5; round++) {
       const ours = lock.acquireSync('key');
@@ -156,7 +156,7 @@ describe('a thread that waits when it ends', () => {
       await until(() => lock.stats().waiting === 3, 'all are blocked');
       const behind = lock.acquire('key', FOR_EVER);
       const ended = Promise.all(victims.map((victim) => victim.end('terminate')));
-      // A thread that is to end looks about every 20 ms whether it is.
+      // A blocked thread checks about every 20 ms whether it has to end.
       const release = performance.now() + round * 5;
       while (performance.now() < release);
       ours.release();

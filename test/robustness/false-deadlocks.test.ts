@@ -9,7 +9,7 @@ import { runThreads } from '../support/threads.js';
 import { turns, until, watch } from '../support/waiting.js';
 
 describe('a wait that can end', () => {
-  it('is not refused: on the event loop, for what the own thread holds', async () => {
+  it('is not refused: on the event loop, for a stripe of its own thread', async () => {
     const lock = newLock();
     for (const mode of ['exclusive', 'shared'] as const) {
       const first = lock.acquireSync('key', { mode });
@@ -22,7 +22,7 @@ describe('a wait that can end', () => {
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0, timeouts: 0 });
   });
 
-  it('is not refused: in a cycle in which one waits on its event loop, and can still release', async () => {
+  it('is not refused: in a cycle in which one thread waits on its event loop, and can still release', async () => {
     const lock = newLock();
     const [a, b] = keysApart(lock, 2) as [string, string];
     const agent = await Agent.start(lock);
@@ -31,7 +31,7 @@ describe('a wait that can end', () => {
     const waiting = watch(lock.acquire(b));
     const blocked = watch(agent.acquireSync(a));
     await until(() => lock.stats().waiting === 2, 'both wait');
-    // Some slices, at the end of each of which the blocked thread looks for a cycle.
+    // Several slices. At the end of each the blocked thread looks for a cycle.
     await delay(100);
     expect([waiting.state, blocked.state]).toEqual(['pending', 'pending']);
     ours.release();
@@ -41,7 +41,7 @@ describe('a wait that can end', () => {
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0 });
   });
 
-  it('is not refused: on a chain of blocked threads whose last is free to go on', async () => {
+  it('is not refused: in a chain of blocked threads whose last one is not blocked', async () => {
     const lock = newLock();
     const keys = keysApart(lock, 4);
     const agents = await Promise.all(keys.slice(1).map(() => Agent.start(lock)));
@@ -59,7 +59,7 @@ describe('a wait that can end', () => {
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0 });
   });
 
-  it('is not refused: for what is granted, but not delivered, to another blocked thread', async () => {
+  it('is not refused: for a stripe granted, but not delivered, to another blocked thread', async () => {
     const lock = newLock();
     const [a, b] = keysApart(lock, 2) as [string, string];
     const [one, two] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
@@ -72,7 +72,7 @@ describe('a wait that can end', () => {
     const behind = watch(two.acquireSync(a));
     await until(() => lock.stats().waiting === 3, 'another waits behind it');
     ours.release();
-    // The pending one cannot use the key while its thread is blocked, so it does not keep it from the other.
+    // The pending acquisition cannot use the key while its thread is blocked, so the other one gets it.
     const theirs = await behind.promise;
     await turns();
     expect([pending.state, blocked.state]).toEqual(['pending', 'pending']);
@@ -83,7 +83,7 @@ describe('a wait that can end', () => {
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0 });
   });
 
-  it('is never refused in random work that goes up in a fixed order, mixing sync and async', async () => {
+  it('is never refused in random work in ascending order, sync and async mixed', async () => {
     const seed = seedFor('work in a fixed order');
     const lock = new StripedLock({ engine: 'native', stripes: 16, timeout: 30_000 });
     const keys = keysApart(lock, 8);

@@ -35,7 +35,7 @@ for (const engine of ['native', 'javascript'] as const) {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
     });
 
-    it('kept past the acquisition of another thread free nothing, whatever that waits for or holds', async () => {
+    it('kept after another thread acquired their keys free nothing, while that waits and while it holds', async () => {
       const lock = newLock();
       const keys = keysApart(lock, 3);
       const agent = await Agent.start(lock);
@@ -62,7 +62,7 @@ for (const engine of ['native', 'javascript'] as const) {
       }
     });
 
-    it('disposed of by using after a release by hand leave the next holder alone', async () => {
+    it('disposed of by using after an explicit release do not affect the next holder', async () => {
       const lock = newLock();
       const waiting = watch(
         (async () => {
@@ -80,7 +80,7 @@ for (const engine of ['native', 'javascript'] as const) {
       next.release();
     });
 
-    it('are refused by everything that clones, with an error that says what to send', () => {
+    it('cannot be cloned or posted, and the error says what to send', () => {
       const lock = newLock();
       const [one, two, three, four] = keysApart(lock, 4) as [string, string, string, string];
       const { port1, port2 } = new MessageChannel();

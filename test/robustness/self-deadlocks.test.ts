@@ -9,7 +9,7 @@ import { thrownBy, until, watch } from '../support/waiting.js';
 /** Milliseconds. The thread must not even go to sleep: a sleep takes 5 ms at least. */
 const AT_ONCE = 4;
 
-describe('a blocking wait for what the own thread holds', () => {
+describe('a blocking wait for a stripe of its own thread', () => {
   const apart = keysApart(newLock(), 3) as [string, string, string];
   const together = keysTogether(newLock(), 2) as [string, string];
   type Keys = string | readonly string[];
@@ -35,7 +35,7 @@ describe('a blocking wait for what the own thread holds', () => {
     },
   ];
   for (const { what, held, mode, wanted, wantedModes } of cases) {
-    it(`is refused at once, and one attempt just fails: ${what}`, async () => {
+    it(`is refused at once, and one attempt fails: ${what}`, async () => {
       const times: number[] = [];
       for (const how of ['acquireSync', 'acquire', 'tryAcquire', 'of another opening'] as const) {
         const lock = newLock();
@@ -52,10 +52,10 @@ describe('a blocking wait for what the own thread holds', () => {
             DeadlockError,
           );
           expect(lock.tryAcquire(wanted, { mode: wantedMode })).toBeUndefined();
-          // At once: none of it was ever put to wait.
+          // At once: no acquisition was ever queued.
           expect(lock.stats()).toMatchObject({ deadlocks: 2 * (i + 1), waiting: 0, contended: 0 });
         }
-        // Of what was refused nothing is held; what was held still is.
+        // The refused acquisition holds nothing, and the first one still holds its stripes.
         expect(lock.inspect()).toEqual(holding);
         holder.release();
         lock.acquireSync(wanted).release();
@@ -64,7 +64,7 @@ describe('a blocking wait for what the own thread holds', () => {
     });
   }
 
-  it('is refused where a queued writer would block a second shared hold for ever', async () => {
+  it('is refused if a queued writer would block a second shared hold for ever', async () => {
     const lock = newLock();
     const times: number[] = [];
     for (const writerOn of ['another thread, blocked', 'another thread', 'this thread']) {
@@ -77,7 +77,7 @@ describe('a blocking wait for what the own thread holds', () => {
       await until(() => lock.stats().waiting === 1, 'the writer is queued');
       const { deadlocks, contended } = lock.stats();
       if (writerOn === 'this thread') {
-        // Its writer cannot be granted while it blocks, so it does not stand in the way.
+        // Its writer cannot be granted while it blocks, so that is not in the way.
         lock.acquireSync('key', { mode: 'shared' }).release();
         expect(lock.stats().deadlocks).toBe(deadlocks);
       } else {
@@ -95,7 +95,7 @@ describe('a blocking wait for what the own thread holds', () => {
     expectPrompt('refusal of a second shared hold', times, AT_ONCE);
   });
 
-  it('is told with the thread, the keys, the stripe and what to do', () => {
+  it('fails with an error that names the thread, the keys, the stripe and what to do', () => {
     const lock = newLock();
     const [held, wanted] = keysTogether(lock, 2) as [string, string];
     lock.acquireSync(held);

@@ -1,7 +1,7 @@
 // Threads that wait for each other's keys in a cycle, for tests and the soak.
 
 /**
- * Lets as many threads as there are keys wait for each other's keys, again and again. Locks are used in turn.
+ * Starts a thread for each key, and lets them wait for each other's keys, again and again. Locks are used in turn.
  * `run(script, workerData)` runs one thread of `test/workers` to its end, and resolves to the message that it posts.
  */
 export async function runCycles(run, locks, keys, rounds, modes = {}) {

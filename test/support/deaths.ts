@@ -9,7 +9,7 @@ export function newLock(stripes = 64): StripedLock {
   return new StripedLock({ engine: 'native', stripes, name: 'mortal' });
 }
 
-/** When a promise was fulfilled, on performance.now()'s clock. */
+/** The time at which a promise is fulfilled, on performance.now()'s clock. */
 export async function timeOf(promise: Promise<unknown>): Promise<number> {
   await promise;
   return performance.now();

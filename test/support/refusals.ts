@@ -18,7 +18,9 @@ export const ACQUIRING = ['acquire', 'acquireSync', 'tryAcquire', 'withLock', 'w
 export type Acquiring = (typeof ACQUIRING)[number];
 export const isAsync = (method: string): boolean => method === 'acquire' || method === 'withLock';
 
-/** What a call of an acquiring method fails with. A method that returns a promise must reject it instead of throwing. */
+/**
+ * What a call of an acquiring method fails with. A method that returns a promise must reject it instead of throwing.
+ */
 export async function failureOf(
   lock: StripedLock,
   method: Acquiring,

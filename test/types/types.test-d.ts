@@ -1,4 +1,4 @@
-// Nothing here is run: it is checked by tsc, through test/types/types.test.ts. Lines marked as errors must be errors.
+// This file is never run: test/types/types.test.ts lets tsc check it. Lines marked as errors must be errors.
 
 // Values are here for the sake of their types, right and wrong ones alike:
 /* eslint @typescript-eslint/no-unused-vars: off, @typescript-eslint/no-unsafe-class-instance-assignment: off */

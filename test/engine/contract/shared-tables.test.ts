@@ -15,7 +15,7 @@ function constantsOf(header: string): Map<string, number> {
   return constants;
 }
 
-/** A number, or two of them with `<<` in between; each a literal, or a constant that came before. */
+/** A number, or two numbers with `<<` in between. Each is a literal, or an earlier constant. */
 function evaluate(expression: string, known: ReadonlyMap<string, number>): number {
   const operands = expression.split('<<').map((text) => {
     const operand = text.trim();
@@ -48,7 +48,7 @@ describe('the tables that the fast path in JavaScript shares with the core', () 
     });
   }
 
-  it('places words and sizes as the header of the core does', () => {
+  it('computes the same places and sizes as the header of the core', () => {
     const header = constantsOf('layout.h');
     const ints = header.get('kHeaderInts')!;
     const stripeInts = header.get('kStripeInts')!;

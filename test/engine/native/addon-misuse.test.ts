@@ -7,7 +7,7 @@ import { seedFor } from '../../support/seed.js';
 
 const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
 
-/** What TypeScript's library does not have yet. */
+/** TypeScript's library does not have these yet. */
 const Growable = SharedArrayBuffer as unknown as new (
   bytes: number,
   options: { maxByteLength: number },
@@ -18,7 +18,7 @@ const Resizable = ArrayBuffer as unknown as new (
 ) => ArrayBuffer;
 
 describe('the addon', () => {
-  // It has started by then, for this thread.
+  // This starts the addon in this thread.
   new StripedLock({ engine: 'native' });
   const addon = loadAddon();
   const stripes = 8;
@@ -27,7 +27,7 @@ describe('the addon', () => {
   const counts = (buffer: ArrayBufferLike): Int32Array => new Int32Array(buffer);
   const bytes = stripes * Int32Array.BYTES_PER_ELEMENT;
 
-  it('keeps the address of shared memory only, which nobody can detach', () => {
+  it('keeps addresses of shared memory only, which nobody can detach', () => {
     const detached = new ArrayBuffer(bytes);
     const former = counts(detached);
     structuredClone(detached, { transfer: [detached] });
@@ -39,7 +39,7 @@ describe('the addon', () => {
       counts(new ArrayBuffer(bytes)),
       former,
       counts(resizable),
-      // It is detached when the memory grows.
+      // This buffer is detached when its memory grows.
       new Int32Array(new wasm.Memory({ initial: 1 }).buffer, 0, stripes),
       counts(new SharedArrayBuffer(bytes - 4)),
       counts(new SharedArrayBuffer(bytes + 4)),
@@ -52,13 +52,13 @@ describe('the addon', () => {
     expect(() => {
       addon.leaseExchange(new Float64Array(8));
     }).toThrow(refusal);
-    // None of them counted as the table's.
+    // The table took none of them.
     expect(() => addon.acquireSync(table, 0, 1, 0, true, 0)).toThrow(refusal);
     const right = counts(new SharedArrayBuffer(bytes));
     expect(addon.openShares(table, right)).toBe(right);
   });
 
-  it('goes on where the memory of shared holds can grow', () => {
+  it('works if the memory of shared holds can grow', () => {
     const buffer = new Growable(bytes, { maxByteLength: 1 << 20 });
     const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
     const shares = counts(buffer);
@@ -73,7 +73,7 @@ describe('the addon', () => {
     addon.close(other);
   });
 
-  it('is not brought down by any arguments of any function', { timeout: 60_000 }, async () => {
+  it('survives any arguments to any of its functions', { timeout: 60_000 }, async () => {
     const seed = seedFor('arguments of the addon');
     const { code, signal, stdout, stderr } = await runProgram(
       'addon-misuse.mjs',
@@ -84,7 +84,7 @@ describe('the addon', () => {
     expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
     const { returned, refused } = JSON.parse(stdout) as { returned: number; refused: number };
     console.log(`${returned} calls returned, ${refused} were refused`);
-    // It was about something.
+    // Otherwise it tested too little.
     expect(Math.min(returned, refused)).toBeGreaterThan(1000);
   });
 });

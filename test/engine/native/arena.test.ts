@@ -10,7 +10,7 @@ import { runThreads } from '../../support/threads.js';
 const WITHOUT = fileURLToPath(new URL('../../programs/without-arena.mjs', import.meta.url));
 
 describe('the memory that locks of the native engine share', () => {
-  it('is dealt out to threads at the same time without an overlap or a gap, and to its end', async () => {
+  it('is allocated by several threads at once without an overlap or a gap, and to its end', async () => {
     const seed = seedFor('arena');
     const arena = Arena.create()!;
     const { memory } = arena;
@@ -48,7 +48,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(() => compareExchange(4 * words.length, 0, 0)).toThrow(/out of bounds/);
   });
 
-  it('is taken for none of other sizes, or that is not shared, or that somebody else made', () => {
+  it('is not confused with memory of another size, that is not shared, or that somebody else made', () => {
     const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
       .WebAssembly;
     const none = [
@@ -66,7 +66,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(Arena.over(Arena.create()!.memory)).toBeDefined();
   });
 
-  it('deals out nothing once the number of its bytes in use has been written over', () => {
+  it('allocates nothing after the number of its used bytes was overwritten', () => {
     for (const used of [0, 1, 63, 65, 100_001, -64, 2 ** 24, 2 ** 31 - 64, -(2 ** 31)]) {
       const arena = Arena.create()!;
       arena.words[0] = used;
@@ -82,7 +82,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(new Set(tried)).toEqual(new Set(['native']));
   });
 
-  it('is that of the main thread in workers, and in their workers', async () => {
+  it('is shared with workers, and with their workers', async () => {
     const { code, stdout, stderr } = await runProgram('one-arena.mjs');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const found = JSON.parse(stdout) as [number, number][];
@@ -90,7 +90,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(new Set(found.map(([, offset]) => offset)).size).toBe(3);
   });
 
-  it('may be another one in another thread: both use the locks of both', async () => {
+  it('may differ between threads: both use the locks of both', async () => {
     const { code, stdout, stderr } = await runProgram('two-arenas.mjs');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const { arenas, counted, expected } = JSON.parse(stdout) as Record<string, unknown>;
@@ -100,14 +100,14 @@ describe('the memory that locks of the native engine share', () => {
 
   const alone = { engine: 'native', arena: false, counted: 20_000 };
 
-  it('is not needed where there is no WebAssembly', async () => {
+  it('is not needed without WebAssembly', async () => {
     const { code, stdout } = await runProgram('without-arena.mjs', [], ['--jitless']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual(alone);
   });
 
-  it.runIf(process.platform === 'linux')('is not needed where addresses are rationed', async () => {
-    // In KiB: enough for Node, not for the ten gibibytes that V8 before Node 24 reserves for one memory.
+  it.runIf(process.platform === 'linux')('is not needed where address space is limited', async () => {
+    // In KiB: enough for Node, but not for the 10 GiB that V8 before Node 24 reserves for one memory.
     const rationed = async (...args: string[]): Promise<unknown> => {
       const command = `ulimit -v 6000000 && exec "$@"`;
       const { stdout } = await promisify(execFile)('sh', ['-c', command, 'sh', process.execPath, ...args]);

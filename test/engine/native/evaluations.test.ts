@@ -8,9 +8,9 @@ import { runNode, runProgram } from '../../support/programs.js';
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 
 let folder: string;
-/** The same JavaScript in other files, over the same addon. */
+/** A copy of the JavaScript, over the same addon. */
 let copy: string;
-/** The same, of another version. */
+/** The same, as another version. */
 let other: string;
 
 beforeAll(async () => {
@@ -97,7 +97,7 @@ describe('a second evaluation of the package in a thread', () => {
     ]);
   });
 
-  it('is refused in the same way after a version that leaves nothing for others', async () => {
+  it('is refused in the same way after a version that does not announce itself', async () => {
     const script = `
       import { createRequire } from 'node:module';
       createRequire(import.meta.url)(${JSON.stringify(path.join(ROOT, 'build/Release/stripelock.node'))})

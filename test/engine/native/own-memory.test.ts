@@ -4,19 +4,19 @@ import { memoryContract } from '../../contract/contract.js';
 import { fillArena } from '../../support/full-arena.mjs';
 import { runProgram } from '../../support/programs.js';
 
-// What a lock does by Atomics alone: where the arena is full, or there is none.
+// Here the arena is full, so that locks are in memory of their own and use Atomics, as they do where there is no arena.
 fillArena();
 
-/** Fills the arena of a program, too, before the program starts. */
+/** Fills the arena of a program before it starts. */
 const nodeOptions = ['--import', new URL('../../support/fill-arena.mjs', import.meta.url).href];
 
-it('a lock for which the arena has no room is in memory of its own', () => {
+it('a lock is in memory of its own if the arena is full', () => {
   const { handle } = new StripedLock({ stripes: 1 });
   expect(handle['arena']).toBeUndefined();
   expect(handle['buffer']).toBeInstanceOf(SharedArrayBuffer);
 });
 
-it('so is one in a program of the tests below', async () => {
+it('so is a lock in a program of the tests below', async () => {
   const { code, stdout } = await runProgram('own-memory.mjs', [], nodeOptions);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'own memory\n' });
 });

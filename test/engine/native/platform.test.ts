@@ -38,7 +38,7 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
     }
   });
 
-  it('takes what it cannot read for glibc', async () => {
+  it('assumes glibc for a file that it cannot read', async () => {
     const whole = binaryWith('/lib/ld-musl-x86_64.so.1', true, true);
     const file = path.join(folder, 'odd');
     const odd = [Buffer.alloc(0), Buffer.from('#!/bin/sh\n'), whole.subarray(0, 4), whole.subarray(0, 70)];
@@ -76,7 +76,7 @@ it('an addon that was compiled for another system gives way to a prebuilt one th
   await writeFile(compiled, 'for another system');
   const without = await run();
   expect(without).toMatchObject({ code: 0, stdout: 'javascript\n' });
-  // What is wrong with the one that is there, and not that others are missing.
+  // The warning says what is wrong with this addon, not that others are missing.
   expect(without.stderr).toMatch(/STRIPELOCK_NO_ADDON.*build.Release.stripelock\.node/s);
 
   const prebuilt = path.join(copy, 'prebuilds', platformName(), 'stripelock.node');
@@ -84,7 +84,7 @@ it('an addon that was compiled for another system gives way to a prebuilt one th
   expect(await run()).toMatchObject({ code: 0, stdout: 'native\n', stderr: '' });
 });
 
-/** As much of an ELF file as names its dynamic linker, after another program header. */
+/** The parts of an ELF file that name its dynamic linker, after another program header. */
 function binaryWith(linker: string, wide: boolean, little: boolean): Buffer {
   const bytes = Buffer.alloc(400 + linker.length + 1);
   const put = (at: number, length: 2 | 4 | 8, value: number): void => {
