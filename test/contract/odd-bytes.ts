@@ -1,6 +1,5 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import type { LockMessage } from 'stripelock';
+import { describe, expect, it } from 'vitest';
+import { listen } from '../support/channels.js';
 import type { Suite } from '../support/engine.js';
 import { EVERY_TRAP, throwing } from '../support/refusals.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
@@ -46,15 +45,10 @@ export const oddBytesSuite: Suite = (makeLock) => {
     });
 
     it('are shown in messages and errors as they were when the acquisition began to wait', async () => {
-      const lock = makeLock();
+      const lock = makeLock({ name: 'odd bytes' });
       const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
       const guard = lock.acquireSync([bytes(), 'other']);
-      const published: LockMessage[] = [];
-      const subscriber = (message: unknown): void => void published.push(message as LockMessage);
-      for (const channel of ['wait', 'timeout']) subscribe(`stripelock:${channel}`, subscriber);
-      onTestFinished(() => {
-        for (const channel of ['wait', 'timeout']) unsubscribe(`stripelock:${channel}`, subscriber);
-      });
+      const heard = listen('wait', 'timeout');
       const gone = bytes();
       const written = bytes();
       const alsoGone = bytes();
@@ -74,7 +68,8 @@ export const oddBytesSuite: Suite = (makeLock) => {
         expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
       }
       // Each publishes its wait, and then its timeout.
-      expect(published.map(({ keys }) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
+      const published = heard.filter(([, message]) => message['lock'] === 'odd bytes');
+      expect(published.map(([, { keys }]) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
       expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, timeouts: 4 });
       guard.release();
     });

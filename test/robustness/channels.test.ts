@@ -2,27 +2,13 @@ import diagnostics_channel from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { Agent } from '../support/agent.js';
+import { CHANNELS, listen } from '../support/channels.js';
 import { keysApart } from '../support/keys.js';
 import { Victim } from '../support/victim.js';
 import { rejectionOf, thrownBy, until } from '../support/waiting.js';
 
-const NAMES = ['wait', 'timeout', 'deadlock', 'abandoned'] as const;
-type Name = (typeof NAMES)[number];
-type Message = Record<string, unknown>;
-
 function newLock(engine: 'native' | 'javascript' = 'native'): StripedLock {
   return new StripedLock({ engine, stripes: 64, name: 'loud' });
-}
-
-/** The messages from now to the end of the test. */
-function listen(...names: Name[]): [Name, Message][] {
-  const heard: [Name, Message][] = [];
-  for (const name of names) {
-    const hear = (message: unknown): void => void heard.push([name, message as Message]);
-    diagnostics_channel.subscribe(`stripelock:${name}`, hear);
-    onTestFinished(() => void diagnostics_channel.unsubscribe(`stripelock:${name}`, hear));
-  }
-  return heard;
 }
 
 const ANY_TIME = expect.any(Number) as number;
@@ -110,7 +96,7 @@ for (const engine of ['native', 'javascript'] as const) {
 
     it('make and publish no message while nobody listens', async () => {
       const published: string[] = [];
-      for (const name of NAMES) {
+      for (const name of CHANNELS) {
         const channel = diagnostics_channel.channel(`stripelock:${name}`);
         expect(channel.hasSubscribers).toBe(false);
         Object.defineProperty(channel, 'publish', { configurable: true, value: () => published.push(name) });
