@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Suite } from '../support/engine.js';
 import { seedFor } from '../support/seed.js';
-import { runThreads } from '../support/threads.js';
+import { runTogether } from '../support/threads.js';
 
 interface MixedResult {
   readonly added: number;
@@ -19,19 +19,9 @@ export const mutualExclusionSuite: Suite = (makeLock) => {
           const seed = seedFor(`${threads} threads on ${where}`);
           const lock = makeLock({ stripes, timeout: 30_000 });
           const cells = new SharedArrayBuffer(4 * stripes);
-          const gate = new SharedArrayBuffer(4);
-          const results = await runThreads<MixedResult>(
-            'mixed.mjs',
-            Array.from({ length: threads }, (_, i) => ({
-              handle: lock.handle,
-              cells,
-              gate,
-              threads,
-              keyCount,
-              rounds: 12_000 / threads,
-              seed: seed + i,
-            })),
-          );
+          const { handle } = lock;
+          const data = { handle, cells, keyCount, rounds: 12_000 / threads, seed };
+          const results = await runTogether<MixedResult>('mixed.mjs', threads, data);
           const total = new Int32Array(cells).reduce((sum, value) => sum + value, 0);
           expect(total).toBe(results.reduce((sum, { added }) => sum + added, 0));
           for (const { ways } of results) {

@@ -5,7 +5,7 @@ import { Agent } from '../support/agent.js';
 import { newLock } from '../support/deadlocks.js';
 import { keysApart } from '../support/keys.js';
 import { seedFor } from '../support/seed.js';
-import { runThreads } from '../support/threads.js';
+import { runTogether } from '../support/threads.js';
 import { turns, until, watch } from '../support/waiting.js';
 
 describe('a wait that can end', () => {
@@ -88,26 +88,14 @@ describe('a wait that can end', () => {
     const lock = new StripedLock({ engine: 'native', stripes: 16, timeout: 30_000 });
     const keys = keysApart(lock, 8);
     const cells = new SharedArrayBuffer(4 * keys.length);
-    const gate = new SharedArrayBuffer(4);
-    const threads = 4;
     interface Work {
       readonly added: number[];
       readonly acquisitions: number;
       readonly changed: number;
       readonly failures: unknown[];
     }
-    const results = await runThreads<Work>(
-      'ordered.mjs',
-      Array.from({ length: threads }, (_, i) => ({
-        handle: lock.handle,
-        cells,
-        gate,
-        threads,
-        keys,
-        milliseconds: 2500,
-        seed: seed + i,
-      })),
-    );
+    const data = { handle: lock.handle, cells, keys, milliseconds: 2500, seed };
+    const results = await runTogether<Work>('ordered.mjs', 4, data);
     expect(results.flatMap(({ failures }) => failures)).toEqual([]);
     expect(results.map(({ changed }) => changed)).toEqual([0, 0, 0, 0]);
     const expected = keys.map((_, i) => results.reduce((sum, { added }) => sum + added[i]!, 0));

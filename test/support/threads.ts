@@ -42,3 +42,14 @@ export function runThreads<T>(script: string, workerData: readonly unknown[]): P
   results.catch(() => undefined);
   return results;
 }
+
+/** Runs a script in several threads at once, which meet at one gate. Each gets the same data, and a seed of its own. */
+export function runTogether<T>(
+  script: string,
+  threads: number,
+  data: { readonly seed: number; readonly [name: string]: unknown },
+): Promise<T[]> {
+  const gate = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  const each = Array.from({ length: threads }, (_, i) => ({ ...data, gate, threads, seed: data.seed + i }));
+  return runThreads<T>(script, each);
+}

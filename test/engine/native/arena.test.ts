@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { Arena } from '../../../dist/engine/native/arena.js';
 import { runProgram } from '../../support/programs.js';
 import { seedFor } from '../../support/seed.js';
-import { runThreads } from '../../support/threads.js';
+import { runTogether } from '../../support/threads.js';
 
 const WITHOUT = fileURLToPath(new URL('../../programs/without-arena.mjs', import.meta.url));
 
@@ -14,13 +14,8 @@ describe('the memory that locks of the native engine share', () => {
     const seed = seedFor('arena');
     const arena = Arena.create()!;
     const { memory } = arena;
-    const threads = 4;
-    const tables = 3000;
-    const gate = new SharedArrayBuffer(4);
-    const spans = await runThreads<[number, number][]>(
-      'arena-allocator.mjs',
-      Array.from({ length: threads }, (_, i) => ({ memory, gate, threads, seed: seed + i, tables })),
-    );
+    const data = { memory, seed, tables: 3000 };
+    const spans = await runTogether<[number, number][]>('arena-allocator.mjs', 4, data);
     let end = 64;
     for (const [from, to] of spans.flat().sort(([a], [b]) => a - b)) {
       expect(from).toBe(end);
