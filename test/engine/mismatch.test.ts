@@ -1,16 +1,13 @@
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
+import { ADDON, entryOf, installIn } from '../support/installation.js';
 import { runThread } from '../support/threads.js';
 
 type Opened =
   { readonly engine: string; readonly taken: boolean } | { readonly code: string; readonly message: string };
-
-const ROOT = path.resolve(import.meta.dirname, '../..');
-const ADDON = 'build/Release/stripelock.node';
 
 // Two more installations of the package: one without the addon, and one with an addon of its own.
 describe('a lock that another installation of the package opens in another thread', () => {
@@ -18,20 +15,15 @@ describe('a lock that another installation of the package opens in another threa
 
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'stripelock-'));
-    for (const name of ['without-addon', 'with-addon']) {
-      const copy = path.join(folder, name);
-      for (const part of ['package.json', 'dist', ...(name === 'with-addon' ? [ADDON] : [])]) {
-        await cp(path.join(ROOT, part), path.join(copy, part), { recursive: true });
-      }
-      await symlink(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'), 'junction');
-    }
+    await installIn(path.join(folder, 'without-addon'));
+    await installIn(path.join(folder, 'with-addon'), { copied: [ADDON] });
   });
 
   // Windows cannot delete an addon that is loaded. There it stays with the temporary files.
   afterAll(() => rm(folder, { recursive: true, force: true }).catch(() => undefined));
 
   const openIn = (copy: string, lock: StripedLock): Promise<Opened> => {
-    const entry = pathToFileURL(path.join(folder, copy, 'dist', 'index.js')).href;
+    const entry = entryOf(path.join(folder, copy));
     return runThread<Opened>('open-by-copy.mjs', { entry, handle: lock.handle });
   };
 

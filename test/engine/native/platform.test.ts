@@ -1,9 +1,9 @@
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { linksToMusl, platformName } from '../../../dist/engine/native/platform.js';
+import { ADDON, entryOf, installIn, ROOT } from '../../support/installation.js';
 import { runNode } from '../../support/programs.js';
 
 describe('the platform, as the folder of a prebuilt binary names it,', () => {
@@ -60,18 +60,13 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
 });
 
 it('an addon that was compiled for another system gives way to a prebuilt one that loads', async () => {
-  const root = path.resolve(import.meta.dirname, '../../..');
   const copy = await mkdtemp(path.join(tmpdir(), 'stripelock-prebuilt-'));
   onTestFinished(() => rm(copy, { recursive: true, force: true }).catch(() => undefined));
-  for (const part of ['package.json', 'dist']) {
-    await cp(path.join(root, part), path.join(copy, part), { recursive: true });
-  }
-  await symlink(path.join(root, 'node_modules'), path.join(copy, 'node_modules'), 'junction');
-  const script = `import { StripedLock } from './dist/index.js'; console.log(new StripedLock().engine);`;
-  const run = (): ReturnType<typeof runNode> =>
-    runNode(['--input-type=module', '-e', script.replace('.', pathToFileURL(copy).href)]);
+  await installIn(copy);
+  const script = `import { StripedLock } from '${entryOf(copy)}'; console.log(new StripedLock().engine);`;
+  const run = (): ReturnType<typeof runNode> => runNode(['--input-type=module', '-e', script]);
 
-  const compiled = path.join(copy, 'build/Release/stripelock.node');
+  const compiled = path.join(copy, ADDON);
   await mkdir(path.dirname(compiled), { recursive: true });
   await writeFile(compiled, 'for another system');
   const without = await run();
@@ -80,7 +75,7 @@ it('an addon that was compiled for another system gives way to a prebuilt one th
   expect(without.stderr).toMatch(/STRIPELOCK_NO_ADDON.*build.Release.stripelock\.node/s);
 
   const prebuilt = path.join(copy, 'prebuilds', platformName(), 'stripelock.node');
-  await cp(path.join(root, 'build/Release/stripelock.node'), prebuilt);
+  await cp(path.join(ROOT, ADDON), prebuilt);
   expect(await run()).toMatchObject({ code: 0, stdout: 'native\n', stderr: '' });
 });
 
