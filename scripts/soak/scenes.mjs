@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { churn as churnThreads } from '../../test/support/churn.mjs';
-import { runCircles } from '../../test/support/circles.mjs';
+import { runCycles } from '../../test/support/cycles.mjs';
 import { below } from '../../test/workers/random.mjs';
 import { keysApart, runThread, sharedInts } from './threads.mjs';
 
@@ -113,7 +113,7 @@ async function circles(context) {
     const keys = keysApart(locks[0], [2, 2, 3, 4, 8][below(random, 5)]);
     const used = random() < 0.5 || keys.length % 2 === 1 ? [locks[0]] : locks;
     const modes = random() < 0.3 ? { mode: 'shared' } : random() < 0.3 ? { wantedMode: 'shared' } : {};
-    for (const circle of await runCircles(runThread, used, keys, 5, modes)) {
+    for (const circle of await runCycles(runThread, used, keys, 5, modes)) {
       counts.circles++;
       counts.refused += circle.refused.length;
       found.push(circle.found);

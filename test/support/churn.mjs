@@ -1,4 +1,4 @@
-// Threads that use a lock, and end at random moments in all ways: hundreds, or thousands, one after the other.
+// Hundreds or thousands of threads that use a lock, and end at random moments in all ways.
 
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -19,7 +19,7 @@ import { below, randomFrom } from '../workers/random.mjs';
 const SCRIPT = new URL('../workers/churner.mjs', import.meta.url);
 const ENDS = ['terminate', 'terminate', 'terminate', 'return', 'throw', 'exit'];
 const STRIPES = 4;
-/** Milliseconds by which a thread has been told to end after it began to work, or, for some, after it was made. */
+/** Milliseconds within which a thread is told to end, counted from its first work or, for some, from its start. */
 const LONGEST_LIFE = 100;
 /** Milliseconds within which the main thread, which waits for every stripe in turn, must get it. */
 const PATIENCE = 20_000;
@@ -35,7 +35,7 @@ function keysOf(lock) {
   return keys;
 }
 
-/** A thread from its start to its end. Resolves to what was not as it should be. */
+/** Runs a thread from its start to its end. Resolves to what went wrong. */
 async function live({ lock, keys, cells, number, random }) {
   const end = ENDS[below(random, ENDS.length)];
   const milliseconds = below(random, LONGEST_LIFE);
@@ -55,15 +55,15 @@ async function live({ lock, keys, cells, number, random }) {
   worker.on('error', (error) => errors.push(error));
   const exit = new Promise((resolve) => worker.once('exit', resolve));
   if (end === 'terminate') {
-    // Some are hit while they are only starting.
+    // Some are terminated while they start.
     if (random() < 0.7) await Promise.race([once(worker, 'message'), exit]);
     await delay(milliseconds);
     await worker.terminate();
   }
   const code = await exit;
   const meant = { terminate: 1, return: 0, throw: 1, exit: 7 }[end];
-  // One may find its time over before it is at work, and then just returns; one that was terminated before it
-  // began also ends with 0.
+  // A thread may find its time over before it works, and just returns. One that was terminated before it began also
+  // ends with 0.
   const early = code === 0;
   const strange = errors.filter(({ message }) => !/on purpose/.test(message)).map(String);
   if (code !== meant && !early) strange.push(`${end} ended with code ${code}`);
@@ -71,8 +71,8 @@ async function live({ lock, keys, cells, number, random }) {
 }
 
 /**
- * Keeps `atOnce` threads alive, one following the other, while `goesOn(number of threads started)`.
- * `violations` says all that was wrong; it is empty where nothing was.
+ * Keeps `atOnce` threads alive while `goesOn(number of threads started)`: each one that ends is replaced. `violations`
+ * lists all that went wrong.
  */
 export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefined }) {
   const random = randomFrom(seed);
@@ -91,7 +91,7 @@ export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefin
       try {
         const guard = await lock.acquire(keys[i % STRIPES], { timeout: PATIENCE });
         longest.milliseconds = Math.max(longest.milliseconds, performance.now() - start);
-        // What died here is put right, since the next holder is not told again.
+        // What a dead thread left is repaired, since the guard of the next holder is not abandoned.
         const at = guard.stripes[0] * CELLS;
         if (guard.abandoned) state.fill(0, at, at + SECOND + 1);
         else if (state[at + FIRST] !== state[at + SECOND]) violations.push('the main thread was not told');

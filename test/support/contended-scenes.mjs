@@ -1,128 +1,14 @@
-// Contended calls for `test/programs/stack-limit.mjs`: each scene is set up with room on the stack, makes one call near a
-// stack overflow, and is then looked at: who holds what, who waits, and who was served.
+// The scenes of `test/programs/stack-limit.mjs` in which somebody waits. See `test/support/scene.mjs`.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { DeadlockError, LockTimeoutError } from 'stripelock';
+import { isOverflow, LONG, outcomeOf } from './scene.mjs';
 
-/** How long what must happen may take, in milliseconds: far longer than it does, as the machine may be busy. */
-const PATIENCE = 10_000;
-/** For waiters that are served: never reached. */
-const LONG = { timeout: 600_000 };
+/** Milliseconds, for timeouts that pass. */
 const SHORT = 1;
-
-export const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
-
-/** What happens in one scene: the guards that somebody has, and the acquisitions that wait. */
-export class Scene {
-  #lock;
-  #guards = [];
-  #waiting = [];
-  #problems;
-
-  constructor(lock, problems) {
-    this.#lock = lock;
-    this.#problems = problems;
-  }
-
-  problem(text) {
-    this.#problems.push(text);
-  }
-
-  /** Somebody has this guard, with room on the stack. */
-  has(guard) {
-    this.#guards.push(guard);
-    this.#look();
-    return guard;
-  }
-
-  holds(keys, mode = 'exclusive') {
-    return this.has(this.#lock.tryAcquire(keys, { mode }));
-  }
-
-  /** An acquisition that was made with room on the stack: it must be served, exactly once. */
-  waits(keys, mode = 'exclusive') {
-    this.#follow(this.#lock.acquire(keys, { ...LONG, mode }), (error) => `a waiter was not served: ${error}`);
-  }
-
-  /** One that was made near a stack overflow: it may have failed. */
-  mayWait(promise, mayFail = () => false) {
-    if (!promise) return;
-    this.#follow(promise, (error) => (isOverflow(error) || mayFail(error) ? undefined : String(error)));
-  }
-
-  #follow(promise, problemOf) {
-    const kept = promise.then(
-      async (guard) => {
-        if (!guard) return;
-        this.has(guard);
-        await turn();
-        this.#look();
-        guard.release();
-        this.#look();
-      },
-      (error) => {
-        const problem = problemOf(error);
-        if (problem) this.problem(problem);
-      },
-    );
-    this.#waiting.push(kept);
-  }
-
-  /** Two guards exclude each other, and the lock knows what they hold. */
-  #look() {
-    const held = this.#guards.filter((guard) => guard.held);
-    for (const [i, guard] of held.entries()) {
-      for (const other of held.slice(i + 1)) {
-        const exclusive = guard.mode === 'exclusive' || other.mode === 'exclusive';
-        if (exclusive && other.stripes.some((stripe) => guard.stripes.includes(stripe)))
-          this.problem('two holders of one stripe');
-      }
-      const stolen = this.#lock.tryAcquire(guard.keys);
-      if (stolen) this.problem('a stripe was free while a guard held it');
-      stolen?.release();
-    }
-  }
-
-  /** Ends with nothing held and nobody waiting. False: it does not, and the lock is of no more use. */
-  async end(atEnd, heldByOthers) {
-    await turn();
-    this.#look();
-    // Of some it is the second release. Those that come later release themselves.
-    for (const guard of [...this.#guards]) guard.release();
-    if ((await outcomeOf(this.#settled())) === 'late') {
-      this.problem(`waiters are not served within ${PATIENCE} ms`);
-      return false;
-    }
-    await atEnd();
-    // What could not be given back where it was had is given back from the microtask queue.
-    await turn();
-    const { held, waiting } = this.#lock.stats();
-    if (held !== heldByOthers) this.problem(`${held} held`);
-    if (waiting !== 0) this.problem(`${waiting} waiting`);
-    return held === heldByOthers && waiting === 0;
-  }
-
-  async #settled() {
-    // One that was not known before may be added meanwhile.
-    for (let i = 0; i < this.#waiting.length; i++) await this.#waiting[i];
-  }
-
-  get lock() {
-    return this.#lock;
-  }
-}
 
 const isTimeout = (error) => error instanceof LockTimeoutError;
 const isDeadlock = (error) => error instanceof DeadlockError;
-
-/** Late, or how a promise was settled. */
-async function outcomeOf(promise) {
-  let timer;
-  const late = new Promise((resolve) => (timer = setTimeout(resolve, PATIENCE, 'late')));
-  const outcome = await Promise.race([promise.catch((error) => error), late]);
-  clearTimeout(timer);
-  return outcome;
-}
 
 /** Prepares a release, and who waits for it. */
 function releasing(hold, wait) {
@@ -133,7 +19,7 @@ function releasing(hold, wait) {
   };
 }
 
-/** Prepares an acquisition that has to wait, between one that waits before it and one that waits after it. */
+/** Prepares an acquisition that has to wait, with one waiter before it and one after it. */
 function acquiring(held, call) {
   return (scene) => {
     scene.holds(held);
@@ -148,7 +34,7 @@ function acquiring(held, call) {
   };
 }
 
-/** Prepares one that fails: it leaves nothing behind, and those who wait do not notice. */
+/** Prepares an acquisition that fails: it leaves nothing behind, and does not affect waiters. */
 function failing(held, call, mayThrow) {
   return (scene) => {
     scene.holds(held);
@@ -164,14 +50,14 @@ function failing(held, call, mayThrow) {
   };
 }
 
-/** Those that wait, in this order. */
+/** Starts waiters, in this order. */
 const waiters =
   (...all) =>
   (scene) => {
     for (const [keys, mode] of all) scene.waits(keys, mode);
   };
 
-/** The signal is Node's own, and may overflow before it tells anybody. */
+/** Prepares an abort. The signal is Node's own, and may overflow before it calls its listeners. */
 const aborting = (a, b) => (scene) => {
   scene.holds(a);
   scene.waits(a);
@@ -184,7 +70,7 @@ const aborting = (a, b) => (scene) => {
   return { call: () => controller.abort(reason) };
 };
 
-/** One whose time runs out, and a later one of the same thread. */
+/** Prepares an acquisition that times out; a later one of the same thread must time out, too. */
 const timingOut = (key) => (scene) => {
   const guard = scene.holds(key);
   return {
@@ -198,7 +84,7 @@ const timingOut = (key) => (scene) => {
   };
 };
 
-/** What is released at the end of the call is granted to an acquisition of this thread that began in it. */
+/** The call releases a stripe at its end, which is granted to an acquisition of this thread that began in the call. */
 const releasingWithin = (key) => (scene) => {
   let promise;
   return {
@@ -207,7 +93,7 @@ const releasingWithin = (key) => (scene) => {
   };
 };
 
-/** Whether the function runs or not, once is all. */
+/** The function runs once, or not at all if the call failed. */
 const withLock = (key) => (scene) => {
   scene.holds(key);
   let runs = 0;
@@ -228,7 +114,7 @@ const withLock = (key) => (scene) => {
   };
 };
 
-/** By name: what sets a scene up. See {@link playScene}. Keys: on different stripes, in the order of their stripes. */
+/** Set-ups of scenes by name. See `playScene`. The keys are on different stripes, in the order of these. */
 export const makeScenes = ([a, b, c, d]) => ({
   'release to one': releasing((scene) => scene.holds(a), waiters([a])),
   'release to several': releasing((scene) => scene.holds(a), waiters([a], [a], [[a, b]], [a])),
@@ -259,7 +145,7 @@ export const makeScenes = ([a, b, c, d]) => ({
   abort: aborting(a, b),
 });
 
-/** With another thread that holds `key`; see `test/workers/hand-over.mjs`. */
+/** Set-ups with another thread that holds `key`; see `test/workers/hand-over.mjs`. */
 export const makeThreadScenes = ([a, key], cells) => {
   const handed = (call) => async (scene) => {
     while (Atomics.load(cells, 1) !== 1) await turn();
@@ -274,7 +160,7 @@ export const makeThreadScenes = ([a, key], cells) => {
         else guard?.release();
       },
       atEnd: async () => {
-        // Where the call overflowed first, it was not asked.
+        // The call overflowed before it asked for the key.
         if (Atomics.load(cells, 0) === 0) return;
         while (Atomics.load(cells, 1) !== 0) await turn();
         Atomics.store(cells, 0, 0);
@@ -299,17 +185,3 @@ export const makeThreadScenes = ([a, key], cells) => {
     'acquire from another thread': handed((lock) => lock.acquire([a, key], LONG)),
   };
 };
-
-/**
- * Plays a scene: `setUp` returns the `call` to make near the overflow, what it `mayThrow` but an overflow, what comes
- * `after` it, with what it returned, and what is to be looked at in the end, and how many stripes others hold then.
- * False: the lock is of no more use.
- */
-export async function playScene(scene, setUp, descend) {
-  const { call, mayThrow = () => false, after, atEnd, heldByOthers = 0 } = await setUp(scene);
-  const { error, result } = descend(call);
-  if (error && !isOverflow(error) && !mayThrow(error)) scene.problem(String(error));
-  await after?.(result);
-  if (!(await scene.end(() => atEnd?.(result), heldByOthers))) return false;
-  return true;
-}

@@ -1,6 +1,6 @@
 /**
- * Every client library, each loaded only where it is used, and connected to a port of this machine. A failing connection
- * is retried for ever, quickly.
+ * Every client library, loaded when it is used, and connected to a port of this machine. A failing connection is
+ * retried for ever, quickly.
  */
 export const redisClients = {
   ioredis: async (port) => ioRedis((await import('ioredis')).Redis, port),
@@ -14,7 +14,7 @@ export const redisClients = {
   },
 };
 
-/** The same for a cluster, of which one node's port is enough. */
+/** The same for a cluster, given the port of one node. */
 export const redisClusterClients = {
   ioredis: async (port) => ioCluster((await import('ioredis')).Cluster, port),
   iovalkey: async (port) => ioCluster((await import('iovalkey')).Cluster, port),

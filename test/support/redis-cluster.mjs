@@ -37,7 +37,7 @@ export class RedisCluster {
   }
 
   async #addNode(i) {
-    // By default that of the cluster's bus is 10,000 above the other, where there may be none.
+    // By default the port of the cluster's bus is 10,000 higher, and there may be no such port.
     const bus = await freePort();
     const options = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)];
     const server = await RedisServer.start(...options, '--cluster-node-timeout', '5000');
@@ -58,6 +58,6 @@ export class RedisCluster {
       if (infos.every((info) => /cluster_state:ok/.test(info) && /cluster_known_nodes:3/.test(info))) return;
       await delay(20);
     }
-    throw new Error('the nodes of the Redis cluster did not come together');
+    throw new Error('the nodes of the Redis cluster did not join');
   }
 }

@@ -12,7 +12,7 @@ export const REDIS_ADVICE =
 
 const runs = (command) => spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
 
-/** Undefined where there is none. */
+/** The command that starts a server; undefined where none is installed. */
 export const redisCommand = ['redis-server', 'valkey-server'].find(runs);
 
 export async function freePort() {
@@ -24,7 +24,7 @@ export async function freePort() {
   return port;
 }
 
-/** A server of the tests' own, without persistence: restarted, it is empty. */
+/** A server for the tests, without persistence: it is empty after a restart. */
 export class RedisServer {
   #child;
   #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-redis-'));
@@ -39,12 +39,12 @@ export class RedisServer {
     return server;
   }
 
-  /** Again, on the same port, after `kill`. */
+  /** Starts it again on the same port, after `kill`. */
   async start() {
     const options = ['--bind', '127.0.0.1', '--port', String(this.port), '--save', '', '--appendonly', 'no'];
     const all = [...options, '--dir', this.#folder, '--repl-diskless-sync-delay', '0', ...this.#extra];
     this.#child = spawn(redisCommand, all, { stdio: 'ignore' });
-    // However this process ends, unless it is killed.
+    // On every end of this process, unless it is killed.
     process.on('exit', this.#end);
     for (let i = 0; i < 1000; i++) {
       if ((await this.command('PING').catch(() => '')) === '+PONG') return;

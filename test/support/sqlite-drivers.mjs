@@ -8,7 +8,7 @@ function nodeSqlite() {
   return sqlite ? [{ name: 'node:sqlite', open: (file) => new sqlite.DatabaseSync(file) }] : [];
 }
 
-/** The version that is installed for all does not even load on Node 20, which has one of its own. */
+/** The main version of better-sqlite3 does not load on Node 20, which uses one of its own. */
 function betterSqlite() {
   try {
     const Database = require(onNode20 ? '../drivers/node20/node_modules/better-sqlite3' : 'better-sqlite3');
@@ -20,8 +20,8 @@ function betterSqlite() {
 }
 
 /**
- * All that work on this Node. Commits do not wait for the disk: no test survives a loss of power, and a disk that others
- * use may take longer than a lease of a test lasts.
+ * All drivers that work on this Node. Commits do not wait for the disk: no test survives a loss of power, and a busy
+ * disk may take longer than a lease of a test lasts.
  */
 export const sqliteDrivers = [...nodeSqlite(), ...betterSqlite()].map(({ name, open }) => ({
   name,

@@ -1,4 +1,4 @@
-/** Waits until that many threads are here, so that none is done before the last begins. */
+/** Waits until so many threads are here, so that none is finished before the last one begins. */
 export function meet(gate, threads) {
   const arrived = new Int32Array(gate);
   if (Atomics.add(arrived, 0, 1) + 1 === threads) Atomics.notify(arrived, 0);

@@ -1,10 +1,10 @@
-// Threads that wait for each other's keys in a circle, for tests and the soak.
+// Threads that wait for each other's keys in a cycle, for tests and the soak.
 
 /**
- * Lets as many threads as there are keys wait for each other's keys, again and again. Locks are used in turn.
+ * Starts a thread for each key, and lets them wait for each other's keys, again and again. Locks are used in turn.
  * `run(script, workerData)` runs one thread of `test/workers` to its end, and resolves to the message that it posts.
  */
-export async function runCircles(run, locks, keys, rounds, modes = {}) {
+export async function runCycles(run, locks, keys, rounds, modes = {}) {
   const gates = Array.from({ length: rounds }, () => ({
     before: new SharedArrayBuffer(4),
     after: new SharedArrayBuffer(4),
@@ -12,7 +12,7 @@ export async function runCircles(run, locks, keys, rounds, modes = {}) {
   const handles = locks.map((lock) => lock.handle);
   const members = await Promise.all(
     keys.map((_, index) => {
-      return run('circle.mjs', { handles, gates, threads: keys.length, index, keys, ...modes });
+      return run('cycle.mjs', { handles, gates, threads: keys.length, index, keys, ...modes });
     }),
   );
   return gates.map((_, round) => {

@@ -10,7 +10,7 @@ export interface Refusal {
 }
 
 /** One round in which all threads waited for each other. */
-export interface Circle {
+export interface Cycle {
   /** Ids of the threads: the one at `i` held the key `i` and waited for the next one's. */
   readonly threads: readonly number[];
   readonly refused: readonly { readonly index: number; readonly error: Refusal }[];
@@ -18,10 +18,10 @@ export interface Circle {
   readonly found: number;
 }
 
-export function runCircles(
+export function runCycles(
   run: (script: string, workerData: unknown) => Promise<unknown>,
   locks: readonly StripedLock[],
   keys: readonly string[],
   rounds: number,
   modes?: { mode?: LockMode; wantedMode?: LockMode },
-): Promise<Circle[]>;
+): Promise<Cycle[]>;

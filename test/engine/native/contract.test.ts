@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { lockContract } from './contract/contract.js';
+import { lockContract } from '../../contract/contract.js';
 
-it('the native engine is what a lock uses by default', () => {
+it('a lock uses the native engine by default', () => {
   expect(new StripedLock().engine).toBe('native');
 });
 

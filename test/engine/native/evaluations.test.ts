@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ADDON, copyPackage, makeFolder, PACKAGE_ROOT, removeFolder } from './support/package-copy.js';
-import { runNode, runProgram } from './support/programs.js';
+import { ADDON, copyPackage, makeFolder, PACKAGE_ROOT, removeFolder } from '../../support/package-copy.js';
+import { runNode, runProgram } from '../../support/programs.js';
 
 let folder: string;
 /** The same JavaScript in other files, with the same addon. */

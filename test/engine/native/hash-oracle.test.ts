@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import xxhash from 'xxhash-addon';
-import { seedFor } from './support/seed.js';
+import { seedFor } from '../../support/seed.js';
 
-/** XXH3-64 with seed 0, by another binding of the same hash. */
+/** XXH3-64 with seed 0, computed by another package. */
 function xxh3(bytes: Uint8Array): bigint {
   return xxhash.XXHash3.hash(Buffer.from(bytes)).readBigUInt64BE();
 }
@@ -35,7 +35,7 @@ describe('the stripe of a key on the native engine', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 1500 }), agrees), { seed, numRuns: 4000 });
   });
 
-  it('is so at every length up to beyond where XXH3 changes its ways', () => {
+  it('is so for every length across the limits at which XXH3 changes its algorithm', () => {
     for (let length = 0; length <= 1100; length++) {
       agrees(Uint8Array.from({ length }, (_, i) => i * 7 + length));
       agrees('k'.repeat(length));
@@ -45,7 +45,7 @@ describe('the stripe of a key on the native engine', () => {
     agrees('鍵'.repeat(2 ** 19));
   });
 
-  it('is so when long strings of one length take turns', () => {
+  it('is so for long strings of one length in turn', () => {
     for (const length of [256, 257, 4096, 65_536, 65_537]) {
       const body = 'x'.repeat(length - 1);
       for (const last of ['a', 'b', 'b', 'a', 'ж', 'a']) agrees(body + last);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { runProgram } from './support/programs.js';
+import { runProgram } from '../support/programs.js';
 
-// On other versions of Node this program is run by the script that runs the suite on them.
+// The script that runs the suite on other versions of Node runs this program there.
 for (const args of [[], ['native'], ['javascript']]) {
   it(`a program written from the contract alone runs, engine: ${args[0] ?? 'default'}`, async () => {
     const { code, stdout, stderr } = await runProgram('contract-program.mjs', args);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { runThreads } from './support/threads.js';
+import { runThreads } from '../support/threads.js';
 
-// The tests of mutual exclusion show nothing unless their counters lose updates where nothing excludes anybody.
+// The tests of mutual exclusion prove nothing unless their counters lose updates without a lock.
 it('a plain counter loses updates when four threads count without a lock', async () => {
   const cells = new SharedArrayBuffer(4);
   const gate = new SharedArrayBuffer(4);

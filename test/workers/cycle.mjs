@@ -1,5 +1,5 @@
-// Round by round: takes a key of its own and then, blocking, that of the next thread, so that all wait in a circle;
-// tells how it came out, and gives back what it has.
+// In each round it takes its own key and then blocks for that of the next thread, so that all wait in a cycle. Posts
+// how each round ended, and releases what it has.
 import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { clock } from './clock.mjs';
@@ -27,7 +27,7 @@ for (const { before, after } of gates) {
   meet(before, threads);
   rounds.push(round());
   own.release();
-  // Nobody takes its own again before all have had what they wait for.
+  // No thread takes its own key again before all others got what they wait for.
   meet(after, threads);
 }
 parentPort.postMessage({ threadId, rounds });

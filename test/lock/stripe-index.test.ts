@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { StripeIndex } from '../dist/lock/stripe-index.js';
+import { StripeIndex } from '../../dist/lock/stripe-index.js';
 
 const STRIPES = 1000;
-/** Any function of the key will do. */
+/** Stands in for a hash. */
 const hashOf = (key: string): number => Number(key.slice(key.indexOf(':') + 1)) % STRIPES;
 
 function counted(): { index: StripeIndex; hashed: () => number } {
@@ -22,24 +22,24 @@ function counted(): { index: StripeIndex; hashed: () => number } {
 const key = (number: number): string => `key:${number}`;
 
 describe('the stripes of strings', () => {
-  it('are those of the hash, whether it is remembered, forgotten or left out', () => {
+  it('are those of the hash, whether cached, evicted or never cached', () => {
     const { index } = counted();
     let fresh = 0;
     for (let i = 0; i < 60_000; i++) {
-      // By turns few keys, more than are remembered, and ever new ones.
+      // In turn: few keys, more keys than the cache holds, and always new keys.
       const phase = Math.floor(i / 9000) % 3;
       const asked = key(phase === 0 ? i % 50 : phase === 1 ? (i * 7919) % 20_000 : 100_000 + fresh++);
       expect(index.stripeOf(asked, 'key')).toBe(hashOf(asked));
     }
   });
 
-  it('are hashed once for keys that come again and again', () => {
+  it('are hashed once for keys that are used again and again', () => {
     const { index, hashed } = counted();
     for (let i = 0; i < 10_000; i++) index.stripeOf(key(i % 1000), 'key');
     expect(hashed()).toBe(1000);
   });
 
-  it('are hashed once for each of many new keys, and then for keys in use no more', () => {
+  it('are hashed once for each new key, and keys in use are cached again after many new ones', () => {
     const { index, hashed } = counted();
     for (let i = 0; i < 100_000; i++) index.stripeOf(key(i), 'key');
     expect(hashed()).toBe(100_000);
@@ -49,7 +49,7 @@ describe('the stripes of strings', () => {
     expect(hashed()).toBe(0);
   });
 
-  it('are remembered in the end for as many keys as there is room for', () => {
+  it('are cached in the end for as many keys as the cache has room for', () => {
     const { index, hashed } = counted();
     for (let i = 0; i < 100_000; i++) index.stripeOf(key(i), 'key');
     for (let i = 0; i < 2_000_000; i++) index.stripeOf(key(i % 8000), 'key');
@@ -58,7 +58,7 @@ describe('the stripes of strings', () => {
     expect(hashed()).toBe(0);
   });
 
-  it('are those of the same key after an error of the hash', () => {
+  it('are right after the hash has thrown', () => {
     let failing = false;
     const index = new StripeIndex(STRIPES, (text) => {
       if (failing) throw new RangeError('Maximum call stack size exceeded');

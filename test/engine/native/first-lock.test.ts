@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { copyForTest } from './support/package-copy.js';
-import { runProgram } from './support/programs.js';
+import { copyForTest } from '../../support/package-copy.js';
+import { runProgram } from '../../support/programs.js';
 
 it('the first lock of a thread makes no report and looks at no libc where the compiled addon loads', async () => {
   const { code, stdout, stderr } = await runProgram('no-look-at-libc.mjs');

@@ -6,19 +6,19 @@ import process from 'node:process';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
-import { until } from './support/waiting.js';
+import { until } from '../support/waiting.js';
 
-const root = path.resolve(import.meta.dirname, '..');
+const root = path.resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
-/** The first code block of that language, without its comment. */
+/** The first code block in a language, without its comment. */
 function statement(file: string, language: string): string {
   const text = readFileSync(path.join(root, file), 'utf8');
   const [, code] = new RegExp('```' + language + '\\n([^]*?)```').exec(text)!;
   return code!.replace(/^--.*\n/, '').trim();
 }
 
-/** Whether the write under that token was accepted. */
+/** Writes under a token. Whether the write was accepted. */
 type Write = (token: bigint, body: string) => boolean | Promise<boolean>;
 
 async function expectFenced(write: Write): Promise<void> {
@@ -48,7 +48,7 @@ interface Sqlite {
   };
 }
 
-// Each of these is only where there is such a database: Node has one from 22 on.
+// Each of these tests runs only if there is such a database. Node has SQLite from version 22 on.
 const sqlite = (process.getBuiltinModule as ((name: string) => Sqlite | undefined) | undefined)?.(
   'node:sqlite',
 );

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 
-// The native engine looks at this when it is loaded, here and in the threads and processes that tests start.
+// The native engine reads this when it is loaded: here, and in the threads and processes that tests start.
 process.env['STRIPELOCK_CORE_ONLY'] = '1';
-const { lockContract } = await import('./contract/contract.js');
-const { createTable } = await import('../dist/engine/select.js');
+const { coreOnlyContract } = await import('../../contract/contract.js');
+const { createTable } = await import('../../../dist/engine/select.js');
 
 it('every acquisition goes through the engine: the fast path never sees a free word', () => {
   const table = createTable('native', 8);
@@ -12,4 +12,4 @@ it('every acquisition goes through the engine: the fast path never sees a free w
   expect(table.words.some((word) => word === 0)).toBe(false);
 });
 
-lockContract({ name: 'native', coreOnly: true });
+coreOnlyContract({ name: 'native', coreOnly: true });

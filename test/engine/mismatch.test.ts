@@ -2,8 +2,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { copyPackage, makeFolder, removeFolder } from './support/package-copy.js';
-import { runThread } from './support/threads.js';
+import { copyPackage, makeFolder, removeFolder } from '../support/package-copy.js';
+import { runThread } from '../support/threads.js';
 
 type Opened =
   { readonly engine: string; readonly taken: boolean } | { readonly code: string; readonly message: string };

@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
-import { loadAddon } from '../dist/engine/native/addon.js';
-import * as layout from '../lib/engine/contract/layout.js';
-import * as lockWord from '../lib/engine/contract/lock-word.js';
-import { MODE_NAMES, modeNamed } from '../lib/engine/contract/mode.js';
-import * as protocol from '../lib/engine/native/protocol.js';
-import { constantsOf, enumOf, nameInCpp, numbersOf } from './support/constants.js';
+import { loadAddon } from '../../../dist/engine/native/addon.js';
+import * as layout from '../../../lib/engine/contract/layout.js';
+import * as lockWord from '../../../lib/engine/contract/lock-word.js';
+import { MODE_NAMES, modeNamed } from '../../../lib/engine/contract/mode.js';
+import * as protocol from '../../../lib/engine/native/protocol.js';
+import { constantsOf, enumOf, nameInCpp, numbersOf } from '../../support/constants.js';
 
 /** A number as its 32 bits, which each side may take for a signed or an unsigned integer. */
 function bits(numbers: ReadonlyMap<string, number>): Record<string, number> {
@@ -54,7 +54,7 @@ describe('the numbers that TypeScript shares with C++', () => {
 });
 
 it('addon.ts declares every function that the addon exports, and no other', () => {
-  const file = fileURLToPath(new URL('../lib/engine/native/addon.ts', import.meta.url));
+  const file = fileURLToPath(new URL('../../../lib/engine/native/addon.ts', import.meta.url));
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest);
   const declared = source.statements
     .filter(ts.isInterfaceDeclaration)

@@ -2,10 +2,10 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { Arena } from '../dist/engine/native/arena.js';
-import { runProgram } from './support/programs.js';
-import { seedFor } from './support/seed.js';
-import { runThreads } from './support/threads.js';
+import { Arena } from '../../../dist/engine/native/arena.js';
+import { runProgram } from '../../support/programs.js';
+import { seedFor } from '../../support/seed.js';
+import { runThreads } from '../../support/threads.js';
 
 const WITHOUT = fileURLToPath(new URL('programs/without-arena.mjs', import.meta.url));
 
