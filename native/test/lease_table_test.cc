@@ -99,10 +99,10 @@ TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
   const std::uint64_t token = leases.acquire("key", "");
   ASSERT_NE(token, 0u);
   EXPECT_EQ(leases.acquire("key", ""), 0u) << "nobody else without a name is the same";
-  EXPECT_EQ(leases.inspect("key")->owner, LeaseTable::nameOf(token));
+  EXPECT_EQ(leases.inspect("key")->owner, LeaseTable::anonymousOwner(token));
   EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token + 1, .at = 0}, nullptr));
   EXPECT_TRUE(leases.table.renew({.key = KeyView("key"), .token = token, .at = 0}, kTtl));
-  EXPECT_TRUE(leases.release("key", LeaseTable::nameOf(token)));
+  EXPECT_TRUE(leases.release("key", LeaseTable::anonymousOwner(token)));
   const std::uint64_t next = leases.acquire("key", "named");
   EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token, .at = 0}, nullptr));
   EXPECT_TRUE(leases.table.release({.key = KeyView("key"), .token = next, .at = 0}, nullptr));
