@@ -173,25 +173,25 @@ export const mutations = [
     as: ASSERTION,
   },
   {
-    name: 'planShared: forgets QUEUED for the writer behind',
+    name: 'planJoint: forgets QUEUED for the writer behind',
     edits: [['table.pml', '+ n) | (Q(s, at) != 0 -> QUEUED : 0)', '+ n)']],
     by: 'death-of-3',
     as: ASSERTION,
   },
   {
-    name: 'planShared: counts one for all that enter',
+    name: 'planJoint: counts one for all that enter',
     edits: [['table.pml', '((next | SHARED) + n)', '((next | SHARED) + 1)']],
     by: 'readers',
     as: ASSERTION,
   },
   {
-    name: 'planExclusive: forgets QUEUED for those behind',
+    name: 'planAlone: forgets QUEUED for those behind',
     edits: [['table.pml', ' | (Q(s, 1) != 0 -> QUEUED : 0)\n  :: else', '\n  :: else']],
     by: 'exclusive',
     as: ASSERTION,
   },
   {
-    name: 'planExclusive: never hands over',
+    name: 'planAlone: never hands over',
     edits: [
       ['table.pml', '#define mayBeFair        fairnessDue', '#define mayBeFair        false'],
       ['table.pml', '#define mayBeUnfair      !fairnessDue', '#define mayBeUnfair      true'],
@@ -200,7 +200,7 @@ export const mutations = [
     as: CYCLE,
   },
   {
-    name: 'planExclusive: a grant out of turn, to its own thread, restarts the clock',
+    name: 'planAlone: a grant out of turn, to its own thread, restarts the clock',
     edits: [
       [
         'table.pml',
@@ -212,7 +212,7 @@ export const mutations = [
     as: CYCLE,
   },
   {
-    name: 'planExclusive: a hand-over to the head does not restart the clock',
+    name: 'planAlone: a hand-over to the head does not restart the clock',
     edits: [
       [
         'table.pml',

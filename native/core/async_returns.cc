@@ -1,5 +1,5 @@
-// How an async acquisition gives back what it was granted and was not told of: since its thread blocks, or does not come
-// for it; and how its stripe is granted anew.
+// How an async acquisition gives back what it was granted before its thread took it: the thread blocks, or does not come
+// for it. And how such an acquisition waits again.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace stripelock {
 
 namespace {
 
-// Whether the waiter, one of a ready list, keeps others from the stripe. With its owner's revoke mutex.
+// Whether the waiter, one of a ready list, keeps others from the stripe. The caller has its owner's revoke mutex.
 bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
   const bool granted = waiter.is(WaiterState::kGranted);
   // Others were dropped, and their membership may be gone.
@@ -100,7 +100,7 @@ void AsyncWaits::lookForIdle() {
 bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
   bool any = false;
   {
-    // Who has it is at work on this thread's waiters: mostly the thread itself, which is not away then.
+    // Whoever has it works on this thread's waiters. Mostly that is the thread itself, which is not away then.
     Lock revoking(owner_.revokeMutex(), std::defer_lock);
     if (last) {
       revoking.lock();

@@ -15,7 +15,7 @@ namespace stripelock {
 
 AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& request) {
   Table& table = membership.table();
-  // What the fast path took counts with the rest, when all is granted.
+  // What the fast path took is counted with the rest, when all is granted.
   membership.countShares(request.stripes, request.taken, request.mode, -1);
   if (request.timeout <= 0) {
     std::uint32_t position = request.taken;
@@ -51,7 +51,7 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     std::copy_n(request.stripes, request.count, waiter->many.get());
     waiter->stripes = waiter->many.get();
   }
-  // Known before it can be granted, which may be at once and from any thread.
+  // Made known before it can be granted: any thread may do that at once.
   add(*waiter, Deadline::after(request.timeout, waiter->since));
   if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
     const bool abandoned = waiter->abandoned;
@@ -204,8 +204,8 @@ bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   const Nanoseconds time = now();
   std::size_t taken = 0;
-  // What was granted in time, or is to try once more, is settled by take(), however late that comes, or is put back in
-  // its queue: out of the way for as long as this goes on.
+  // What was granted in time, or is to try once more, take() settles, however late it comes, or it is put back in its
+  // queue. It is kept out of the heap until this loop ends.
   std::vector<std::pair<Nanoseconds, AsyncWaiter*>> granted;
   while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
     AsyncWaiter& waiter = deadlines_.least();

@@ -36,7 +36,7 @@ struct SyncOutcome {
   Status status;
   // If granted: an earlier holder of some stripe died.
   bool abandoned = false;
-  // If timed out: the stripe that could not be had.
+  // If timed out: the stripe that was not available.
   std::uint32_t stripe = 0;
   // If refused: each waits for the next, the last for the first.
   std::vector<Blocked> cycle;
@@ -75,7 +75,7 @@ class Membership {
   // Frees what its thread still holds, and flags it as abandoned.
   void abandon();
 
-  // How often its registry handed it out.
+  // How often the registry handed it out.
   std::uint32_t references = 0;
   // Async acquisitions that wait.
   std::uint32_t pending = 0;

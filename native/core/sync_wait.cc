@@ -23,7 +23,7 @@ class BlockedScope {
   Participant& thread_;
 };
 
-// In the count of those who wait, and in the wait graph once it entered.
+// Counts the thread among those who wait, and takes it out of the wait graph, if it entered that.
 class WaitingScope {
  public:
   WaitingScope(Table& table, Participant& thread) : table_(table), thread_(thread) {
@@ -91,7 +91,7 @@ bool SyncWait::spinTake(std::uint32_t stripe) {
   if (request_.timeout <= 0) return take(stripe);
   const auto attempt = [&] { return take(stripe); };
   if (spin(attempt)) return true;
-  // Not past those who wait, since it could do so again and again, and not past its time.
+  // Not while others wait, or it could get past them again and again, and not after its deadline.
   return yieldFor(attempt, [&] { return !table_.isAwaited(stripe) && !deadline_.passedAt(now()); });
 }
 
@@ -141,7 +141,7 @@ SyncOutcome SyncWait::wait() {
         break;
       }
       if (time >= sliceEnd_) {
-        // Before it is asked for the first time, so that no interruption falls between the two.
+        // Before the host is asked for the first time, so that no interruption falls between the two.
         if (!watch.active()) watch.start(interrupt_.descriptor);
         slept = true;
         sliceEnd_ = nextSliceEnd(time);
@@ -177,7 +177,7 @@ SyncOutcome SyncWait::wait() {
 Nanoseconds SyncWait::nextSliceEnd(Nanoseconds time) const {
   if (!thread_.hostWatch().active()) return time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
   const Nanoseconds slice = std::clamp((time - waiter_.since) / kPatience, kSlice, kLongestSlice);
-  // At points that all threads share: to wake several at once costs half of what it costs one after the other.
+  // At points that all threads share: to wake several at once costs half as much as one after the other.
   return (time + seamSlice(slice)) / kSlice * kSlice;
 }
 
@@ -185,7 +185,7 @@ bool SyncWait::interrupted(SyncOutcome& outcome) {
   if (!interrupt_.check()) return false;
   hurryUntil.store(now() + kHurry);
   outcome.status = Status::kInterrupted;
-  // False if it was granted meanwhile, and then to nobody.
+  // False if it was granted meanwhile. Then the caller gives that back.
   static_cast<void>(table_.withdraw(waiter_));
   return true;
 }
@@ -193,8 +193,8 @@ bool SyncWait::interrupted(SyncOutcome& outcome) {
 bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
   if (interrupted(outcome)) return true;
   if (!steppedAside_) {
-    // Shared ones that wait behind an exclusive async waiter of this thread need not, while that is passed over.
-    // Not before: most waits end sooner, and this looks at all that is pending.
+    // Shared waiters behind an exclusive async waiter of this thread may enter while that one is passed over. Not done
+    // before the first slice ends: most waits end sooner, and this looks at all that is pending.
     steppedAside_ = true;
     thread_.asyncWaits().resettle();
   }
@@ -205,7 +205,7 @@ bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
 }
 
 bool SyncWait::overtake(bool last) {
-  // At the last moment a free stripe is worth more than a turn that may be another one's.
+  // At the last moment a free stripe is worth more than a turn that may go to another one.
   if (last && table_.overtakeDesignated(waiter_)) return true;
   return revokeIdle(table_, waiter_.stripe(), thread_, last) || table_.overtakeDesignated(waiter_);
 }
@@ -242,7 +242,7 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
 bool SyncWait::holdsForGood(std::uint32_t stripe) {
   while (isHeldAloneBy(table_.word(stripe).load(), thread_.slot())) {
     {
-      // Locked, so that no grant to one of this thread's async waiters is half made.
+      // Under the shard, so that no grant to one of this thread's async waiters is half made.
       const Lock lock(table_.shardOf(stripe));
       if (thread_.undelivered() == 0) return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());
     }

@@ -1,10 +1,12 @@
 // The stripes of one lock: their words in the shared memory, and a queue for each.
 //
-// Words are changed by compare-and-swap only, by any thread, most of it from JavaScript and without a lock
-// (lock_word.h). Queues are guarded by mutexes, one for each shard; a shard is a range of neighbouring stripes.
+// Any thread changes words, by compare-and-swap only, mostly from JavaScript and without a lock (lock_word.h). Mutexes
+// guard the queues, one for each shard; a shard is a range of neighbouring stripes.
+//
+// table.cc has how waiters come, take and go; table_grants.cc what a release comes to, and who is granted the stripe.
 //
 // Invariants, for each stripe, whenever its shard is not locked:
-//   I1  A word names its holders: no holder enters or leaves but by changing the word.
+//   I1  A word names its holders: a holder enters or leaves only by changing the word.
 //   I2  kQueued is set only while the stripe is held.
 //   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not an
 //       async waiter whose thread blocks in a sync wait, nor one that holds nothing and whose thread was found to
@@ -15,16 +17,16 @@
 //   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
 //       withdrawn exactly once.
 //   I6  A waiter holds stripes[0 … position) and no other of its stripes until it is granted.
-//   I7  What an async waiter was granted, or was designated for, and its thread has not come for, others can take
-//       back (AsyncWaits::revoke). Then it waits again, in its old place, and is not granted twice.
+//   I7  Others can take back what an async waiter was granted, or was designated for, while its thread has not come for
+//       it (AsyncWaits::revoke). The waiter then waits again, in its old place, and is not granted twice.
 //
-// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the
-// first waiter, whose thread is woken and then competes with whoever else comes by: threads that are running beat
-// one that must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
-// after its head was last served, the next release with nobody designated hands over to the head. So the head waits
-// for kFairness, for the designated thread to wake and try, and for one hold. An event loop that does not come for its
-// turn loses it to those who wait behind (revocation.h); where it is async acquisitions that keep it busy, the layer
-// above calls AsyncWaits::take from time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and
+// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first waiter.
+// The thread of that waiter is woken and then competes with whoever else comes by: running threads beat one that must be
+// woken, and that gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
+// served, the next release with nobody designated hands over to the head. So the head waits for kFairness, for the
+// designated thread to wake and try, and for one hold. An event loop that does not come for its turn loses it to those who
+// wait behind (revocation.h). Where async acquisitions keep it busy, the layer above calls AsyncWaits::take from time to
+// time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and
 // WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
 // Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaves

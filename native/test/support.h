@@ -81,6 +81,8 @@ class SharedMemory {
   void* data() { return lines_.get(); }
   Word& word(std::uint32_t stripe);
   std::int64_t cell(std::uint32_t index);
+  // Whether all words are 0.
+  bool isFree();
 
  private:
   struct alignas(64) Line {
