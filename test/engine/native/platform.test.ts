@@ -61,7 +61,7 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
 
 it('a prebuilt addon that loads takes the place of one that was compiled for another system', async () => {
   const copy = await copyForTest();
-  const script = `import { StripedLock } from '../../dist/index.js'; console.log(new StripedLock().engine);`;
+  const script = `import { StripedLock } from './dist/index.js'; console.log(new StripedLock().engine);`;
   const run = (): Promise<ProgramResult> =>
     runNode(['--input-type=module', '-e', script.replace('.', pathToFileURL(copy).href)]);
 
