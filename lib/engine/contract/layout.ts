@@ -13,8 +13,9 @@ export const STRIPES_INDEX = 3;
 /** 64 bits that name the copy of the addon that has the wait queues; 0 with the JavaScript engine. */
 export const REGISTRY_INDEX = 4;
 
-/** Cells, in units of 64-bit integers: the last token, and the metrics, by their names in `StripedLockStats`. */
+/** The cell of the last token. Cells are counted in units of 64-bit integers. */
 export const TOKEN_CELL = 8;
+/** The cells of metrics, by their names in `StripedLockStats`. `layout.h` has those, too, that the core counts. */
 export const METRIC_CELLS = {
   contended: 16,
   timeouts: 17,
