@@ -1,5 +1,5 @@
-import { LeaseStoreError, leaseTimeout, managerClosed, storeFailure } from '../contract/errors.js';
 import { LockError } from '../../common/errors.js';
+import { LeaseStoreError, leaseTimeout, managerClosed, storeFailure } from '../contract/errors.js';
 import { grantInTime } from '../contract/late-grant.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';

@@ -237,7 +237,10 @@ export class Hold implements Due, Forgetful, Renewable {
     return context.free(this);
   }
 
-  /** The memory table did not have it any more when it was released. If that is because it had expired, it was lost. */
+  /**
+   * The memory table did not have it any more when it was released. If that is because it had expired, it was lost. If
+   * the table still had it some milliseconds after the local deadline, it counts as released: nobody else can have had it.
+   */
   notFreed(): void {
     if (!this.released || this.context.schedule.now() < this.expiresAt) return;
     this.released = false;
