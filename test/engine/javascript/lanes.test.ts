@@ -2,9 +2,15 @@
 import { describe, expect, it } from 'vitest';
 import { createMemory } from '../../../lib/engine/contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../../../lib/engine/contract/layout.js';
-import { QUEUED } from '../../../lib/engine/contract/lock-word.js';
-import { EXCLUSIVE_MODE } from '../../../lib/engine/contract/mode.js';
-import { ASYNC_LANE, type Lane, SYNC_LANE, WAS_OFFERED } from '../../../lib/engine/javascript/lanes.js';
+import { QUEUED, SHARED } from '../../../lib/engine/contract/lock-word.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../lib/engine/contract/mode.js';
+import {
+  ASYNC_LANE,
+  type Lane,
+  LOOKS,
+  SYNC_LANE,
+  WAS_OFFERED,
+} from '../../../lib/engine/javascript/lanes.js';
 import { Stripes } from '../../../lib/engine/javascript/stripes.js';
 import { withoutLooks } from './tables.js';
 
@@ -87,5 +93,18 @@ describe('the lanes of a stripe', () => {
     head.stripes.withdraw(0, SYNC_LANE, head.stripes.lanes.claimIn(EXCLUSIVE_MODE));
     expect(other.stripes.isOpen(0, EXCLUSIVE_MODE)).toBe(true);
     expect(other.stripes.intrude(0, EXCLUSIVE_MODE)).toBe(true);
+  });
+
+  it('keep readers out for a head that is a writer, but not for one that is a reader', () => {
+    const [holder, head] = writers(SYNC_LANE, SYNC_LANE) as [Writer, Writer];
+    const { words, lanes } = head.stripes;
+    expect(holder.stripes.words.arrive(0, SHARED_MODE)).toBe(true);
+    const reads = lanes.claim(0, SYNC_LANE, SHARED_MODE);
+    lanes.writerWaits(0);
+    expect(lanes.keepsReadersOut(0, ASYNC_LANE, LOOKS)).toBe(false);
+    lanes.dropClaim(0, SYNC_LANE, reads);
+    head.claim();
+    expect(lanes.keepsReadersOut(0, ASYNC_LANE, LOOKS)).toBe(true);
+    expect(words.load(0)).toBe(SHARED | 1 | QUEUED);
   });
 });
