@@ -1,4 +1,4 @@
-import { checkFunction, checkOptionsObject, checkSignal, checkTimeout } from '../common/checks.js';
+import { checkFunction } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { defer, resolved } from '../common/host.js';
 import type {
@@ -16,9 +16,9 @@ import { EXCLUSIVE_MODE, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
 import {
+  abandon,
   createGuard,
   createGuardOfSet,
-  giveUp,
   goOn,
   modeOf,
   stripesOf,
@@ -28,7 +28,7 @@ import {
 } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
-import { checkMode } from './options.js';
+import { modeIn, signalIn, timeoutIn } from './options.js';
 import { StripeIndex } from './stripe-index.js';
 import { traceNote } from './trace.js';
 
@@ -130,11 +130,7 @@ export class StripedLock {
       if (!tryTake(guard) && !this.#tryGoOn(guard)) return undefined;
       if (note !== undefined) this.#recordHeld(guard, note);
     } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
+      abandon(guard);
       throw error;
     }
     return guard;
@@ -210,11 +206,6 @@ export class StripedLock {
     return this.#table.inspect();
   }
 
-  #timeoutOf(options: AcquireOptions | undefined): number {
-    const timeout = options?.timeout;
-    return timeout === undefined ? this.timeout : checkTimeout(timeout, 'options.timeout');
-  }
-
   /** Checks the keys and finds their stripes; takes nothing. */
   #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
@@ -229,18 +220,14 @@ export class StripedLock {
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
     const mode = modeIn(options);
-    const timeout = this.#timeoutOf(options);
+    const timeout = timeoutIn(options, this.timeout);
     const guard = this.#prepare<K, M>(keys, mode);
     const note = this.#trace ? traceNote(guard.keys) : undefined;
     try {
       if (!tryTake(guard)) return this.#block(guard, timeout, note);
       if (note !== undefined) this.#recordHeld(guard, note);
     } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
+      abandon(guard);
       throw error;
     }
     return guard;
@@ -270,8 +257,8 @@ export class StripedLock {
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
     const mode = modeIn(options);
-    const timeout = this.#timeoutOf(options);
-    const signal = signalOf(options);
+    const timeout = timeoutIn(options, this.timeout);
+    const signal = signalIn(options);
     const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     const note = this.#trace ? traceNote(guard.keys) : undefined;
@@ -280,11 +267,7 @@ export class StripedLock {
       if (!tryTake(guard)) return this.#wait(guard, timeout, signal, note);
       if (note !== undefined) this.#recordHeld(guard, note);
     } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
+      abandon(guard);
       throw error;
     }
     return resolved(guard);
@@ -333,18 +316,6 @@ function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[]
   } catch {
     return false;
   }
-}
-
-function modeIn(options: AcquireOptions | undefined): Mode {
-  if (options === undefined) return EXCLUSIVE_MODE;
-  checkOptionsObject(options);
-  const { mode } = options;
-  return mode === undefined ? EXCLUSIVE_MODE : checkMode(mode);
-}
-
-function signalOf(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {
-  const signal = options?.signal;
-  return signal === undefined ? undefined : checkSignal(signal);
 }
 
 function splitArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
