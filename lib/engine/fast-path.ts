@@ -7,10 +7,13 @@ import {
 } from './contract/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
 import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
-import { EXCLUSIVE_MODE, SHARED_MODE, type Mode } from './contract/mode.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from './contract/mode.js';
 
 /** From one stripe's word to the next, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
+/** Words that are held shared and have no other flag are those from the first of these to the second. */
+const ONE_SHARE = SHARED | 1;
+const MOST_SHARES = SHARED | HOLDER_MASK;
 
 /** Where a stack overflow ended {@link giveBackMany}. */
 export interface Cut {
@@ -47,11 +50,6 @@ export class FastPath {
     this.#shares = table.shares;
   }
 
-  /** Must be called before a stripe is taken in a mode whose holders are counted. */
-  static openShares(this: void, path: FastPath): void {
-    if (path.#shares === undefined) path.#shares = path.#table.shares ?? path.#table.openShares();
-  }
-
   /** Takes a free stripe exclusively. */
   static take(this: void, path: FastPath, stripe: number): boolean {
     const compareExchange = path.#compareExchange;
@@ -72,11 +70,11 @@ export class FastPath {
 
   /** Takes a stripe that is free or held shared. */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
+    const shares = path.#shares ?? openShares(path);
     const word = path.#words[wordIndex(stripe)]!;
-    const shares = path.#shares!;
     let next: number;
-    if (word === 0) next = SHARED | 1;
-    else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
+    if (word === 0) next = ONE_SHARE;
+    else if (word >= ONE_SHARE && word < MOST_SHARES) next = word + 1;
     else return false;
     if (exchange(path, stripe, word, next) !== word) return false;
     // From the change to the count no function is called.
@@ -88,34 +86,34 @@ export class FastPath {
   static giveBackShared(this: void, path: FastPath, stripe: number): void {
     const word = path.#words[wordIndex(stripe)]!;
     const shares = path.#shares!;
-    const next = word === (SHARED | 1) ? 0 : word - 1;
+    const next = word === ONE_SHARE ? 0 : word - 1;
     // Of several holders any but the last may leave without asking who waits.
-    const simple = next === 0 || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
+    const simple = word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
     if (simple && exchange(path, stripe, word, next) === word) shares[stripe]!--;
     else path.#table.release(stripe, SHARED_MODE);
   }
 
-  /** {@link take} in the mode asked for. */
-  static takeIn(this: void, path: FastPath, stripe: number, mode: Mode): boolean {
-    return mode.counted ? takeShared(path, stripe) : take(path, stripe);
+  /** {@link take} in the mode whose code this is. */
+  static takeIn(this: void, path: FastPath, stripe: number, code: number): boolean {
+    return code === EXCLUSIVE_MODE.code ? take(path, stripe) : takeShared(path, stripe);
   }
 
-  /** {@link giveBack} in the mode asked for. */
-  static giveBackIn(this: void, path: FastPath, stripe: number, mode: Mode): void {
-    if (mode.counted) giveBackShared(path, stripe);
-    else giveBack(path, stripe);
+  /** {@link giveBack} in the mode whose code this is. */
+  static giveBackIn(this: void, path: FastPath, stripe: number, code: number): void {
+    if (code === EXCLUSIVE_MODE.code) giveBack(path, stripe);
+    else giveBackShared(path, stripe);
   }
 
   /**
    * Takes the stripes in their order up to the first that is not free. Returns how many. A stack overflow ends it, too:
    * the engine is to go on in either case.
    */
-  static takeMany(this: void, path: FastPath, stripes: readonly number[], mode: Mode): number {
+  static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     const count = stripes.length;
     let taken = 0;
     try {
-      if (mode.counted) while (taken < count && takeShared(path, stripes[taken]!)) taken++;
-      else while (taken < count && take(path, stripes[taken]!)) taken++;
+      if (code === EXCLUSIVE_MODE.code) while (taken < count && take(path, stripes[taken]!)) taken++;
+      else while (taken < count && takeShared(path, stripes[taken]!)) taken++;
     } catch {
       // What was taken stays with the caller (keeps T1).
     }
@@ -128,12 +126,12 @@ export class FastPath {
     path: FastPath,
     stripes: readonly number[],
     count: number,
-    mode: Mode,
+    code: number,
   ): Cut | undefined {
     let left = count;
     try {
-      if (mode.counted) for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
-      else for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
+      if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
+      else for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
     } catch (error) {
       return { left, error };
     }
@@ -148,7 +146,14 @@ export class FastPath {
     waiter: AsyncWaiter | undefined,
   ): Outcome | undefined {
     const table = path.#table;
+    // The overflow that kept the fast path from it was none of the engine's.
+    if (request.mode.counted) openShares(path);
     return waiter === undefined ? table.acquireSync(request) : table.acquireAsync(request, waiter);
+  }
+
+  /** Must be called before a stripe is taken in a mode whose holders are counted. */
+  static openShares(this: void, path: FastPath): Int32Array {
+    return (path.#shares ??= path.#table.shares ?? path.#table.openShares());
   }
 
   static nextToken(this: void, path: FastPath): bigint {
@@ -176,6 +181,6 @@ export class FastPath {
 }
 
 /** Constants, as whoever uses the others has them, too: V8 then calls and inlines them directly. */
-const { take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
+const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
 
 Reflect.deleteProperty(FastPath.prototype, 'constructor');

@@ -11,16 +11,17 @@ import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
 /** A guard's state: its mode's code, flags, and above them the only stripe, or how many of many are taken. */
-const HELD = MODE_MASK + 1;
-const ABANDONED = HELD << 1;
-const TRACED = HELD << 2;
+const MODE = MODE_MASK;
+const HELD = 4;
+const ABANDONED = 8;
+const TRACED = 16;
 /** The keys are a {@link KeySet}. */
-const MANY = HELD << 3;
+const MANY = 32;
+const FLAGS = 63;
 const NUMBER_SHIFT = 6;
 const TRACED_OR_MANY = TRACED | MANY;
-const FLAGS = (1 << NUMBER_SHIFT) - 1;
 /** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
-const NOT_PLAIN = MODE_MASK | HELD | TRACED | MANY;
+const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -128,7 +129,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   get mode(): M {
-    return modeCoded(this.#state & MODE_MASK).name as M;
+    return modeCoded(this.#state & MODE).name as M;
   }
 
   get held(): boolean {
@@ -176,7 +177,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   #releaseSlow(): void {
     if ((this.#state & TRACED_OR_MANY) !== 0) return this.#releaseTracedOrMany();
     const state = this.#state;
-    giveBackIn(this.path, state >> NUMBER_SHIFT, modeCoded(state & MODE_MASK));
+    giveBackIn(this.path, state >> NUMBER_SHIFT, state & MODE);
     this.#state = state ^ HELD;
   }
 
@@ -186,7 +187,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     this.#state = state;
     if ((state & MANY) === 0) return this.#releaseSlow();
     const { stripes } = this.#key as KeySet<K>;
-    const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, modeCoded(state & MODE_MASK));
+    const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, state & MODE);
     const flags = state & FLAGS;
     this.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
     if (cut !== undefined) throw cut.error;
@@ -212,7 +213,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   #tryTakeSlow(): boolean {
     const state = this.#state;
     if ((state & MANY) !== 0) return this.#tryTakeMany();
-    if (!takeIn(this.path, state >> NUMBER_SHIFT, modeCoded(state & MODE_MASK))) return false;
+    if (!takeIn(this.path, state >> NUMBER_SHIFT, state & MODE)) return false;
     this.#state = state | HELD;
     return true;
   }
@@ -220,7 +221,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   #tryTakeMany(): boolean {
     const state = this.#state;
     const { stripes } = this.#key as KeySet<K>;
-    const taken = takeMany(this.path, stripes, modeCoded(state & MODE_MASK));
+    const taken = takeMany(this.path, stripes, state & MODE);
     const all = taken === stripes.length;
     this.#state = state | (taken << NUMBER_SHIFT) | (all ? HELD : 0);
     return all;
@@ -240,7 +241,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       return true;
     };
 
-    modeOf = (guard) => modeCoded(guard.#state & MODE_MASK);
+    modeOf = (guard) => modeCoded(guard.#state & MODE);
 
     stripesOf = (guard) => {
       const state = guard.#state;

@@ -30,7 +30,7 @@ import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
 import { StripeIndex } from './stripe-index.js';
-import { traceNote } from './trace.js';
+import { traceCall } from './trace.js';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -67,7 +67,7 @@ export class StripedLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = opened.trace;
-    this.#context = { name: opened.name, table };
+    this.#context = { name: opened.name, table, trace: opened.trace };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#sets = new KeySets(this.#index);
   }
@@ -97,7 +97,7 @@ export class StripedLock {
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
-      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined, undefined);
+      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -115,7 +115,7 @@ export class StripedLock {
       return this.#acquireSyncGeneral(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
-    return tryTake(guard) ? guard : this.#block(guard, this.timeout, undefined);
+    return tryTake(guard) ? guard : this.#block(guard, this.timeout);
   }
 
   /** One attempt, never waits. */
@@ -124,11 +124,10 @@ export class StripedLock {
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
     const guard = this.#prepare<K, M>(keys, modeIn(options));
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
     try {
       // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
       if (!tryTake(guard) && !this.#tryGoOn(guard)) return undefined;
-      if (note !== undefined) this.#recordHeld(guard, note);
+      if (this.#trace) this.#recordHeld(guard);
     } catch (error) {
       abandon(guard);
       throw error;
@@ -209,9 +208,11 @@ export class StripedLock {
   /** Checks the keys and finds their stripes; takes nothing. */
   #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
-    if (mode.counted) openShares(path);
-    if (!isList(keys)) return createGuard(path, keys, this.#index.stripeOf(keys, 'key'), mode);
-    return createGuardOfSet(path, this.#sets.setOf(keys), mode);
+    const guard = isList(keys)
+      ? createGuardOfSet<K, M>(path, this.#sets.setOf(keys), mode)
+      : createGuard<K, M>(path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    if (this.#trace) traceCall(guard, guard.keys);
+    return guard;
   }
 
   /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
@@ -222,10 +223,9 @@ export class StripedLock {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     const guard = this.#prepare<K, M>(keys, mode);
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
     try {
-      if (!tryTake(guard)) return this.#block(guard, timeout, note);
-      if (note !== undefined) this.#recordHeld(guard, note);
+      if (!tryTake(guard)) return this.#block(guard, timeout);
+      if (this.#trace) this.#recordHeld(guard);
     } catch (error) {
       abandon(guard);
       throw error;
@@ -234,8 +234,8 @@ export class StripedLock {
   }
 
   /** A guard that holds is returned, whatever else fails (keeps T1). */
-  #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
-    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
+  #block<G extends Guard>(guard: G, timeout: number): G {
+    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync');
     const outcome = goOn(guard, acquisition);
     if (outcome.status !== 'granted') throw acquisition.failure(outcome);
     try {
@@ -261,11 +261,10 @@ export class StripedLock {
     const signal = signalIn(options);
     const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
     this.#table.acquiringAsync();
     try {
-      if (!tryTake(guard)) return this.#wait(guard, timeout, signal, note);
-      if (note !== undefined) this.#recordHeld(guard, note);
+      if (!tryTake(guard)) return this.#wait(guard, timeout, signal);
+      if (this.#trace) this.#recordHeld(guard);
     } catch (error) {
       abandon(guard);
       throw error;
@@ -274,13 +273,8 @@ export class StripedLock {
   }
 
   /** Where it throws, the engine has not begun, and the guard has what it had (keeps T1). */
-  #wait<G extends Guard>(
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    note: string | undefined,
-  ): Promise<G> {
-    const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
+  #wait<G extends Guard>(guard: G, timeout: number, signal: AbortSignal | undefined): Promise<G> {
+    const pending = new PendingAcquisition(this.#context, guard, timeout, signal);
     let outcome: Outcome | undefined;
     try {
       outcome = goOn(guard, pending, pending);
@@ -298,16 +292,14 @@ export class StripedLock {
     return pending.promise;
   }
 
-  #recordHeld(guard: Guard, note: string): void {
+  #recordHeld(guard: Guard): void {
     try {
-      recordHeld(this.#context, guard, note);
+      recordHeld(this.#context, guard);
     } catch {
-      defer(() => recordHeld(this.#context, guard, note), undefined);
+      defer(() => recordHeld(this.#context, guard), undefined);
     }
   }
 }
-
-const { openShares } = FastPath;
 
 /** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
 function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
