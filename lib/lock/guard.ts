@@ -1,7 +1,6 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
 import { LockError } from '../common/errors.js';
-import { defer } from '../common/host.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
@@ -40,7 +39,7 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 
 /**
  * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay with the
- * guard, and so they do where this throws: to be passed on by {@link goOn}, or given back by {@link abandon}.
+ * guard, and so they do where this throws: to be passed on by {@link goOn}, or given back by {@link giveUp}.
  */
 export let tryTake: (guard: Guard) => boolean;
 
@@ -74,21 +73,8 @@ export let markTraced: (guard: Guard) => void;
 /** Records that the engine took everything for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-/**
- * Gives back what a guard has that nobody gets, as its acquisition throws: now or, after a stack overflow, from the
- * microtask queue. It throws nothing itself: where the guard has anything, its caller was several calls deeper when it
- * took that, so there is room for this call and for `defer` (keeps T1).
- */
-export function abandon(guard: Guard): void {
-  try {
-    giveUp(guard);
-  } catch {
-    defer(() => giveUp(guard), undefined);
-  }
-}
-
-/** Gives back what the guard has. If this throws, it can be called again. */
-let giveUp: (guard: Guard) => void;
+/** Gives back what a guard has that nobody gets. If this throws, it can be called again. */
+export let giveUp: (guard: Guard) => void;
 
 const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
 

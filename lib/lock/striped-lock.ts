@@ -16,9 +16,9 @@ import { EXCLUSIVE_MODE, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
 import {
-  abandon,
   createGuard,
   createGuardOfSet,
+  giveUp,
   goOn,
   modeOf,
   stripesOf,
@@ -123,16 +123,7 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    const guard = this.#prepare<K, M>(keys, modeIn(options));
-    try {
-      // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-      if (!tryTake(guard) && !this.#tryGoOn(guard)) return undefined;
-      if (this.#trace) this.#recordHeld(guard);
-    } catch (error) {
-      abandon(guard);
-      throw error;
-    }
-    return guard;
+    return this.#take('try', this.#prepare<K, M>(keys, modeIn(options)), 0, undefined);
   }
 
   /** Runs fn while holding the keys; releases however fn ends. */
@@ -222,12 +213,42 @@ export class StripedLock {
   ): Guard<K, M> {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
-    const guard = this.#prepare<K, M>(keys, mode);
+    return this.#take('sync', this.#prepare<K, M>(keys, mode), timeout, undefined);
+  }
+
+  /**
+   * Takes what a guard is for: by the fast path or, where that does not get all, in the way of one of the public methods.
+   * What was taken when this throws is given back: now or, after a stack overflow, from the microtask queue. (In place:
+   * to call a function that does it may overflow, too, as V8 may have to compile it first. Keeps T1.)
+   */
+  #take<G extends Guard>(how: 'sync', guard: G, timeout: number, signal: undefined): G;
+  #take<G extends Guard>(how: 'try', guard: G, timeout: 0, signal: undefined): G | undefined;
+  #take<G extends Guard>(
+    how: 'async',
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): G | Promise<G>;
+  #take<G extends Guard>(
+    how: 'sync' | 'try' | 'async',
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): G | Promise<G> | undefined {
     try {
-      if (!tryTake(guard)) return this.#block(guard, timeout);
+      if (!tryTake(guard)) {
+        if (how === 'sync') return this.#block(guard, timeout);
+        if (how === 'async') return this.#wait(guard, timeout, signal);
+        // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
+        if (!this.#tryGoOn(guard)) return undefined;
+      }
       if (this.#trace) this.#recordHeld(guard);
     } catch (error) {
-      abandon(guard);
+      try {
+        giveUp(guard);
+      } catch {
+        defer(() => giveUp(guard), undefined);
+      }
       throw error;
     }
     return guard;
@@ -262,14 +283,8 @@ export class StripedLock {
     const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     this.#table.acquiringAsync();
-    try {
-      if (!tryTake(guard)) return this.#wait(guard, timeout, signal);
-      if (this.#trace) this.#recordHeld(guard);
-    } catch (error) {
-      abandon(guard);
-      throw error;
-    }
-    return resolved(guard);
+    const taken = this.#take('async', guard, timeout, signal);
+    return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 
   /** Where it throws, the engine has not begun, and the guard has what it had (keeps T1). */
