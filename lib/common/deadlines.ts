@@ -7,30 +7,28 @@ export interface Timed {
 }
 
 /**
- * A binary heap, with the earliest deadline on top. Each entry knows its place, so that any can be removed.
+ * A binary heap with the earliest deadline on top. Each entry knows its place, so that any can be removed.
  *
- * From the first change on, no function is called: a stack overflow would leave the heap broken.
+ * After the first change nothing is called that a stack overflow could end: the heap would be left broken.
  */
 export class Deadlines<T extends Timed> {
   readonly #heap: T[] = [];
 
-  /** The entry that is due first. */
   get first(): T | undefined {
     return this.#heap[0];
   }
 
-  /** In no order. */
+  /** All entries, in no order. */
   toArray(): T[] {
     return [...this.#heap];
   }
 
-  /** Leaves out an entry that is never due. */
   add(entry: T): void {
     if (entry.deadline === Infinity) return;
     const heap = this.#heap;
     let place = heap.push(entry) - 1;
     entry.place = place;
-    // (Index -1 is not read: to V8 it is a name, which it would search for.)
+    // Never reads index -1, which V8 would look up as a property name.
     while (place > 0) {
       const above = (place - 1) >> 1;
       const parent = heap[above]!;
@@ -42,7 +40,6 @@ export class Deadlines<T extends Timed> {
     }
   }
 
-  /** Does nothing for an entry that is not here. */
   remove(entry: T): void {
     let { place } = entry;
     if (place < 0) return;
