@@ -5,7 +5,7 @@ import { redisLeaseStore, type RedisLeaseStoreOptions } from 'stripelock/redis';
 import { KEPT_FOR } from '../../dist/stores/redis/scripts.js';
 import { redisClients } from '../support/redis-clients.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
-import { Proxy } from '../faults/proxy.mjs';
+import { Proxy } from '../support/proxy.mjs';
 
 type Store = ReturnType<typeof redisLeaseStore>;
 

@@ -1,5 +1,5 @@
-import { reportMissing } from '../support/requirements.js';
-import { DRIVER_ADVICE, sqliteDrivers } from '../support/sqlite.js';
+import { reportMissing } from '../../support/requirements.js';
+import { DRIVER_ADVICE, sqliteDrivers } from '../../support/sqlite.js';
 import { describeFaults } from './faults.js';
 
 if (sqliteDrivers.length === 0)

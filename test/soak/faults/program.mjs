@@ -1,16 +1,16 @@
 // Processes that take leases on a real store while everything goes wrong, for as long as is asked for. Ends with an
 // error, and says what, where a promise was broken.
 //
-//   node scripts/faults.mjs [--store redis,sqlite] [--minutes 1] [--seed N] [--only replies] [--plant plain-counter]
+//   node test/soak/faults/program.mjs [--store redis,sqlite] [--minutes 1] [--seed N] [--only replies] [--plant plain-counter]
 //
-// --only plays the scenarios whose name contains a text, once. With --plant the processes have a bug, of those in test/faults/planted.mjs, and only the scenario that reveals it is
+// --only plays the scenarios whose name contains a text, once. With --plant the processes have a bug, of those in test/soak/faults/planted.mjs, and only the scenario that reveals it is
 // played: it must end with an error.
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { PLANTS } from '../test/faults/planted.mjs';
-import { runFuzz, runScenario } from '../test/faults/run-scenario.mjs';
-import { revealing, scenarios } from '../test/faults/scenarios.mjs';
+import { PLANTS } from './planted.mjs';
+import { runFuzz, runScenario } from './run-scenario.mjs';
+import { revealing, scenarios } from './scenarios.mjs';
 
 /** Milliseconds of one world of random faults: its history is checked as a whole. */
 const FUZZ = 20_000;

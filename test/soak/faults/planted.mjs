@@ -1,6 +1,6 @@
 // Stores and clocks with one bug each, to show that the checker finds it. None of it is in the package.
 
-import { command } from '../support/redis-wire.mjs';
+import { command } from '../../support/redis-wire.mjs';
 
 export const PLANTS = ['release-without-compare', 'plain-counter', 'deadline-from-reply'];
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RedisServer } from '../support/redis-server.mjs';
+import { RedisServer } from '../../support/redis-server.mjs';
 import { fuzz } from './fuzz.mjs';
-import { Proxy } from './proxy.mjs';
+import { Proxy } from '../../support/proxy.mjs';
 
 /** Milliseconds of undisturbed work. */
 const WHILE = 400;

@@ -1,5 +1,5 @@
-import { REDIS_ADVICE, redisCommand } from '../support/redis-server.mjs';
-import { reportMissing } from '../support/requirements.js';
+import { REDIS_ADVICE, redisCommand } from '../../support/redis-server.mjs';
+import { reportMissing } from '../../support/requirements.js';
 import { describeFaults } from './faults.js';
 
 if (redisCommand === undefined) reportMissing('the Redis store under faults', 'redis-server', REDIS_ADVICE);

@@ -10,9 +10,9 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { churn as churnThreads } from '../../test/support/churn.mjs';
-import { runCircles } from '../../test/support/circles.mjs';
-import { below } from '../../test/workers/random.mjs';
+import { churn as churnThreads } from '../../support/churn.mjs';
+import { runCircles } from '../../support/circles.mjs';
+import { below } from '../../workers/random.mjs';
 import { keysApart, runThread, sharedInts } from './threads.mjs';
 
 function newLock({ locks }, name, options) {
@@ -140,7 +140,7 @@ async function terminations(context) {
   counts.terminated = 0;
   while (goesOn()) {
     const ours = lock.acquireSync(wanted);
-    const worker = new Worker(new URL('../../test/workers/victim.mjs', import.meta.url), {
+    const worker = new Worker(new URL('../../workers/victim.mjs', import.meta.url), {
       workerData: {
         handle: lock.handle,
         holds: [{ keys: own, how: random() < 0.5 ? 'sync' : 'async' }],

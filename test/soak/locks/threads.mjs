@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 
 /** Runs a script of `test/workers` in a thread, up to its end. Resolves to the one message that it posts. */
 export async function runThread(script, workerData) {
-  const worker = new Worker(new URL(`../../test/workers/${script}`, import.meta.url), { workerData });
+  const worker = new Worker(new URL(`../../workers/${script}`, import.meta.url), { workerData });
   const messages = [];
   worker.on('message', (message) => messages.push(message));
   const [code] = await once(worker, 'exit');

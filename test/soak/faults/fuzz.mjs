@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { below } from '../workers/random.mjs';
+import { below } from '../../workers/random.mjs';
 import { now } from './clock.mjs';
-import { Proxy } from './proxy.mjs';
+import { Proxy } from '../../support/proxy.mjs';
 
 const PROCESSES = 8;
 

@@ -3,15 +3,15 @@
 // blocked threads, misused guards; and somebody who looks on. Ends with an error, and says what, where a promise
 // was broken.
 //
-//   node scripts/soak.mjs [--minutes 1] [--seed N] [--scenes churn,circles]
+//   node test/soak/locks/program.mjs [--minutes 1] [--seed N] [--scenes churn,circles]
 
 import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { below, randomFrom } from '../test/workers/random.mjs';
-import { scenes } from './soak/scenes.mjs';
+import { below, randomFrom } from '../../workers/random.mjs';
+import { scenes } from './scenes.mjs';
 
 /** Milliseconds between reports, between two looks at memory, and in which everything must have come to its end. */
 const REPORT = 10_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { seedFor } from '../support/seed.js';
+import { seedFor } from '../../support/seed.js';
 import { PLANTS } from './planted.mjs';
 import { runScenario } from './run-scenario.mjs';
 import { revealing, scenarios } from './scenarios.mjs';

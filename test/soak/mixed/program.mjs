@@ -2,7 +2,7 @@
 // a plain counter. Ends with an error on lost updates, timeouts, waits that are too long, and threads that get too
 // little.
 //
-//   node scripts/soak-mixed.mjs [--seconds 60] [--threads 8] [--engine native|javascript] [--seed N]
+//   node test/soak/mixed/program.mjs [--seconds 60] [--threads 8] [--engine native|javascript] [--seed N]
 
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,9 +10,9 @@ import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promi
 import { parseArgs } from 'node:util';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { dawdle } from '../test/workers/dawdle.mjs';
-import { meet } from '../test/workers/meet.mjs';
-import { below, randomFrom } from '../test/workers/random.mjs';
+import { dawdle } from '../../workers/dawdle.mjs';
+import { meet } from '../../workers/meet.mjs';
+import { below, randomFrom } from '../../workers/random.mjs';
 
 const [STOP, COUNTER] = [0, 1];
 const MOST_PENDING = 4;
