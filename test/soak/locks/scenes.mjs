@@ -102,24 +102,24 @@ async function moments(context) {
   ];
 }
 
-/** Circles of blocked threads. */
-async function circles(context) {
+/** Cycles of blocked threads. */
+async function cycles(context) {
   const { goesOn, random, counts } = context;
-  const locks = [1, 2].map((i) => newLock(context, `circles ${i}`, { stripes: 64, timeout: Infinity }));
+  const locks = [1, 2].map((i) => newLock(context, `cycles ${i}`, { stripes: 64, timeout: Infinity }));
   const violations = [];
   const found = [];
-  Object.assign(counts, { circles: 0, refused: 0 });
+  Object.assign(counts, { cycles: 0, refused: 0 });
   while (goesOn()) {
     const keys = keysApart(locks[0], [2, 2, 3, 4, 8][below(random, 5)]);
     const used = random() < 0.5 || keys.length % 2 === 1 ? [locks[0]] : locks;
     const modes = random() < 0.3 ? { mode: 'shared' } : random() < 0.3 ? { wantedMode: 'shared' } : {};
-    for (const circle of await runCircles(runThread, used, keys, 5, modes)) {
-      counts.circles++;
-      counts.refused += circle.refused.length;
-      found.push(circle.found);
-      if (circle.refused.length !== 1) violations.push(`${circle.refused.length} of a circle refused`);
-      if (circle.refused.some(({ error }) => error.code !== 'ERR_LOCK_DEADLOCK')) {
-        violations.push(`refused with ${circle.refused[0].error.message}`);
+    for (const cycle of await runCircles(runThread, used, keys, 5, modes)) {
+      counts.cycles++;
+      counts.refused += cycle.refused.length;
+      found.push(cycle.found);
+      if (cycle.refused.length !== 1) violations.push(`${cycle.refused.length} of a cycle refused`);
+      if (cycle.refused.some(({ error }) => error.code !== 'ERR_LOCK_DEADLOCK')) {
+        violations.push(`refused with ${cycle.refused[0].error.message}`);
       }
     }
   }
@@ -127,7 +127,7 @@ async function circles(context) {
   if (deadlocks !== counts.refused)
     violations.push(`${deadlocks} deadlocks counted, ${counts.refused} refused`);
   for (const lock of locks) violations.push(...leftovers(lock, { deadlocks: lock.stats().deadlocks }));
-  return [...violations, ...late('a circle was found', found, counts, 'found')];
+  return [...violations, ...late('a cycle was found', found, counts, 'found')];
 }
 
 /** Blocked threads that are terminated. */
@@ -189,4 +189,4 @@ function late(what, times, counts, name) {
   return median < PROMPT ? [] : [`${what} after ${median.toFixed(0)} ms at the median`];
 }
 
-export const scenes = { churn, ordered, moments, circles, terminations, misuse };
+export const scenes = { churn, ordered, moments, cycles, terminations, misuse };
