@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { pairedRatio, summary } from './support/statistics.mjs';
+import { summary } from './support/statistics.mjs';
 import { metrics, primaryMetric } from './metrics.mjs';
 import { commit, machine, versions } from './support/machine.mjs';
 import { subjects } from './subjects/index.mjs';
@@ -73,17 +73,31 @@ export function figureOf(row, metric) {
 }
 
 /**
- * The median over rounds of one row's figure divided by another's in the same round; undefined where they have no round
- * in common.
+ * One row's figure divided by another's in the same round, for each round that they have in common. What slows the whole
+ * machine down for a while slows both sides of a round, as they are measured one right after the other.
+ *
+ * @param {MeasuredRow} row
+ * @param {MeasuredRow} other
+ * @param {string} metric
  */
-export function ratioOf(row, other, metric) {
-  const rounds = row.rounds
-    .map((figures, round) => [figures[metric], other.rounds[round]?.[metric]])
-    .filter((pair) => !pair.includes(undefined));
-  return rounds.length === 0 ? undefined : pairedRatio(...transposed(rounds));
+export function ratiosOf(row, other, metric) {
+  return row.rounds.flatMap((figures, round) => {
+    const [figure, than] = [figures[metric], other.rounds[round]?.[metric]];
+    return figure === undefined || than === undefined ? [] : [figure / than];
+  });
 }
 
-const transposed = (pairs) => [0, 1].map((side) => pairs.map((pair) => pair[side]));
+/**
+ * Their median; undefined where the rows have no round in common.
+ *
+ * @param {MeasuredRow} row
+ * @param {MeasuredRow} other
+ * @param {string} metric
+ */
+export function ratioOf(row, other, metric) {
+  const ratios = ratiosOf(row, other, metric);
+  return ratios.length === 0 ? undefined : summary(ratios).median;
+}
 
 /** How many times worse a row does than another in what counts for the workload; below 1 where it does better. */
 export function timesWorse(workload, row, than) {

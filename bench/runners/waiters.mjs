@@ -3,7 +3,7 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { linearRegression } from 'simple-statistics';
-import { seededRandom } from '../../examples/ledger/random.mjs';
+import { randomFrom } from '../../test/workers/random.mjs';
 
 const HELD = 'account:1234567';
 const FREE = 'account:7654321';
@@ -145,7 +145,7 @@ async function cancelCrowd(subject, stripes, waiters, times) {
 }
 
 function shuffled(list) {
-  const random = seededRandom(list.length);
+  const random = randomFrom(list.length);
   const result = [...list];
   for (let i = result.length - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1));

@@ -2,8 +2,8 @@
 
 import path from 'node:path';
 import bindings from 'bindings';
-import { StripedLock } from 'stripelock';
 import { Arena } from '../../dist/engine/native/arena.js';
+import { StripedLock } from '../support/package.mjs';
 
 /** Words to a cache line. */
 const SPACING = 16;
@@ -31,17 +31,23 @@ const compareExchange = {
   },
 };
 
-/** Undefined where there is no WebAssembly. */
-const arena = Arena.create();
+/** @type {Arena | undefined} Not before it is needed: other subjects are measured without it. */
+let arena;
+
+function arenaOfFloor() {
+  arena ??= Arena.create();
+  if (arena === undefined) throw new Error('there is no WebAssembly');
+  return arena;
+}
 
 /** The same by a function of WebAssembly, which V8 compiles into its caller. */
 const wasmCompareExchange = {
   name: 'floor: compare-exchange pair in WebAssembly',
   packages: [],
-  can: arena === undefined ? [] : PAIRED,
-  create: () => arena.allocate(MOST_KEYS),
+  can: typeof WebAssembly === 'object' ? PAIRED : [],
+  create: () => arenaOfFloor().allocate(MOST_KEYS),
   open: (address) => {
-    const { compareExchange: exchange } = arena;
+    const { compareExchange: exchange } = arenaOfFloor();
     const takeOne = () => exchange(address, 0, 1);
     const takeMany = (keys) => {
       for (let i = 0; i < keys.length; i++) exchange(address + i * SPACING * 4, 0, 1);

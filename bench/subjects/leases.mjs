@@ -1,7 +1,7 @@
 // What is measured of leases: the manager's ways to hold one, and the store alone. Their peers are stores outside the
 // process, which are another matter, so that their ratios are to the floor.
 
-import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { LeaseManager, MemoryLeaseStore } from '../support/package.mjs';
 
 const KEY = 'job:nightly';
 const OWNER = 'owner';

@@ -4,10 +4,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { LeaseManager } from 'stripelock';
-import { redisLeaseStore } from 'stripelock/redis';
-import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers } from '../../test/support/sqlite-drivers.mjs';
+import { LeaseManager, loadRedisStore, loadSqliteStore } from '../support/package.mjs';
 import { redisPort } from '../support/redis.mjs';
 
 /** Milliseconds. */
@@ -76,6 +74,12 @@ async function connect() {
 const redisSubject = (name, packages, open) =>
   subject(name, ['ioredis', ...packages], needsRedis, async () => open(await connect()));
 
+const redisStore = (name, make) =>
+  redisSubject(name, ['stripelock'], async (client) => {
+    const { redisLeaseStore } = await loadRedisStore();
+    return make(redisLeaseStore({ client }), () => client.disconnect());
+  });
+
 const redlock = (name, settings) =>
   redisSubject(name, ['redlock'], async (client) => {
     const { default: Redlock } = await import('redlock');
@@ -93,9 +97,10 @@ const removedFile = { destroy: (folder) => rmSync(folder, { recursive: true, for
 const sqliteSubject = (name, make) =>
   subject(
     name,
-    [],
+    ['stripelock'],
     () => (sqliteDrivers.length === 0 ? 'there is neither node:sqlite nor better-sqlite3 for it' : undefined),
-    (folder) => {
+    async (folder) => {
+      const { sqliteLeaseStore } = await loadSqliteStore();
       const database = sqliteDrivers[0].open(path.join(folder, 'leases.db'));
       database.exec('PRAGMA synchronous = NORMAL');
       return make(sqliteLeaseStore({ database }), () => database.close());
@@ -124,12 +129,8 @@ export const REDLOCK_SHORT = 'redlock, retries after 0 to 2 ms';
 
 export const storeSubjects = {
   roundTrips,
-  redis: redisSubject(REDIS_MANAGER, ['stripelock'], (client) =>
-    managed(redisLeaseStore({ client }), () => client.disconnect()),
-  ),
-  redisAlone: redisSubject('stripelock over Redis, store alone', ['stripelock'], (client) =>
-    alone(redisLeaseStore({ client }), () => client.disconnect()),
-  ),
+  redis: redisStore(REDIS_MANAGER, managed),
+  redisAlone: redisStore('stripelock over Redis, store alone', alone),
   /** As it comes: it tries again after 100 to 300 ms. */
   redlock: redlock(REDLOCK, FOR_EVER),
   /** As short as timers can. */

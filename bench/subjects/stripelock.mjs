@@ -1,4 +1,4 @@
-import { StripedLock } from 'stripelock';
+import { StripedLock } from '../support/package.mjs';
 
 /** Milliseconds. Finite, as the default is, so that waiting costs what it costs users; too long to run out. */
 const TIMEOUT = 120_000;

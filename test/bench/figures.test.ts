@@ -3,7 +3,7 @@ import { figureOf, ratioOf, timesWorse } from '../../bench/results.mjs';
 import { workloadTable } from '../../bench/report.mjs';
 import { evaluate } from '../../bench/targets.mjs';
 import { format } from '../../bench/support/format.mjs';
-import { pairedRatio, summary } from '../../bench/support/statistics.mjs';
+import { summary } from '../../bench/support/statistics.mjs';
 
 type Figures = Record<string, number>;
 
@@ -49,7 +49,7 @@ describe('the summary of several rounds', () => {
   });
 
   it('compares round by round, so that a machine that was slow for a while cancels out', () => {
-    expect(pairedRatio([10, 100, 10], [5, 50, 5])).toBe(2);
+    expect(ratioOf(row('x', times(10, 100, 10)), row('y', times(5, 50, 5)), 'nsPerOp')).toBe(2);
   });
 });
 
