@@ -70,7 +70,6 @@ export default defineConfig(
   {
     files: ['lib/**/*.ts'],
     rules: {
-      'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],
       'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
       'no-console': 'error',
     },

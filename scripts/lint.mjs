@@ -12,6 +12,9 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 
 import { addonSources, includeDirOf, packageRoot } from './addon-inputs.mjs';
+import { unknownNames } from './lint/names.mjs';
+import { tooLong } from './lint/sizes.mjs';
+import { readSources } from './lint/sources.mjs';
 
 const require = createRequire(import.meta.url);
 const fix = process.argv.includes('--fix');
@@ -121,6 +124,12 @@ async function clangTidy() {
   return outcome;
 }
 
+/** @param {readonly string[]} wrong A line for each thing that is wrong. */
+function verdict(wrong) {
+  for (const line of wrong) console.error(line);
+  return wrong.length === 0 ? PASSED : FAILED;
+}
+
 const checks = fix
   ? { eslint, prettier, 'clang-format': clangFormat }
   : {
@@ -128,6 +137,8 @@ const checks = fix
       eslint,
       'tsc lib': () => tsc('tsconfig.json'),
       'tsc tests': () => tsc('tsconfig.test.json'),
+      names: () => verdict(unknownNames(readSources(packageRoot))),
+      sizes: () => verdict(tooLong(readSources(packageRoot))),
       'clang-format': clangFormat,
       'clang-tidy': clangTidy,
     };
