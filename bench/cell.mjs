@@ -32,6 +32,7 @@ process.once('message', async (/** @type {Request} */ request) => {
 
 /** @param {Request} request */
 function measure({ workload: name, subject, effort, iterationsPerNanosecond }) {
+  /** @type {import('./workloads/index.mjs').Workload} */
   const workload = workloadNamed(name);
   return runners[workload.runner](workload, subjectNamed(subject), efforts[effort], iterationsPerNanosecond);
 }

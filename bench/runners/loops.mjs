@@ -9,6 +9,15 @@
 /** The 64 keys of the `Fresh` ones, whose text is put together anew each time, as the keys of rows and users are. */
 const FRESH_KEYS = 64;
 
+/**
+ * @callback Loop
+ * @param {import('../subjects/index.mjs').Lock} lock
+ * @param {any[]} keys Lists of keys, where several are taken at once.
+ * @param {Float64Array} counter
+ * @returns {import('../subjects/index.mjs').Batch}
+ */
+
+/** @type {Record<string, Loop>} */
 export const loops = {
   sync(lock, keys, counter) {
     let at = 0;
@@ -139,7 +148,12 @@ export const loops = {
   run: (lock, keys, counter) => callbacks((key, section) => lock.run(key, section))(keys, counter),
 };
 
-/** Where a callback runs under the lock; thousands of nanoseconds or hundreds, so that one call more is nothing. */
+/**
+ * Where a callback runs under the lock; thousands of nanoseconds or hundreds, so that one call more is nothing.
+ *
+ * @param {(key: any, section: import('../subjects/index.mjs').Section) => Promise<unknown>} run
+ * @returns {(keys: any[], counter: Float64Array) => import('../subjects/index.mjs').Batch}
+ */
 const callbacks = (run) => (keys, counter) => {
   const settled = Promise.resolve();
   const section = () => {

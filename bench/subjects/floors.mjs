@@ -9,9 +9,16 @@ import { StripedLock } from '../support/package.mjs';
 const SPACING = 16;
 const MOST_KEYS = 64;
 
+/** @type {import('./index.mjs').Ability[]} */
 const PAIRED = ['sync', 'try', 'many', 'shared'];
 
-/** The bare compare-and-swaps of a lock without key, owner, queue or guard. */
+/** @typedef {import('./index.mjs').Subject} Subject */
+
+/**
+ * The bare compare-and-swaps of a lock without key, owner, queue or guard.
+ *
+ * @type {Subject}
+ */
 const compareExchange = {
   name: 'floor: compare-exchange pair',
   packages: [],
@@ -19,11 +26,11 @@ const compareExchange = {
   create: () => new Int32Array(new SharedArrayBuffer(MOST_KEYS * SPACING * 4)),
   open: (words) => {
     const takeOne = () => Atomics.compareExchange(words, 0, 0, 1);
-    const takeMany = (keys) => {
+    const takeMany = (/** @type {unknown[]} */ keys) => {
       for (let i = 0; i < keys.length; i++) Atomics.compareExchange(words, i * SPACING, 0, 1);
       return keys.length;
     };
-    const release = (count) => {
+    const release = (/** @type {number} */ count) => {
       if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
       else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
     };
@@ -40,20 +47,24 @@ function arenaOfFloor() {
   return arena;
 }
 
-/** The same by a function of WebAssembly, which V8 compiles into its caller. */
+/**
+ * The same by a function of WebAssembly, which V8 compiles into its caller.
+ *
+ * @type {Subject}
+ */
 const wasmCompareExchange = {
   name: 'floor: compare-exchange pair in WebAssembly',
   packages: [],
-  can: typeof WebAssembly === 'object' ? PAIRED : [],
+  can: 'WebAssembly' in globalThis ? PAIRED : [],
   create: () => arenaOfFloor().allocate(MOST_KEYS),
   open: (address) => {
     const { compareExchange: exchange } = arenaOfFloor();
     const takeOne = () => exchange(address, 0, 1);
-    const takeMany = (keys) => {
+    const takeMany = (/** @type {unknown[]} */ keys) => {
       for (let i = 0; i < keys.length; i++) exchange(address + i * SPACING * 4, 0, 1);
       return keys.length;
     };
-    const release = (count) => {
+    const release = (/** @type {number} */ count) => {
       if (count === 0) exchange(address, 1, 0);
       else for (let i = count; i-- > 0;) exchange(address + i * SPACING * 4, 1, 0);
     };
@@ -61,6 +72,11 @@ const wasmCompareExchange = {
   },
 };
 
+/**
+ * @param {() => number} takeOne
+ * @param {(keys: unknown[]) => number} takeMany
+ * @param {(held: number) => void} release
+ */
 function pairs(takeOne, takeMany, release) {
   return {
     acquireSync: takeOne,
@@ -73,8 +89,10 @@ function pairs(takeOne, takeMany, release) {
   };
 }
 
+/** @type {Promise<void>} */
 const settled = Promise.resolve();
 
+/** @type {Subject} */
 const bareAwait = {
   name: 'floor: await of a settled promise',
   packages: [],
@@ -95,6 +113,8 @@ const bareAwait = {
 /**
  * What entering C++ costs. The addon exports no empty function; of those it has, this takes no argument and returns a
  * number that is a constant while nothing waits.
+ *
+ * @type {Subject}
  */
 const addonCall = {
   name: 'floor: Node-API call, no argument',
@@ -107,7 +127,11 @@ const addonCall = {
   },
 };
 
-/** The same with a string, which it copies and hashes: what each acquisition would begin with if C++ did the hashing. */
+/**
+ * The same with a string, which it copies and hashes: what each acquisition would begin with if C++ did the hashing.
+ *
+ * @type {Subject}
+ */
 const addonHash = {
   name: 'floor: Node-API call, hashes the string',
   packages: [],
@@ -119,7 +143,11 @@ const addonHash = {
   },
 };
 
-/** A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less. */
+/**
+ * A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less.
+ *
+ * @type {Subject}
+ */
 const abortSignal = {
   name: 'floor: AbortSignal alone',
   packages: [],
@@ -138,6 +166,8 @@ const abortSignal = {
 /**
  * No lock at all: what the threads do when nothing holds them up, and that the counts tell of it. Its name says that it
  * is no lock, so it may miscount.
+ *
+ * @type {Subject}
  */
 const noLock = {
   name: 'floor: no lock',
@@ -159,7 +189,11 @@ const noLock = {
   },
 };
 
-/** The addon that stripelock has loaded already, and started for this thread. */
+/**
+ * The addon that stripelock has loaded already, and started for this thread.
+ *
+ * @returns {{ nextDeadline(): number, hash(key: string, stripes: number): number }}
+ */
 function loadAddon() {
   new StripedLock({ engine: 'native' });
   return bindings({
@@ -168,7 +202,6 @@ function loadAddon() {
   });
 }
 
-/** @type {Record<string, import('./index.mjs').Subject>} */
 export const floors = {
   compareExchange,
   wasmCompareExchange,

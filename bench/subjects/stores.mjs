@@ -13,10 +13,23 @@ const TTL = 30_000;
 const TIMEOUT = 60_000;
 
 /**
- * A client of a subject: `acquire(key)`, a promise of what is held; `release(held)`, a promise that rejects where it was
- * lost; `close()`. `create` makes what its clients share, `destroy` ends it.
+ * A client of a subject. Its `release(held)` rejects where what was held was lost.
+ *
+ * @typedef {Pick<import('./index.mjs').Lock, 'acquire' | 'release' | 'close'>} Client
+ * @typedef {import('./index.mjs').Subject} Subject
+ * @typedef {import('stripelock').LeaseStore} LeaseStore
+ * @typedef {(store: LeaseStore, close: () => unknown) => Client} Make
  */
-const subject = (name, packages, needs, open, shared = {}) => ({
+
+/**
+ * @param {string} name
+ * @param {readonly string[]} packages
+ * @param {Subject['limit']} needs
+ * @param {(shared: any) => Client | Promise<Client>} open
+ * @param {Pick<Subject, 'create' | 'destroy'>} [shared] What its clients share.
+ * @returns {Subject}
+ */
+const subject = (name, packages, needs, open, shared) => ({
   name,
   packages,
   can: [],
@@ -27,10 +40,11 @@ const subject = (name, packages, needs, open, shared = {}) => ({
   ...shared,
 });
 
-const lost = (freed) => {
+const lost = (/** @type {boolean} */ freed) => {
   if (!freed) throw new Error('the lease was lost');
 };
 
+/** @type {Make} */
 function managed(store, close) {
   const manager = new LeaseManager({ store, ttl: TTL });
   const options = { timeout: TIMEOUT };
@@ -39,7 +53,7 @@ function managed(store, close) {
     release: async (lease) => lost(await lease.release()),
     async close() {
       await manager.close();
-      await store.close();
+      await store.close?.();
       close();
     },
   };
@@ -47,6 +61,7 @@ function managed(store, close) {
 
 let clients = 0;
 
+/** @type {Make} */
 function alone(store, close) {
   const owner = `owner:${process.pid}:${clients++}`;
   return {
@@ -56,7 +71,7 @@ function alone(store, close) {
     },
     release: async (key) => lost(await store.release(key, owner)),
     async close() {
-      await store.close();
+      await store.close?.();
       close();
     },
   };
@@ -66,22 +81,36 @@ const needsRedis = () => (redisPort() === undefined ? 'there is no redis-server 
 
 async function connect() {
   const { Redis } = await import('ioredis');
-  const client = new Redis(redisPort(), '127.0.0.1');
+  const client = new Redis(Number(redisPort()), '127.0.0.1');
   await client.ping();
   return client;
 }
 
+/**
+ * @param {string} name
+ * @param {readonly string[]} packages
+ * @param {(client: import('ioredis').Redis) => Client | Promise<Client>} open
+ */
 const redisSubject = (name, packages, open) =>
   subject(name, ['ioredis', ...packages], needsRedis, async () => open(await connect()));
 
+/**
+ * @param {string} name
+ * @param {Make} make
+ */
 const redisStore = (name, make) =>
   redisSubject(name, ['stripelock'], async (client) => {
     const { redisLeaseStore } = await loadRedisStore();
     return make(redisLeaseStore({ client }), () => client.disconnect());
   });
 
+/**
+ * @param {string} name
+ * @param {object} settings Of redlock.
+ */
 const redlock = (name, settings) =>
   redisSubject(name, ['redlock'], async (client) => {
+    // @ts-expect-error Its types are not where its `exports` say.
     const { default: Redlock } = await import('redlock');
     const lock = new Redlock([client], settings);
     return {
@@ -91,9 +120,16 @@ const redlock = (name, settings) =>
     };
   });
 
-const openedFile = { create: () => mkdtempSync(path.join(os.tmpdir(), 'stripelock-bench-')) };
-const removedFile = { destroy: (folder) => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }) };
+/** @type {Pick<Subject, 'create' | 'destroy'>} */
+const folderOfFile = {
+  create: () => mkdtempSync(path.join(os.tmpdir(), 'stripelock-bench-')),
+  destroy: (folder) => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }),
+};
 
+/**
+ * @param {string} name
+ * @param {Make} make
+ */
 const sqliteSubject = (name, make) =>
   subject(
     name,
@@ -105,13 +141,17 @@ const sqliteSubject = (name, make) =>
       database.exec('PRAGMA synchronous = NORMAL');
       return make(sqliteLeaseStore({ database }), () => database.close());
     },
-    { ...openedFile, ...removedFile },
+    folderOfFile,
   );
 
-/** Two round trips to a script that does nothing. */
+/**
+ * Two round trips to a script that does nothing.
+ *
+ * @type {Subject}
+ */
 const roundTrips = {
   ...redisSubject('floor: two calls of an empty script', [], async (client) => {
-    const sha = await client.script('LOAD', 'return 1');
+    const sha = String(await client.script('LOAD', 'return 1'));
     return {
       acquire: (key) => client.evalsha(sha, 1, key),
       release: () => client.evalsha(sha, 1, 'key'),

@@ -6,7 +6,7 @@ import { zipfian } from './zipf.mjs';
 /** A power of two, so that a thread can go round its draws with a mask. */
 export const DRAWS = 4096;
 
-export const keyNamed = (index) => `account:${index * 7919}`;
+export const keyNamed = (/** @type {number} */ index) => `account:${index * 7919}`;
 
 /**
  * DRAWS lists of different key indexes each.
@@ -29,7 +29,12 @@ export function drawKeys({ keys, distribution, keysAtOnce }, seed) {
   });
 }
 
-/** DRAWS booleans, true with the given probability. */
+/**
+ * DRAWS booleans, true with the given probability.
+ *
+ * @param {number} sharedPart
+ * @param {number} seed
+ */
 export function drawModes(sharedPart, seed) {
   const random = randomFrom(seed);
   return Array.from({ length: DRAWS }, () => random() < sharedPart);

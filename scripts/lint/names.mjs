@@ -34,7 +34,8 @@ const BARE =
 const KNOWN = new Set(
   (
     'JavaScript TypeScript WebAssembly CommonJS GoogleTest WebKit Benchmark.js KiB MiB GiB ' +
-    'ThreadSanitizer AddressSanitizer LeakSanitizer MurmurHash3 ZipfianGenerator xxhash.h ' +
+    'ThreadSanitizer AddressSanitizer LeakSanitizer MurmurHash3 ZipfianGenerator ' +
+    'xxhash.h tests/sanity_test_vectors.h ' +
     'npm npx git gyp vitest eslint tsc'
   ).split(' '),
 );
