@@ -32,7 +32,11 @@ export function isUpToDate() {
   return existsSync(addonPath) && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === inputDigest();
 }
 
-/** Headers installed beside this very node: no download. An explicit nodedir wins. */
+/**
+ * Headers installed beside this very node: no download. An explicit nodedir wins.
+ *
+ * @param {readonly string[]} [extraArguments] Of node-gyp.
+ */
 export function nodedirArguments(extraArguments = []) {
   const explicit =
     extraArguments.some((argument) => argument.startsWith('--nodedir')) ||
@@ -43,7 +47,10 @@ export function nodedirArguments(extraArguments = []) {
   return [`--nodedir=${prefix}`];
 }
 
-/** Returns { ok, output }; output is empty where stdio is 'inherit'. */
+/**
+ * @param {{ force?: boolean, extraArguments?: readonly string[], stdio?: 'inherit' | 'pipe' }} [options]
+ * @returns {{ ok: boolean, output: string }} The output is empty where stdio is 'inherit'.
+ */
 export function buildAddon({ force = false, extraArguments = [], stdio = 'inherit' } = {}) {
   if (!force && isUpToDate()) return { ok: true, output: '' };
   const digest = inputDigest();

@@ -15,6 +15,12 @@ const require = createRequire(import.meta.url);
 const folder = path.join(packageRoot, 'test', 'drivers', 'node20');
 const driver = path.join(folder, 'node_modules', 'better-sqlite3');
 
+/**
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {string} cwd
+ * @param {import('node:child_process').SpawnSyncOptions} [options]
+ */
 function run(command, args, cwd, options) {
   const { status } = spawnSync(command, args, { cwd, stdio: 'inherit', ...options });
   return status === 0;

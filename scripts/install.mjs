@@ -19,7 +19,11 @@ async function hasPrebuilt() {
   return loads(path.join(prebuilds, platformName(), 'stripelock.node'));
 }
 
-/** In a process of its own: a binary of the wrong kind may do worse than throw. */
+/**
+ * In a process of its own: a binary of the wrong kind may do worse than throw.
+ *
+ * @param {string} file
+ */
 function loads(file) {
   if (!existsSync(file)) return false;
   return (
@@ -27,7 +31,11 @@ function loads(file) {
   );
 }
 
-/** The line of node-gyp's output that says most, for a notice of one line. */
+/**
+ * The line of node-gyp's output that says most, for a notice of one line.
+ *
+ * @param {string} output
+ */
 function reasonOf(output) {
   const lines = output.split('\n').map((line) => line.replace(/^gyp ERR! (stack )?(Error: )?/, '').trim());
   const telling =
@@ -36,6 +44,7 @@ function reasonOf(output) {
   return telling?.slice(0, 200);
 }
 
+/** @param {string} reason */
 function notice(reason) {
   console.error(
     `stripelock: ${reason}; the JavaScript engine will be used. For the native engine install a C++20 compiler, ` +
@@ -62,5 +71,5 @@ async function install() {
 try {
   await install();
 } catch (error) {
-  notice(`the native addon could not be compiled (${error.message})`);
+  notice(`the native addon could not be compiled (${/** @type {Error} */ (error).message})`);
 }

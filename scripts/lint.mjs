@@ -24,22 +24,34 @@ const PASSED = 'passed';
 const FAILED = 'FAILED';
 const SKIPPED = 'skipped';
 
+/**
+ * @param {string} command
+ * @param {readonly string[]} commandArguments
+ */
 function run(command, commandArguments) {
   const { status } = spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit' });
   return status === 0 ? PASSED : FAILED;
 }
 
-/** Runs the program of an installed package with this node. */
+/**
+ * Runs the program of an installed package with this node.
+ *
+ * @param {string} packageName
+ * @param {string} program Its path in the package.
+ * @param {readonly string[]} commandArguments
+ */
 function runPackage(packageName, program, commandArguments) {
   const folder = path.dirname(require.resolve(`${packageName}/package.json`));
   return run(process.execPath, [path.join(folder, program), ...commandArguments]);
 }
 
+/** @param {string} tool */
 function versionOf(tool) {
   const { status, stdout } = spawnSync(tool, ['--version'], { encoding: 'utf8' });
   return status === 0 ? /version (\S+)/.exec(stdout)?.[1] : undefined;
 }
 
+/** @param {string} tool */
 function missing(tool) {
   console.error(
     `${tool} is not installed. On Debian or Ubuntu: apt-get install ${tool}; on macOS: brew install llvm`,
@@ -50,7 +62,7 @@ function missing(tool) {
 function nativeFiles() {
   const native = path.join(packageRoot, 'native');
   if (!existsSync(native)) return [];
-  return readdirSync(native, { recursive: true })
+  return readdirSync(native, { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(cc|h)$/.test(name))
     .sort()
     .map((name) => path.join('native', name));
@@ -64,7 +76,8 @@ function eslint() {
   return runPackage('eslint', 'bin/eslint.js', ['--max-warnings=0', ...(fix ? ['--fix'] : []), '.']);
 }
 
-const tsc = (project) => runPackage('typescript', 'bin/tsc', ['--noEmit', '-p', project]);
+const tsc = (/** @type {string} */ project) =>
+  runPackage('typescript', 'bin/tsc', ['--noEmit', '-p', project]);
 
 function clangFormat() {
   const version = versionOf('clang-format');
@@ -81,7 +94,7 @@ function nodeHeaders() {
     ? /"nodedir": "([^"]+)"/.exec(readFileSync(config, 'utf8'))?.[1]
     : undefined;
   return [path.resolve(process.execPath, '../..'), process.env.npm_config_nodedir, built]
-    .filter(Boolean)
+    .flatMap((folder) => folder ?? [])
     .map((folder) => path.join(folder, 'include', 'node'))
     .find((folder) => existsSync(path.join(folder, 'node_api.h')));
 }
@@ -116,7 +129,8 @@ async function clangTidy() {
         await promisify(execFile)('clang-tidy', ['--quiet', file, '--', ...flags], { cwd: packageRoot });
       } catch (error) {
         outcome = FAILED;
-        console.error(`${error.stdout}${error.stderr}`);
+        const { stdout, stderr } = /** @type {import('node:child_process').ExecFileException} */ (error);
+        console.error(`${stdout}${stderr}`);
       }
     }
   };
@@ -137,6 +151,7 @@ const checks = fix
       eslint,
       'tsc lib': () => tsc('tsconfig.json'),
       'tsc tests': () => tsc('tsconfig.test.json'),
+      'tsc tools': () => tsc('tsconfig.tools.json'),
       names: () => verdict(unknownNames(readSources(packageRoot))),
       sizes: () => verdict(tooLong(readSources(packageRoot))),
       'clang-format': clangFormat,

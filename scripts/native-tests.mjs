@@ -7,7 +7,7 @@ import os from 'node:os';
 export const longSlices = '-long-slices';
 
 /** The build that a variant runs, as native/test/Makefile calls it. */
-export const buildOf = (variant) => variant.replace(longSlices, '');
+export const buildOf = (/** @type {string} */ variant) => variant.replace(longSlices, '');
 
 const sanitizerOptions = {
   ASAN_OPTIONS: 'detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1',
@@ -16,7 +16,7 @@ const sanitizerOptions = {
 };
 
 /** What a variant's binary runs under. */
-export const environmentOf = (variant) => ({
+export const environmentOf = (/** @type {string} */ variant) => ({
   ...process.env,
   ...sanitizerOptions,
   ...(variant.endsWith(longSlices) && { STRIPELOCK_SLICES: 'none' }),
@@ -44,9 +44,12 @@ export function whatIsMissing() {
 /**
  * Some pairs of kernel and compiler give ThreadSanitizer an address space that it cannot use, unless its layout is
  * not randomised. Returns the words to put before the command.
+ *
+ * @param {string} binary
  */
 export function launcherFor(binary) {
-  const attempt = (...words) => spawnSync(words[0], words.slice(1), { encoding: 'utf8' });
+  const attempt = (/** @type {string[]} */ ...words) =>
+    spawnSync(words[0], words.slice(1), { encoding: 'utf8' });
   const direct = attempt(binary, '--gtest_list_tests');
   if (direct.status === 0 || !/unexpected memory mapping/.test(direct.stderr)) return [];
   const launcher = ['setarch', os.machine(), '-R'];

@@ -15,11 +15,21 @@ import { buildOf, environmentOf, launcherFor, longSlices, whatIsMissing } from '
 const allVariants = ['plain', 'portable', 'asan', 'tsan'].flatMap((build) => [build, build + longSlices]);
 const runLimit = 10 * 60_000;
 
+/**
+ * @param {string} command
+ * @param {readonly string[]} commandArguments
+ * @param {import('node:child_process').SpawnSyncOptions} [options]
+ */
 function run(command, commandArguments, options = {}) {
   return spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit', ...options });
 }
 
-/** Builds and runs one variant; never counts a run as passed that ended badly or tested nothing. */
+/**
+ * Builds and runs one variant; never counts a run as passed that ended badly or tested nothing.
+ *
+ * @param {string} variant
+ * @param {readonly string[]} testArguments
+ */
 function testVariant(variant, testArguments) {
   console.log(`\n── ${variant}`);
   const build = buildOf(variant);
