@@ -16,8 +16,8 @@ function row(
   return { subject, floor: subject.startsWith('floor'), status, why, rounds };
 }
 
-function workload(name: string, runner: string, rows: ReturnType<typeof row>[], measure?: string) {
-  return { name, group: 'a group', runner, measure, rows };
+function workload(name: string, runner: 'single' | 'threads', rows: ReturnType<typeof row>[]) {
+  return { name, group: 'a group', runner, measure: undefined, rows };
 }
 
 const results = (...workloads: ReturnType<typeof workload>[]) =>

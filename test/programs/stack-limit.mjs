@@ -4,7 +4,8 @@
 // run, a part of their names.
 import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { isOverflow, makeScenes, makeThreadScenes, playScene, Scene } from '../support/contended-scenes.mjs';
+import { makeScenes, makeThreadScenes, playScene } from './scenes/contended.mjs';
+import { isOverflow, Scene } from './scenes/scene.mjs';
 
 /** Places to begin at, from the last one up: that many frames, and within a frame, words of 8 bytes. */
 const FRAMES = 24;

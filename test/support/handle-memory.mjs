@@ -3,12 +3,21 @@
 const HEADER_BYTES = 256;
 const STRIPE_BYTES = 64;
 
-/** The table's words, header included. */
+/**
+ * The table's words, header included.
+ *
+ * @param {any} handle Its fields are no part of its type.
+ */
 export function wordsOf({ arena, buffer, offset, stripes }) {
   return new Int32Array(arena?.buffer ?? buffer, offset, (HEADER_BYTES + stripes * STRIPE_BYTES) / 4);
 }
 
-/** The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all. */
+/**
+ * The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all.
+ *
+ * @param {import('stripelock').StripedLockHandle} handle
+ * @param {SharedArrayBuffer} [buffer]
+ */
 export function handleOfCopy(handle, buffer = new SharedArrayBuffer(wordsOf(handle).byteLength)) {
   const words = new Int32Array(buffer);
   words.set(wordsOf(handle).subarray(0, words.length));

@@ -5,20 +5,22 @@ import net from 'node:net';
 export class Proxy {
   delay = 0;
   /** The port that new connections go to. */
-  target;
+  target = 0;
+  /** @type {Set<net.Socket>} */
   #connections = new Set();
-  #server;
+  #server = net.createServer((client) => this.#connect(client));
 
+  /** @param {number} port */
   static async to(port) {
     const proxy = new Proxy();
     proxy.target = port;
-    proxy.#server = net.createServer((client) => proxy.#connect(client)).listen(0, '127.0.0.1');
+    proxy.#server.listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
     return proxy;
   }
 
   get port() {
-    return this.#server.address().port;
+    return /** @type {net.AddressInfo} */ (this.#server.address()).port;
   }
 
   cut() {
@@ -31,6 +33,7 @@ export class Proxy {
     await once(this.#server, 'close');
   }
 
+  /** @param {net.Socket} client */
   #connect(client) {
     const server = net.connect(this.target, '127.0.0.1');
     for (const [socket, other] of [
@@ -46,6 +49,7 @@ export class Proxy {
     }
     client.on('data', (data) => void server.write(data));
     // Timers of one length fire in the order in which they were set; a shorter one waits for those before it.
+    /** @type {Promise<unknown>} */
     let last = Promise.resolve();
     server.on('data', (data) => {
       const due = new Promise((resolve) => setTimeout(resolve, this.delay).unref());

@@ -1,3 +1,7 @@
+/** @typedef {import('./history.mjs').Entry} Entry */
+/** @typedef {{ from: number, to: number }} Loss When the store lost what it knew. */
+/** @typedef {Entry & { start: number, end: number }} Hold */
+
 /**
  * What the histories of all clients, and the fenced resource, prove or disprove:
  *
@@ -8,7 +12,10 @@
  * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
  *    never fall, and every write that a client was told of is among them.
  *
- * Returns sentences, none where all is well.
+ * @param {readonly Entry[]} history
+ * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
+ * @param {readonly Loss[]} losses
+ * @returns {string[]} Sentences, none where all is well.
  */
 export function check(history, resource, losses) {
   const grants = history.filter(({ op }) => op === 'acquire');
@@ -19,18 +26,27 @@ export function check(history, resource, losses) {
   ];
 }
 
-const byKey = (entries) => Map.groupBy?.(entries, ({ key }) => key) ?? groupByKey(entries);
-
-/** Node 20 has no Map.groupBy. */
-function groupByKey(entries) {
+/**
+ * @template {{ key: string }} E
+ * @param {readonly E[]} entries
+ */
+function byKey(entries) {
+  /** @type {Map<string, E[]>} */
   const groups = new Map();
   for (const entry of entries) groups.set(entry.key, [...(groups.get(entry.key) ?? []), entry]);
   return groups;
 }
 
-const holdId = ({ client, key, token }) => `${client}/${key}/${token}`;
+const holdId = (/** @type {Pick<Entry, 'client' | 'key' | 'token'>} */ { client, key, token }) =>
+  `${client}/${key}/${token}`;
 
+/**
+ * @param {readonly Entry[]} history
+ * @param {readonly Entry[]} grants
+ * @returns {Hold[]}
+ */
 function certainHolds(history, grants) {
+  /** @type {Map<string, number>} */
   const last = new Map();
   for (const entry of history) if (entry.op === 'held') last.set(holdId(entry), entry.at);
   return grants.flatMap((grant) => {
@@ -39,10 +55,15 @@ function certainHolds(history, grants) {
   });
 }
 
+/**
+ * @param {readonly Hold[]} holds
+ * @param {readonly Loss[]} losses
+ */
 function overlaps(holds, losses) {
   const found = [];
   for (const [key, ofKey] of byKey(holds)) {
     ofKey.sort((a, b) => a.start - b.start);
+    /** @type {Hold | undefined} */
     let longest;
     for (const hold of ofKey) {
       if (longest && hold.start < longest.end && !areApart(longest, hold, losses)) {
@@ -55,18 +76,31 @@ function overlaps(holds, losses) {
   return found;
 }
 
-/** Whether a loss may have come between the two grants. Answers need not come in the order of grants. */
+/**
+ * Whether a loss may have come between the two grants. Answers need not come in the order of grants.
+ *
+ * @param {Entry} one
+ * @param {Entry} other
+ * @param {readonly Loss[]} losses
+ */
 function areApart(one, other, losses) {
-  const isBetween = ({ from, to }, before, after) => before.call <= to && after.return >= from;
+  const isBetween = (
+    /** @type {Loss} */ { from, to },
+    /** @type {Entry} */ before,
+    /** @type {Entry} */ after,
+  ) => before.call <= to && after.return >= from;
   return losses.some((loss) => isBetween(loss, one, other) || isBetween(loss, other, one));
 }
 
+/** @param {readonly Entry[]} grants */
 function fallingTokens(grants) {
   const found = [];
   for (const [key, ofKey] of byKey(grants)) {
     const calls = [...ofKey].sort((a, b) => a.call - b.call);
     const returns = [...ofKey].sort((a, b) => a.return - b.return);
-    let [highest, next] = [undefined, 0];
+    /** @type {Entry | undefined} */
+    let highest;
+    let next = 0;
     for (const grant of calls) {
       for (; returns[next].return < grant.call; next++) {
         if (!highest || returns[next].token > highest.token) highest = returns[next];
@@ -81,6 +115,10 @@ function fallingTokens(grants) {
   return found;
 }
 
+/**
+ * @param {readonly Entry[]} history
+ * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
+ */
 function wrongWrites(history, { writes }) {
   const found = [];
   const accepted = new Set();

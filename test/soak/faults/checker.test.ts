@@ -10,7 +10,7 @@ function hold(client: string, token: bigint, from: number, until: number): objec
   ];
 }
 const violations = (history: object[], losses: object[] = [], resource = new FencedResource()): string[] =>
-  check(history, resource, losses);
+  check(history as Parameters<typeof check>[0], resource, losses as Parameters<typeof check>[2]);
 
 it('finds nothing wrong with holds that follow each other', () => {
   expect(violations([...hold('a', 1n, 10, 20), ...hold('b', 2n, 20, 30)])).toEqual([]);

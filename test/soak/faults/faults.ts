@@ -30,11 +30,11 @@ function defineFaults(store: 'redis' | 'sqlite'): void {
     expect(violations, violations.join('\n')).toEqual([]);
     expect(counts.grants).toBeGreaterThan(0);
   };
-  const together = Object.keys(scenarios[store]).filter((name) => name !== ALONE);
+  const together = Object.keys(scenarios[store]!).filter((name) => name !== ALONE);
   it.each(together)('holds what it promises when %s', holds);
 
   it.each(PLANTS)('would not pass with this bug: %s', async (plant) => {
-    const scenario = revealing[plant as keyof typeof revealing];
+    const scenario = revealing[plant]!;
     const { violations } = await runScenario(scenario, { store, seed: seedFor(plant), plant });
     expect(violations).toContainEqual(expect.stringMatching(found[plant]!));
   });

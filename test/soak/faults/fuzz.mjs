@@ -3,21 +3,31 @@ import { below } from '../../workers/random.mjs';
 import { now } from './clock.mjs';
 import { Proxy } from '../../support/proxy.mjs';
 
+/** @typedef {import('./world.mjs').World} World */
+/** @typedef {(world: World) => unknown} Fault */
+
 const PROCESSES = 8;
 
-/** 8 processes count on 2 keys for so many milliseconds, while one fault comes after the other. */
+/**
+ * 8 processes count on 2 keys for so many milliseconds, while one fault comes after the other.
+ *
+ * @param {World} world
+ * @param {number} milliseconds
+ */
 export async function fuzz(world, milliseconds) {
   const settings = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
+  /** @type {Proxy | undefined} */
   let proxy;
   if (world.store === 'redis') {
-    proxy = await Proxy.to(world.server.port);
-    world.onClose(() => proxy.close());
-    await world.start(PROCESSES / 2, { ...settings, port: proxy.port });
+    const between = await Proxy.to(world.server.port);
+    proxy = between;
+    world.onClose(() => between.close());
+    await world.start(PROCESSES / 2, { ...settings, port: between.port });
     await world.start(PROCESSES / 2, settings);
   } else {
     await world.start(PROCESSES, settings);
   }
-  const faults = [...common(settings), ...(world.store === 'redis' ? ofRedis(proxy) : ofSqlite)];
+  const faults = [...common(settings), ...(proxy ? ofRedis(proxy) : ofSqlite)];
   const until = now() + milliseconds;
   while (now() < until) {
     await faults[below(world.random, faults.length)](world);
@@ -26,13 +36,18 @@ export async function fuzz(world, milliseconds) {
   await world.expectProgress();
 }
 
+/** @param {World} world */
 function anyOf(world) {
   const running = world.holders.filter(({ isRunning }) => isRunning);
   return running[below(world.random, running.length)];
 }
 
-const someTime = (world) => delay(below(world.random, 2 * world.ttl));
+const someTime = (/** @type {World} */ world) => delay(below(world.random, 2 * world.ttl));
 
+/**
+ * @param {Partial<import('./process.mjs').Settings>} settings
+ * @returns {Fault[]}
+ */
 const common = (settings) => [
   async (world) => {
     const holder = (await world.nextHolder(1000)) ?? anyOf(world);
@@ -48,6 +63,10 @@ const common = (settings) => [
   (world) => world.forget(),
 ];
 
+/**
+ * @param {Proxy} proxy
+ * @returns {Fault[]}
+ */
 const ofRedis = (proxy) => [
   async (world) => {
     proxy.delay = below(world.random, world.ttl);
@@ -68,6 +87,7 @@ const ofRedis = (proxy) => [
   },
 ];
 
+/** @type {Fault[]} */
 const ofSqlite = [
   async (world) => {
     await world.whileFree(() => world.database.exec('BEGIN IMMEDIATE'));

@@ -12,6 +12,9 @@ import { now } from './clock.mjs';
 import { History } from './history.mjs';
 import { plant, redisBackdoor, sqliteBackdoor } from './planted.mjs';
 
+/** @typedef {import('stripelock').LeaseStore} LeaseStore */
+
+/** @type {import('./process.mjs').Settings} */
 const settings = JSON.parse(process.argv[2]);
 const { name, seed, keys, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
 const history = new History(settings.history, name);
@@ -20,25 +23,30 @@ let stopping = false;
 
 process.on('disconnect', () => process.exit());
 process.on('unhandledRejection', (error) => {
-  history.add({ op: 'crashed', error: String(error?.stack) });
+  history.add({ op: 'crashed', error: String(/** @type {Error | undefined} */ (error)?.stack) });
   process.exit(1);
 });
 
+/** @type {Map<number, (result: any) => void>} */
 const answers = new Map();
 let asked = 0;
-process.on('message', (message) => {
+process.on('message', (/** @type {any} */ message) => {
   if (message === 'stop') stopping = true;
   else answers.get(message.id)?.(message.result);
 });
+/**
+ * @param {{ op: 'read' | 'write', key: string, token: bigint, value?: number }} request
+ * @returns {Promise<any>}
+ */
 function ask(request) {
   const id = ++asked;
-  process.send({ ...request, token: String(request.token), id });
+  process.send?.({ ...request, token: String(request.token), id });
   return new Promise((resolve) => answers.set(id, resolve)).finally(() => answers.delete(id));
 }
 
 async function openStore() {
   if (settings.store === 'sqlite') {
-    const database = sqliteDrivers.at(settings.driver % sqliteDrivers.length).open(settings.file);
+    const database = sqliteDrivers[settings.driver % sqliteDrivers.length].open(settings.file);
     const close = () => database.close();
     return {
       store: sqliteLeaseStore({ database, timeout: settings.timeout }),
@@ -46,15 +54,22 @@ async function openStore() {
       close,
     };
   }
-  const names = Object.keys(redisClients);
+  const names = /** @type {(keyof typeof redisClients)[]} */ (Object.keys(redisClients));
   const connect = redisClients[names[settings.driver % names.length]];
   const { client, close } = await connect(settings.port);
   const backdoor = () => redisBackdoor(settings.serverPort);
   return { store: redisLeaseStore({ client, timeout: settings.timeout }), backdoor, close };
 }
 
-/** Replies of a store in this process's own file have nothing that could hold them up on their way. */
+/**
+ * Replies of a store in this process's own file have nothing that could hold them up on their way.
+ *
+ * @param {LeaseStore} store
+ * @param {number} milliseconds
+ * @returns {LeaseStore}
+ */
 function delayReplies(store, milliseconds) {
+  /** @type {LeaseStore['tryAcquire']} */
   const tryAcquire = async (...request) => {
     const token = await store.tryAcquire(...request);
     await delay(milliseconds);
@@ -68,12 +83,18 @@ function delayReplies(store, milliseconds) {
   return { ...rest, tryAcquire };
 }
 
-/** Whether the lease was certainly held at a moment that has just passed. */
+/**
+ * Whether the lease was certainly held at a moment that has just passed.
+ *
+ * @param {import('stripelock').Lease} lease
+ * @param {number} at
+ */
 function isHeld({ key, token, held }, at) {
   if (held) history.add({ op: 'held', key, token, at });
   return held;
 }
 
+/** @param {import('stripelock').Lease} lease */
 async function countUnder(lease) {
   const { key, token } = lease;
   for (let i = 0; i < steps; i++) {
@@ -92,6 +113,10 @@ async function countUnder(lease) {
   }
 }
 
+/**
+ * @param {LeaseManager} manager
+ * @param {number} timeout
+ */
 async function turn(manager, timeout) {
   const key = keys[below(random, keys.length)];
   const call = now();
@@ -100,19 +125,22 @@ async function turn(manager, timeout) {
     lease = await manager.acquire(key, { timeout });
   } catch (error) {
     const late = now() - call;
-    history.add({ op: 'failed', key, code: error.code, cause: error.cause?.code, late });
+    const { code, cause } = /** @type {any} */ (error);
+    history.add({ op: 'failed', key, code, cause: cause?.code, late });
     return;
   }
   history.add({ op: 'acquire', key, token: lease.token, call, return: now() });
   await countUnder(lease);
   const asked = now();
-  const freed = await lease.release().catch((error) => error.code);
+  const freed = await lease.release().catch((/** @type {NodeJS.ErrnoException} */ error) => error.code);
   history.add({ op: 'release', key, token: lease.token, call: asked, return: now(), freed });
 }
 
 const opened = await openStore();
+/** @type {import('stripelock').LeaseManagerOptions['clock']} */
 let clock;
-let { store } = opened;
+/** @type {LeaseStore} */
+let store = opened.store;
 if (settings.store === 'sqlite' && settings.delay > 0) store = delayReplies(store, settings.delay);
 if (settings.plant) ({ store, clock } = plant(settings.plant, store, opened.backdoor));
 const manager = new LeaseManager({
@@ -122,7 +150,7 @@ const manager = new LeaseManager({
   backoff: { initial: 5, max: settings.backoff },
   ...(clock && { clock }),
 });
-process.send({ ready: true });
+process.send?.({ ready: true });
 
 if (waiters > 0) {
   await Promise.all(Array.from({ length: waiters }, () => turn(manager, settings.patience)));
@@ -133,6 +161,6 @@ if (waiters > 0) {
   }
 }
 await manager.close().catch(() => undefined);
-await opened.store.close();
+await opened.store.close?.();
 opened.close();
-process.disconnect();
+process.disconnect?.();

@@ -2,9 +2,17 @@
 
 import { command } from '../../support/redis-wire.mjs';
 
+/** @typedef {import('stripelock').LeaseStore} LeaseStore */
+/** @typedef {{ remove(key: string): Promise<boolean>, count(key: string): Promise<bigint> }} Backdoor */
+
 export const PLANTS = ['release-without-compare', 'plain-counter', 'deadline-from-reply'];
 
-/** What a broken store does behind the back of a right one. */
+/**
+ * What a broken store does behind the back of a right one.
+ *
+ * @param {number} port
+ * @returns {Backdoor}
+ */
 export function redisBackdoor(port) {
   return {
     async remove(key) {
@@ -16,6 +24,10 @@ export function redisBackdoor(port) {
   };
 }
 
+/**
+ * @param {any} database
+ * @returns {Backdoor}
+ */
 export function sqliteBackdoor(database) {
   database.exec('CREATE TABLE IF NOT EXISTS stripelock_counter (key TEXT PRIMARY KEY, value INTEGER)');
   const remove = database.prepare('DELETE FROM stripelock_leases WHERE key = ?');
@@ -28,9 +40,17 @@ export function sqliteBackdoor(database) {
   };
 }
 
-/** Returns the store to use instead, and the manager's clock if that has the bug. */
+/**
+ * Returns the store to use instead, and the manager's clock if that has the bug.
+ *
+ * @param {string} bug
+ * @param {LeaseStore} store
+ * @param {() => Backdoor} openBackdoor
+ * @returns {{ store: LeaseStore, clock?: import('stripelock').LeaseManagerOptions['clock'] }}
+ */
 export function plant(bug, store, openBackdoor) {
   const backdoor = openBackdoor();
+  /** @type {LeaseStore} */
   const operations = {
     tryAcquire: (key, owner, ttl) => store.tryAcquire(key, owner, ttl),
     renew: (key, owner, ttl) => store.renew(key, owner, ttl),
@@ -41,6 +61,7 @@ export function plant(bug, store, openBackdoor) {
     return { store: { ...operations, release: (key) => backdoor.remove(key) } };
   }
   if (bug === 'plain-counter') {
+    /** @type {LeaseStore['tryAcquire']} */
     const tryAcquire = async (key, owner, ttl) => {
       const token = await store.tryAcquire(key, owner, ttl);
       return token === undefined ? undefined : backdoor.count(key);
@@ -49,18 +70,24 @@ export function plant(bug, store, openBackdoor) {
   }
   // A clock that stands while a request is under way: the deadline counts from the reply.
   const clock = new StandingClock();
+  /** @type {LeaseStore['tryAcquire']} */
   const tryAcquire = (key, owner, ttl) => clock.standDuring(() => store.tryAcquire(key, owner, ttl));
   return { store: { ...operations, tryAcquire }, clock };
 }
 
 class StandingClock {
   #stood = 0;
+  /** @type {number | undefined} */
   #since;
 
   now() {
     return (this.#since ?? performance.now()) - this.#stood;
   }
 
+  /**
+   * @template T
+   * @param {() => Promise<T>} request
+   */
   async standDuring(request) {
     this.#since = performance.now();
     try {

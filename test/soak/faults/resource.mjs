@@ -3,15 +3,29 @@
  * token, too: else a late write could come between another holder's read and write.
  */
 export class FencedResource {
+  /** @type {Map<string, { newest: bigint, value: number }>} */
   #counters = new Map();
-  /** Every accepted write, in order. */
+  /**
+   * Every accepted write, in order.
+   *
+   * @type {{ key: string, token: bigint, value: number }[]}
+   */
   writes = [];
 
+  /**
+   * @param {string} key
+   * @param {bigint} token
+   */
   read(key, token) {
     const counter = this.#admit(key, token);
     return counter && counter.value;
   }
 
+  /**
+   * @param {string} key
+   * @param {bigint} token
+   * @param {number} value
+   */
   write(key, token, value) {
     const counter = this.#admit(key, token);
     if (!counter) return false;
@@ -20,10 +34,15 @@ export class FencedResource {
     return true;
   }
 
+  /** @param {string} key */
   value(key) {
     return this.#counters.get(key)?.value ?? 0;
   }
 
+  /**
+   * @param {string} key
+   * @param {bigint} token
+   */
   #admit(key, token) {
     const counter = this.#counters.get(key) ?? { newest: 0n, value: 0 };
     this.#counters.set(key, counter);

@@ -6,7 +6,14 @@ import { Proxy } from '../../support/proxy.mjs';
 /** Milliseconds of undisturbed work. */
 const WHILE = 400;
 
-/** On every store. */
+/** @typedef {import('./world.mjs').World} World */
+/** @typedef {Record<string, (world: World) => Promise<void>>} Scenarios By what goes wrong in them. */
+
+/**
+ * On every store.
+ *
+ * @type {Scenarios}
+ */
 const common = {
   async 'a holder is killed'(world) {
     await world.start(3);
@@ -83,6 +90,7 @@ const common = {
   '8 processes count on 2 keys while faults come at random': (world) => fuzz(world, 5 * WHILE),
 };
 
+/** @type {Scenarios} */
 const redis = {
   async 'the server is killed, and comes back empty'(world) {
     await world.start(3);
@@ -154,7 +162,7 @@ const redis = {
     const replica = await RedisServer.start('--replicaof', '127.0.0.1', String(link.port));
     world.onClose(() => replica.stop());
     await replica.command('CONFIG', 'SET', 'repl-timeout', '600');
-    const highest = async (server) => {
+    const highest = async (/** @type {RedisServer} */ server) => {
       const [, bucket] = /^(stripelock:\{\d+\})\r?$/m.exec(await server.command('KEYS', '*')) ?? [];
       return bucket === undefined ? '' : server.command('GET', bucket);
     };
@@ -191,6 +199,7 @@ const redis = {
   },
 };
 
+/** @type {Scenarios} */
 const sqlite = {
   async 'others have the database locked'(world) {
     await world.start(3, { timeout: 50 });
@@ -204,9 +213,14 @@ const sqlite = {
   },
 };
 
+/** @type {Record<string, Scenarios>} */
 export const scenarios = { redis: { ...common, ...redis }, sqlite: { ...common, ...sqlite } };
 
-/** For each planted bug, where it must be found. */
+/**
+ * For each planted bug, where it must be found.
+ *
+ * @type {Record<string, string>}
+ */
 export const revealing = {
   'release-without-compare': 'a holder is stopped beyond its TTL, and goes on while another holds',
   'plain-counter': 'the store forgets everything',
@@ -216,6 +230,10 @@ export const revealing = {
 /** Milliseconds in which something must come about, on a busy machine. */
 const COMES_WITHIN = 20_000;
 
+/**
+ * @param {() => Promise<boolean>} holds
+ * @param {string} otherwise
+ */
 async function until(holds, otherwise) {
   const end = performance.now() + COMES_WITHIN;
   while (!(await holds())) {
@@ -224,6 +242,7 @@ async function until(holds, otherwise) {
   }
 }
 
+/** @param {World} world */
 async function proxyOf(world) {
   const proxy = await Proxy.to(world.server.port);
   world.onClose(() => proxy.close());

@@ -1,5 +1,3 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -14,89 +12,58 @@ import { randomFrom } from '../../workers/random.mjs';
 import { check } from './checker.mjs';
 import { now } from './clock.mjs';
 import { readHistories } from './history.mjs';
+import { DEFAULTS, Holder } from './process.mjs';
 import { FencedResource } from './resource.mjs';
 
-const HOLDER = new URL('holder.mjs', import.meta.url);
-/** Milliseconds in which a holder must have come to its end when told to, on a busy machine. */
-const ENDS_IN = 20_000;
-const DEFAULTS = {
-  keys: ['key'],
-  renew: true,
-  steps: 3,
-  step: 10,
-  gap: 10,
-  blockFor: 0,
-  waiters: 0,
-  delay: 0,
-};
+/** @typedef {import('./process.mjs').Settings} Settings */
 
-/** One process that takes leases. */
-class Holder {
-  constructor(name, settings, resource, reads) {
-    this.name = name;
-    this.settings = settings;
-    this.child = fork(HOLDER, [JSON.stringify(settings)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-    this.ended = once(this.child, 'exit');
-    this.ready = Promise.race([once(this.child, 'message'), this.ended]);
-    this.child.on('message', (message) => {
-      if (message.ready) return;
-      const token = BigInt(message.token);
-      let result = false;
-      if (message.op === 'read') {
-        result = resource.read(message.key, token);
-        if (result !== undefined) reads.forEach((read) => read(this));
-      } else {
-        result = resource.write(message.key, token, message.value);
-      }
-      if (this.child.connected) this.child.send({ id: message.id, result }, () => undefined);
-    });
-  }
-
-  pause() {
-    this.child.kill('SIGSTOP');
-  }
-
-  resume() {
-    this.child.kill('SIGCONT');
-  }
-
-  async kill() {
-    this.child.kill('SIGKILL');
-    await this.ended;
-  }
-
-  get isRunning() {
-    return this.child.exitCode === null && this.child.signalCode === null;
-  }
-
-  /** Undefined if it came to its end as it should. */
-  async stop() {
-    if (this.isRunning && this.child.connected) this.child.send('stop', () => undefined);
-    const late = new AbortController();
-    const result = await Promise.race([this.ended, delay(ENDS_IN, 'late', { signal: late.signal })]);
-    late.abort();
-    if (result !== 'late') return this.child.exitCode === 1 ? [`${this.name} crashed`] : [];
-    await this.kill();
-    return [`${this.name} did not end within ${ENDS_IN} ms`];
-  }
-}
+/**
+ * @typedef {object} WorldOptions
+ * @property {string} store `redis` or `sqlite`.
+ * @property {number} seed
+ * @property {string | undefined} [plant] A bug that the processes have.
+ */
 
 /** A store, the processes that use it, the resource that they write to, and what goes wrong. */
 export class World {
   ttl = 300;
   resource = new FencedResource();
+  /** @type {Holder[]} */
   holders = [];
-  /** When the store lost what it knew. */
+  /**
+   * When the store lost what it knew.
+   *
+   * @type {import('./checker.mjs').Loss[]}
+   */
   losses = [];
-  /** What a scenario finds by itself. */
+  /**
+   * What a scenario finds by itself.
+   *
+   * @type {string[]}
+   */
   violations = [];
+  /** @type {Set<(holder: Holder) => void>} */
   #reads = new Set();
   #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-faults-'));
+  /** @type {(() => unknown)[]} */
   #closing = [];
+  /** @type {RedisServer | undefined} */
+  #server;
+  /** @type {any} A database of whichever driver. */
+  database;
 
-  static async create({ store, plant, seed }) {
-    const world = new World();
-    Object.assign(world, { store, plant, seed, random: randomFrom(seed) });
+  /** @param {WorldOptions} options */
+  constructor({ store, plant, seed }) {
+    this.store = store;
+    this.plant = plant;
+    this.seed = seed;
+    this.random = randomFrom(seed);
+  }
+
+  /** @param {WorldOptions} options */
+  static async create(options) {
+    const world = new World(options);
+    const { store } = options;
     if (store === 'redis') {
       const server = await RedisServer.start();
       world.server = server;
@@ -110,15 +77,31 @@ export class World {
     return world;
   }
 
+  /** Of a world on Redis. */
+  get server() {
+    if (this.#server === undefined) throw new Error('this world has no server');
+    return this.#server;
+  }
+
+  set server(server) {
+    this.#server = server;
+  }
+
   get file() {
     return path.join(this.#folder, 'leases.db');
   }
 
+  /** @param {() => unknown} close */
   onClose(close) {
     this.#closing.push(close);
   }
 
-  /** Starts so many processes, and waits until they are connected. */
+  /**
+   * Starts so many processes, and waits until they are connected.
+   *
+   * @param {number} count
+   * @param {Partial<Settings>} [settings]
+   */
   async start(count, settings = {}) {
     const started = Array.from({ length: count }, () => {
       const number = this.holders.length;
@@ -131,8 +114,8 @@ export class World {
         seed: this.seed + number,
         history: path.join(this.#folder, `${number}.jsonl`),
         file: this.file,
-        port: this.server?.port,
-        serverPort: this.server?.port,
+        port: this.#server?.port ?? 0,
+        serverPort: this.#server?.port ?? 0,
         plant: this.plant,
         ttl: this.ttl,
         timeout: 1000,
@@ -148,11 +131,18 @@ export class World {
     return started;
   }
 
-  /** The next that is about to write under a lease, or undefined if there is none for so long. */
+  /**
+   * The next that is about to write under a lease, or undefined if there is none for so long.
+   *
+   * @param {number} [milliseconds]
+   * @param {(holder: Holder) => boolean} [wanted]
+   */
   async nextHolder(milliseconds = 5000, wanted = () => true) {
-    let read;
+    /** @type {(holder: Holder) => void} */
+    let read = () => undefined;
+    /** @type {Promise<Holder>} */
     const found = new Promise((resolve) => {
-      read = (holder) => wanted(holder) && resolve(holder);
+      read = (holder) => void (wanted(holder) && resolve(holder));
       this.#reads.add(read);
     });
     const late = new AbortController();
@@ -168,7 +158,11 @@ export class World {
     if (!holder) this.violations.push('nobody takes a lease any more');
   }
 
-  /** Does what makes the store forget, and remembers when. */
+  /**
+   * Does what makes the store forget, and remembers when.
+   *
+   * @param {() => unknown} cause
+   */
   async lose(cause) {
     const from = now();
     await cause();
@@ -182,7 +176,11 @@ export class World {
     });
   }
 
-  /** As soon as nobody has the database locked. */
+  /**
+   * As soon as nobody has the database locked.
+   *
+   * @param {() => void} change
+   */
   async whileFree(change) {
     this.database.exec('PRAGMA busy_timeout = 2000');
     change();
@@ -193,7 +191,7 @@ export class World {
   async finish() {
     const ends = await Promise.all(this.holders.map((holder) => holder.stop()));
     const history = readHistories(this.holders.map(({ settings }) => settings.history));
-    const count = (op) => history.filter((entry) => entry.op === op).length;
+    const count = (/** @type {string} */ op) => history.filter((entry) => entry.op === op).length;
     const violations = [
       ...this.violations,
       ...ends.flat(),
@@ -236,17 +234,21 @@ export class World {
     const manager = new LeaseManager({ store: sqliteLeaseStore({ database: this.database }), ttl: 60_000 });
     for (let i = 0; i < 10; i++) await manager.withLease('sweep', () => undefined);
     const left = this.database.prepare('SELECT key FROM stripelock_leases').all();
-    return left.map(({ key }) => `a row of ${key} was left`);
+    return left.map((/** @type {{ key: string }} */ { key }) => `a row of ${key} was left`);
   }
 
-  /** A manager in this process. */
+  /**
+   * A manager in this process.
+   *
+   * @param {import('stripelock').LeaseManagerOptions} options
+   */
   async manager(options) {
     if (this.store === 'sqlite')
       return new LeaseManager({ store: sqliteLeaseStore({ database: this.database }), ...options });
     const { client, close } = await redisClients.ioredis(this.server.port);
     this.onClose(close);
     const store = redisLeaseStore({ client });
-    this.onClose(() => store.close());
+    this.onClose(() => store.close?.());
     return new LeaseManager({ store, ...options });
   }
 }

@@ -1,10 +1,4 @@
-// What a soak is made of. A scene goes on until `goesOn()` is false, and then looks whether all is as it must be.
-// Each is `async (context) => violations`, where context has
-//   goesOn()    whether to begin another round
-//   stop        shared memory, 1 in its first integer when it is over, for threads that look themselves
-//   random()    numbers of its own, from the seed
-//   locks       a list of locks, which it adds its own to, so that they are looked at meanwhile
-//   counts      what it has done so far, for people
+// What a soak of locks is made of. A scene goes on until `goesOn()` is false, and then checks that all is as it must be.
 
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,15 +9,43 @@ import { runCircles } from '../../support/circles.mjs';
 import { below } from '../../workers/random.mjs';
 import { keysApart, runThread, sharedInts } from './threads.mjs';
 
+/**
+ * What a scene has done so far, for people.
+ *
+ * @typedef {Record<string, any>} Counts
+ *
+ * @typedef {object} Context
+ * @property {() => boolean} goesOn Whether to begin another round.
+ * @property {SharedArrayBuffer} stop 1 in its first integer when it is over, for threads that look themselves.
+ * @property {() => number} random Numbers of its own, from the seed.
+ * @property {StripedLock[]} locks The scene adds its own, so that they are watched.
+ * @property {Counts} counts
+ *
+ * @callback Scene
+ * @param {Context} context
+ * @returns {Promise<string[]>} Violations.
+ */
+
+/**
+ * @param {Context} context
+ * @param {string} name
+ * @param {import('stripelock').StripedLockOptions} options
+ */
 function newLock({ locks }, name, options) {
   const lock = new StripedLock({ engine: 'native', name, ...options });
   locks.push(lock);
   return lock;
 }
 
-/** What must be true of a lock that nobody uses any more. */
+/**
+ * What must be true of a lock that nobody uses any more.
+ *
+ * @param {StripedLock} lock
+ * @param {Record<string, number>} [expected]
+ */
 function leftovers(lock, expected = {}) {
-  const stats = lock.stats();
+  /** @type {Record<string, unknown>} */
+  const stats = { ...lock.stats() };
   const violations = [];
   for (const [what, value] of Object.entries({
     held: 0,
@@ -39,6 +61,10 @@ function leftovers(lock, expected = {}) {
   return violations;
 }
 
+/**
+ * @param {SharedArrayBuffer} cells
+ * @param {...readonly number[]} added
+ */
 function lostUpdates(cells, ...added) {
   return [...new Int32Array(cells)].flatMap((value, i) => {
     const expected = added.reduce((sum, own) => sum + own[i], 0);
@@ -46,7 +72,11 @@ function lostUpdates(cells, ...added) {
   });
 }
 
-/** Threads that end at random moments. */
+/**
+ * Threads that end at random moments.
+ *
+ * @type {Scene}
+ */
 async function churn({ goesOn, random, counts }) {
   const result = await churnThreads({
     seed: below(random, 2 ** 31),
@@ -61,7 +91,11 @@ async function churn({ goesOn, random, counts }) {
   return result.violations;
 }
 
-/** Nested acquisitions, blocking and not, in an order in which no deadlock can be. */
+/**
+ * Nested acquisitions, blocking and not, in an order in which no deadlock can be.
+ *
+ * @type {Scene}
+ */
 async function ordered(context) {
   const { random, stop, counts } = context;
   const lock = newLock(context, 'ordered', { stripes: 16, timeout: 30_000 });
@@ -73,14 +107,18 @@ async function ordered(context) {
   counts.acquisitions = results.reduce((sum, { acquisitions }) => sum + acquisitions, 0);
   const changed = results.reduce((sum, result) => sum + result.changed, 0);
   return [
-    ...results.flatMap(({ failures }) => failures.map(({ message }) => message)),
+    ...results.flatMap(({ failures }) => failures.map((/** @type {Error} */ { message }) => message)),
     ...(changed > 0 ? [`${changed} readers saw a change`] : []),
     ...lostUpdates(common.cells, ...results.map(({ added }) => added)),
     ...leftovers(lock),
   ];
 }
 
-/** Grants, timeouts and aborts at about the same moment, and one thread that must get its turn all the same. */
+/**
+ * Grants, timeouts and aborts at about the same moment, and one thread that must get its turn all the same.
+ *
+ * @type {Scene}
+ */
 async function moments(context) {
   const { random, stop, counts } = context;
   const lock = newLock(context, 'moments', { stripes: 64 });
@@ -93,7 +131,7 @@ async function moments(context) {
   for (const what of ['granted', 'timeouts', 'aborts']) {
     counts[what] = impatient.reduce((sum, result) => sum + result[what], 0);
   }
-  counts.waited = patient.reduce((sum, own) => sum + own, 0);
+  counts.waited = patient.reduce((/** @type {number} */ sum, /** @type {number} */ own) => sum + own, 0);
   const { timeouts } = counts;
   return [
     ...impatient.flatMap(({ others, refused }) => [...others, ...(refused ? [`${refused} refused`] : [])]),
@@ -102,7 +140,11 @@ async function moments(context) {
   ];
 }
 
-/** Cycles of blocked threads. */
+/**
+ * Cycles of blocked threads.
+ *
+ * @type {Scene}
+ */
 async function cycles(context) {
   const { goesOn, random, counts } = context;
   const locks = [1, 2].map((i) => newLock(context, `cycles ${i}`, { stripes: 64, timeout: Infinity }));
@@ -112,6 +154,7 @@ async function cycles(context) {
   while (goesOn()) {
     const keys = keysApart(locks[0], [2, 2, 3, 4, 8][below(random, 5)]);
     const used = random() < 0.5 || keys.length % 2 === 1 ? [locks[0]] : locks;
+    /** @type {Parameters<typeof runCircles>[4]} */
     const modes = random() < 0.3 ? { mode: 'shared' } : random() < 0.3 ? { wantedMode: 'shared' } : {};
     for (const cycle of await runCircles(runThread, used, keys, 5, modes)) {
       counts.cycles++;
@@ -130,7 +173,11 @@ async function cycles(context) {
   return [...violations, ...late('a cycle was found', found, counts, 'found')];
 }
 
-/** Blocked threads that are terminated. */
+/**
+ * Blocked threads that are terminated.
+ *
+ * @type {Scene}
+ */
 async function terminations(context) {
   const { goesOn, random, counts } = context;
   const lock = newLock(context, 'terminations', { stripes: 8, timeout: Infinity });
@@ -162,7 +209,11 @@ async function terminations(context) {
   return [...violations, ...leftovers(lock), ...late('a blocked thread ended', times, counts, 'ended')];
 }
 
-/** Guards that are released again and again, of a lock that is traced. */
+/**
+ * Guards that are released again and again, of a lock that is traced.
+ *
+ * @type {Scene}
+ */
 async function misuse(context) {
   const { goesOn, random, counts } = context;
   const lock = newLock(context, 'misuse', { stripes: 16, timeout: 30_000, trace: true });
@@ -181,12 +232,19 @@ async function misuse(context) {
 /** Milliseconds that the median must not exceed; see test/support/prompt.ts for why the median. */
 const PROMPT = 100;
 
+/**
+ * @param {string} what
+ * @param {readonly number[]} times
+ * @param {Counts} counts
+ * @param {string} name
+ */
 function late(what, times, counts, name) {
   if (times.length === 0) return [`never: ${what}`];
-  const sorted = times.toSorted((a, b) => a - b);
+  const sorted = [...times].sort((a, b) => a - b);
   const median = sorted[times.length >> 1];
-  counts[`${name} ms`] = `${median.toFixed(1)} (worst ${sorted.at(-1).toFixed(0)})`;
+  counts[`${name} ms`] = `${median.toFixed(1)} (worst ${sorted[times.length - 1].toFixed(0)})`;
   return median < PROMPT ? [] : [`${what} after ${median.toFixed(0)} ms at the median`];
 }
 
+/** @type {Record<string, Scene>} */
 export const scenes = { churn, ordered, moments, cycles, terminations, misuse };
