@@ -21,7 +21,7 @@ const options = parseOptions(process.argv);
 if (options.node !== undefined && String(options.node) !== process.versions.node.split('.')[0]) {
   process.exitCode = runUnder(options.node);
 } else {
-  // Not by itself: what a subject that never ends has started in this process would keep it alive.
+  // Explicitly: a subject that never ends may have started something in this process that would keep it alive.
   process.exit(await main());
 }
 

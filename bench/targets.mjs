@@ -1,4 +1,4 @@
-// What the native engine is to reach: ratios within one run, and how a run did.
+// The targets of the native engine, as ratios within one run, and whether a run met them.
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
@@ -13,7 +13,7 @@ const ABORT_SIGNAL = floors.abortSignal.name;
  * @typedef {object} Outcome
  * @property {string} target
  * @property {string} figure
- * @property {boolean | undefined} met Undefined where the run has not what it takes to tell.
+ * @property {boolean | undefined} met Undefined where the run did not measure what it needs.
  */
 
 /**
@@ -134,8 +134,8 @@ function noSlowerThanJavaScript(results) {
 }
 
 /**
- * Throughput that one thread has because another gets nothing is none. No promise is made of even shares; a thread that
- * gets less than a hundredth of its own over a whole window does not get its turn.
+ * Throughput of one thread at the cost of another that gets nothing does not count. Even shares are not promised, but a
+ * thread that gets less than a hundredth of its share over a whole window is starved.
  *
  * @type {Target}
  */
@@ -170,8 +170,8 @@ const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
 const UNRELATED_SYNC = 'an unrelated free key, 100,000 waiting, sync';
 
 /**
- * How much what does not depend on the number of waiters may grow with it all the same: a hundred times as many objects
- * no longer fit the processor's caches. What looked through them would grow a hundredfold.
+ * How much a cost may grow that does not depend on the number of waiters: a hundred times as many objects no longer fit
+ * the processor's caches. A search through them would grow a hundredfold.
  */
 const constant = (/** @type {number} */ growth) => growth <= 2;
 /** Up to what two measurements of the same thing differ by. */

@@ -1,4 +1,4 @@
-// Builds build/Release/stripelock.node with node-gyp. Does nothing when it was built from the very same inputs.
+// Builds build/Release/stripelock.node with node-gyp. Does nothing when it was built from the same inputs.
 //
 //   node scripts/build-addon.mjs [--force] [node-gyp options]
 
@@ -15,8 +15,8 @@ export const addonPath = path.join(packageRoot, 'build', 'Release', 'stripelock.
 const stampPath = path.join(packageRoot, 'build', 'stripelock.stamp');
 
 /**
- * A digest of contents, not times: it also notices a deleted source, and a checkout of an older one. Of Node only
- * platform and processor count, since the binary is the same for every version.
+ * A digest of contents, not times: so it also notices a deleted source and a checkout of an older one. Of Node only
+ * the platform and the processor matter, since the binary is the same for every version.
  */
 function inputDigest() {
   const hash = createHash('sha256');

@@ -12,7 +12,7 @@ import { addonPath, buildAddon } from './build-addon.mjs';
 
 const prebuilds = path.join(packageRoot, 'prebuilds');
 
-/** Whether a prebuilt binary for this platform is there and loads. A package that has some has `dist/`, too. */
+/** Whether there is a prebuilt binary for this platform that loads. A package with prebuilt binaries has `dist/`, too. */
 async function hasPrebuilt() {
   if (!existsSync(prebuilds)) return false;
   const { platformName } = await import('../dist/engine/native/platform.js');
@@ -20,7 +20,7 @@ async function hasPrebuilt() {
 }
 
 /**
- * In a process of its own: a binary of the wrong kind may do worse than throw.
+ * In a process of its own: a binary of the wrong kind may crash the process.
  *
  * @param {string} file
  */
@@ -32,7 +32,7 @@ function loads(file) {
 }
 
 /**
- * The line of node-gyp's output that says most, for a notice of one line.
+ * The most telling line of node-gyp's output, for a notice of one line.
  *
  * @param {string} output
  */
@@ -53,13 +53,13 @@ function notice(reason) {
 }
 
 async function install() {
-  // Without dist/, as in a fresh checkout, there is none to be used.
+  // Without dist/, as in a fresh checkout, none can be used.
   if (await hasPrebuilt().catch(() => false)) return;
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
 
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
-    // Half a build is of no use, and an older one would make the notice untrue.
+    // Half a build is useless, and an older one would make the notice wrong.
     rmSync(path.join(packageRoot, 'build'), { recursive: true, force: true });
     const reason = reasonOf(output);
     notice(`the native addon could not be compiled${reason ? ` (${reason})` : ''}`);

@@ -1,4 +1,4 @@
-// Every static check, all of them errors. Reports each and goes on, so that one run shows everything.
+// Every static check; each finding is an error. A failing check does not stop the others: one run shows everything.
 //
 //   node scripts/lint.mjs            check; tools for C++ that are not installed are named and skipped
 //   node scripts/lint.mjs --strict   check; a missing tool is a failure (as in CI)

@@ -1,8 +1,8 @@
 // Builds the C++ tests of native/core with one mutation at a time, and runs some of them.
 //
 // The copy of the sources and its objects stay in build/mutate, so that a mutation costs the objects that depend on its
-// file. What a mutation changed is put back with its old time of change, objects included, so that make builds nothing
-// for that.
+// file. After a mutation its files and objects get back their contents and their times of change, so that make has nothing
+// to build.
 
 import { spawnSync } from 'node:child_process';
 import {
@@ -35,7 +35,7 @@ const tree = path.join(packageRoot, 'build', 'mutate');
 const sourceFolders = ['native/core', 'native/test'];
 /**
  * For one run of a few tests. Far more than they take on a busy machine: what takes longer hangs. The tests themselves
- * call it stuck sooner than they usually do.
+ * report a hang sooner than they usually do.
  */
 const runLimit = 120_000;
 const stuckAfter = '6000';
@@ -181,7 +181,7 @@ export class NativeMutants {
   }
 
   /**
-   * Whether its tests tell a mutation, and how.
+   * Whether its tests find a mutation, and how.
    *
    * @param {{ files: ReadonlyMap<string, string>, tests: string }} mutation
    * @returns {{ killed: boolean, how: string }}

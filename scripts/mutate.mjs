@@ -7,7 +7,7 @@
 //   --list         only says what there is, and that each text is found exactly once
 //   --all-tests    runs all tests but stress on each mutation and names those that fail: to find the right ones
 //
-// The list and what an entry says: test/mutations/list.mjs. A mutation passes if its tests pass without it and fail with it.
+// The list is test/mutations/list.mjs. A mutation passes if its tests pass without it and fail with it.
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-// What it takes to build the C++ tests of native/core and to run them, for those who do.
+// What the scripts need that build the C++ tests of native/core and run them.
 
 import { spawnSync } from 'node:child_process';
 import os from 'node:os';
@@ -22,7 +22,7 @@ export const environmentOf = (/** @type {string} */ variant) => ({
   ...(variant.endsWith(longSlices) && { STRIPELOCK_SLICES: 'none' }),
 });
 
-/** What keeps the tests from being built, or undefined. */
+/** Why the tests cannot be built; undefined where they can. */
 export function whatIsMissing() {
   const hint =
     'On Debian or Ubuntu: apt-get install g++ make libgtest-dev; on macOS: brew install googletest';

@@ -1,4 +1,4 @@
-// Runs the vitest suite on several versions of Node with the binary that is there, without building anything.
+// Runs the vitest suite on several versions of Node with the existing binary. Builds nothing.
 // The other versions come from the npm package `node`.
 //
 //   node scripts/test-versions.mjs [20 22 24 26 …] [--times N] [-- vitest arguments]

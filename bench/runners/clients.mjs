@@ -15,8 +15,8 @@ const WARM_UP_LONGER = 20;
 const ENTERS_IN = 50;
 
 /**
- * One round of one subject. The wait is what it takes from asking to holding; of one client, who never waits, all of
- * acquiring and releasing.
+ * One round of one subject. The wait is the time from asking to holding; for a single client, which never waits, it is
+ * the time to acquire and release.
  *
  * @type {import('./index.mjs').Runner<import('../workloads/index.mjs').ClientsWorkload>}
  */
@@ -63,7 +63,7 @@ async function measureAlone({ keys }, subject, effort, client, shared) {
 }
 
 /**
- * That a second one does not get in during the first: what one client alone counts comes out right without a lock.
+ * Checks that a second acquisition does not succeed during the first: one client alone counts right without a lock.
  *
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {unknown} shared

@@ -1,4 +1,4 @@
-// Hand-off latency: either of the two threads. They take turns by a word that is none of the lock's business:
+// Hand-off latency: either of the two threads. They take turns by a word that is not the lock's:
 //
 //   GIVER    the giver is to take the key, then says
 //   HELD     the taker is to ask for the key; just before that, or just after where that does not block, it says

@@ -1,10 +1,10 @@
 // The loops of the uncontended workloads. Each makes a function that does an operation `count` times.
 //
-// Between taking and giving back each counts in memory: so that operations can be verified, and so that no compiler can
-// leave the work out. For the same reason the keys come out of an array, also where there is but one.
+// Between taking and giving back each counts in memory: so that operations can be verified, and no compiler can leave
+// the work out. For the same reason the keys come from an array, even where there is only one.
 //
 // They are written out, with each method called by its name on the lock, since a call through a variable or a helper
-// costs as much as some of what is measured here, and is not what a user writes.
+// costs as much as some of what is measured here, and users do not write it.
 
 /** The 64 keys of the `Fresh` ones, whose text is put together anew each time, as the keys of rows and users are. */
 const FRESH_KEYS = 64;

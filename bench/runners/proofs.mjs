@@ -1,5 +1,5 @@
-// That a subject locks what it says it locks. The counters of a single thread come out right without any lock, so each
-// uncontended workload asks for what is held, too.
+// Checks that a subject locks what it says it locks. The counters of a single thread are right without any lock, so each
+// uncontended workload also asks for what is held.
 //
 // After the measurement: before, it would show the optimizer paths that a free lock never takes.
 

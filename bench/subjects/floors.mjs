@@ -1,4 +1,4 @@
-// What no lock can be cheaper than, in the very loops that the locks are measured in.
+// What no lock can be cheaper than, in the same loops as the locks.
 
 import path from 'node:path';
 import bindings from 'bindings';
@@ -164,8 +164,8 @@ const abortSignal = {
 };
 
 /**
- * No lock at all: what the threads do when nothing holds them up, and that the counts tell of it. Its name says that it
- * is no lock, so it may miscount.
+ * No lock at all: shows what the threads do when nothing delays them, and that the counts reveal it. Its name says that
+ * it is no lock, so it may miscount.
  *
  * @type {Subject}
  */

@@ -1,19 +1,17 @@
-// Names in comments must exist. Who renames a function would otherwise leave comments behind that speak of the old one.
+// Names in comments must exist. Otherwise a renamed function leaves comments behind that speak of the old one.
 //
-// Looked at is what stands in backquotes or in a {@link}, and what is a name without them, too: `Table::leave`, `leave()`,
+// The check looks at text in backquotes and in {@link}, and at what looks like a name without them: `Table::leave`, `leave()`,
 // `kQueued`, `lockWord`, `core/table.h`. A name exists if code uses it: as an identifier, or as a word of a string (an
 // option, a command, a column). Of a qualified name both parts are in one file. A path exists if a file or folder ends
-// with it. Expressions in backquotes are not looked at.
+// with it. Expressions in backquotes are not checked.
 
 import { builtinModules, createRequire } from 'node:module';
 import path from 'node:path';
 
-import ts from 'typescript';
+import { NATIVE, split } from './comments.mjs';
 
 const require = createRequire(import.meta.url);
 
-const SCRIPT = /\.[cm]?[jt]s$/;
-const NATIVE = /\.(?:cc|h|pml)$/;
 /** Where comments are checked. */
 const CHECKED = /^(?:lib|native|model|scripts|test|bench|examples)\/.*\.(?:[cm]?[jt]s|cc|h|pml)$/;
 
@@ -43,7 +41,7 @@ const KNOWN = new Set(
 /** Namespaces of others, in C++. */
 const NAMESPACES = new Set('std Napi napi absl WTF testing'.split(' '));
 
-/** What Node or JavaScript provides by itself, and what belongs to that: members, which stand behind a dot. */
+/** The names that Node and JavaScript provide, and the members of these, which follow a dot. */
 const platform = { names: new Set(KNOWN), members: new Set() };
 for (const name of builtinModules.filter((name) => !name.startsWith('_') && name !== 'sys')) {
   platform.names.add(name);
@@ -72,69 +70,7 @@ function collect(value, [set, ...deeper]) {
   }
 }
 
-/**
- * @typedef {object} Split
- * @property {string} code With spaces for all comments.
- * @property {{ start: number, text: string }[]} comments
- */
-
-/**
- * @param {string} name
- * @param {string} text
- * @returns {Split}
- */
-function split(name, text) {
-  if (SCRIPT.test(name)) return cut(text, literalsOf(name, text));
-  return NATIVE.test(name) ? cut(text, []) : { code: text, comments: [] };
-}
-
-/**
- * Where comments cannot begin: strings, templates and regular expressions.
- *
- * @param {string} name
- * @param {string} text
- */
-function literalsOf(name, text) {
-  /** @type {[start: number, end: number][]} */
-  const literals = [];
-  const source = ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true);
-  /** @param {ts.Node} node */
-  const visit = (node) => {
-    if (
-      ts.isLiteralExpression(node) ||
-      (node.kind >= ts.SyntaxKind.TemplateHead && node.kind <= ts.SyntaxKind.TemplateTail)
-    ) {
-      literals.push([node.getStart(source), node.end]);
-    }
-    ts.forEachChild(node, visit);
-  };
-  visit(source);
-  return literals;
-}
-
-/** A comment, or, in C++, a string, in which there is none. */
-const COMMENT = /\/\/.*|\/\*[^]*?\*\/|"(?:\\.|[^"\\\n])*"/g;
-
-/**
- * @param {string} text
- * @param {readonly [start: number, end: number][]} literals
- * @returns {Split}
- */
-function cut(text, literals) {
-  let masked = text;
-  for (const [start, end] of literals) {
-    masked = masked.slice(0, start) + ' '.repeat(end - start) + masked.slice(end);
-  }
-  /** @type {Split['comments']} */
-  const comments = [];
-  let code = text;
-  for (const { 0: found, index } of masked.matchAll(COMMENT)) {
-    if (found.startsWith('"')) continue;
-    comments.push({ start: index, text: found });
-    code = code.slice(0, index) + ' '.repeat(found.length) + code.slice(index + found.length);
-  }
-  return { code, comments };
-}
+/** @typedef {import('./comments.mjs').Split} Split */
 
 /** Of a string that is a sentence, only what cannot be a word of it. */
 const UNLIKE_WORDS = /\b(?:[A-Z][A-Z\d_]+|\w*_\w+|[a-z]+[A-Z]\w*)\b/g;
@@ -216,7 +152,7 @@ export function unknownNames(sources) {
 /** Code in JSDoc: fenced, or indented by so much that it is no list. */
 const SAMPLES = /```[^]*?```|^ *\* {5,}.*$/gm;
 
-/** What JSDoc says of types, which the compiler checks: from the inside out, since braces stand in braces. */
+/** The types in JSDoc, which the compiler checks: from the inside out, since braces nest. */
 const JSDOC = [
   /\{[^{}]*\}/g,
   /\{[^{}]*\}/g,
