@@ -8,7 +8,7 @@ const nodeGlobals = Object.fromEntries(
 );
 
 export default defineConfig(
-  globalIgnores(['build/', 'coverage/', 'dist/', 'prebuilds/']),
+  globalIgnores(['build/', 'dist/', 'prebuilds/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,
   {
@@ -23,13 +23,6 @@ export default defineConfig(
   {
     files: ['**/*.js', '**/*.mjs'],
     languageOptions: { globals: nodeGlobals },
-  },
-  {
-    files: ['**/*.cjs'],
-    languageOptions: {
-      sourceType: 'commonjs',
-      globals: nodeGlobals,
-    },
   },
   {
     files: ['**/*.ts'],

@@ -28,7 +28,7 @@ function inputDigest() {
   return hash.digest('hex');
 }
 
-export function isUpToDate() {
+function isUpToDate() {
   return existsSync(addonPath) && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === inputDigest();
 }
 
