@@ -249,7 +249,7 @@ describe.each(servers)('the Redis store on %s', (name) => {
     'leaves no lease to nobody where the connection is cut after the server has executed an acquisition: %s',
     async (take) => {
       const proxy = await Proxy.to(server.port);
-      const cut = await connect(proxy.port as number);
+      const cut = await connect(proxy.port);
       const cutOff = storeWith({ client: cut.client, timeout: 1000 });
       const manager = new LeaseManager({ store: cutOff });
       onTestFinished(async () => {

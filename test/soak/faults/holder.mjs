@@ -58,7 +58,11 @@ async function openStore() {
   const connect = redisClients[names[settings.driver % names.length]];
   const { client, close } = await connect(settings.port);
   const backdoor = () => redisBackdoor(settings.serverPort);
-  return { store: redisLeaseStore({ client, timeout: settings.timeout }), backdoor, close };
+  return {
+    store: redisLeaseStore({ client: /** @type {any} */ (client), timeout: settings.timeout }),
+    backdoor,
+    close,
+  };
 }
 
 /**

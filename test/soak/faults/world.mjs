@@ -247,7 +247,7 @@ export class World {
       return new LeaseManager({ store: sqliteLeaseStore({ database: this.database }), ...options });
     const { client, close } = await redisClients.ioredis(this.server.port);
     this.onClose(close);
-    const store = redisLeaseStore({ client });
+    const store = redisLeaseStore({ client: /** @type {any} */ (client) });
     this.onClose(() => store.close?.());
     return new LeaseManager({ store, ...options });
   }
