@@ -1,10 +1,19 @@
-// Faults put into the model one at a time. Each must be found by the configuration named; a fault that is not
-// found means that the model, or what is checked, is too weak to tell. The texts must each occur exactly once.
+// Faults that are put into the model one at a time. Each must be found by the configuration that it names. If one is not
+// found, the model or its checks are too weak.
 
 const ASSERTION = 'assertion violated';
 const DEAD_END = 'invalid end state';
 const CYCLE = 'acceptance cycle';
 
+/**
+ * @typedef {object} Mutation
+ * @property {string} name What it does, as a sentence.
+ * @property {readonly (readonly [file: string, find: string, replace: string])[]} edits What to find occurs exactly once.
+ * @property {string} by The configuration that must find it.
+ * @property {string} as What the search must report.
+ */
+
+/** @type {Mutation[]} */
 export const mutations = [
   // ── lib/lock/guard.ts ──
   {

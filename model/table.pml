@@ -730,7 +730,7 @@ inline overtakeDesignated(who) {
 #endif
 
 #if ASYNC
-/* AsyncWaits::requeue. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
+/* AsyncWaits::putBack. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
  * touched, and what else only blocked threads read and write of their own: one step. */
 inline requeue(who) {
   atomic {

@@ -19,7 +19,11 @@ async function hasPrebuilt() {
   return loads(path.join(prebuilds, platformName(), 'stripelock.node'));
 }
 
-/** Tries it in a process of its own: a binary of the wrong kind may do worse than throw. */
+/**
+ * In a process of its own: a binary of the wrong kind may crash the process.
+ *
+ * @param {string} file
+ */
 function loads(file) {
   if (!existsSync(file)) return false;
   return (
@@ -27,7 +31,11 @@ function loads(file) {
   );
 }
 
-/** The most useful line of node-gyp's output, for a notice of one line. */
+/**
+ * The most telling line of node-gyp's output, for a notice of one line.
+ *
+ * @param {string} output
+ */
 function reasonOf(output) {
   const lines = output.split('\n').map((line) => line.replace(/^gyp ERR! (stack )?(Error: )?/, '').trim());
   const telling =
@@ -36,6 +44,7 @@ function reasonOf(output) {
   return telling?.slice(0, 200);
 }
 
+/** @param {string} reason */
 function notice(reason) {
   console.error(
     `stripelock: ${reason}; the JavaScript engine will be used. For the native engine install a C++20 compiler, ` +
@@ -44,13 +53,13 @@ function notice(reason) {
 }
 
 async function install() {
-  // A fresh checkout has no dist/, and no prebuilt binaries.
+  // Without dist/, as in a fresh checkout, none can be used.
   if (await hasPrebuilt().catch(() => false)) return;
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
 
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
-    // Half a build is useless, and an older one would make the notice untrue.
+    // Half a build is useless, and an older one would make the notice wrong.
     rmSync(path.join(packageRoot, 'build'), { recursive: true, force: true });
     const reason = reasonOf(output);
     notice(`the native addon could not be compiled${reason ? ` (${reason})` : ''}`);
@@ -62,5 +71,5 @@ async function install() {
 try {
   await install();
 } catch (error) {
-  notice(`the native addon could not be compiled (${error.message})`);
+  notice(`the native addon could not be compiled (${/** @type {Error} */ (error).message})`);
 }

@@ -1,11 +1,20 @@
 // Mutations of native/core, each with the tests that tell it. See list.mjs.
 
-/** `edits`: of one file of native/core each, what to find and what to put there. */
+/**
+ * @typedef {import('./list.mjs').Mutation} Mutation
+ */
+
+/**
+ * @param {string} name
+ * @param {readonly (readonly [file: string, find: string, replace: string])[]} edits Of files of native/core.
+ * @param {Partial<Pick<Mutation, 'tests' | 'variant' | 'smoke' | 'argued'>>} rest
+ * @returns {Mutation}
+ */
 function mutation(name, edits, rest) {
   return {
-    kind: 'native',
     name,
     edits: edits.map(([file, find, replace]) => ({ file: `native/core/${file}`, find, replace })),
+    tests: '',
     variant: 'plain',
     ...rest,
   };

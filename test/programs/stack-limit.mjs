@@ -4,8 +4,8 @@
 // to leave out the scenes in which somebody waits; and to run only some, a part of their names.
 import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { makeScenes, makeThreadScenes } from '../support/contended-scenes.mjs';
-import { isOverflow, playScene, Scene } from '../support/scene.mjs';
+import { makeScenes, makeThreadScenes } from './scenes/contended.mjs';
+import { isOverflow, playScene, Scene } from './scenes/scene.mjs';
 
 /** Distances from the end of the stack to begin at: so many frames, and within a frame so many words of 8 bytes. */
 const FRAMES = 24;

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, LeaseStoreError, type Lease } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
-import { Proxy } from '../faults/proxy.mjs';
+import { Proxy } from '../support/proxy.mjs';
 import { connectorOf, redisLibraries, RedisScene } from './redis-setup.js';
 
 describe.each(redisLibraries)('the Redis store on %s', (library) => {

@@ -1,8 +1,19 @@
 // Threads that wait for each other's keys in a cycle, for tests and the soak.
 
 /**
- * Starts a thread for each key, and lets them wait for each other's keys, again and again. Locks are used in turn.
+ * @typedef {import('./cycles.d.mts').Refusal} Refusal
+ * @typedef {{ threadId: number, rounds: { start: number, end: number, refused?: Refusal }[] }} Member
+ */
+
+/**
+ * Lets as many threads as there are keys wait for each other's keys, again and again. Locks are used in turn.
  * `run(script, workerData)` runs one thread of `test/workers` to its end, and resolves to the message that it posts.
+ *
+ * @param {(script: string, workerData: unknown) => Promise<any>} run
+ * @param {readonly import('stripelock').StripedLock[]} locks
+ * @param {readonly string[]} keys
+ * @param {number} rounds
+ * @param {{ mode?: import('stripelock').LockMode, wantedMode?: import('stripelock').LockMode }} [modes]
  */
 export async function runCycles(run, locks, keys, rounds, modes = {}) {
   const gates = Array.from({ length: rounds }, () => ({
@@ -10,6 +21,7 @@ export async function runCycles(run, locks, keys, rounds, modes = {}) {
     after: new SharedArrayBuffer(4),
   }));
   const handles = locks.map((lock) => lock.handle);
+  /** @type {Member[]} */
   const members = await Promise.all(
     keys.map((_, index) => {
       return run('cycle.mjs', { handles, gates, threads: keys.length, index, keys, ...modes });

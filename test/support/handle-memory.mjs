@@ -2,7 +2,11 @@
 
 import { byteLengthFor } from '../../dist/engine/contract/layout.js';
 
-/** The table's words, header included. */
+/**
+ * The table's words, header included.
+ *
+ * @param {any} handle Its fields are no part of its type.
+ */
 export function wordsOf({ arena, buffer, offset, stripes }) {
   return new Int32Array(
     arena?.buffer ?? buffer,
@@ -11,7 +15,12 @@ export function wordsOf({ arena, buffer, offset, stripes }) {
   );
 }
 
-/** The handle of a copy of the table as it is now, in `buffer`, which may be too short for all of it. */
+/**
+ * The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all.
+ *
+ * @param {import('stripelock').StripedLockHandle} handle
+ * @param {SharedArrayBuffer} [buffer]
+ */
 export function handleOfCopy(handle, buffer = new SharedArrayBuffer(wordsOf(handle).byteLength)) {
   const words = new Int32Array(buffer);
   words.set(wordsOf(handle).subarray(0, words.length));

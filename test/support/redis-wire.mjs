@@ -1,7 +1,12 @@
 import { once } from 'node:events';
 import net from 'node:net';
 
-/** Sends one command on a connection of its own. Resolves to the raw reply, without the last end of a line. */
+/**
+ * One command on a connection of its own; the reply as it is on the wire, without the last line's end.
+ *
+ * @param {number} port
+ * @param {...(string | number | bigint)} parts
+ */
 export async function command(port, ...parts) {
   const socket = net.connect(port, '127.0.0.1');
   try {
