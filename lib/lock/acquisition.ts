@@ -8,12 +8,14 @@ import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engin
 import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
 import { copyOfKeys, grant, markTraced, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
-import { traceHeld } from './trace.js';
+import { noteOf, traceHeld } from './trace.js';
 
 /** What an acquisition needs to know of its lock. */
 export interface LockContext {
   readonly name: string;
   readonly table: LockTable;
+  /** Guards have notes; see `trace.ts`. */
+  readonly trace: boolean;
 }
 
 /**
@@ -34,20 +36,14 @@ export class Acquisition<G extends Guard> implements Request {
   /** For {@link channels}.wait; NaN where nobody listens. */
   readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
 
-  constructor(
-    lock: LockContext,
-    guard: G,
-    timeout: number,
-    kind: 'sync' | 'async',
-    note: string | undefined,
-  ) {
+  constructor(lock: LockContext, guard: G, timeout: number, kind: 'sync' | 'async') {
     this.guard = guard;
     this.#keys = copyOfKeys(guard);
     this.stripes = stripesOf(guard);
     this.taken = takenBy(guard);
     this.mode = modeOf(guard);
     this.timeout = timeout;
-    this.note = note;
+    this.note = lock.trace ? noteOf(guard) : undefined;
     this.#lock = lock;
     this.#kind = kind;
   }
@@ -67,7 +63,7 @@ export class Acquisition<G extends Guard> implements Request {
 
   #tellGranted(): void {
     const { guard } = this;
-    if (this.note !== undefined) recordHeld(this.#lock, guard, this.note);
+    if (this.note !== undefined) recordHeld(this.#lock, guard);
     this.#publishWait('granted');
     if (guard.abandoned && channels.abandoned.hasSubscribers) {
       channels.abandoned.publish({ ...this.#message(), stripes: guard.stripes });
@@ -133,14 +129,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   #resolve!: (guard: G) => void;
   #reject!: (reason: unknown) => void;
 
-  constructor(
-    lock: LockContext,
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    note: string | undefined,
-  ) {
-    super(lock, guard, timeout, 'async', note);
+  constructor(lock: LockContext, guard: G, timeout: number, signal: AbortSignal | undefined) {
+    super(lock, guard, timeout, 'async');
     this.#signal = signal;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -206,10 +196,10 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
  * Shows from now on with a traced guard what it holds: as the last thing, and where it fails, later. What the note says
  * was found out before the first stripe was taken.
  */
-export function recordHeld({ name, table }: LockContext, guard: Guard, note: string): void {
+export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   if (!guard.held) return;
   markTraced(guard);
-  traceHeld(name, table, guard, stripesOf(guard), modeOf(guard), note);
+  traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
 /** What traced holders of a stripe did and where, for an error's message. */

@@ -5,19 +5,22 @@ import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
+import { expose } from './exposed-class.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
 /** A guard's state: its mode's code, flags, and above them the only stripe, or how many of many are taken. */
-const HELD = MODE_MASK + 1;
-const ABANDONED = HELD << 1;
-const TRACED = HELD << 2;
+const MODE = MODE_MASK;
+const HELD = 4;
+const ABANDONED = 8;
+const TRACED = 16;
 /** The keys are a {@link KeySet}. */
-const MANY = HELD << 3;
+const MANY = 32;
+const FLAGS = 63;
 const NUMBER_SHIFT = 6;
-const FLAGS = (1 << NUMBER_SHIFT) - 1;
+const TRACED_OR_MANY = TRACED | MANY;
 /** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
-const NOT_PLAIN = MODE_MASK | HELD | TRACED | MANY;
+const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
 /** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -70,10 +73,10 @@ export let markTraced: (guard: Guard) => void;
 /** Records that the engine took everything for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-/** Gives back what the guard has: nobody will have it. Where this throws, it can be called again. */
+/** Gives back what a guard has that nobody gets. If this throws, it can be called again. */
 export let giveUp: (guard: Guard) => void;
 
-const { take, takeShared, giveBack, giveBackShared } = FastPath;
+const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
 
 /** Those that were asked for: most never are. */
 const tokens = new WeakMap<object, bigint>();
@@ -112,7 +115,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   get mode(): M {
-    return modeCoded(this.#state & MODE_MASK).name as M;
+    return modeCoded(this.#state & MODE).name as M;
   }
 
   get held(): boolean {
@@ -158,31 +161,22 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   #releaseSlow(): void {
-    const { path } = this;
-    if ((this.#state & TRACED) !== 0) traceReleased(this);
-    this.#state &= ~TRACED;
+    if ((this.#state & TRACED_OR_MANY) !== 0) return this.#releaseTracedOrMany();
     const state = this.#state;
-    if ((state & MANY) !== 0) this.#releaseMany(path, (this.#key as KeySet<K>).stripes);
-    else if ((state & MODE_MASK) !== 0) giveBackShared(path, state >> NUMBER_SHIFT);
-    else giveBack(path, state >> NUMBER_SHIFT);
-    this.#state &= ~HELD;
+    giveBackIn(this.path, state >> NUMBER_SHIFT, state & MODE);
+    this.#state = state ^ HELD;
   }
 
-  #releaseMany(path: FastPath, stripes: readonly number[]): void {
-    const flags = this.#state & FLAGS;
-    const shared = (flags & MODE_MASK) !== 0;
-    let left = this.#state >> NUMBER_SHIFT;
-    try {
-      for (; left > 0; left--) {
-        if (shared) giveBackShared(path, stripes[left - 1]!);
-        else giveBack(path, stripes[left - 1]!);
-      }
-    } catch (error) {
-      // A stack overflow leaves those that are not given back.
-      this.#state = flags | (left << NUMBER_SHIFT);
-      throw error;
-    }
-    this.#state = flags;
+  #releaseTracedOrMany(): void {
+    if ((this.#state & TRACED) !== 0) traceReleased(this);
+    const state = this.#state & ~TRACED;
+    this.#state = state;
+    if ((state & MANY) === 0) return this.#releaseSlow();
+    const { stripes } = this.#key as KeySet<K>;
+    const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, state & MODE);
+    const flags = state & FLAGS;
+    this.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
+    if (cut !== undefined) throw cut.error;
   }
 
   [Symbol.dispose](): void {
@@ -203,27 +197,20 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /** {@link tryTake} for what is shared or of several keys. */
   #tryTakeSlow(): boolean {
-    const { path } = this;
     const state = this.#state;
-    const shared = (state & MODE_MASK) !== 0;
-    if ((state & MANY) === 0) {
-      if (!takeShared(path, state >> NUMBER_SHIFT)) return false;
-      this.#state = state | HELD;
-      return true;
-    }
+    if ((state & MANY) !== 0) return this.#tryTakeMany();
+    if (!takeIn(this.path, state >> NUMBER_SHIFT, state & MODE)) return false;
+    this.#state = state | HELD;
+    return true;
+  }
+
+  #tryTakeMany(): boolean {
+    const state = this.#state;
     const { stripes } = this.#key as KeySet<K>;
-    const count = stripes.length;
-    let taken = 0;
-    try {
-      if (shared) while (taken < count && takeShared(path, stripes[taken]!)) taken++;
-      else while (taken < count && take(path, stripes[taken]!)) taken++;
-    } catch (error) {
-      // A stack overflow leaves those that were taken, to be given back (keeps T1).
-      this.#state = state | (taken << NUMBER_SHIFT);
-      throw error;
-    }
-    this.#state = state | (taken << NUMBER_SHIFT) | (taken === count ? HELD : 0);
-    return taken === count;
+    const taken = takeMany(this.path, stripes, state & MODE);
+    const all = taken === stripes.length;
+    this.#state = state | (taken << NUMBER_SHIFT) | (all ? HELD : 0);
+    return all;
   }
 
   static {
@@ -240,7 +227,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       return true;
     };
 
-    modeOf = (guard) => modeCoded(guard.#state & MODE_MASK);
+    modeOf = (guard) => modeCoded(guard.#state & MODE);
 
     stripesOf = (guard) => {
       const state = guard.#state;
@@ -287,32 +274,5 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
-/** What everybody knows as the class of guards: who could make one, could free what others hold. */
-function Exposed(): never {
-  throw new TypeError('Illegal constructor: a Guard comes from an acquisition');
-}
-
-/**
- * Guards inherit all from what is exposed, but for two things, which stand before it. `constructor` is what is exposed.
- * `then` is undefined, and stays so: whatever somebody gives `Guard.prototype` or `Object.prototype` under that name, no
- * guard is taken for a promise, and lost.
- */
-function expose(): typeof AcquiredGuard {
-  const own = AcquiredGuard.prototype;
-  const exposed = Exposed.prototype as object;
-  for (const key of Reflect.ownKeys(own)) {
-    if (key === 'constructor') continue;
-    Object.defineProperty(exposed, key, Reflect.getOwnPropertyDescriptor(own, key)!);
-    Reflect.deleteProperty(own, key);
-  }
-  Object.setPrototypeOf(own, exposed);
-  Object.defineProperties(own, {
-    constructor: { value: Exposed, writable: false },
-    then: { value: undefined },
-  });
-  Object.defineProperties(Exposed, { name: { value: 'Guard' }, prototype: { writable: false } });
-  return Exposed as unknown as typeof AcquiredGuard;
-}
-
-export const Guard = expose();
+export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

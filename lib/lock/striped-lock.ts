@@ -1,4 +1,4 @@
-import { checkFunction, checkOptionsObject, checkSignal, checkTimeout } from '../common/checks.js';
+import { checkFunction } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { defer, resolved } from '../common/host.js';
 import type {
@@ -28,9 +28,9 @@ import {
 } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
-import { checkMode } from './options.js';
+import { modeIn, signalIn, timeoutIn } from './options.js';
 import { StripeIndex } from './stripe-index.js';
-import { traceNote } from './trace.js';
+import { traceCall } from './trace.js';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -67,7 +67,7 @@ export class StripedLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = opened.trace;
-    this.#context = { name: opened.name, table };
+    this.#context = { name: opened.name, table, trace: opened.trace };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#sets = new KeySets(this.#index);
   }
@@ -97,7 +97,7 @@ export class StripedLock {
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
-      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined, undefined);
+      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -115,7 +115,7 @@ export class StripedLock {
       return this.#acquireSyncGeneral(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
-    return tryTake(guard) ? guard : this.#block(guard, this.timeout, undefined);
+    return tryTake(guard) ? guard : this.#block(guard, this.timeout);
   }
 
   /** One attempt, never waits. */
@@ -123,21 +123,7 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    const guard = this.#prepare<K, M>(keys, modeIn(options));
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
-    try {
-      // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-      if (!tryTake(guard) && !this.#tryGoOn(guard)) return undefined;
-      if (note !== undefined) this.#recordHeld(guard, note);
-    } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
-      throw error;
-    }
-    return guard;
+    return this.#take('try', this.#prepare<K, M>(keys, modeIn(options)), 0, undefined);
   }
 
   /** Runs fn while holding the keys; releases however fn ends. */
@@ -210,17 +196,14 @@ export class StripedLock {
     return this.#table.inspect();
   }
 
-  #timeoutOf(options: AcquireOptions | undefined): number {
-    const timeout = options?.timeout;
-    return timeout === undefined ? this.timeout : checkTimeout(timeout, 'options.timeout');
-  }
-
   /** Checks the keys and finds their stripes; takes nothing. */
   #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
-    if (mode.counted) openShares(path);
-    if (!isList(keys)) return createGuard(path, keys, this.#index.stripeOf(keys, 'key'), mode);
-    return createGuardOfSet(path, this.#sets.setOf(keys), mode);
+    const guard = isList(keys)
+      ? createGuardOfSet<K, M>(path, this.#sets.setOf(keys), mode)
+      : createGuard<K, M>(path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    if (this.#trace) traceCall(guard, guard.keys);
+    return guard;
   }
 
   /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
@@ -229,12 +212,37 @@ export class StripedLock {
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
     const mode = modeIn(options);
-    const timeout = this.#timeoutOf(options);
-    const guard = this.#prepare<K, M>(keys, mode);
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
+    const timeout = timeoutIn(options, this.timeout);
+    return this.#take('sync', this.#prepare<K, M>(keys, mode), timeout, undefined);
+  }
+
+  /**
+   * Takes what a guard is for: by the fast path or, where that does not get all, in the way of one of the public methods.
+   * What was taken when this throws is given back: now or, after a stack overflow, from the microtask queue. (In place:
+   * to call a function that does it may overflow, too, as V8 may have to compile it first. Keeps T1.)
+   */
+  #take<G extends Guard>(how: 'sync', guard: G, timeout: number, signal: undefined): G;
+  #take<G extends Guard>(how: 'try', guard: G, timeout: 0, signal: undefined): G | undefined;
+  #take<G extends Guard>(
+    how: 'async',
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): G | Promise<G>;
+  #take<G extends Guard>(
+    how: 'sync' | 'try' | 'async',
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): G | Promise<G> | undefined {
     try {
-      if (!tryTake(guard)) return this.#block(guard, timeout, note);
-      if (note !== undefined) this.#recordHeld(guard, note);
+      if (!tryTake(guard)) {
+        if (how === 'sync') return this.#block(guard, timeout);
+        if (how === 'async') return this.#wait(guard, timeout, signal);
+        // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
+        if (!this.#tryGoOn(guard)) return undefined;
+      }
+      if (this.#trace) this.#recordHeld(guard);
     } catch (error) {
       try {
         giveUp(guard);
@@ -247,8 +255,8 @@ export class StripedLock {
   }
 
   /** A guard that holds is returned, whatever else fails (keeps T1). */
-  #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
-    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
+  #block<G extends Guard>(guard: G, timeout: number): G {
+    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync');
     const outcome = goOn(guard, acquisition);
     if (outcome.status !== 'granted') throw acquisition.failure(outcome);
     try {
@@ -270,34 +278,18 @@ export class StripedLock {
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
     const mode = modeIn(options);
-    const timeout = this.#timeoutOf(options);
-    const signal = signalOf(options);
+    const timeout = timeoutIn(options, this.timeout);
+    const signal = signalIn(options);
     const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
     this.#table.acquiringAsync();
-    try {
-      if (!tryTake(guard)) return this.#wait(guard, timeout, signal, note);
-      if (note !== undefined) this.#recordHeld(guard, note);
-    } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
-      throw error;
-    }
-    return resolved(guard);
+    const taken = this.#take('async', guard, timeout, signal);
+    return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 
   /** Where it throws, the engine has not begun, and the guard has what it had (keeps T1). */
-  #wait<G extends Guard>(
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    note: string | undefined,
-  ): Promise<G> {
-    const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
+  #wait<G extends Guard>(guard: G, timeout: number, signal: AbortSignal | undefined): Promise<G> {
+    const pending = new PendingAcquisition(this.#context, guard, timeout, signal);
     let outcome: Outcome | undefined;
     try {
       outcome = goOn(guard, pending, pending);
@@ -315,16 +307,14 @@ export class StripedLock {
     return pending.promise;
   }
 
-  #recordHeld(guard: Guard, note: string): void {
+  #recordHeld(guard: Guard): void {
     try {
-      recordHeld(this.#context, guard, note);
+      recordHeld(this.#context, guard);
     } catch {
-      defer(() => recordHeld(this.#context, guard, note), undefined);
+      defer(() => recordHeld(this.#context, guard), undefined);
     }
   }
 }
-
-const { openShares } = FastPath;
 
 /** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
 function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
@@ -333,18 +323,6 @@ function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[]
   } catch {
     return false;
   }
-}
-
-function modeIn(options: AcquireOptions | undefined): Mode {
-  if (options === undefined) return EXCLUSIVE_MODE;
-  checkOptionsObject(options);
-  const { mode } = options;
-  return mode === undefined ? EXCLUSIVE_MODE : checkMode(mode);
-}
-
-function signalOf(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {
-  const signal = options?.signal;
-  return signal === undefined ? undefined : checkSignal(signal);
 }
 
 function splitArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {

@@ -20,12 +20,19 @@ const FRAMES = 16;
 const UNKNOWN = 'at an unknown place';
 const OWN_FILES = dirname(import.meta.url);
 
+/** By guard, from before it holds anything. */
+const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new FinalizationRegistry<TracedHold>(reclaim);
 
-/** What an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
-export function traceNote(keys: readonly LockKey[]): string {
-  return formatNote(keys, callSite());
+/** Notes what an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
+export function traceCall(guard: object, keys: readonly LockKey[]): void {
+  notes.set(guard, formatNote(keys, callSite()));
+}
+
+/** What {@link traceCall} noted. */
+export function noteOf(guard: object): string | undefined {
+  return notes.get(guard);
 }
 
 /** From here on `inspect()` shows what the guard holds, and the guard is missed should it be collected. */
@@ -35,8 +42,9 @@ export function traceHeld(
   guard: object,
   stripes: readonly number[],
   mode: Mode,
-  note: string,
 ): void {
+  const note = noteOf(guard);
+  if (note === undefined) return;
   const id = table.addNote(Int32Array.from(stripes), note);
   const hold = { lock, table, stripes, mode, id, note };
   holds.set(guard, hold);

@@ -59,7 +59,9 @@ export const MODE_NAMES: readonly LockMode[] = BY_CODE.map(({ name }) => name);
 
 /** Undefined for what names no mode. */
 export function modeNamed(name: unknown): Mode | undefined {
-  return BY_CODE.find((mode) => mode.name === name);
+  // Written out and short, as each acquisition that names a mode asks.
+  if (name === 'shared') return SHARED_MODE;
+  return name === 'exclusive' ? EXCLUSIVE_MODE : undefined;
 }
 
 /** The mode whose {@link Mode.code} this is. */
