@@ -52,16 +52,11 @@ export class Acquisition<G extends Guard> implements Request {
     return this.#lock.table;
   }
 
-  /** Records and publishes that the guard holds its stripes now. Whatever fails here, it holds them (keeps T1). */
+  /**
+   * Records and publishes that the guard holds its stripes now. It holds them whatever fails here: the caller catches that,
+   * and calls this again from the microtask queue (keeps T1).
+   */
   tellGranted(): void {
-    try {
-      this.#tellGranted();
-    } catch {
-      defer(() => this.#tellGranted(), undefined);
-    }
-  }
-
-  #tellGranted(): void {
     const { guard } = this;
     if (this.note !== undefined) recordHeld(this.#lock, guard);
     this.#publishWait('granted');

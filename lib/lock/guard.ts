@@ -161,20 +161,28 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   #releaseSlow(): void {
-    if ((this.#state & TRACED_OR_MANY) !== 0) return this.#releaseTracedOrMany();
     const state = this.#state;
-    giveBackIn(this.path, state >> NUMBER_SHIFT, state & MODE);
-    this.#state = state ^ HELD;
+    if ((state & TRACED_OR_MANY) === 0) {
+      giveBackIn(this.path, state >> NUMBER_SHIFT, state & MODE);
+      this.#state = state ^ HELD;
+    } else {
+      this.#releaseTracedOrMany();
+    }
   }
 
   #releaseTracedOrMany(): void {
     if ((this.#state & TRACED) !== 0) traceReleased(this);
-    const state = this.#state & ~TRACED;
-    this.#state = state;
-    if ((state & MANY) === 0) return this.#releaseSlow();
+    this.#state &= ~TRACED;
+    if ((this.#state & MANY) === 0) this.#releaseSlow();
+    else this.#releaseMany();
+  }
+
+  #releaseMany(): void {
+    const state = this.#state;
     const { stripes } = this.#key as KeySet<K>;
     const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, state & MODE);
     const flags = state & FLAGS;
+    // A stack overflow leaves those that are not given back: the guard can be released again.
     this.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
     if (cut !== undefined) throw cut.error;
   }

@@ -1,4 +1,3 @@
-import { checkFunction } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { defer, resolved } from '../common/host.js';
 import type {
@@ -11,24 +10,16 @@ import type {
   StripedLockStats,
   StripeState,
 } from '../common/types.js';
-import type { LockTable, Outcome } from '../engine/contract/engine.js';
+import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
-import {
-  createGuard,
-  createGuardOfSet,
-  giveUp,
-  goOn,
-  modeOf,
-  stripesOf,
-  takenBy,
-  tryTake,
-  type Guard,
-} from './guard.js';
+import type { LockContext } from './acquisition.js';
+import { callArguments, isList, isThenable } from './arguments.js';
+import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
+import { block, showHeld, tryGoOn, wait } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
 import { traceCall } from './trace.js';
 
@@ -97,7 +88,7 @@ export class StripedLock {
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
-      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined);
+      return tryTake(guard) ? resolved(guard) : wait(this.#context, guard, this.timeout, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -115,7 +106,7 @@ export class StripedLock {
       return this.#acquireSyncGeneral(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
-    return tryTake(guard) ? guard : this.#block(guard, this.timeout);
+    return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
   }
 
   /** One attempt, never waits. */
@@ -141,7 +132,7 @@ export class StripedLock {
     optionsOrFn: AsyncAcquireOptions<M> | ((guard: Guard<K, M>) => T | PromiseLike<T>),
     maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T> {
-    const [options, fn] = splitArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
+    const [options, fn] = callArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
       optionsOrFn,
       maybeFn,
     );
@@ -165,7 +156,7 @@ export class StripedLock {
     optionsOrFn: AcquireOptions<M> | ((guard: Guard<K, M>) => T),
     maybeFn?: (guard: Guard<K, M>) => T,
   ): T {
-    const [options, fn] = splitArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
+    const [options, fn] = callArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
     const guard = this.acquireSync<K, M>(keys, options);
     let result: T;
     let thenable: boolean;
@@ -237,12 +228,12 @@ export class StripedLock {
   ): G | Promise<G> | undefined {
     try {
       if (!tryTake(guard)) {
-        if (how === 'sync') return this.#block(guard, timeout);
-        if (how === 'async') return this.#wait(guard, timeout, signal);
+        if (how === 'sync') return block(this.#context, guard, timeout);
+        if (how === 'async') return wait(this.#context, guard, timeout, signal);
         // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-        if (!this.#tryGoOn(guard)) return undefined;
+        if (!tryGoOn(guard)) return undefined;
       }
-      if (this.#trace) this.#recordHeld(guard);
+      if (this.#trace) showHeld(this.#context, guard);
     } catch (error) {
       try {
         giveUp(guard);
@@ -252,25 +243,6 @@ export class StripedLock {
       throw error;
     }
     return guard;
-  }
-
-  /** A guard that holds is returned, whatever else fails (keeps T1). */
-  #block<G extends Guard>(guard: G, timeout: number): G {
-    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync');
-    const outcome = goOn(guard, acquisition);
-    if (outcome.status !== 'granted') throw acquisition.failure(outcome);
-    try {
-      acquisition.tellGranted();
-    } catch {
-      defer(() => acquisition.tellGranted(), undefined);
-    }
-    return guard;
-  }
-
-  #tryGoOn(guard: Guard): boolean {
-    const stripes = stripesOf(guard);
-    const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
-    return goOn(guard, request).status === 'granted';
   }
 
   #acquireGeneral<K extends LockKey, M extends LockMode>(
@@ -286,55 +258,4 @@ export class StripedLock {
     const taken = this.#take('async', guard, timeout, signal);
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
-
-  /** Where it throws, the engine has not begun, and the guard has what it had (keeps T1). */
-  #wait<G extends Guard>(guard: G, timeout: number, signal: AbortSignal | undefined): Promise<G> {
-    const pending = new PendingAcquisition(this.#context, guard, timeout, signal);
-    let outcome: Outcome | undefined;
-    try {
-      outcome = goOn(guard, pending, pending);
-    } catch (error) {
-      defer(() => pending.forgetSignal(), undefined);
-      throw error;
-    }
-    if (outcome === undefined) return pending.promise;
-    const decided = outcome;
-    try {
-      pending.settle(decided);
-    } catch {
-      defer(() => pending.settle(decided), undefined);
-    }
-    return pending.promise;
-  }
-
-  #recordHeld(guard: Guard): void {
-    try {
-      recordHeld(this.#context, guard);
-    } catch {
-      defer(() => recordHeld(this.#context, guard), undefined);
-    }
-  }
-}
-
-/** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
-function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
-  try {
-    return Array.isArray(keys);
-  } catch {
-    return false;
-  }
-}
-
-function splitArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
-  const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
-  const fn = withoutOptions ? optionsOrFn : maybeFn;
-  checkFunction(fn, 'fn');
-  return [withoutOptions ? undefined : (optionsOrFn as O), fn as F];
-}
-
-function isThenable(value: unknown): boolean {
-  return (
-    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
-    typeof (value as { then?: unknown }).then === 'function'
-  );
 }
