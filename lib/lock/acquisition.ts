@@ -19,8 +19,8 @@ export interface LockContext {
 }
 
 /**
- * An acquisition that the fast path could not finish, and the engine's request. How it comes out is counted, published
- * to `node:diagnostics_channel`, and turned into a guard or an error.
+ * An acquisition that the fast path could not finish; also the engine's request. It counts its outcome, publishes it to
+ * `node:diagnostics_channel`, and turns it into a guard or an error.
  */
 export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
@@ -31,9 +31,9 @@ export class Acquisition<G extends Guard> implements Request {
   readonly note: string | undefined;
   readonly #lock: LockContext;
   readonly #kind: 'sync' | 'async';
-  /** What errors and messages show, where the guard's own can change while this waits. */
+  /** What errors and messages show, if the guard's own keys can change while this waits. */
   readonly #keys: readonly LockKey[] | undefined;
-  /** For {@link channels}.wait; NaN where nobody listens. */
+  /** When it began, on the clock of `performance.now()`, for {@link channels}.wait; NaN if nobody listens. */
   readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
 
   constructor(lock: LockContext, guard: G, timeout: number, kind: 'sync' | 'async') {
@@ -99,7 +99,7 @@ export class Acquisition<G extends Guard> implements Request {
   }
 
   #publishWait(outcome: string): void {
-    // One attempt is no wait.
+    // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
     const waited = Number.isNaN(this.#since) ? 0 : performance.now() - this.#since;
     channels.wait.publish({ ...this.#message(), waited, outcome });
@@ -115,7 +115,7 @@ export class Acquisition<G extends Guard> implements Request {
   }
 }
 
-/** One that waits on the event loop: settles its promise exactly once, by grant, failure or abort. */
+/** An acquisition that waits on the event loop. It settles its promise exactly once, by grant, failure or abort. */
 export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
   readonly promise: Promise<G>;
   ticket = -1;
@@ -139,8 +139,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   }
 
   /**
-   * The promise is settled before anything else that could fail. Where this is called again after a stack overflow, it
-   * goes on: the guard may have been released since.
+   * Settles the promise before anything else that could fail. If this is called again after a stack overflow, it goes on
+   * from there: the guard may have been released since.
    */
   settle(outcome: Outcome): void {
     if (!this.#settled) this.#settlePromise(outcome);
@@ -164,19 +164,19 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     this.#settled = true;
   }
 
-  /** That the signal, which may be anybody's, is not left with a listener is not worth losing anything. */
+  /** Leaves no listener with the signal. Never throws: a listener too many is better than a lost stripe. */
   forgetSignal(): void {
     if (this.#signal === undefined) return;
     try {
       forgetAbort(this.#signal, this);
     } catch {
-      // It can tell this acquisition nothing any more.
+      // The listener stays, but can no longer change anything here.
     }
   }
 
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
-    // From here on it is not called again.
+    // From here on this is not called again.
     this.#reject(reason);
     Atomics.add(this.table.cells, ABORTS_CELL, 1n);
     try {
@@ -188,8 +188,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
 }
 
 /**
- * Shows from now on with a traced guard what it holds: as the last thing, and where it fails, later. What the note says
- * was found out before the first stripe was taken.
+ * From now on `inspect()` shows what a traced guard holds. This is the last step of an acquisition, and is done later if it
+ * fails. The note was made before the first stripe was taken.
  */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   if (!guard.held) return;
@@ -197,7 +197,7 @@ export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
-/** What traced holders of a stripe did and where, for an error's message. */
+/** For an error's message: which traced holders a stripe has, since when and from where. */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
   const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];

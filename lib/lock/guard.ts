@@ -19,10 +19,10 @@ const MANY = 32;
 const FLAGS = 63;
 const NUMBER_SHIFT = 6;
 const TRACED_OR_MANY = TRACED | MANY;
-/** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
+/** Guards with any of these are left to functions of their own. So the rest stays short, and V8 inlines it. */
 const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
-/** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
+/** Makes a guard that holds nothing yet: before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   key: K,
@@ -38,19 +38,20 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 ) => Guard<K, M>;
 
 /**
- * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay with the
- * guard, and so they do where this throws: to be passed on by {@link goOn}, or given back by {@link giveUp}.
+ * The fast path: one compare-and-swap per stripe. False at the first that is not free. The guard keeps those before it:
+ * {@link goOn} passes them on, or {@link giveUp} gives them back.
  */
 export let tryTake: (guard: Guard) => boolean;
 
+/** The mode that a guard was asked for. */
 export let modeOf: (guard: Guard) => Mode;
 
-/** The stripes of a guard, ascending, for the engine to go on with. Not to be changed. */
+/** The stripes of a guard, ascending, for the engine to go on with. Must not be changed. */
 export let stripesOf: (guard: Guard) => readonly number[];
 
 /**
- * The keys as they are now, if they may be others later: bytes can be written, and their memory be detached. Else
- * undefined.
+ * A copy of the keys if they can change later: bytes can be written to, and their memory can be detached. Undefined if
+ * they cannot.
  */
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
@@ -58,19 +59,19 @@ export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 export let takenBy: (guard: Guard) => number;
 
 /**
- * Lets the engine go on with what the fast path began: in a sync wait, or for a waiter, which may be pending then. The
- * guard has what the outcome says, and nothing while it is pending: from the engine's answer to that, no function is
- * called (keeps T1). Where this throws, the engine has changed nothing, and the guard has what it had.
+ * Lets the engine go on with what the fast path began: in a sync wait, or for a waiter, which may then be pending.
+ * Afterwards the guard has what the outcome says, and nothing while the waiter is pending. No function is called between
+ * the engine's answer and that (keeps T1). If this throws, the engine has changed nothing, and the guard has what it had.
  */
 export let goOn: {
   (guard: Guard, request: Request): Outcome;
   (guard: Guard, request: Request, waiter: AsyncWaiter): Outcome | undefined;
 };
 
-/** From now on its release is to be told to the trace. */
+/** From now on the guard tells the trace of its release. */
 export let markTraced: (guard: Guard) => void;
 
-/** Records that the engine took everything for a pending waiter. */
+/** Records that the engine took all stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
 /** Gives back what a guard has that nobody gets. If this throws, it can be called again. */
@@ -78,7 +79,7 @@ export let giveUp: (guard: Guard) => void;
 
 const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
 
-/** Those that were asked for: most never are. */
+/** By guard. Most tokens are never asked for, so a guard has no field for its own. */
 const tokens = new WeakMap<object, bigint>();
 
 /**
@@ -89,9 +90,9 @@ const tokens = new WeakMap<object, bigint>();
  */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * Own, enumerable and with something in it that structured clone refuses (see {@link FastPath}): a copy of a guard in
-   * another thread would hold nothing. The rest is private, and as few fields as can be: writing them is a good part of
-   * what an acquisition costs, as the compare-and-swap waits for it.
+   * An own, enumerable property with something in it that structured clone refuses (see {@link FastPath}), because a copy
+   * of a guard in another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for
+   * their writes, which are a good part of what an acquisition costs.
    */
   protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
@@ -114,10 +115,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return (state & MANY) !== 0 ? (this.#key as KeySet<K>).stripes.slice() : [state >> NUMBER_SHIFT];
   }
 
+  /** The mode in which the guard was acquired. */
   get mode(): M {
     return modeCoded(this.#state & MODE).name as M;
   }
 
+  /** True from the acquisition until {@link release}. */
   get held(): boolean {
     return (this.#state & HELD) !== 0;
   }
@@ -131,9 +134,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * Fencing token: greater than that of every earlier holder of any of these stripes. Starts at the wall
-   * clock's nanoseconds when the lock was made. Assigned at first read, which must happen while held: throws
-   * a LockError with code ERR_LOCK_NOT_HELD otherwise. Once read, it stays readable.
+   * Fencing token: greater than that of every earlier holder of any of these stripes. The first one of a lock is the wall
+   * clock's nanoseconds at which the lock was made. Assigned at the first read, which must happen while the guard is held:
+   * otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -147,12 +150,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return token;
   }
 
-  /** Idempotent. Does nothing to stripes that somebody else has acquired since. */
+  /** Gives the stripes back. Idempotent: does nothing to stripes that somebody else has acquired since. */
   release(): void {
     const state = this.#state;
     if ((state & NOT_PLAIN) === HELD) {
-      // The state changes after the stripe, here and below, so that a stack overflow on the way leaves a guard that can
-      // still be released. From the change to the state no function is called (keeps T1).
+      // The state changes after the stripe, here and below. So a stack overflow on the way leaves a guard that can still be
+      // released. No function is called between the two (keeps T1).
       giveBack(this.path, state >> NUMBER_SHIFT);
       this.#state = state ^ HELD;
     } else if ((state & HELD) !== 0) {
@@ -187,17 +190,19 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     if (cut !== undefined) throw cut.error;
   }
 
+  /** {@link release}, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.release();
   }
 
-  /** What `console.log` shows; bytes as numbers. */
+  /** The same as `console.log` shows; bytes as numbers. */
   toJSON(): object {
     const { stripes, mode, held, abandoned } = this;
     const keys = this.keys.map((key: LockKey) => (typeof key === 'object' ? Array.from(key) : key));
     return { keys, stripes, mode, held, abandoned };
   }
 
+  /** What `console.log` shows. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
@@ -282,5 +287,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
+/** The class of guards, as users know it: only acquisitions make guards. */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
+/** A guard of keys of type `K`, held in mode `M`. */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

@@ -32,10 +32,13 @@ import { traceCall } from './trace.js';
  * deadlock each other.
  */
 export class StripedLock {
+  /** Shown in errors, {@link inspect} and diagnostics. */
   readonly name: string;
+  /** Number of stripes. */
   readonly stripes: number;
   /** Default time allowed for one whole acquisition, in milliseconds. */
   readonly timeout: number;
+  /** Which engine the lock runs on, in all threads. */
   readonly engine: 'native' | 'javascript';
   /** Structured-cloneable; see {@link StripedLock.from}. */
   readonly handle: StripedLockHandle;
@@ -167,7 +170,7 @@ export class StripedLock {
       try {
         guard.release();
       } catch {
-        // A stack overflow, and nobody else has the guard.
+        // A stack overflow. Nobody else has the guard, so this must release it.
         defer(() => guard.release(), undefined);
       }
     }
@@ -177,7 +180,7 @@ export class StripedLock {
     return result;
   }
 
-  /** Counters of the whole lock, all threads together. A snapshot: other threads go on meanwhile. */
+  /** Counters of the whole lock, all threads together. A snapshot, as other threads go on meanwhile. */
   stats(): StripedLockStats {
     return this.#table.stats();
   }
@@ -197,7 +200,7 @@ export class StripedLock {
     return guard;
   }
 
-  /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
+  /** What {@link acquireSync} leaves to another function, to stay short enough for V8 to inline it. */
   #acquireSyncGeneral<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,

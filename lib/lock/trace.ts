@@ -35,7 +35,7 @@ export function noteOf(guard: object): string | undefined {
   return notes.get(guard);
 }
 
-/** From here on `inspect()` shows what the guard holds, and the guard is missed should it be collected. */
+/** From here on `inspect()` shows what the guard holds, and its stripes are released if it is garbage-collected. */
 export function traceHeld(
   lock: string,
   table: LockTable,
@@ -54,13 +54,13 @@ export function traceHeld(
 export function traceReleased(guard: object): void {
   const hold = holds.get(guard);
   if (!hold) return;
-  // First, as it may overflow; after it this is not called again.
+  // First, as it may overflow the stack; what follows it makes a second call return early.
   hold.table.removeNote(hold.id);
   holds.delete(guard);
   collected.unregister(guard);
 }
 
-/** Nobody can release a collected guard any more, so its stripes would be stuck. */
+/** Nobody can release a guard that was collected, so its stripes would stay held for good. */
 function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   table.removeNote(id);
   for (const stripe of stripes.toReversed()) table.release(stripe, mode);
@@ -72,7 +72,7 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   );
 }
 
-/** Whatever somebody has made of stack traces: nothing is acquired yet, but it is not worth failing for. */
+/** Never throws, whatever `Error.prepareStackTrace` does: a trace is not worth a failed acquisition. */
 function callSite(): string {
   try {
     const stack = stackWithin(FRAMES);
@@ -85,10 +85,10 @@ function callSite(): string {
   }
 }
 
-/** `Error.prepareStackTrace` makes anything of it. */
+/** A string, or whatever `Error.prepareStackTrace` makes of it. */
 function stackWithin(frames: number): unknown {
   const { stackTraceLimit } = Error;
-  // Not by assignment, which throws where it is frozen (`--frozen-intrinsics`).
+  // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
   const limited = Reflect.set(Error, 'stackTraceLimit', frames);
   try {
     return new Error().stack;
