@@ -1,6 +1,6 @@
 // The modes in which a stripe can be held. One table says what each of them admits and how a word shows it; the rest of
 // the core asks that table and does not know which modes there are. The bits are in lock_word.h. After the table of
-// "how" in abseil's Mutex (MuHowS).
+// "how" in abseil's Mutex.
 //
 // To add a mode: its number, its row, and, where it goes together with another in a new way, what withHold() and
 // withoutHolds() make of a word.

@@ -192,7 +192,8 @@ TEST_F(Exact, AGrantAsItsThreadBlocksIsNotMade) {
   Peer behind(memory);
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  Blocking next(behind.client, {0}, {.timeout = kStuck});
+  // Without a deadline, at which it would take back what the blocked thread was granted.
+  Blocking next(behind.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);
   Barrier barrier("block: before reclaiming");

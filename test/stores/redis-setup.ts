@@ -61,7 +61,7 @@ export class RedisScene {
   }
 
   /** The reply of the server, as text. */
-  command(...words: unknown[]): Promise<string> {
+  command(...words: (string | number | bigint)[]): Promise<string> {
     return this.server.command(...words);
   }
 

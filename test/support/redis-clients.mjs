@@ -1,7 +1,7 @@
 /**
  * @callback Connect
  * @param {number} port Of this machine.
- * @returns {Promise<{ client: unknown, close: () => void }>} A client of whichever library.
+ * @returns {Promise<{ client: object, close: () => void }>} A client of whichever library.
  */
 
 /**
