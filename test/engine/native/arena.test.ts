@@ -7,7 +7,7 @@ import { runProgram } from '../../support/programs.js';
 import { seedFor } from '../../support/seed.js';
 import { runThreads } from '../../support/threads.js';
 
-const WITHOUT = fileURLToPath(new URL('programs/without-arena.mjs', import.meta.url));
+const WITHOUT = fileURLToPath(new URL('../../programs/without-arena.mjs', import.meta.url));
 
 describe('the memory that locks of the native engine share', () => {
   it('gives threads that allocate at the same time parts without an overlap or a gap, up to its end', async () => {
