@@ -102,7 +102,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     'leaves no lease to nobody where the connection is cut after the server has executed an acquisition: %s',
     async (take) => {
       const proxy = await Proxy.to(redis.server.port);
-      const cut = await connectorOf(library)(proxy.port as number);
+      const cut = await connectorOf(library)(proxy.port);
       const cutOff = redis.storeWith({ client: cut.client, timeout: 1000 });
       const manager = new LeaseManager({ store: cutOff });
       onTestFinished(async () => {
