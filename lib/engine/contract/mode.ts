@@ -18,7 +18,7 @@ export interface Mode {
   readonly name: LockMode;
   /** Its number for the addon and in the state of a guard: 0 … {@link MODE_MASK}. */
   readonly code: number;
-  /** What the first holder writes into a free word; 0 stands for its thread's slot. See {@link firstWord}. */
+  /** What the first holder writes into a free word, but for its thread's slot if that is named. See {@link firstWord}. */
   readonly first: number;
   /** The flags of a held word that admits one more holder in this mode: these and no others. */
   readonly joins: number;
@@ -59,9 +59,9 @@ export const MODE_NAMES: readonly LockMode[] = BY_CODE.map(({ name }) => name);
 
 /** Undefined for what names no mode. */
 export function modeNamed(name: unknown): Mode | undefined {
-  // Written out and short, as each acquisition that names a mode asks.
+  // Not by a search: each acquisition that names a mode asks.
   if (name === 'shared') return SHARED_MODE;
-  return name === 'exclusive' ? EXCLUSIVE_MODE : undefined;
+  return name === 'exclusive' ? EXCLUSIVE_MODE : BY_CODE.find((mode) => mode.name === name);
 }
 
 /** The mode whose {@link Mode.code} this is. */
@@ -75,9 +75,14 @@ export function modeOfWord(word: number): Mode | undefined {
   return (word & SHARED) !== 0 ? SHARED_MODE : EXCLUSIVE_MODE;
 }
 
+/** Whether a word names its only holder. */
+export function namesHolder(word: number): boolean {
+  return modeOfWord(word)?.counted === false;
+}
+
 /** What the first holder writes into a free word. */
 export function firstWord(mode: Mode, slot: number): number {
-  return mode.first === 0 ? slot : mode.first;
+  return mode.counted ? mode.first : mode.first | slot;
 }
 
 /** Whether a held word admits one more holder in this mode: it then becomes one more. */

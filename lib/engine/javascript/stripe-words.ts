@@ -1,11 +1,6 @@
 import { STRIPE_SHIFT, wordIndex } from '../contract/layout.js';
 import { ABANDONED, HOLDER_MASK, QUEUED, SHARED } from '../contract/lock-word.js';
-import { admits, firstWord, type Mode } from '../contract/mode.js';
-
-/** Held by a thread that the word names. */
-export function isExclusive(word: number): boolean {
-  return (word & SHARED) === 0 && (word & HOLDER_MASK) !== 0;
-}
+import { admits, firstWord, namesHolder, type Mode } from '../contract/mode.js';
 
 /** Held by readers, or just left by the last of them. */
 export function isShared(word: number): boolean {
@@ -57,7 +52,7 @@ export class StripeWords {
 
   /** Whether a word says that its stripe is held in this mode: exclusively, by this thread. */
   isHeldIn(word: number, mode: Mode): boolean {
-    if (!mode.counted) return this.#namesThisThread(word);
+    if (!mode.counted) return (word & ~(QUEUED | ABANDONED)) === firstWord(mode, this.slot);
     return (word & ~(QUEUED | HOLDER_MASK)) === mode.joins && (word & HOLDER_MASK) !== 0;
   }
 
@@ -122,6 +117,6 @@ export class StripeWords {
   }
 
   #namesThisThread(word: number): boolean {
-    return (word & ~(QUEUED | ABANDONED)) === this.slot;
+    return namesHolder(word) && (word & HOLDER_MASK) === this.slot;
   }
 }

@@ -56,10 +56,10 @@
 import { defer } from '../../common/host.js';
 import { wordIndex } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
-import type { Mode } from '../contract/mode.js';
+import { namesHolder, type Mode } from '../contract/mode.js';
 import { makeRoom } from './host.js';
 import { type Cause, isWriter, type Lane, Lanes, LOOKS, SYNC_LANE, WAS_OFFERED } from './lanes.js';
-import { isExclusive, isShared, StripeWords } from './stripe-words.js';
+import { isShared, StripeWords } from './stripe-words.js';
 
 /** The stripes of a lock as one thread uses them. */
 export class Stripes {
@@ -168,7 +168,7 @@ export class Stripes {
   relay(stripe: number): void {
     const word = this.words.load(stripe);
     // Held by a writer whose release will call, or reserved by somebody who acts on it.
-    if ((word & QUEUED) !== 0 && (isExclusive(word) || word === QUEUED)) return;
+    if ((word & QUEUED) !== 0 && (namesHolder(word) || word === QUEUED)) return;
     if (isShared(word)) this.#letReadersIn(stripe);
     else this.lanes.callHeads(stripe);
   }

@@ -4,7 +4,7 @@ import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engin
 import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
-import { modeOfWord, type Mode } from '../contract/mode.js';
+import { modeOfWord, namesHolder, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
@@ -14,7 +14,6 @@ import { fnv1a } from './hash.js';
 import { clock, makeRoom } from './host.js';
 import { isWriter, LOOKS, SYNC_LANE } from './lanes.js';
 import { LocalNotes } from './local-notes.js';
-import { isExclusive } from './stripe-words.js';
 import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
@@ -237,7 +236,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
 
   /** The ids of its holders' threads, as far as known. */
   #holders(stripe: number, word: number): number[] {
-    if (isExclusive(word)) return [(word & HOLDER_MASK) - 1];
+    if (namesHolder(word)) return [(word & HOLDER_MASK) - 1];
     return modeOfWord(word)?.counted === true && this.stripesHere.words.sharesOf(stripe) > 0
       ? [this.slot - 1]
       : [];
