@@ -5,9 +5,13 @@ import type { LockKey, LockMode } from './types.js';
 export interface LockMessage {
   /** The lock's name. */
   readonly lock: string;
+  /** The keys of the acquisition, as they were passed. */
   readonly keys: readonly LockKey[];
+  /** The mode of the acquisition. */
   readonly mode: LockMode;
+  /** Whether the acquisition blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
+  /** The id of the thread that acquires. */
   readonly threadId: number;
 }
 
@@ -15,6 +19,7 @@ export interface LockMessage {
 export interface WaitMessage extends LockMessage {
   /** Milliseconds. */
   readonly waited: number;
+  /** How the wait ended. `aborted`: by its signal. */
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted';
 }
 
@@ -22,20 +27,23 @@ export interface WaitMessage extends LockMessage {
 export interface TimeoutMessage extends LockMessage {
   /** The time allowed, in milliseconds. */
   readonly timeout: number;
-  /** The stripe that was not free in time, and the ids of the threads that held it, as far as known. */
+  /** The stripe that was not free in time. */
   readonly stripe: number;
+  /** Ids of the threads that held the stripe, as far as known. */
   readonly holders: readonly number[];
 }
 
 /** `stripelock:deadlock`: an acquisition was refused, because its wait could never have ended. */
 export interface DeadlockMessage extends LockMessage {
-  /** `threads[i]` waits for `stripes[i]`, which the next thread holds. */
+  /** Ids of the threads of the cycle. `threads[i]` waits for `stripes[i]`, which the next thread holds. */
   readonly threads: readonly number[];
+  /** What each of the threads waits for. */
   readonly stripes: readonly number[];
 }
 
 /** `stripelock:abandoned`: one was granted a stripe whose earlier holder's thread ended without releasing. */
 export interface AbandonedMessage extends LockMessage {
+  /** All stripes of the acquisition. */
   readonly stripes: readonly number[];
 }
 
@@ -49,9 +57,13 @@ export const channels = {
 
 /** What the messages of the `stripelock:lease:` channels have in common. The thread that holds publishes them. */
 export interface LeaseMessage {
+  /** The key of the lease. */
   readonly key: string;
+  /** The token of the lease. */
   readonly token: bigint;
+  /** Who holds it, as the store knows it. */
   readonly holder: string;
+  /** The id of the thread that holds. */
   readonly threadId: number;
 }
 
@@ -71,6 +83,7 @@ export interface LeaseRenewedMessage extends LeaseMessage {
 
 /** `stripelock:lease:lost`: it ended without being released. */
 export interface LeaseLostMessage extends LeaseMessage {
+  /** Why, for people. */
   readonly reason: string;
 }
 
@@ -82,14 +95,19 @@ export interface LeaseReleasedMessage extends LeaseMessage {
 
 /** `stripelock:lease:failed`: the store failed, or did not answer in time. */
 export interface LeaseFailedMessage {
+  /** The key of the lease. */
   readonly key: string;
+  /** What the store was asked to do. */
   readonly operation: 'acquire' | 'renew' | 'release';
   /** A LeaseStoreError; its cause is the store's own. */
   readonly error: Error;
   /** Milliseconds until the local deadline of the lease. Undefined where none is held: of an acquisition, or a late grant. */
   readonly remaining: number | undefined;
+  /** The token of the lease. Undefined where none is held. */
   readonly token: bigint | undefined;
+  /** Who asked, as the store knows it. */
   readonly holder: string;
+  /** The id of the thread that asked. */
   readonly threadId: number;
 }
 

@@ -20,6 +20,7 @@ export class LockError extends Error {
 export class LockTimeoutError extends LockError {
   /** The time allowed, in milliseconds. */
   readonly timeout: number;
+  /** The keys of the acquisition, as they were when it began. */
   readonly keys: readonly LockKey[];
   /** The stripe that was not free in time; -1 for a lease. */
   readonly stripe: number;
@@ -62,6 +63,7 @@ export function lockTimeout(
 
 /** An acquisition was refused, because its wait could never have ended. Nothing of it is held. */
 export class DeadlockError extends LockError {
+  /** The keys of the acquisition, as they were when it began. */
   readonly keys: readonly LockKey[];
   /** Ids of the threads that wait for each other, this one first. Only this one if it would wait for itself. */
   readonly threads: readonly number[];

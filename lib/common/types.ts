@@ -4,6 +4,7 @@ export type LockKey = string | number | Uint8Array;
 /** Shared holders exclude only exclusive ones. */
 export type LockMode = 'exclusive' | 'shared';
 
+/** For a new lock. */
 export interface StripedLockOptions {
   /** Number of stripes, an integer 1 … 1_048_576. Default 1024. */
   stripes?: number;
@@ -17,6 +18,7 @@ export interface StripedLockOptions {
   trace?: boolean;
 }
 
+/** For an acquisition that may block. */
 export interface AcquireOptions<M extends LockMode = LockMode> {
   /** Milliseconds for the whole acquisition. 0 makes one attempt. Infinity waits for ever. Default: the lock's own. */
   timeout?: number;
@@ -24,6 +26,7 @@ export interface AcquireOptions<M extends LockMode = LockMode> {
   mode?: M;
 }
 
+/** For an acquisition that waits on the event loop. */
 export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends AcquireOptions<M> {
   /** Aborting removes the waiter and rejects with signal.reason. */
   signal?: AbortSignal;
@@ -36,7 +39,9 @@ export interface StripedLockHandle {
 
 /** Counters of one lock, all threads together. */
 export interface StripedLockStats {
+  /** Which engine the lock uses. */
   engine: 'native' | 'javascript';
+  /** How many stripes the lock has. */
   stripes: number;
   /** Stripes held now. */
   held: number;
@@ -44,7 +49,9 @@ export interface StripedLockStats {
   waiting: number;
   /** Acquisitions that had to wait, since creation; so are the counters below. */
   contended: number;
+  /** Acquisitions that ran out of time. */
   timeouts: number;
+  /** Acquisitions that their signal ended. */
   aborts: number;
   /** Acquisitions refused as deadlocks. */
   deadlocks: number;
@@ -54,9 +61,13 @@ export interface StripedLockStats {
 
 /** One stripe that is held or waited for. */
 export interface StripeState {
+  /** Its number, from 0. */
   stripe: number;
+  /** The mode in which it is held; undefined if it is only waited for. */
   mode: LockMode | undefined;
+  /** Who holds it. Traced acquisitions show keys, since when in milliseconds, and where they were made. */
   holders: { threadId: number; keys?: LockKey[]; heldFor?: number; acquiredAt?: string }[];
+  /** Who waits for it, in order. */
   waiters: {
     threadId: number;
     kind: 'sync' | 'async';

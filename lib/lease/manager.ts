@@ -26,6 +26,7 @@ import { MemoryLeaseStore } from './memory/memory-store.js';
  * by itself ever surfaces as an unhandled rejection.
  */
 export class LeaseManager {
+  /** Where its leases live. */
   readonly store: LeaseStore;
   readonly #settings: ManagerSettings;
   readonly #grants: Grants;

@@ -9,13 +9,17 @@ export type Expect = (actual: unknown) => {
 
 /** The functions of a test runner: those of vitest, of jest, or of node:test, which has no `expect`. */
 export interface ContractFramework {
+  /** Groups tests. */
   describe: (name: string, define: () => void) => unknown;
+  /** Defines a test. */
   it: (name: string, test: () => Promise<void>) => unknown;
   /** Default: assertions of node:assert. */
   expect?: Expect;
 }
 
+/** A store with what the suite may do to it. */
 export interface StoreUnderTest {
+  /** A new store, in which nothing is held. */
   store: LeaseStore;
   /**
    * Further clients of the same store: other connections, threads or processes. The suite sends its operations

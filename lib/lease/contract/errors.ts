@@ -6,7 +6,9 @@ import type { FencingToken } from './lease-store.js';
  * renewal failed with, if that is why.
  */
 export class LeaseLostError extends LockError {
+  /** The key of the lease. */
   readonly key: string;
+  /** The token of the lease. */
   readonly token: FencingToken;
 
   constructor(key: string, token: FencingToken, why: string, cause?: unknown) {
@@ -37,7 +39,9 @@ export class LeaseStoreError extends LockError {
 
 /** A write came with a lower token than an earlier one: its sender has lost the lease, and may not know it yet. */
 export class StaleTokenError extends LockError {
+  /** The key of the write. */
   readonly key: string;
+  /** The token that was refused. */
   readonly token: FencingToken;
   /** The highest token that was admitted before; for a key that the gate has forgotten, the highest that may have been. */
   readonly newest: FencingToken;

@@ -19,6 +19,7 @@ export interface AdvancingClock extends Clock {
 export interface LeaseState {
   /** As it was passed to `tryAcquire`. */
   owner: string;
+  /** The token of the grant. */
   token: FencingToken;
   /** Milliseconds until it expires, by the store's clock. */
   remaining: number;

@@ -18,7 +18,9 @@ const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
 /** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
 export interface LeaseWarning {
+  /** The key of the lease. */
   readonly key: string;
+  /** The token of the lease. */
   readonly token: bigint;
   /** The owner as the store knows it. */
   readonly holder: string;

@@ -24,6 +24,7 @@ export class Lease implements AsyncDisposable {
     hold.join(this);
   }
 
+  /** The key that is held. */
   get key(): string {
     return this.#hold.key;
   }

@@ -23,6 +23,7 @@ import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './script
 const DEFAULT_TIMEOUT = 1000;
 const MICROSECOND = 1000n;
 
+/** For `redisLeaseStore`. */
 export interface RedisLeaseStoreOptions {
   /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
   client: RedisClient;

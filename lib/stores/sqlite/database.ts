@@ -11,7 +11,9 @@ export interface SqliteStatement {
 
 /** What `node:sqlite` and `better-sqlite3` have in common. */
 export interface SqliteDatabase {
+  /** A statement that can be run again and again. */
   prepare(sql: string): unknown;
+  /** Runs statements without results. */
   exec(sql: string): unknown;
 }
 

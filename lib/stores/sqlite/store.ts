@@ -37,18 +37,23 @@ interface CommonOptions {
   clock?: Clock;
 }
 
+/** For a store on a database of the caller's. */
 export interface SqliteDatabaseOptions extends CommonOptions {
   /** A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), or a `better-sqlite3` database. It stays the caller's. */
   database: SqliteDatabase;
+  /** Only without a database. */
   path?: undefined;
 }
 
+/** For a store that opens a file itself. */
 export interface SqlitePathOptions extends CommonOptions {
   /** A file to open with `node:sqlite`. It is created if it is missing. */
   path: string;
+  /** Only without a path. */
   database?: undefined;
 }
 
+/** A file to open, or a database that is open. */
 export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
 
 /**
