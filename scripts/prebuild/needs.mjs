@@ -1,0 +1,62 @@
+// What a binary needs of the system that loads it, and what it may need.
+
+import { run } from './run.mjs';
+
+/** The libraries of Debian 10 and RHEL 8, which are the oldest that Node 20 runs on. */
+const newest = { GLIBC: '2.28', GLIBCXX: '3.4.25', CXXABI: '1.3.11' };
+
+/** Libraries of the compiler, which a system need not have. */
+const compilersOwn = /^lib(stdc\+\+|gcc_s|winpthread|c\+\+)/;
+
+const compare = (a, b) => {
+  const [left, right] = [a, b].map((version) => version.split('.').map(Number));
+  for (let at = 0; at < Math.max(left.length, right.length); at++) {
+    const difference = (left[at] ?? 0) - (right[at] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+};
+
+/** The highest version of each set of symbols that a Linux binary asks for, such as `{ GLIBC: '2.17' }`. */
+export async function symbolVersions(binary) {
+  const needed = {};
+  for (const line of (await run('objdump', ['-T', binary])).split('\n')) {
+    const [, set, version] = /\*UND\*.*\b(GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+)/.exec(line) ?? [];
+    if (set !== undefined && compare(version, needed[set] ?? '0') > 0) needed[set] = version;
+  }
+  return needed;
+}
+
+/** The libraries that a binary names. */
+export async function librariesOf(binary) {
+  const headers = await run('objdump', ['-p', binary]);
+  return [...headers.matchAll(/^\s*(?:NEEDED|DLL Name:)\s+(\S+)/gm)].map(([, name]) => name);
+}
+
+/**
+ * What is wrong with the needs of a target's binary: a line each. The limits are for a binary that is passed on; one for
+ * this machine alone may need what this machine has.
+ */
+export async function excessiveNeeds(target, binary) {
+  if (target.platform === 'darwin') return [];
+  if (target.platform === 'linux' && !target.musl) {
+    const needed = await symbolVersions(binary);
+    if (needed.GLIBC === undefined) return ['names no version of GLIBC: it is not linked as it should be'];
+    return Object.entries(newest)
+      .filter(([set, limit]) => compare(needed[set] ?? '0', limit) > 0)
+      .map(([set, limit]) => `needs ${set}_${needed[set]}, more than ${set}_${limit}`);
+  }
+  const libraries = (await librariesOf(binary)).filter((name) => compilersOwn.test(name));
+  return libraries.map((name) => `needs ${name}, which not every system has`);
+}
+
+/** In words, for the table. */
+export async function describeNeeds(target, binary) {
+  if (target.platform === 'darwin') return '';
+  if (target.platform === 'win32' || target.musl) return (await librariesOf(binary)).join(' ');
+  const needed = await symbolVersions(binary);
+  return Object.entries(needed)
+    .sort()
+    .map(([set, version]) => `${set}_${version}`)
+    .join(' ');
+}
