@@ -9,7 +9,7 @@ import { muslHostLibraries } from './musl.mjs';
 import { npmPackage } from './npm.mjs';
 import { run } from './run.mjs';
 import { environmentFor } from './tool-environment.mjs';
-import { gnuRoot } from './toolchains.mjs';
+import { gnuRoot } from './gnu.mjs';
 
 const suite = 'bookworm';
 

@@ -1,12 +1,14 @@
 // What a binary needs of the system that loads it, and what it may need.
 
+import { readFileSync } from 'node:fs';
+
 import { run } from './run.mjs';
 
 /** The libraries of Debian 10 and RHEL 8, which are the oldest that Node 20 runs on. */
 const newest = { GLIBC: '2.28', GLIBCXX: '3.4.25', CXXABI: '1.3.11' };
 
 /** Libraries of the compiler, which a system need not have. */
-const compilersOwn = /^lib(stdc\+\+|gcc_s|winpthread|c\+\+)/;
+const compilersOwn = /^(lib(stdc\+\+|gcc_s|winpthread|c\+\+)|msvcp|vcruntime)/i;
 
 const compare = (a, b) => {
   const [left, right] = [a, b].map((version) => version.split('.').map(Number));
@@ -18,7 +20,7 @@ const compare = (a, b) => {
 };
 
 /** The highest version of each set of symbols that a Linux binary asks for, such as `{ GLIBC: '2.17' }`. */
-export async function symbolVersions(binary) {
+async function symbolVersions(binary) {
   const needed = {};
   for (const line of (await run('objdump', ['-T', binary])).split('\n')) {
     const [, set, version] = /\*UND\*.*\b(GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+)/.exec(line) ?? [];
@@ -27,10 +29,13 @@ export async function symbolVersions(binary) {
   return needed;
 }
 
-/** The libraries that a binary names. */
-export async function librariesOf(binary) {
-  const headers = await run('objdump', ['-p', binary]);
-  return [...headers.matchAll(/^\s*(?:NEEDED|DLL Name:)\s+(\S+)/gm)].map(([, name]) => name);
+/** The libraries that a binary names. Windows has no tool for it; there a name is plain text that ends in .dll. */
+async function librariesOf({ platform }, binary) {
+  const names =
+    platform === 'win32'
+      ? readFileSync(binary, 'latin1').matchAll(/([\w+.-]+\.dll)\0/gi)
+      : (await run('objdump', ['-p', binary])).matchAll(/^\s*NEEDED\s+(\S+)/gm);
+  return [...new Set([...names].map(([, name]) => name))];
 }
 
 /**
@@ -46,14 +51,14 @@ export async function excessiveNeeds(target, binary) {
       .filter(([set, limit]) => compare(needed[set] ?? '0', limit) > 0)
       .map(([set, limit]) => `needs ${set}_${needed[set]}, more than ${set}_${limit}`);
   }
-  const libraries = (await librariesOf(binary)).filter((name) => compilersOwn.test(name));
+  const libraries = (await librariesOf(target, binary)).filter((name) => compilersOwn.test(name));
   return libraries.map((name) => `needs ${name}, which not every system has`);
 }
 
 /** In words, for the table. */
 export async function describeNeeds(target, binary) {
   if (target.platform === 'darwin') return '';
-  if (target.platform === 'win32' || target.musl) return (await librariesOf(binary)).join(' ');
+  if (target.platform === 'win32' || target.musl) return (await librariesOf(target, binary)).join(' ');
   const needed = await symbolVersions(binary);
   return Object.entries(needed)
     .sort()

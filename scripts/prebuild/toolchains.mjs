@@ -1,34 +1,8 @@
 // The compilers for Debian: what to call, with which options besides those of binding.gyp, and in which environment.
 
-import path from 'node:path';
-
-import { debianRoot } from './debian.mjs';
+import { gnu } from './gnu.mjs';
 import { mingw } from './mingw.mjs';
-import { environmentFor } from './tool-environment.mjs';
-
-/**
- * GCC 10 of Debian 11: the oldest in reach that has C++20. A binary needs the symbols of the libraries that it is linked
- * with, and those of Debian 11 are old enough for every system that Node supports.
- */
-const gnuSuite = 'bullseye';
-
-export function gnuRoot({ arch, cpu }) {
-  const compiler = arch === 'x64' ? 'g++-10' : `g++-10-${cpu}-linux-gnu`;
-  return debianRoot(compiler, { suite: gnuSuite, packages: [compiler], dependencies: true });
-}
-
-async function gnu(target) {
-  const root = await gnuRoot(target);
-  const tool = (name) => path.join(root, 'usr/bin', `${target.cpu}-linux-gnu-${name}`);
-  return {
-    cxx: tool('g++-10'),
-    strip: tool('strip'),
-    env: await environmentFor(root),
-    compile: [`--sysroot=${root}`],
-    link: [`--sysroot=${root}`],
-    described: 'GCC 10 of Debian 11',
-  };
-}
+import { musl } from './musl.mjs';
 
 /** The compiler of this machine, as node-gyp chooses it. */
 const system = (target) => ({
@@ -43,5 +17,6 @@ const system = (target) => ({
 
 export function toolchainFor(target, { system: own }) {
   if (own) return system(target);
-  return target.platform === 'win32' ? mingw() : gnu(target);
+  if (target.platform === 'win32') return mingw();
+  return target.musl ? musl(target) : gnu(target);
 }

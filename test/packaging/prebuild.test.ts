@@ -1,0 +1,194 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { platformName } from '../../dist/engine/native/platform.js';
+import { addonFlags } from '../../scripts/prebuild/flags.mjs';
+import { systemHeaders } from '../../scripts/prebuild/system.mjs';
+import { targets } from '../../scripts/prebuild/targets.mjs';
+
+// The script behind `npm run prebuild`, with the compiler of this machine and for its own platform.
+
+const root = path.resolve(import.meta.dirname, '../..');
+const linux = process.platform === 'linux';
+const glibc = linux && !platformName().endsWith('-musl');
+// One build of the whole addon takes 20 s on two idle processors; other tests and other users may hold them.
+const buildLimit = 240_000;
+
+interface Result {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<Result> {
+  return new Promise((resolve) => {
+    execFile(command, args, { cwd: root, env: { ...process.env, ...env } }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      resolve({ code, stdout, stderr });
+    });
+  });
+}
+
+const prebuild = (...args: string[]): Promise<Result> =>
+  run(process.execPath, ['scripts/prebuild/main.mjs', ...args]);
+
+const names = targets.map(({ name }: { name: string }) => name);
+let folder: string;
+
+beforeAll(async () => {
+  folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-prebuild-test-')));
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe('the target of this machine, built with its own compiler', () => {
+  let out: string;
+  let built: Result;
+
+  beforeAll(async () => {
+    out = path.join(folder, 'prebuilds');
+    built = await prebuild(platformName(), '--system', '--out', out);
+  }, buildLimit);
+
+  it('lies where the package has it, alone, and did all that a binary must do', () => {
+    expect(built.code, `${built.stdout}${built.stderr}`).toBe(0);
+    expect(readdirSync(out, { recursive: true }).map(String).sort()).toEqual([
+      platformName(),
+      path.join(platformName(), 'stripelock.node'),
+    ]);
+    expect(built.stdout).toMatch(new RegExp(`${platformName()} +tested .*by Node ${process.version}`));
+  });
+
+  if (linux) {
+    it('is stripped', async () => {
+      const { stdout } = await run('objdump', ['-t', path.join(out, platformName(), 'stripelock.node')]);
+      expect(stdout).toContain('no symbols');
+    });
+  }
+
+  if (glibc) {
+    it('is listed with the versions of the symbols that it needs', async () => {
+      const { stdout } = await run('objdump', ['-T', path.join(out, platformName(), 'stripelock.node')]);
+      const versions = [...stdout.matchAll(/GLIBC_2\.(\d+)/g)].map(([, minor]) => Number(minor));
+      expect(versions.length).toBeGreaterThan(0);
+      expect(built.stdout).toContain(`GLIBC_2.${String(Math.max(...versions))}`);
+    });
+  }
+});
+
+if (linux) {
+  it('the compiler gets the flags, definitions and sources that node-gyp takes from binding.gyp', async () => {
+    const makefile = path.join(root, 'build', 'stripelock.target.mk');
+    expect(existsSync(makefile), 'build the addon first: npm run build').toBe(true);
+    const text = await readFile(makefile, 'utf8');
+    const listed = (name: string): string[] =>
+      (new RegExp(`^${name} := \\\\\\n((?:.*\\\\\\n)*.*)`, 'm').exec(text)?.[1] ?? '')
+        .split('\n')
+        .map((line) => line.replace(/\\$/, '').trim().replaceAll("'", ''))
+        .filter((word) => word !== '');
+    const target = targets.find(({ name }) => name === platformName())!;
+    const { compile, sources } = (await addonFlags(target, systemHeaders())) as {
+      compile: string[];
+      sources: string[];
+    };
+    const gyps = [...listed('CFLAGS_Release'), ...listed('CFLAGS_CC_Release'), ...listed('DEFS_Release')];
+    expect(gyps).toContain('-DNAPI_VERSION=8');
+    const withoutIncludes = compile.filter((word) => !word.startsWith('-I'));
+    // A build may have been made with warnings as errors, which changes no binary.
+    const counted = (words: string[]): string[] => words.filter((word) => word !== '-Werror').sort();
+    expect(counted(withoutIncludes)).toEqual(counted(gyps));
+    expect(sources.map((file) => path.basename(file, '.cc')).sort()).toEqual(
+      listed('OBJS')
+        .map((object) => path.basename(object, '.o'))
+        .sort(),
+    );
+  }, 120_000);
+}
+
+describe('a binary', () => {
+  if (glibc) {
+    it('that needs a newer glibc than every supported system has is refused, with the version', async () => {
+      const out = path.join(folder, 'newer');
+      const binary = path.join(out, platformName(), 'stripelock.node');
+      await mkdir(path.dirname(binary), { recursive: true });
+      const write = async (name: string, text: string): Promise<string> => {
+        await writeFile(path.join(folder, name), text);
+        return path.join(folder, name);
+      };
+      const compiler = process.env['CC'] ?? 'cc';
+      const library = path.join(folder, 'libnewer.so');
+      const script = await write('newer.map', 'GLIBC_2.29 { global: newer; };\n');
+      const definition = await write('newer.c', 'int newer(void) { return 1; }\n');
+      const use = await write('use.c', 'int newer(void); int use(void) { return newer(); }\n');
+      const shared = ['-shared', '-fPIC', '-o'];
+      const made = [
+        await run(compiler, [...shared, library, definition, `-Wl,--version-script=${script}`]),
+        await run(compiler, [...shared, binary, use, library]),
+      ];
+      expect(made.map(({ code, stderr }) => ({ code, stderr }))).toEqual([
+        { code: 0, stderr: '' },
+        { code: 0, stderr: '' },
+      ]);
+
+      const { code, stderr } = await prebuild(platformName(), '--test-only', '--out', out);
+      expect(stderr).toContain('needs GLIBC_2.29, more than GLIBC_2.28');
+      expect(code).toBe(1);
+    });
+  }
+
+  it('that does not load fails', async () => {
+    const out = path.join(folder, 'broken');
+    const binary = path.join(out, platformName(), 'stripelock.node');
+    await mkdir(path.dirname(binary), { recursive: true });
+    await writeFile(binary, 'no binary');
+    const { code, stdout } = await prebuild(platformName(), '--test-only', '--out', out);
+    expect(stdout).toContain('FAILED');
+    expect(code).toBe(1);
+  });
+
+  it('that is not there fails where it is asked for', async () => {
+    const { code, stderr } = await prebuild(
+      platformName(),
+      '--test-only',
+      '--out',
+      path.join(folder, 'none'),
+    );
+    expect(stderr).toContain('there is no');
+    expect(code).toBe(1);
+  });
+});
+
+describe('the command', () => {
+  it('refuses unknown targets by name, and lists those that exist', async () => {
+    const { code, stdout, stderr } = await prebuild(platformName(), 'linux-x32', 'beos-x64');
+    expect(code).toBe(1);
+    expect(stderr).toBe(
+      `prebuild: unknown targets: linux-x32, beos-x64. The targets are ${names.join(', ')}\n`,
+    );
+    expect(stdout).toBe('');
+  });
+
+  it('refuses unknown options', async () => {
+    const { code, stderr } = await prebuild('--sytem', platformName());
+    expect(code).toBe(1);
+    expect(stderr).toContain("'--sytem'");
+  });
+
+  it('says of a target that this machine cannot build what it takes, and counts it as not built', async () => {
+    const foreign = process.platform === 'darwin' ? 'win32-arm64' : 'darwin-arm64';
+    const { code, stdout } = await prebuild(foreign, '--out', path.join(folder, 'foreign'));
+    expect(stdout).toMatch(new RegExp(`${foreign} +not built .*on a machine of its platform, with --system`));
+    expect(code).toBe(1);
+    expect(existsSync(path.join(folder, 'foreign'))).toBe(false);
+  });
+
+  it('does nothing where no target is named, as npm calls it before each `npm run build`', async () => {
+    const { code, stdout } = await prebuild('--out', path.join(folder, 'nothing'));
+    expect(stdout).toContain('nothing done');
+    expect(code).toBe(0);
+    expect(existsSync(path.join(folder, 'nothing'))).toBe(false);
+  });
+});
