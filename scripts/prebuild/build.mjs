@@ -11,7 +11,7 @@ import { inParallel, run } from './run.mjs';
  * spells what binding.gyp tells the linker.
  */
 export async function build(toolchain, flags, binary) {
-  const { cxx, strip, env, compile, link, sources = [], spelled = (words) => words } = toolchain;
+  const { cxx, strip, env, compile, link, last = [], sources = [], spelled = (words) => words } = toolchain;
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-prebuild-'));
   try {
     const objects = new Map(
@@ -21,7 +21,7 @@ export async function build(toolchain, flags, binary) {
       ]),
     );
     await inParallel(objects, os.availableParallelism(), ([source, object]) =>
-      run(cxx, [...compile, ...flags.compile, '-c', source, '-o', object], { env }),
+      run(cxx, [...compile, ...flags.compile, ...last, '-c', source, '-o', object], { env }),
     );
     const linked = path.join(folder, 'stripelock.node');
     await run(cxx, ['-shared', ...objects.values(), '-o', linked, ...spelled(flags.link), ...link], { env });

@@ -2,6 +2,7 @@
 // that are used are built from Debian's source of GCC, and linked into the binary: what a system with musl has differs
 // from release to release, and may be nothing.
 
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -17,18 +18,20 @@ const debianArchitecture = { x64: 'amd64', arm64: 'arm64' };
 
 /** The files of libstdc++ besides libsupc++. Where one is missing the binary does not load. */
 const objects = {
-  'c++98': ['allocator-inst', 'list', 'tree'],
+  'c++98': ['allocator-inst', 'atomicity', 'list', 'stdexcept', 'tree'],
   'c++11': [
     'chrono',
     'condition_variable',
     'cow-stdexcept',
     'cow-string-inst',
+    'cxx11-stdexcept',
     'functexcept',
     'functional',
     'hashtable_c++0x',
     'mutex',
     'random',
     'snprintf_lite',
+    'sso_string',
     'string-inst',
     'system_error',
     'thread',
@@ -108,7 +111,8 @@ crtendS.o%s ${libraries}/crtn.o
 
 /** A folder with libstdc++.a and include/. */
 function libstdcxx(target, gcc) {
-  return cached(`libstdc++-${gcc.triple}`, async (unfinished) => {
+  const choice = createHash('sha256').update(JSON.stringify(objects)).digest('hex').slice(0, 8);
+  return cached(`libstdc++-${gcc.triple}-${choice}`, async (unfinished) => {
     const root = await debianRoot('gcc-source', { suite: gnuSuite, packages: ['gcc-10-source'] });
     const work = mkdtempSync(path.join(os.tmpdir(), 'stripelock-libstdc++-'));
     try {
@@ -223,7 +227,15 @@ export async function muslHostLibraries(target) {
       later,
       ...whole,
     ];
-    const output = ['-lc', '-lgcc', '-lgcc_eh', '-lc', '-o', path.join(unfinished, 'libstdc++.so.6')];
+    const output = [
+      '-lc',
+      '-lgcc',
+      '-lgcc_eh',
+      '-lc',
+      '-Wl,-z,defs',
+      '-o',
+      path.join(unfinished, 'libstdc++.so.6'),
+    ];
     return run(gcc.tool('g++-10'), [...words, ...output], { env: gcc.env });
   });
   return { linker: gcc.loader, libraries };

@@ -10,6 +10,8 @@ const system = (target) => ({
   strip: process.env.STRIP ?? 'strip',
   env: process.env,
   compile: [],
+  // After those of binding.gyp, as make would have them.
+  last: (process.env.CXXFLAGS ?? '').split(' ').filter(Boolean),
   // What may be missing on a system with musl, and differs from release to release there.
   link: target.musl ? ['-static-libstdc++', '-static-libgcc'] : [],
   described: "this machine's compiler",
