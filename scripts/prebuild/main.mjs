@@ -153,7 +153,7 @@ async function main() {
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof UsageError) && error.code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') throw error;
+  if (!(error instanceof UsageError) && !error.code?.startsWith?.('ERR_PARSE_ARGS')) throw error;
   console.error(`prebuild: ${error.message}`);
   process.exitCode = 1;
 }
