@@ -67,10 +67,11 @@ async function muslGcc(target) {
     symlinkSync(path.join(gcc, headers, 'linux'), path.join(kernel, 'linux'));
     symlinkSync(path.join(gcc, headers, 'asm-generic'), path.join(kernel, 'asm-generic'));
     symlinkSync(path.join(gcc, asm), path.join(kernel, 'asm'));
+    symlinkSync(place.loader, path.join(unfinished, `libc.musl-${cpu}.so.1`));
   });
   const specs = path.join(folder, 'specs');
   writeFileSync(specs, specsFor(place, path.join(folder, 'kernel'), cpu));
-  return { ...place, specs };
+  return { ...place, specs, cpu, itself: folder };
 }
 
 /** What the specs of musl's own `musl-gcc` say, with the headers of the kernel. */
@@ -200,13 +201,25 @@ export async function musl(target) {
       '-nostdinc++',
       ...folders.flatMap((folder) => ['-isystem', path.join(library, folder)]),
     ],
-    link: [`-specs=${gcc.specs}`, '-nodefaultlibs', path.join(library, 'libstdc++.a'), ...staticLink],
+    link: [
+      `-specs=${gcc.specs}`,
+      '-nodefaultlibs',
+      path.join(library, 'libstdc++.a'),
+      ...muslItself(gcc),
+      ...inside,
+    ],
     described: 'GCC 10 of Debian 11, with its musl',
   };
 }
 
+/** By the name that it has on every system: where -lc looks, Debian has the static one only. */
+const muslItself = ({ itself, cpu }) => {
+  const libc = [`-L${itself}`, `-l:libc.musl-${cpu}.so.1`];
+  return [...libc, '-lgcc', '-lgcc_eh', ...libc];
+};
+
 /** The symbols of the static libraries stay inside. One that is nowhere fails the load: musl binds all at once. */
-const staticLink = ['-lc', '-lgcc', '-lgcc_eh', '-lc', '-Wl,--exclude-libs,ALL', '-Wl,--gc-sections'];
+const inside = ['-Wl,--exclude-libs,ALL', '-Wl,--gc-sections'];
 
 /**
  * What a host for musl needs here: `linker`, and the folder `libraries` with a shared libstdc++. It is for tests alone: a
@@ -227,15 +240,7 @@ export async function muslHostLibraries(target) {
       later,
       ...whole,
     ];
-    const output = [
-      '-lc',
-      '-lgcc',
-      '-lgcc_eh',
-      '-lc',
-      '-Wl,-z,defs',
-      '-o',
-      path.join(unfinished, 'libstdc++.so.6'),
-    ];
+    const output = [...muslItself(gcc), '-Wl,-z,defs', '-o', path.join(unfinished, 'libstdc++.so.6')];
     return run(gcc.tool('g++-10'), [...words, ...output], { env: gcc.env });
   });
   return { linker: gcc.loader, libraries };

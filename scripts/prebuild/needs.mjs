@@ -51,8 +51,12 @@ export async function excessiveNeeds(target, binary) {
       .filter(([set, limit]) => compare(needed[set] ?? '0', limit) > 0)
       .map(([set, limit]) => `needs ${set}_${needed[set]}, more than ${set}_${limit}`);
   }
-  const libraries = (await librariesOf(target, binary)).filter((name) => compilersOwn.test(name));
-  return libraries.map((name) => `needs ${name}, which not every system has`);
+  const libraries = await librariesOf(target, binary);
+  if (target.musl && !libraries.some((name) => name.startsWith('libc.')))
+    return ['has a libc of its own inside'];
+  return libraries
+    .filter((name) => compilersOwn.test(name))
+    .map((name) => `needs ${name}, which not every system has`);
 }
 
 /** In words, for the table. */
