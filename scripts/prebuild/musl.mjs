@@ -188,6 +188,9 @@ async function make({ triple, tool, env, specs }, work, into) {
   await run('cp', ['-rL', path.join(work, 'libstdc++-v3/libsupc++'), path.join(into, 'libsupc++')]);
 }
 
+const sourcesFor = ({ arch }) =>
+  arch === 'arm64' ? [fileURLToPath(new URL('getauxval.cc', import.meta.url))] : [];
+
 export async function musl(target) {
   const gcc = await muslGcc(target);
   const library = await libstdcxx(target, gcc);
@@ -196,6 +199,7 @@ export async function musl(target) {
     cxx: gcc.tool('g++-10'),
     strip: gcc.tool('strip'),
     env: gcc.env,
+    sources: sourcesFor(target),
     compile: [
       `-specs=${gcc.specs}`,
       '-nostdinc++',
@@ -238,6 +242,7 @@ export async function muslHostLibraries(target) {
       '-fPIC',
       '-nodefaultlibs',
       later,
+      ...sourcesFor(target),
       ...whole,
     ];
     const output = [...muslItself(gcc), '-Wl,-z,defs', '-o', path.join(unfinished, 'libstdc++.so.6')];
