@@ -8,8 +8,8 @@ export default defineConfig({
     retry: 0,
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // The tests use the built package, as its users do, and so do the threads that they start: `stripelock` must be
-    // node's own module, loaded once, and never a copy transformed by vite.
+    // Tests and their threads use the built package, as users do. Node must load `stripelock` itself, once: vite must
+    // not transform a copy of it.
     server: { deps: { external: [/\/dist\//] } },
   },
 });

@@ -6,11 +6,33 @@ import { runners } from './runners/index.mjs';
 import { subjectNamed } from './subjects/index.mjs';
 import { workloadNamed } from './workloads/index.mjs';
 
-process.once('message', ({ workload: name, subject, effort, iterationsPerNanosecond }) => {
-  const workload = workloadNamed(name);
-  runners[workload.runner](workload, subjectNamed(subject), efforts[effort], iterationsPerNanosecond).then(
-    (figures) => process.send({ figures }, () => process.exit()),
-    (error) =>
-      process.send({ error: String(error?.message ?? error), figures: error?.figures }, () => process.exit()),
-  );
+/**
+ * @typedef {object} Request
+ * @property {string} workload Its name.
+ * @property {string} subject Its name.
+ * @property {import('./effort.mjs').Effort['name']} effort
+ * @property {number} iterationsPerNanosecond
+ *
+ * @typedef {object} Reply
+ * @property {string} [error] Undefined where all went well.
+ * @property {import('./runners/index.mjs').Figures} [figures] Also of one that miscounted.
+ */
+
+process.once('message', async (/** @type {Request} */ request) => {
+  /** @type {Reply} */
+  let reply;
+  try {
+    reply = { figures: await measure(request) };
+  } catch (error) {
+    const { message, figures } = /** @type {Error & Pick<Reply, 'figures'>} */ (error);
+    reply = { error: message, ...(figures && { figures }) };
+  }
+  process.send?.(reply, () => process.exit());
 });
+
+/** @param {Request} request */
+function measure({ workload: name, subject, effort, iterationsPerNanosecond }) {
+  /** @type {import('./workloads/index.mjs').Workload} */
+  const workload = workloadNamed(name);
+  return runners[workload.runner](workload, subjectNamed(subject), efforts[effort], iterationsPerNanosecond);
+}

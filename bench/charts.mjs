@@ -16,6 +16,7 @@ const WIDTH = 460;
 const ROW = 30;
 
 /** Nanoseconds and bytes as they are read. */
+/** @type {Record<string, { labels: string }>} */
 const AXES = {
   ns: {
     labels:
@@ -25,6 +26,22 @@ const AXES = {
   bytes: { labels: "format(datum.value, ',') + ' B'" },
 };
 
+/**
+ * @typedef {object} Chart
+ * @property {string} file
+ * @property {string} group
+ * @property {string} metric
+ * @property {string} title
+ *
+ * @typedef {object} Point One for each mark.
+ * @property {string} workload
+ * @property {string} subject
+ * @property {number} median
+ * @property {number} low
+ * @property {number} high
+ */
+
+/** @type {readonly Chart[]} */
 const charts = [
   { file: 'uncontended', group: 'uncontended', metric: 'nsPerOp', title: 'Free lock: time per operation' },
   {
@@ -68,7 +85,11 @@ const charts = [
   },
 ];
 
-/** One for each mark. */
+/**
+ * @param {import('./results.mjs').Results} results
+ * @param {Chart} chart
+ * @returns {Point[]}
+ */
 function points(results, { group, metric }) {
   return results.workloads
     .filter((workload) => workload.group === group)
@@ -81,15 +102,27 @@ function points(results, { group, metric }) {
     .filter(({ low }) => low > 0);
 }
 
-/** From the one just below the least to the one just above the most. */
+/**
+ * From the one just below the least to the one just above the most.
+ *
+ * @param {number} least
+ * @param {number} most
+ */
 function powersOfTen(least, most) {
   const [first, last] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
   return Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
 }
 
 /** A floor's name says that it is one. */
-const lookOf = (subject) => LOOKS[subject] ?? LOOKS.floor;
+const lookOf = (/** @type {string} */ subject) => LOOKS[subject] ?? LOOKS.floor;
 
+/**
+ * @param {string} title
+ * @param {string} subtitle
+ * @param {string} metric
+ * @param {readonly Point[]} data
+ * @returns {import('vega-lite').TopLevelSpec}
+ */
 function specification(title, subtitle, metric, data) {
   const named = [...new Set(data.map(({ subject }) => subject))];
   const subjects = [...named.filter((name) => name in LOOKS), ...named.filter((name) => !(name in LOOKS))];
@@ -98,7 +131,13 @@ function specification(title, subtitle, metric, data) {
   const unit = AXES[metrics[metric].unit];
   const [least, most] = [Math.min(...data.map(({ low }) => low)), Math.max(...data.map(({ high }) => high))];
   const logarithmic = most / least > 10;
-  const legend = { title: null, orient: 'bottom', columns: 2, symbolSize: 80, symbolOpacity: 1 };
+  const legend = {
+    title: null,
+    orient: /** @type {const} */ ('bottom'),
+    columns: 2,
+    symbolSize: 80,
+    symbolOpacity: 1,
+  };
   const color = { field: 'subject', scale: { domain: subjects, range: looks.map(({ color }) => color) } };
   return {
     width: WIDTH,
@@ -159,13 +198,21 @@ function specification(title, subtitle, metric, data) {
   };
 }
 
-/** @returns {Promise<string>} SVG. */
+/**
+ * @param {import('vega-lite').TopLevelSpec} specificationOfChart
+ * @returns {Promise<string>} SVG.
+ */
 function draw(specificationOfChart) {
   const view = new vega.View(vega.parse(compile(specificationOfChart).spec), { renderer: 'none' });
   return view.toSVG();
 }
 
-/** @returns {Promise<string[]>} The files written. */
+/**
+ * @param {import('./results.mjs').Results} results
+ * @param {string} folder
+ * @param {string} prefix Of the files' names.
+ * @returns {Promise<string[]>} The files written.
+ */
 export async function drawCharts(results, folder, prefix) {
   const { machine, versions, date } = results;
   const subtitle = `Node ${versions.node}, ${machine.cores} × ${machine.cpu}, ${date.slice(0, 10)}`;

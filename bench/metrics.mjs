@@ -31,7 +31,11 @@ export const metrics = {
   growth: { title: 'growth', unit: 'times', better: 'lower' },
 };
 
-/** By runner, or by what a runner measures: the metrics shown, the one that counts first. */
+/**
+ * By runner, or by what a runner measures: the metrics shown, the one that counts first.
+ *
+ * @type {Record<string, string[]>}
+ */
 const shown = {
   single: ['nsPerOp'],
   threads: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
@@ -43,6 +47,14 @@ const shown = {
   unrelatedSync: ['unrelatedNs', 'aloneNs', 'growth'],
 };
 
+/**
+ * @typedef {object} Measured
+ * @property {import('./workloads/index.mjs').Workload['runner']} runner
+ * @property {import('./workloads/index.mjs').WaitersWorkload['measure'] | undefined} [measure]
+ */
+
+/** @param {Measured} workload */
 export const metricsOf = ({ runner, measure }) => shown[measure ?? runner];
 
+/** @param {Measured} workload */
 export const primaryMetric = (workload) => metricsOf(workload)[0];

@@ -9,14 +9,18 @@ const FORMAT = '{bar} {percentage}% | {eta_formatted} left | {what}';
  */
 export function startProgress(total) {
   if (!process.stderr.isTTY)
-    return { step: () => undefined, pause: (print) => print(), stop: () => undefined };
+    return {
+      step: (/** @type {string} */ _what) => undefined,
+      pause: (/** @type {() => void} */ print) => print(),
+      stop: () => undefined,
+    };
   const options = { format: FORMAT, hideCursor: true, clearOnComplete: true, etaBuffer: 50 };
   const bar = new SingleBar(options, Presets.shades_classic);
   bar.start(total, 0, { what: '' });
   return {
-    step: (what) => bar.increment(1, { what }),
+    step: (/** @type {string} */ what) => bar.increment(1, { what }),
     /** Takes the bar away while something is printed. */
-    pause: (print) => {
+    pause: (/** @type {() => void} */ print) => {
       process.stderr.write('\r\x1b[K');
       print();
     },

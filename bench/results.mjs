@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { pairedRatio, summary } from './support/statistics.mjs';
+import { summary } from './support/statistics.mjs';
 import { metrics, primaryMetric } from './metrics.mjs';
 import { commit, machine, versions } from './support/machine.mjs';
 import { subjects } from './subjects/index.mjs';
@@ -13,10 +13,11 @@ export const JAVASCRIPT = 'stripelock javascript';
 
 /**
  * @typedef {object} Results
+ * @property {1} format
  * @property {string} date ISO 8601.
  * @property {string} effort
  * @property {number} seconds The whole run's.
- * @property {object} machine
+ * @property {ReturnType<typeof machine>} machine
  * @property {Record<string, string>} versions
  * @property {string} [commit]
  * @property {boolean} [dirty] Whether the work tree had changes on top of the commit.
@@ -25,17 +26,24 @@ export const JAVASCRIPT = 'stripelock javascript';
  * @typedef {object} MeasuredWorkload
  * @property {string} name
  * @property {string} group
- * @property {string} runner
- * @property {string | undefined} [measure] Where the runner can measure more than one thing.
- * @property {import('./schedule.mjs').Row[]} rows
+ * @property {import('./workloads/index.mjs').Workload['runner']} runner
+ * @property {import('./workloads/index.mjs').WaitersWorkload['measure'] | undefined} [measure] Where the runner can measure
+ *   more than one thing.
+ * @property {MeasuredRow[]} rows
+ *
+ * @typedef {import('./schedule.mjs').MeasuredRow} MeasuredRow
  */
 
-/** @returns {Results} Without workloads yet. */
+/**
+ * @param {string} effort
+ * @returns {Results} Without workloads yet.
+ */
 export function newResults(effort) {
   return {
     format: 1,
     date: new Date().toISOString(),
     effort,
+    seconds: NaN,
     machine: machine(),
     versions: versions([...subjects, ...Object.values(storeSubjects)]),
     ...commit(),
@@ -43,7 +51,12 @@ export function newResults(effort) {
   };
 }
 
-/** @returns {string} The file's path. */
+/**
+ * @param {Results} results
+ * @param {string} folder
+ * @param {boolean} partial Whether workloads were left out.
+ * @returns {string} The file's path.
+ */
 export function writeResults(results, folder, partial) {
   const major = results.versions.node.split('.')[0];
   const suffix = `${results.effort === 'default' ? '' : `-${results.effort}`}${partial ? '-partial' : ''}`;
@@ -53,17 +66,32 @@ export function writeResults(results, folder, partial) {
   return file;
 }
 
-/** The row of a subject; undefined where the workload or the subject was not measured. */
+/**
+ * The row of a subject; undefined where the workload or the subject was not measured.
+ *
+ * @param {Results} results
+ * @param {string} workloadName
+ * @param {string} subjectName
+ */
 export function measured(results, workloadName, subjectName) {
   const workload = results.workloads.find(({ name }) => name === workloadName);
   return workload?.rows.find(({ subject, status }) => subject === subjectName && status === 'measured');
 }
 
+/**
+ * @param {MeasuredRow} row
+ * @param {string} metric
+ */
 export function valuesOf(row, metric) {
-  return row.rounds.map((figures) => figures[metric]).filter((value) => value !== undefined);
+  return row.rounds.flatMap((figures) => figures[metric] ?? []);
 }
 
-/** The figure to show for a row; undefined where it has none. */
+/**
+ * The figure to show for a row; undefined where it has none.
+ *
+ * @param {MeasuredRow} row
+ * @param {string} metric
+ */
 export function figureOf(row, metric) {
   const values = valuesOf(row, metric);
   if (values.length === 0) return undefined;
@@ -73,19 +101,39 @@ export function figureOf(row, metric) {
 }
 
 /**
- * The median over rounds of one row's figure divided by another's in the same round; undefined where they have no round
- * in common.
+ * One row's figure divided by another's in the same round, for each round that they have in common. What slows the whole
+ * machine down for a while slows both sides of a round, as they are measured one right after the other.
+ *
+ * @param {MeasuredRow} row
+ * @param {MeasuredRow} other
+ * @param {string} metric
  */
-export function ratioOf(row, other, metric) {
-  const rounds = row.rounds
-    .map((figures, round) => [figures[metric], other.rounds[round]?.[metric]])
-    .filter((pair) => !pair.includes(undefined));
-  return rounds.length === 0 ? undefined : pairedRatio(...transposed(rounds));
+export function ratiosOf(row, other, metric) {
+  return row.rounds.flatMap((figures, round) => {
+    const [figure, than] = [figures[metric], other.rounds[round]?.[metric]];
+    return figure === undefined || than === undefined ? [] : [figure / than];
+  });
 }
 
-const transposed = (pairs) => [0, 1].map((side) => pairs.map((pair) => pair[side]));
+/**
+ * Their median; undefined where the rows have no round in common.
+ *
+ * @param {MeasuredRow} row
+ * @param {MeasuredRow} other
+ * @param {string} metric
+ */
+export function ratioOf(row, other, metric) {
+  const ratios = ratiosOf(row, other, metric);
+  return ratios.length === 0 ? undefined : summary(ratios).median;
+}
 
-/** How many times worse a row does than another in what counts for the workload; below 1 where it does better. */
+/**
+ * How many times worse a row does than another in what counts for the workload; below 1 where it does better.
+ *
+ * @param {import('./metrics.mjs').Measured} workload
+ * @param {MeasuredRow} row
+ * @param {MeasuredRow} than
+ */
 export function timesWorse(workload, row, than) {
   const metric = primaryMetric(workload);
   return metrics[metric].better === 'lower' ? ratioOf(row, than, metric) : ratioOf(than, row, metric);

@@ -1,20 +1,36 @@
 // What is measured when: all rounds of a workload before the next workload, and within a round one subject after the
-// other, so that they alternate A B C A B C … and what else the machine does meanwhile hits them alike.
+// other, so that they alternate A B C A B C … and whatever else the machine does meanwhile affects them alike.
 
 import { fork } from 'node:child_process';
 import { runners } from './runners/index.mjs';
 import { subjects, whyNot } from './subjects/index.mjs';
+import { PACKAGE } from './support/package.mjs';
+
+/** @typedef {import('./effort.mjs').Effort} Effort */
+/** @typedef {import('./runners/index.mjs').Figures} Figures */
+/** @typedef {import('./subjects/index.mjs').Subject} Subject */
+/** @typedef {import('./workloads/index.mjs').Workload} Workload */
 
 /**
- * @typedef {object} Row A subject in a workload.
- * @property {string} subject
+ * @template S
+ * @typedef {object} RowOf A subject in a workload.
+ * @property {S} subject
  * @property {boolean} floor
  * @property {'measured' | 'cannot' | 'failed'} status
  * @property {string | undefined} [why] Where it was not measured, or was measured and miscounted.
- * @property {Record<string, number>[]} rounds Figures by metric.
+ * @property {Figures[]} rounds
+ * @property {string} [folder] Whose build of stripelock it uses, where that is not this checkout's.
  */
 
-/** The subjects of a workload, its floors first. */
+/** @typedef {RowOf<Subject>} Row */
+/** @typedef {RowOf<string>} MeasuredRow With the subject's name. */
+
+/**
+ * The subjects of a workload, its floors first.
+ *
+ * @param {Workload} workload
+ * @returns {Row[]}
+ */
 export function rowsOf(workload) {
   return [...workload.floors, ...(workload.subjects ?? subjects)].map((subject) => {
     const why = whyNot(subject, workload);
@@ -23,21 +39,26 @@ export function rowsOf(workload) {
   });
 }
 
+/**
+ * @param {Pick<Workload, 'mostRounds'>} workload
+ * @param {Pick<Effort, 'rounds'>} effort
+ */
 export const roundsOf = ({ mostRounds = Infinity }, { rounds }) => Math.min(rounds, mostRounds);
 
 /**
  * Measures a workload.
  *
- * @param {import('./workloads/index.mjs').Workload} workload
- * @param {import('./effort.mjs').Effort} effort
+ * @param {Workload} workload
+ * @param {readonly Row[]} rows See {@link rowsOf}.
+ * @param {Effort} effort
  * @param {number} iterationsPerNanosecond
  * @param {(subject: string) => void} onRound Told when a round of a subject is over, also one that failed before.
- * @returns {Promise<Row[]>}
+ * @returns {Promise<MeasuredRow[]>}
  */
-export async function measureWorkload(workload, effort, iterationsPerNanosecond, onRound) {
-  const rows = rowsOf(workload);
+export async function measureWorkload(workload, rows, effort, iterationsPerNanosecond, onRound) {
   for (let round = 0; round < roundsOf(workload, effort); round++) {
-    for (const row of rows) {
+    // There and back, so that of two neighbours neither is always the first.
+    for (const row of round % 2 === 0 ? rows : rows.toReversed()) {
       if (row.status === 'cannot') continue;
       if (row.status === 'measured') await measureRow(row, workload, effort, iterationsPerNanosecond);
       onRound(row.subject.name);
@@ -46,30 +67,46 @@ export async function measureWorkload(workload, effort, iterationsPerNanosecond,
   return rows.map((row) => ({ ...row, subject: row.subject.name }));
 }
 
+/**
+ * @param {Row} row
+ * @param {Workload} workload
+ * @param {Effort} effort
+ * @param {number} iterationsPerNanosecond
+ */
 async function measureRow(row, workload, effort, iterationsPerNanosecond) {
   try {
-    const measure = effort.name === 'smoke' ? inThisProcess : inNewProcess;
-    row.rounds.push(await measure(workload, row.subject, effort, iterationsPerNanosecond));
-  } catch (error) {
+    const measure = effort.name === 'smoke' && row.folder === undefined ? inThisProcess : inNewProcess;
+    row.rounds.push(await measure(row, workload, effort, iterationsPerNanosecond));
+  } catch (caught) {
+    const error = /** @type {Error & { figures?: Figures }} */ (caught);
     row.why = error.message;
     if (row.subject.unsound && error.figures !== undefined) row.rounds.push(error.figures);
     else row.status = 'failed';
   }
 }
 
-/** To see whether it works needs no process of its own. */
-function inThisProcess(workload, subject, effort, iterationsPerNanosecond) {
-  return withinLimit(
-    runners[workload.runner](workload, subject, effort, iterationsPerNanosecond),
-    effort.limit,
-    () => {},
-  );
+/**
+ * To see whether it works needs no process of its own.
+ *
+ * @type {typeof inNewProcess}
+ */
+function inThisProcess({ subject }, workload, effort, iterationsPerNanosecond) {
+  const figures = runners[workload.runner](workload, subject, effort, iterationsPerNanosecond);
+  return withinLimit(figures, effort.limit, () => {});
 }
 
-async function inNewProcess(workload, subject, effort, iterationsPerNanosecond) {
-  const child = fork(new URL('./cell.mjs', import.meta.url), { serialization: 'advanced' });
+/**
+ * @param {Row} row
+ * @param {Workload} workload
+ * @param {Effort} effort
+ * @param {number} iterationsPerNanosecond
+ * @returns {Promise<Figures>}
+ */
+async function inNewProcess({ subject, folder }, workload, effort, iterationsPerNanosecond) {
+  const env = folder === undefined ? process.env : { ...process.env, [PACKAGE]: folder };
+  const child = fork(new URL('./cell.mjs', import.meta.url), { serialization: 'advanced', env });
   const figures = new Promise((resolve, reject) => {
-    child.once('message', (message) =>
+    child.once('message', (/** @type {import('./cell.mjs').Reply} */ message) =>
       message.error === undefined
         ? resolve(message.figures)
         : reject(Object.assign(new Error(message.error), { figures: message.figures })),
@@ -78,12 +115,14 @@ async function inNewProcess(workload, subject, effort, iterationsPerNanosecond) 
       reject(new Error(`the process ended with ${signal ?? `code ${code}`}`)),
     );
   });
-  child.send({
+  /** @type {import('./cell.mjs').Request} */
+  const request = {
     workload: workload.name,
     subject: subject.name,
     effort: effort.name,
     iterationsPerNanosecond,
-  });
+  };
+  child.send(request);
   try {
     return await withinLimit(figures, effort.limit, () => child.kill('SIGKILL'));
   } finally {
@@ -91,7 +130,15 @@ async function inNewProcess(workload, subject, effort, iterationsPerNanosecond) 
   }
 }
 
+/**
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {number} limit Milliseconds.
+ * @param {() => void} stop Ends what is late.
+ * @returns {Promise<T>}
+ */
 async function withinLimit(promise, limit, stop) {
+  /** @type {NodeJS.Timeout | undefined} */
   let timer;
   const late = new Promise((_resolve, reject) => {
     timer = setTimeout(() => {
@@ -100,7 +147,7 @@ async function withinLimit(promise, limit, stop) {
     }, limit);
   });
   try {
-    return await Promise.race([promise, late]);
+    return await /** @type {Promise<T>} */ (Promise.race([promise, late]));
   } finally {
     clearTimeout(timer);
   }

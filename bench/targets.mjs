@@ -1,4 +1,4 @@
-// What the native engine is to reach: ratios within one run, and how a run did.
+// The targets of the native engine, as ratios within one run, and whether a run met them.
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
@@ -13,10 +13,29 @@ const ABORT_SIGNAL = floors.abortSignal.name;
  * @typedef {object} Outcome
  * @property {string} target
  * @property {string} figure
- * @property {boolean | undefined} met Undefined where the run has not what it takes to tell.
+ * @property {boolean | undefined} met Undefined where the run did not measure what it needs.
  */
 
-/** Native takes at most so many times as long as another in the same workload. */
+/**
+ * @typedef {import('./results.mjs').Results} Results
+ * @typedef {(results: Results) => Outcome} Target
+ * @typedef {readonly [workload: string, subject: string]} Place Of a row.
+ */
+
+/**
+ * @callback Limited A target with a limit to a ratio.
+ * @param {number} limit
+ * @param {string} workload
+ * @param {string} other A subject.
+ * @param {string} [otherWorkload] The other's, where it is not the same.
+ * @returns {Target}
+ */
+
+/**
+ * Native takes at most so many times as long as another in the same workload.
+ *
+ * @type {Limited}
+ */
 const atMost = (limit, workload, other) =>
   ratioTarget(`${workload}: at most ${limit} × ${other}`, (ratio) => ratio <= limit, {
     metric: 'nsPerOp',
@@ -24,9 +43,14 @@ const atMost = (limit, workload, other) =>
     under: [workload, other],
   });
 
-/** Native is at least so many times as quick, or does so many times as much. */
+/**
+ * Native is at least so many times as fast, or does so many times as much.
+ *
+ * @type {Limited}
+ */
 const atLeast = (limit, workload, other, otherWorkload = workload) => {
   const rate = workload.includes('thread');
+  /** @type {Place[]} */
   const [native, rival] = [
     [workload, NATIVE],
     [otherWorkload, other],
@@ -39,17 +63,31 @@ const atLeast = (limit, workload, other, otherWorkload = workload) => {
   });
 };
 
+/**
+ * @param {string} target
+ * @param {(ratio: number) => boolean} holds
+ * @param {{ metric: string, over: Place, under: Place }} rows
+ * @returns {Target}
+ */
 function ratioTarget(target, holds, { metric, over, under }) {
   return (results) => {
-    const rows = [measured(results, ...over), measured(results, ...under)];
-    if (rows.includes(undefined)) return { target, figure: '–', met: undefined };
-    const ratio = ratioOf(...rows, metric);
+    const [row, other] = [measured(results, ...over), measured(results, ...under)];
+    const ratio = row && other && ratioOf(row, other, metric);
     if (ratio === undefined) return { target, figure: '–', met: undefined };
     return { target, figure: format(ratio, 'times'), met: holds(ratio) };
   };
 }
 
-/** A figure of native's own. */
+/**
+ * A figure of native's own.
+ *
+ * @param {string} target
+ * @param {string} workload
+ * @param {string} metric
+ * @param {import('./metrics.mjs').Metric['unit']} unit
+ * @param {(figure: number) => boolean} holds
+ * @returns {Target}
+ */
 const figureTarget = (target, workload, metric, unit, holds) => (results) => {
   const row = measured(results, workload, NATIVE);
   const figure = row && figureOf(row, metric);
@@ -57,7 +95,11 @@ const figureTarget = (target, workload, metric, unit, holds) => (results) => {
   return { target, figure: format(figure, unit), met: holds(figure) };
 };
 
-/** Leases over Redis, so many times as many a second as another. */
+/**
+ * Leases over Redis, so many times as many a second as another.
+ *
+ * @type {Limited}
+ */
 const overRedis = (limit, workload, other) =>
   ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
     metric: 'opsPerSecond',
@@ -65,13 +107,19 @@ const overRedis = (limit, workload, other) =>
     under: [workload, other],
   });
 
-/** Every workload that both engines were measured in; the figure names the worst. */
+/**
+ * Every workload that both engines were measured in; the figure names the worst.
+ *
+ * @type {Target}
+ */
 function noSlowerThanJavaScript(results) {
   const least = 0.95;
   const target = `every workload: at least ${least} × ${JAVASCRIPT}`;
   const compared = results.workloads.flatMap((workload) => {
-    const rows = [JAVASCRIPT, NATIVE].map((subject) => measured(results, workload.name, subject));
-    const times = rows.includes(undefined) ? undefined : timesWorse(workload, ...rows);
+    const [javascript, native] = [JAVASCRIPT, NATIVE].map((subject) =>
+      measured(results, workload.name, subject),
+    );
+    const times = javascript && native && timesWorse(workload, javascript, native);
     return times === undefined ? [] : [{ name: workload.name, times }];
   });
   if (compared.length === 0) return { target, figure: '–', met: undefined };
@@ -86,8 +134,10 @@ function noSlowerThanJavaScript(results) {
 }
 
 /**
- * Throughput that one thread has because another gets nothing is none. No promise is made of even shares; a thread that
- * gets less than a hundredth of its own over a whole window does not get its turn.
+ * Throughput of one thread at the cost of another that gets nothing does not count. Even shares are not promised, but a
+ * thread that gets less than a hundredth of its share over a whole window is starved.
+ *
+ * @type {Target}
  */
 function nobodyStarves(results) {
   const least = 0.01;
@@ -120,13 +170,14 @@ const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
 const UNRELATED_SYNC = 'an unrelated free key, 100,000 waiting, sync';
 
 /**
- * How much what does not depend on the number of waiters may grow with it all the same: a hundred times as many objects
- * no longer fit the processor's caches. What looked through them would grow a hundredfold.
+ * How much a cost may grow that does not depend on the number of waiters: a hundred times as many objects no longer fit
+ * the processor's caches. A search through them would grow a hundredfold.
  */
-const constant = (growth) => growth <= 2;
+const constant = (/** @type {number} */ growth) => growth <= 2;
 /** Up to what two measurements of the same thing differ by. */
-const same = (growth) => growth <= 1.1;
+const same = (/** @type {number} */ growth) => growth <= 1.1;
 
+/** @type {readonly Target[]} */
 const targets = [
   atMost(1.9, HOT, PAIR),
   atMost(1, HOT, 'Atomics mutex'),

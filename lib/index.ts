@@ -1,11 +1,11 @@
 export { StripedLock } from './lock/striped-lock.js';
 export { Guard } from './lock/guard.js';
 export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
-export { FencingGate, type FencingGateOptions } from './lease/fencing-gate.js';
-export { Lease } from './lease/lease.js';
-export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/errors.js';
+export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gate.js';
+export { Lease } from './lease/hold/lease.js';
+export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
 export { LeaseManager } from './lease/manager.js';
-export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory-store.js';
+export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';
 export type {
   AdvancingClock,
   Clock,
@@ -13,7 +13,7 @@ export type {
   LeaseState,
   LeaseStore,
   WakingLeaseStore,
-} from './lease/lease-store.js';
+} from './lease/contract/lease-store.js';
 export type {
   AcquireLeaseOptions,
   LeaseManagerOptions,
@@ -23,7 +23,7 @@ export type {
   TryAcquireLeaseOptions,
   WarningLeaseManagerOptions,
   WithLeaseOptions,
-} from './lease/options.js';
+} from './lease/contract/options.js';
 export type {
   AbandonedMessage,
   DeadlockMessage,

@@ -1,4 +1,4 @@
-/* Acquisitions that wait without blocking their thread (async_waits.cc, participant.cc, lib/engine/native). */
+/* Acquisitions that wait without blocking their thread (async_waits.cc, async_returns.cc, participant.cc, lib/engine/native). */
 
 #if ASYNC
 

@@ -5,9 +5,16 @@ const exclusively = { MAY_SHARE: 'false' };
 const oneWriter = { MAY_SHARE: '(t != 0)', MAY_EXCLUDE: '(t == 0)' };
 
 /**
- * Where `full` is true, it is searched only if asked for by `--full`, or by name. Where `progress` is true, a formula is checked under weak fairness: what can go on for ever does so. Elsewhere
- * assertions are, and that no state is a dead end in which a thread waits for ever.
+ * @typedef {object} Configuration
+ * @property {string} name
+ * @property {string} covers
+ * @property {Readonly<Record<string, string | number>>} define What the model is compiled with.
+ * @property {boolean} [full] Searched only with `--full`, or when it is named.
+ * @property {boolean} [progress] A formula is checked, under weak fairness: whatever can go on for ever does so. Elsewhere
+ *   assertions are checked, and that no state is a dead end in which a thread waits for ever.
  */
+
+/** @type {readonly Configuration[]} */
 export const configurations = [
   {
     name: 'exclusive',

@@ -1,10 +1,19 @@
-// Faults put into the model one at a time. Each must be found by the configuration named; a fault that is not
-// found means that the model, or what is checked, is too weak to tell. The texts must each occur exactly once.
+// Faults that are put into the model one at a time. Each must be found by the configuration that it names. If one is not
+// found, the model or its checks are too weak.
 
 const ASSERTION = 'assertion violated';
 const DEAD_END = 'invalid end state';
 const CYCLE = 'acceptance cycle';
 
+/**
+ * @typedef {object} Mutation
+ * @property {string} name What it does, as a sentence.
+ * @property {readonly (readonly [file: string, find: string, replace: string])[]} edits What to find occurs exactly once.
+ * @property {string} by The configuration that must find it.
+ * @property {string} as What the search must report.
+ */
+
+/** @type {Mutation[]} */
 export const mutations = [
   // ── lib/lock/guard.ts ──
   {
@@ -173,25 +182,25 @@ export const mutations = [
     as: ASSERTION,
   },
   {
-    name: 'planShared: forgets QUEUED for the writer behind',
+    name: 'planJoint: forgets QUEUED for the writer behind',
     edits: [['table.pml', '+ n) | (Q(s, at) != 0 -> QUEUED : 0)', '+ n)']],
     by: 'death-of-3',
     as: ASSERTION,
   },
   {
-    name: 'planShared: counts one for all that enter',
+    name: 'planJoint: counts one for all that enter',
     edits: [['table.pml', '((next | SHARED) + n)', '((next | SHARED) + 1)']],
     by: 'readers',
     as: ASSERTION,
   },
   {
-    name: 'planExclusive: forgets QUEUED for those behind',
+    name: 'planAlone: forgets QUEUED for those behind',
     edits: [['table.pml', ' | (Q(s, 1) != 0 -> QUEUED : 0)\n  :: else', '\n  :: else']],
     by: 'exclusive',
     as: ASSERTION,
   },
   {
-    name: 'planExclusive: never hands over',
+    name: 'planAlone: never hands over',
     edits: [
       ['table.pml', '#define mayBeFair        fairnessDue', '#define mayBeFair        false'],
       ['table.pml', '#define mayBeUnfair      !fairnessDue', '#define mayBeUnfair      true'],
@@ -200,7 +209,7 @@ export const mutations = [
     as: CYCLE,
   },
   {
-    name: 'planExclusive: a grant out of turn, to its own thread, restarts the clock',
+    name: 'planAlone: a grant out of turn, to its own thread, restarts the clock',
     edits: [
       [
         'table.pml',
@@ -212,7 +221,7 @@ export const mutations = [
     as: CYCLE,
   },
   {
-    name: 'planExclusive: a hand-over to the head does not restart the clock',
+    name: 'planAlone: a hand-over to the head does not restart the clock',
     edits: [
       [
         'table.pml',

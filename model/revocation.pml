@@ -1,4 +1,4 @@
-/* Taking back what a thread was handed that does not run: AsyncWaits::revoke, Participant::absent (participant.h). */
+/* Taking back what a thread was handed that does not run: AsyncWaits::revoke, Participant::isAway (participant.h). */
 
 #ifdef REVOKE
 

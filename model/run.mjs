@@ -1,4 +1,4 @@
-// Checks the model in all its configurations, and that it tells each of its mutations.
+// Checks the model in all its configurations, and that each of its mutations is found.
 //
 //   node model/run.mjs [--full] [configuration or part of a mutation's name …]
 
@@ -11,14 +11,21 @@ import { fileURLToPath } from 'node:url';
 import { configurations } from './configurations.mjs';
 import { mutations } from './mutations.mjs';
 
+/** @typedef {import('./configurations.mjs').Configuration} Configuration */
+/** @typedef {import('./mutations.mjs').Mutation} Mutation */
+
 const here = path.dirname(fileURLToPath(import.meta.url));
-/** How many steps deep a search goes. One that would go deeper fails. */
+/** The depth of a search, in steps. One that would go deeper fails. */
 const DEPTH = 4_000_000;
-/** In megabytes, for one search. One that would take more fails. */
+/** Megabytes for one search. One that would take more fails. */
 const MEMORY = 1900;
-/** Most of the time would go into compiling. tcc takes a hundredth of it, and its code is nearly as fast. */
+/** Compiling would take most of the time. tcc takes a hundredth of it, and its code is nearly as fast. */
 const compiler = [process.env.CC, 'tcc', 'cc'].find((name) => name !== undefined && runs(name, '-v'));
 
+/**
+ * @param {string} tool
+ * @param {string} option
+ */
 function runs(tool, option) {
   return spawnSync(tool, [option], { stdio: 'ignore' }).status === 0;
 }
@@ -29,7 +36,14 @@ function whatIsMissing() {
   return compiler === undefined ? `a C compiler is missing. ${hint}` : undefined;
 }
 
-/** Runs a program; resolves with its exit code and all it wrote. */
+/**
+ * Runs a program; resolves with its exit code and all it wrote.
+ *
+ * @param {string} command
+ * @param {readonly string[]} commandArguments
+ * @param {string} cwd
+ * @returns {Promise<{ code: number | string | null, output: string }>}
+ */
 function run(command, commandArguments, cwd) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, commandArguments, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -41,7 +55,13 @@ function run(command, commandArguments, cwd) {
   });
 }
 
-/** Puts the model into a folder, with a mutation's edits. */
+/**
+ * Puts the model into a folder, with a mutation's edits.
+ *
+ * @param {string} folder
+ * @param {Configuration} configuration
+ * @param {Mutation['edits']} edits
+ */
 function writeModel(folder, configuration, edits) {
   mkdirSync(folder);
   for (const name of readdirSync(here)) {
@@ -59,14 +79,20 @@ function writeModel(folder, configuration, edits) {
   writeFileSync(path.join(folder, 'run.pml'), `${definitions.join('')}#include "stripe_word.pml"\n`);
 }
 
-/** Builds the verifier and searches. What it finds, or undefined for a complete search that finds nothing. */
+/**
+ * Builds the verifier and searches. What it finds, or undefined for a complete search that finds nothing.
+ *
+ * @param {string} folder
+ * @param {Configuration} configuration
+ * @returns {Promise<{ found?: string, states: number }>}
+ */
 async function search(folder, configuration) {
   const generated = await run('spin', ['-a', 'run.pml'], folder);
   if (generated.code !== 0 || /error/i.test(generated.output)) throw new Error(generated.output);
   const flags = configuration.progress ? ['-DNFAIR=3'] : ['-DSAFETY'];
   // Not optimised: with one huge function, that takes longer than it saves.
   const built = await run(
-    compiler,
+    compiler ?? 'cc',
     ['-O0', '-w', '-DCOLLAPSE', `-DMEMLIM=${MEMORY}`, ...flags, '-o', 'pan', 'pan.c'],
     folder,
   );
@@ -88,6 +114,10 @@ async function search(folder, configuration) {
   return { states };
 }
 
+/**
+ * @param {string} folder
+ * @param {Configuration} configuration
+ */
 async function checkConfiguration(folder, configuration) {
   writeModel(folder, configuration, []);
   const { found, states } = await search(folder, configuration);
@@ -95,8 +125,13 @@ async function checkConfiguration(folder, configuration) {
   return `${states} states`;
 }
 
+/**
+ * @param {string} folder
+ * @param {Mutation} mutation
+ */
 async function checkMutation(folder, mutation) {
   const configuration = configurations.find(({ name }) => name === mutation.by);
+  if (configuration === undefined) throw new Error(`no configuration ${mutation.by}`);
   writeModel(folder, configuration, mutation.edits);
   const { found } = await search(folder, configuration);
   if (found === undefined) throw new Error(`not found by ${mutation.by}`);
@@ -113,14 +148,15 @@ async function main() {
   }
   const full = process.argv.includes('--full');
   const wanted = process.argv.slice(2).filter((word) => word !== '--full');
-  const isWanted = ({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word));
+  const isWanted = (/** @type {{ name: string }} */ { name }) =>
+    wanted.length === 0 || wanted.some((word) => name.includes(word));
   const checks = [
     ...configurations
       .filter((it) => isWanted(it) && (full || !it.full || wanted.includes(it.name)))
-      .map((it) => ({ name: it.name, check: (at) => checkConfiguration(at, it) })),
+      .map((it) => ({ name: it.name, check: (/** @type {string} */ at) => checkConfiguration(at, it) })),
     ...mutations
       .filter(isWanted)
-      .map((it) => ({ name: `not: ${it.name}`, check: (at) => checkMutation(at, it) })),
+      .map((it) => ({ name: `not: ${it.name}`, check: (/** @type {string} */ at) => checkMutation(at, it) })),
   ];
   const root = mkdtempSync(path.join(os.tmpdir(), 'stripelock-model-'));
   let passed = 0;
@@ -137,7 +173,7 @@ async function main() {
         console.log(`${name}: ${result}, ${((performance.now() - started) / 1000).toFixed(1)} s`);
       } catch (error) {
         failed++;
-        console.log(`${name}: FAILED: ${error.message}`);
+        console.log(`${name}: FAILED: ${/** @type {Error} */ (error).message}`);
       }
       rmSync(folder, { recursive: true, force: true });
     }

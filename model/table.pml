@@ -1,4 +1,4 @@
-/* Table (table.cc). `t` is the running thread; its variables are declared in stripe_word.pml. */
+/* Table (table.cc, table_grants.cc). `t` is the running thread; its variables are declared in stripe_word.pml. */
 
 #define STAY      0
 #define RELEASE   1
@@ -137,7 +137,7 @@ inline unlockShard(s) {
 #endif
 
 /* Moves `at` to the first eligible waiter from there on. */
-inline firstEligible(s) {
+inline passOverIneligible(s) {
 #if ASYNC
   do
   :: Q(s, at) != 0 && isOut(waiterAt(s, at)) ->
@@ -182,9 +182,9 @@ inline mayTake(s, w) {
   ok = isFree(seen);
   if
   :: !isFree(seen) && shared[w] && isShared(seen) ->
-     firstEligible(s);
+     passOverIneligible(s);
      do
-     :: Q(s, at) != 0 && shared[waiterAt(s, at)] -> at++; firstEligible(s)
+     :: Q(s, at) != 0 && shared[waiterAt(s, at)] -> at++; passOverIneligible(s)
      :: else -> break
      od;
      ok = (Q(s, at) == 0);
@@ -263,10 +263,10 @@ inline plan(s) {
   if
   :: designated[s] != 0 -> skip
   :: else ->
-     firstEligible(s);
+     passOverIneligible(s);
      if
-     :: Q(s, at) != 0 && shared[waiterAt(s, at)] && !isExclusive(left) -> planShared(s)
-     :: Q(s, at) != 0 && !shared[waiterAt(s, at)] && isFree(left) -> planExclusive(s)
+     :: Q(s, at) != 0 && shared[waiterAt(s, at)] && !isExclusive(left) -> planJoint(s)
+     :: Q(s, at) != 0 && !shared[waiterAt(s, at)] && isFree(left) -> planAlone(s)
      :: Q(s, at) != 0 && (isExclusive(left) || (!shared[waiterAt(s, at)] && !isFree(left))) ->
         next = next | QUEUED
      :: Q(s, at) == 0 -> skip
@@ -275,7 +275,7 @@ inline plan(s) {
   at = 0
 }
 
-inline planShared(s) {
+inline planJoint(s) {
   do
   :: Q(s, at) != 0 && shared[waiterAt(s, at)] ->
      atomic {
@@ -283,7 +283,7 @@ inline planShared(s) {
        n++;
        at++
      };
-     firstEligible(s)
+     passOverIneligible(s)
   :: else -> break
   od;
   noteTurn(true);
@@ -291,7 +291,7 @@ inline planShared(s) {
   n = 0
 }
 
-inline planExclusive(s) {
+inline planAlone(s) {
   n = waiterAt(s, at);
   noteTurn(true);
   if
@@ -320,7 +320,7 @@ inline preferOwn(s) {
      do
      :: Q(s, at) == 0 -> break
      :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
-        firstEligible(s);
+        passOverIneligible(s);
         if
         :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
            n = waiterAt(s, at);
@@ -730,7 +730,7 @@ inline overtakeDesignated(who) {
 #endif
 
 #if ASYNC
-/* AsyncWaits::requeue. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
+/* AsyncWaits::putBack. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
  * touched, and what else only blocked threads read and write of their own: one step. */
 inline requeue(who) {
   atomic {

@@ -15,10 +15,14 @@ const require = createRequire(import.meta.url);
 const sourceFolders = ['native/core', 'native/node'];
 
 /** Whether this module is the script that node was started with; links on the way to it do not count. */
-export const isMain = (moduleUrl) =>
+export const isMain = (/** @type {string} */ moduleUrl) =>
   process.argv[1] !== undefined && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(moduleUrl));
 
-/** Files of the addon's own folders with one of these extensions, relative, sorted, with forward slashes. */
+/**
+ * Files of the addon's own folders with one of these extensions, relative, sorted, with forward slashes.
+ *
+ * @param {...string} extensions
+ */
 function filesOf(...extensions) {
   return sourceFolders
     .filter((folder) => existsSync(path.join(packageRoot, folder)))
@@ -32,7 +36,11 @@ function filesOf(...extensions) {
 
 export const addonSources = () => filesOf('.cc');
 
-/** Where the headers of a dependency are, wherever npm has put the package. */
+/**
+ * Where the headers of a dependency are, wherever npm has put the package.
+ *
+ * @param {string} packageName
+ */
 export function includeDirOf(packageName) {
   const folder = path.dirname(require.resolve(`${packageName}/package.json`));
   return packageName === 'xxhash-addon' ? path.join(folder, 'xxHash') : folder;
@@ -53,6 +61,7 @@ export function addonInputs() {
   ];
 }
 
+/** @param {string[]} words */
 function answer([question, argument]) {
   if (question === 'sources') return addonSources().join('\n');
   // Relative where it can be: gyp's makefiles do not survive a blank in an absolute path.

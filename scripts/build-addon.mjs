@@ -1,4 +1,4 @@
-// Builds build/Release/stripelock.node with node-gyp. Does nothing when it was built from the very same inputs.
+// Builds build/Release/stripelock.node with node-gyp. Does nothing when it was built from the same inputs.
 //
 //   node scripts/build-addon.mjs [--force] [node-gyp options]
 
@@ -15,8 +15,8 @@ export const addonPath = path.join(packageRoot, 'build', 'Release', 'stripelock.
 const stampPath = path.join(packageRoot, 'build', 'stripelock.stamp');
 
 /**
- * A digest of contents, not times: it also notices a deleted source, and a checkout of an older one. Of Node only
- * platform and processor count, since the binary is the same for every version.
+ * A digest of contents, not times: so it also notices a deleted source and a checkout of an older one. Of Node only
+ * the platform and the processor matter, since the binary is the same for every version.
  */
 function inputDigest() {
   const hash = createHash('sha256');
@@ -28,11 +28,15 @@ function inputDigest() {
   return hash.digest('hex');
 }
 
-export function isUpToDate() {
+function isUpToDate() {
   return existsSync(addonPath) && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === inputDigest();
 }
 
-/** Headers installed beside this very node: no download. An explicit nodedir wins. */
+/**
+ * Headers installed beside this very node: no download. An explicit nodedir wins.
+ *
+ * @param {readonly string[]} [extraArguments] Of node-gyp.
+ */
 export function nodedirArguments(extraArguments = []) {
   const explicit =
     extraArguments.some((argument) => argument.startsWith('--nodedir')) ||
@@ -43,7 +47,10 @@ export function nodedirArguments(extraArguments = []) {
   return [`--nodedir=${prefix}`];
 }
 
-/** Returns { ok, output }; output is empty where stdio is 'inherit'. */
+/**
+ * @param {{ force?: boolean, extraArguments?: readonly string[], stdio?: 'inherit' | 'pipe' }} [options]
+ * @returns {{ ok: boolean, output: string }} The output is empty where stdio is 'inherit'.
+ */
 export function buildAddon({ force = false, extraArguments = [], stdio = 'inherit' } = {}) {
   if (!force && isUpToDate()) return { ok: true, output: '' };
   const digest = inputDigest();

@@ -1,5 +1,5 @@
 // What the tests need besides `npm ci`: on Node 20, which has no node:sqlite, the last better-sqlite3 that runs there,
-// compiled here from the package's own sources. Later versions of Node need nothing, and nothing is done for them.
+// compiled here from the package's own sources. Later versions of Node need nothing.
 //
 //   node scripts/build-test-drivers.mjs
 
@@ -15,12 +15,18 @@ const require = createRequire(import.meta.url);
 const folder = path.join(packageRoot, 'test', 'drivers', 'node20');
 const driver = path.join(folder, 'node_modules', 'better-sqlite3');
 
+/**
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {string} cwd
+ * @param {import('node:child_process').SpawnSyncOptions} [options]
+ */
 function run(command, args, cwd, options) {
   const { status } = spawnSync(command, args, { cwd, stdio: 'inherit', ...options });
   return status === 0;
 }
 
-/** Loads it in a process of its own: a binary for another Node may do worse than throw. */
+/** Loads it in a process of its own: a binary for another Node may crash the process. */
 const loads = () =>
   run(process.execPath, ['-e', 'new (require("better-sqlite3"))(":memory:")'], folder, { stdio: 'ignore' });
 

@@ -1,5 +1,5 @@
-// Runs at `npm install`: uses a prebuilt addon that loads, else compiles one. Never fails an install: without
-// the addon the package works on its JavaScript engine, and says so when it is first used.
+// Runs at `npm install`: uses a prebuilt addon that loads, else compiles one. It never fails an install: without the
+// addon the package works on its JavaScript engine, and says so when it is first used.
 //
 //   STRIPELOCK_SKIP_BUILD=1   do not compile
 
@@ -12,14 +12,18 @@ import { addonPath, buildAddon } from './build-addon.mjs';
 
 const prebuilds = path.join(packageRoot, 'prebuilds');
 
-/** Whether a prebuilt binary for this platform is there and loads. A package that has some has `dist/`, too. */
+/** Whether there is a prebuilt binary for this platform that loads. A package with prebuilt binaries has `dist/`, too. */
 async function hasPrebuilt() {
   if (!existsSync(prebuilds)) return false;
   const { platformName } = await import('../dist/engine/native/platform.js');
   return loads(path.join(prebuilds, platformName(), 'stripelock.node'));
 }
 
-/** In a process of its own: a binary of the wrong kind may do worse than throw. */
+/**
+ * In a process of its own: a binary of the wrong kind may crash the process.
+ *
+ * @param {string} file
+ */
 function loads(file) {
   if (!existsSync(file)) return false;
   return (
@@ -27,7 +31,11 @@ function loads(file) {
   );
 }
 
-/** The line of node-gyp's output that says most, for a notice of one line. */
+/**
+ * The most telling line of node-gyp's output, for a notice of one line.
+ *
+ * @param {string} output
+ */
 function reasonOf(output) {
   const lines = output.split('\n').map((line) => line.replace(/^gyp ERR! (stack )?(Error: )?/, '').trim());
   const telling =
@@ -36,6 +44,7 @@ function reasonOf(output) {
   return telling?.slice(0, 200);
 }
 
+/** @param {string} reason */
 function notice(reason) {
   console.error(
     `stripelock: ${reason}; the JavaScript engine will be used. For the native engine install a C++20 compiler, ` +
@@ -44,13 +53,13 @@ function notice(reason) {
 }
 
 async function install() {
-  // Without dist/, as in a fresh checkout, there is none to be used.
+  // Without dist/, as in a fresh checkout, none can be used.
   if (await hasPrebuilt().catch(() => false)) return;
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
 
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
-    // Half a build is of no use, and an older one would make the notice untrue.
+    // Half a build is useless, and an older one would make the notice wrong.
     rmSync(path.join(packageRoot, 'build'), { recursive: true, force: true });
     const reason = reasonOf(output);
     notice(`the native addon could not be compiled${reason ? ` (${reason})` : ''}`);
@@ -62,5 +71,5 @@ async function install() {
 try {
   await install();
 } catch (error) {
-  notice(`the native addon could not be compiled (${error.message})`);
+  notice(`the native addon could not be compiled (${/** @type {Error} */ (error).message})`);
 }

@@ -1,4 +1,4 @@
-// Every static check, all of them errors. Reports each and goes on, so that one run shows everything.
+// Every static check; each finding is an error. A failing check does not stop the others: one run shows everything.
 //
 //   node scripts/lint.mjs            check; tools for C++ that are not installed are named and skipped
 //   node scripts/lint.mjs --strict   check; a missing tool is a failure (as in CI)
@@ -12,6 +12,9 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 
 import { addonSources, includeDirOf, packageRoot } from './addon-inputs.mjs';
+import { unknownNames } from './lint/names.mjs';
+import { tooLong } from './lint/sizes.mjs';
+import { readSources } from './lint/sources.mjs';
 
 const require = createRequire(import.meta.url);
 const fix = process.argv.includes('--fix');
@@ -21,22 +24,34 @@ const PASSED = 'passed';
 const FAILED = 'FAILED';
 const SKIPPED = 'skipped';
 
+/**
+ * @param {string} command
+ * @param {readonly string[]} commandArguments
+ */
 function run(command, commandArguments) {
   const { status } = spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit' });
   return status === 0 ? PASSED : FAILED;
 }
 
-/** Runs the program of an installed package with this node. */
+/**
+ * Runs the program of an installed package with this node.
+ *
+ * @param {string} packageName
+ * @param {string} program Its path in the package.
+ * @param {readonly string[]} commandArguments
+ */
 function runPackage(packageName, program, commandArguments) {
   const folder = path.dirname(require.resolve(`${packageName}/package.json`));
   return run(process.execPath, [path.join(folder, program), ...commandArguments]);
 }
 
+/** @param {string} tool */
 function versionOf(tool) {
   const { status, stdout } = spawnSync(tool, ['--version'], { encoding: 'utf8' });
   return status === 0 ? /version (\S+)/.exec(stdout)?.[1] : undefined;
 }
 
+/** @param {string} tool */
 function missing(tool) {
   console.error(
     `${tool} is not installed. On Debian or Ubuntu: apt-get install ${tool}; on macOS: brew install llvm`,
@@ -47,7 +62,7 @@ function missing(tool) {
 function nativeFiles() {
   const native = path.join(packageRoot, 'native');
   if (!existsSync(native)) return [];
-  return readdirSync(native, { recursive: true })
+  return readdirSync(native, { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(cc|h)$/.test(name))
     .sort()
     .map((name) => path.join('native', name));
@@ -61,7 +76,8 @@ function eslint() {
   return runPackage('eslint', 'bin/eslint.js', ['--max-warnings=0', ...(fix ? ['--fix'] : []), '.']);
 }
 
-const tsc = (project) => runPackage('typescript', 'bin/tsc', ['--noEmit', '-p', project]);
+const tsc = (/** @type {string} */ project) =>
+  runPackage('typescript', 'bin/tsc', ['--noEmit', '-p', project]);
 
 function clangFormat() {
   const version = versionOf('clang-format');
@@ -78,7 +94,7 @@ function nodeHeaders() {
     ? /"nodedir": "([^"]+)"/.exec(readFileSync(config, 'utf8'))?.[1]
     : undefined;
   return [path.resolve(process.execPath, '../..'), process.env.npm_config_nodedir, built]
-    .filter(Boolean)
+    .flatMap((folder) => folder ?? [])
     .map((folder) => path.join(folder, 'include', 'node'))
     .find((folder) => existsSync(path.join(folder, 'node_api.h')));
 }
@@ -113,12 +129,19 @@ async function clangTidy() {
         await promisify(execFile)('clang-tidy', ['--quiet', file, '--', ...flags], { cwd: packageRoot });
       } catch (error) {
         outcome = FAILED;
-        console.error(`${error.stdout}${error.stderr}`);
+        const { stdout, stderr } = /** @type {import('node:child_process').ExecFileException} */ (error);
+        console.error(`${stdout}${stderr}`);
       }
     }
   };
   await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
   return outcome;
+}
+
+/** @param {readonly string[]} wrong A line for each thing that is wrong. */
+function verdict(wrong) {
+  for (const line of wrong) console.error(line);
+  return wrong.length === 0 ? PASSED : FAILED;
 }
 
 const checks = fix
@@ -128,6 +151,9 @@ const checks = fix
       eslint,
       'tsc lib': () => tsc('tsconfig.json'),
       'tsc tests': () => tsc('tsconfig.test.json'),
+      'tsc tools': () => tsc('tsconfig.tools.json'),
+      names: () => verdict(unknownNames(readSources(packageRoot))),
+      sizes: () => verdict(tooLong(readSources(packageRoot))),
       'clang-format': clangFormat,
       'clang-tidy': clangTidy,
     };

@@ -1,8 +1,8 @@
 // Builds the C++ tests of native/core with one mutation at a time, and runs some of them.
 //
 // The copy of the sources and its objects stay in build/mutate, so that a mutation costs the objects that depend on its
-// file. What a mutation changed is put back with its old time of change, objects included, so that make builds nothing
-// for that.
+// file. After a mutation its files and objects get back their contents and their times of change, so that make has nothing
+// to build.
 
 import { spawnSync } from 'node:child_process';
 import {
@@ -21,15 +21,29 @@ import path from 'node:path';
 import { includeDirOf, packageRoot } from './addon-inputs.mjs';
 import { buildOf, environmentOf, launcherFor, whatIsMissing } from './native-tests.mjs';
 
+/**
+ * @typedef {import('../test/mutations/list.mjs').Mutation} Mutation
+ *
+ * @typedef {object} Run Of some tests.
+ * @property {number | null} status
+ * @property {NodeJS.Signals | null} signal
+ * @property {boolean} late
+ * @property {string} output
+ */
+
 const tree = path.join(packageRoot, 'build', 'mutate');
 const sourceFolders = ['native/core', 'native/test'];
 /**
  * For one run of a few tests. Far more than they take on a busy machine: what takes longer hangs. The tests themselves
- * call it stuck sooner than they usually do.
+ * report a hang sooner than they usually do.
  */
 const runLimit = 120_000;
 const stuckAfter = '6000';
 
+/**
+ * @param {string} from
+ * @param {string} to
+ */
 function copyWithTime(from, to) {
   mkdirSync(path.dirname(to), { recursive: true });
   copyFileSync(from, to);
@@ -37,9 +51,18 @@ function copyWithTime(from, to) {
   utimesSync(to, atime, mtime);
 }
 
+/**
+ * @param {string} one
+ * @param {string} other
+ */
 const isAsOld = (one, other) => existsSync(other) && statSync(one).mtimeMs === statSync(other).mtimeMs;
 
-/** Whether the tests were linked later in one folder than in the other. */
+/**
+ * Whether the tests were linked later in one folder than in the other.
+ *
+ * @param {string} folder
+ * @param {string} other
+ */
 function isNewer(folder, other) {
   const [time, otherTime] = [folder, other].map(
     (one) => statSync(path.join(one, 'core_test'), { throwIfNoEntry: false })?.mtimeMs ?? 0,
@@ -47,7 +70,11 @@ function isNewer(folder, other) {
   return time > otherTime;
 }
 
-/** Every file below a folder, relative to it. */
+/**
+ * Every file below a folder, relative to it.
+ *
+ * @param {string} folder
+ */
 function filesBelow(folder) {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -55,7 +82,13 @@ function filesBelow(folder) {
     .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)));
 }
 
-/** Makes a folder the same as another one: contents, times, and nothing else. */
+/**
+ * Makes a folder the same as another one: contents, times, and nothing else.
+ *
+ * @param {string} from
+ * @param {string} to
+ * @param {(file: string) => boolean} [wanted]
+ */
 function mirror(from, to, wanted = () => true) {
   const files = filesBelow(from).filter(wanted);
   for (const file of files) {
@@ -77,6 +110,7 @@ export class NativeMutants {
   #binary;
   #launcher;
 
+  /** @param {string} variant */
   constructor(variant) {
     const missing = whatIsMissing();
     if (missing !== undefined) throw new Error(missing);
@@ -103,6 +137,10 @@ export class NativeMutants {
     return { status, output: stdout + stderr };
   }
 
+  /**
+   * @param {string} tests
+   * @param {...string} more
+   */
   #run(tests, ...more) {
     const [command, ...words] = [...this.#launcher, this.#binary, `--gtest_filter=${tests}`, ...more];
     const { status, signal, error, stdout, stderr } = spawnSync(command, words, {
@@ -113,10 +151,21 @@ export class NativeMutants {
       killSignal: 'SIGKILL',
       maxBuffer: 64 << 20,
     });
-    return { status, signal, late: error?.code === 'ETIMEDOUT', output: stdout + stderr };
+    return {
+      status,
+      signal,
+      late: /** @type {NodeJS.ErrnoException | undefined} */ (error)?.code === 'ETIMEDOUT',
+      output: stdout + stderr,
+    };
   }
 
-  /** Those mutations whose tests exist and pass on the sources as they are; the others fail. */
+  /**
+   * Those mutations whose tests exist and pass on the sources as they are; the others fail.
+   *
+   * @template {Pick<Mutation, 'name' | 'tests'>} M
+   * @param {readonly M[]} mutations
+   * @param {{ fail(text: string): void }} report
+   */
   withTestsThatPass(mutations, report) {
     return mutations.filter(({ name, tests }) => {
       const [known] = this.#run(tests, '--gtest_list_tests').output.match(/^ {2}\S+/m) ?? [];
@@ -131,7 +180,12 @@ export class NativeMutants {
     });
   }
 
-  /** Whether its tests tell a mutation, and how. */
+  /**
+   * Whether its tests find a mutation, and how.
+   *
+   * @param {{ files: ReadonlyMap<string, string>, tests: string }} mutation
+   * @returns {{ killed: boolean, how: string }}
+   */
   test({ files, tests }) {
     for (const [file, text] of files) writeFileSync(path.join(tree, file), text);
     try {
@@ -145,6 +199,7 @@ export class NativeMutants {
   }
 }
 
+/** @param {Run} run */
 function verdict({ status, signal, late, output }) {
   if (status === 0) return { killed: false, how: 'survived' };
   const failed = [

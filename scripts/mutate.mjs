@@ -7,7 +7,7 @@
 //   --list         only says what there is, and that each text is found exactly once
 //   --all-tests    runs all tests but stress on each mutation and names those that fail: to find the right ones
 //
-// The list and what an entry says: test/mutations/list.mjs. A mutation passes if its tests pass without it and fail with it.
+// The list is test/mutations/list.mjs. A mutation passes if its tests pass without it and fail with it.
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -16,6 +16,8 @@ import { parseArgs } from 'node:util';
 import { mutations } from '../test/mutations/list.mjs';
 import { packageRoot } from './addon-inputs.mjs';
 import { NativeMutants } from './mutate-native.mjs';
+
+/** @typedef {import('../test/mutations/list.mjs').Mutation} Mutation */
 
 const everythingButStress = '-*Stress.*';
 
@@ -31,7 +33,12 @@ function options() {
   return values;
 }
 
-/** The files that a mutation changes, by name, as they are with it; or what is wrong with it. */
+/**
+ * The files that a mutation changes, by name, as they are with it; or what is wrong with it.
+ *
+ * @param {Mutation} mutation
+ * @returns {{ files: Map<string, string>, stale?: undefined } | { files?: undefined, stale: string }}
+ */
 function apply({ edits }) {
   const files = new Map();
   for (const { file, find, replace } of edits) {
@@ -43,20 +50,28 @@ function apply({ edits }) {
   return { files };
 }
 
+/**
+ * @param {Mutation} mutation
+ * @param {readonly string[]} words
+ */
 const matches = ({ name, edits }, words) =>
   words.length === 0 ||
   words.some((word) => name.includes(word) || edits.some(({ file }) => file.includes(word)));
 
+/** @param {Mutation} mutation */
 const changesHeader = ({ edits }) => Number(edits.some(({ file }) => file.endsWith('.h')));
 
 class Report {
   passed = 0;
   failed = 0;
 
+  /** @param {string} text */
   pass(text) {
     this.passed++;
     console.log(text);
   }
+
+  /** @param {string} text */
   fail(text) {
     this.failed++;
     console.log(`FAILED  ${text}`);

@@ -1,4 +1,4 @@
-// What it takes to build the C++ tests of native/core and to run them, for those who do.
+// What the scripts need that build the C++ tests of native/core and run them.
 
 import { spawnSync } from 'node:child_process';
 import os from 'node:os';
@@ -7,7 +7,7 @@ import os from 'node:os';
 export const longSlices = '-long-slices';
 
 /** The build that a variant runs, as native/test/Makefile calls it. */
-export const buildOf = (variant) => variant.replace(longSlices, '');
+export const buildOf = (/** @type {string} */ variant) => variant.replace(longSlices, '');
 
 const sanitizerOptions = {
   ASAN_OPTIONS: 'detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1',
@@ -16,13 +16,13 @@ const sanitizerOptions = {
 };
 
 /** What a variant's binary runs under. */
-export const environmentOf = (variant) => ({
+export const environmentOf = (/** @type {string} */ variant) => ({
   ...process.env,
   ...sanitizerOptions,
   ...(variant.endsWith(longSlices) && { STRIPELOCK_SLICES: 'none' }),
 });
 
-/** What keeps the tests from being built, or undefined. */
+/** Why the tests cannot be built; undefined where they can. */
 export function whatIsMissing() {
   const hint =
     'On Debian or Ubuntu: apt-get install g++ make libgtest-dev; on macOS: brew install googletest';
@@ -44,9 +44,12 @@ export function whatIsMissing() {
 /**
  * Some pairs of kernel and compiler give ThreadSanitizer an address space that it cannot use, unless its layout is
  * not randomised. Returns the words to put before the command.
+ *
+ * @param {string} binary
  */
 export function launcherFor(binary) {
-  const attempt = (...words) => spawnSync(words[0], words.slice(1), { encoding: 'utf8' });
+  const attempt = (/** @type {string[]} */ ...words) =>
+    spawnSync(words[0], words.slice(1), { encoding: 'utf8' });
   const direct = attempt(binary, '--gtest_list_tests');
   if (direct.status === 0 || !/unexpected memory mapping/.test(direct.stderr)) return [];
   const launcher = ['setarch', os.machine(), '-R'];

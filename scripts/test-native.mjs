@@ -1,6 +1,6 @@
 // Builds and runs the C++ tests of native/core in every variant: plain, the portable parking, and the sanitizers.
 // No suppressions; a sanitizer's report fails the variant. With `-long-slices` the same binary runs again, and sync
-// waits do not look around every 20 ms: a lost wake-up, which that would hide, is a hang.
+// waits do not check their state every 20 ms: that would hide a lost wake-up, which now hangs the test.
 //
 //   node scripts/test-native.mjs [variant …] [--gtest_… …]
 
@@ -15,11 +15,21 @@ import { buildOf, environmentOf, launcherFor, longSlices, whatIsMissing } from '
 const allVariants = ['plain', 'portable', 'asan', 'tsan'].flatMap((build) => [build, build + longSlices]);
 const runLimit = 10 * 60_000;
 
+/**
+ * @param {string} command
+ * @param {readonly string[]} commandArguments
+ * @param {import('node:child_process').SpawnSyncOptions} [options]
+ */
 function run(command, commandArguments, options = {}) {
   return spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit', ...options });
 }
 
-/** Builds and runs one variant; never counts a run as passed that ended badly or tested nothing. */
+/**
+ * Builds and runs one variant; a run that ended badly or tested nothing does not count as passed.
+ *
+ * @param {string} variant
+ * @param {readonly string[]} testArguments
+ */
 function testVariant(variant, testArguments) {
   console.log(`\n── ${variant}`);
   const build = buildOf(variant);

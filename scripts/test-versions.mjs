@@ -1,4 +1,4 @@
-// Runs the vitest suite on several versions of Node with the binary that is there, without building anything.
+// Runs the vitest suite on several versions of Node with the existing binary. Builds nothing.
 // The other versions come from the npm package `node`.
 //
 //   node scripts/test-versions.mjs [20 22 24 26 …] [--times N] [-- vitest arguments]
@@ -14,6 +14,11 @@ const defaultVersions = ['20', '22', '24', '26'];
 // Arguments go through a shell on Windows, where npx is a batch file.
 const npx = process.platform === 'win32' ? 'npx.cmd' : 'npx';
 
+/**
+ * @param {string} version
+ * @param {readonly string[]} nodeArguments
+ * @param {import('node:child_process').SpawnSyncOptions} options
+ */
 function onVersion(version, nodeArguments, options) {
   return spawnSync(npx, ['--yes', '--package', `node@${version}`, 'node', ...nodeArguments], {
     cwd: packageRoot,
@@ -40,7 +45,9 @@ function main() {
   const lines = [];
   let failed = 0;
   for (const version of positionals.length > 0 ? positionals : defaultVersions) {
-    const exact = onVersion(version, ['-p', 'process.version'], { encoding: 'utf8' }).stdout?.trim() ?? '';
+    const exact = String(
+      onVersion(version, ['-p', 'process.version'], { encoding: 'utf8' }).stdout ?? '',
+    ).trim();
     // A run on the wrong version would prove nothing.
     if (exact !== `v${version}` && !exact.startsWith(`v${version}.`)) {
       failed += 1;

@@ -55,12 +55,14 @@ const layers: Layer[] = [
   { of: /^lib\/engine\/\w+\//, may: 'common/|engine/contract/' },
   { of: /^lib\/engine\//, may: 'common/|engine/' },
   { of: /^lib\/lock\//, may: 'common/|engine/' },
+  // What managers and stores agree on.
+  { of: /^lib\/lease\/contract\//, may: 'common/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
-  // A store knows leases by the interface that it implements, and no other store.
-  { of: /^lib\/stores\/\w+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/(lease-store|errors)\\.ts' },
-  { of: /^lib\/stores\//, may: 'common/|lease/(lease-store|errors)\\.ts' },
-  // What tests of a store use: it knows stores by their interface, and managers, which run on any.
-  { of: /^lib\/testing\//, may: 'common/|lease/(lease-store|manager)\\.ts' },
+  // A store knows leases by the contract that it implements, and no other store.
+  { of: /^lib\/stores\/[\w-]+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/contract/' },
+  { of: /^lib\/stores\//, may: 'common/|lease/contract/' },
+  // What tests of a store use: it knows stores by their contract, and managers, which run on any.
+  { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
 ];
@@ -91,7 +93,7 @@ function typescriptViolations(graph: Graph): string[] {
   return wrong;
 }
 
-/** Imports of values that lead back to where they started; types vanish, and may. */
+/** Imports that lead back to where they started, those of types included. */
 function cycles(graph: Graph): string[] {
   const found: string[] = [];
   const finished = new Set<string>();
@@ -101,22 +103,21 @@ function cycles(graph: Graph): string[] {
       return;
     }
     if (finished.has(file)) return;
-    for (const { to, typeOnly } of graph.get(file) ?? []) if (!typeOnly) visit(to, [...trail, file]);
+    for (const { to } of graph.get(file) ?? []) visit(to, [...trail, file]);
     finished.add(file);
   };
   for (const file of graph.keys()) visit(file, []);
   return found;
 }
 
-/** The same for folders, with types: what each folder needs of others. */
+/** The same imports as from folder to folder. */
 function foldersOf(graph: Graph): Graph {
   const folders: Graph = new Map();
   for (const [file, edges] of graph) {
     const folder = path.posix.dirname(file);
     const needs = edges
-      .map(({ to }) => path.posix.dirname(to))
-      .filter((to) => to.startsWith('lib') && to !== folder)
-      .map((to) => ({ to, typeOnly: false }));
+      .map(({ to, typeOnly }) => ({ to: path.posix.dirname(to), typeOnly }))
+      .filter(({ to }) => to.startsWith('lib') && to !== folder);
     folders.set(folder, [...(folders.get(folder) ?? []), ...needs]);
   }
   return folders;
@@ -214,8 +215,10 @@ describe('the check itself refuses', () => {
     ['lib/lock/striped-lock.ts', `import bindings from 'bindings';`],
     ['lib/lock/striped-lock.ts', `import lodash from 'lodash';`],
     ['lib/lease/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/lease/contract/lease-store.ts', `import type { LeaseManager } from '../manager.js';`],
     ['lib/stores/redis/store.ts', `import { NativeEngine } from '../../engine/native/engine.js';`],
     ['lib/stores/redis/store.ts', `import { SqliteStore } from '../sqlite/store.js';`],
+    ['lib/stores/some-store/store.ts', `import type { Lease } from '../../lease/hold/lease.js';`],
     ['lib/stores/redis/store.ts', `import { Redis } from 'ioredis';`],
     ['lib/stores/redis/store.ts', `import { LeaseManager } from '../../lease/manager.js';`],
     ['lib/index.ts', `import { Redis } from 'ioredis';`],
@@ -239,13 +242,12 @@ describe('the check itself refuses', () => {
     expect(nativeViolations(new Map([[file, includeEdges(text)]]))).toHaveLength(1);
   });
 
-  it('a cycle of values, but not one of types', () => {
-    const a = (text: string): Graph =>
-      new Map([
-        ['lib/a.ts', typescriptEdges('lib/a.ts', text)],
-        ['lib/b.ts', typescriptEdges('lib/b.ts', `export * from './a.js';`)],
-      ]);
-    expect(cycles(a(`import { b } from './b.js';`))).toEqual(['lib/a.ts → lib/b.ts → lib/a.ts']);
-    expect(cycles(a(`import type { b } from './b.js';`))).toEqual([]);
+  it.each(['import', 'import type'])('a cycle by %s, of files and of folders', (keyword) => {
+    const graph: Graph = new Map([
+      ['lib/a/one.ts', typescriptEdges('lib/a/one.ts', `${keyword} { two } from '../b/two.js';`)],
+      ['lib/b/two.ts', typescriptEdges('lib/b/two.ts', `export * from '../a/one.js';`)],
+    ]);
+    expect(cycles(graph)).toEqual(['lib/a/one.ts → lib/b/two.ts → lib/a/one.ts']);
+    expect(cycles(foldersOf(graph))).toEqual(['lib/a → lib/b → lib/a']);
   });
 });

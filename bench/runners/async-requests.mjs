@@ -2,12 +2,25 @@ import { MEASURE, STOP } from '../support/arena.mjs';
 import { drawKeys, DRAWS, keyNamed } from '../support/keys.mjs';
 import { Waits } from '../support/waits.mjs';
 
+/**
+ * What a thread is to do, and with what.
+ *
+ * @typedef {object} Task
+ * @property {import('../workloads/index.mjs').ThreadsWorkload} workload
+ * @property {import('../subjects/index.mjs').Lock} lock
+ * @property {import('../support/arena.mjs').Arena} arena
+ * @property {number} thread
+ * @property {number} iterations Of `busy`, under the lock.
+ */
+
 /** Every so many requests one is timed, so that reading the clock does not show in the others. */
 const TIMED = 16;
 
 /**
  * A thread with many requests under way on its event loop. Each, when it is through, makes the next. What is under the
  * lock mostly awaits once, between reading and writing: work that does not would need no lock in one thread.
+ *
+ * @param {Omit<Task, 'iterations'>} task
  */
 export function asyncRequests({ workload, lock, arena, thread }) {
   const draws = drawKeys(workload, thread + 1);
@@ -27,7 +40,7 @@ export function asyncRequests({ workload, lock, arena, thread }) {
       arena.beginWrite(index);
       return index;
     };
-    const end = (index) => {
+    const end = (/** @type {number} */ index) => {
       arena.endWrite(index);
       writes++;
     };
@@ -50,7 +63,7 @@ export function asyncRequests({ workload, lock, arena, thread }) {
   }
 
   return async () => {
-    await Promise.all(Array.from({ length: workload.inFlight }, requester));
+    await Promise.all(Array.from({ length: workload.inFlight ?? 1 }, requester));
     return { writes, torn, histogram: waits.histogram };
   };
 }

@@ -1,8 +1,11 @@
 // Clients of a store outside the process, each with its connection, all in one event loop.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openLock } from '../subjects/index.mjs';
 import { Waits } from '../support/waits.mjs';
 import { Miscount } from './miscount.mjs';
+
+/** @typedef {import('../subjects/index.mjs').Lock} Client */
 
 /** So many times as long as in memory, where operations take a hundredth of the time. */
 const LONGER = 4;
@@ -12,27 +15,37 @@ const WARM_UP_LONGER = 20;
 const ENTERS_IN = 50;
 
 /**
- * One round of one subject. The wait is what it takes from asking to holding; of one client, who never waits, all of
- * acquiring and releasing.
+ * One round of one subject. The wait is the time from asking to holding; for a single client, which never waits, it is
+ * the time to acquire and release.
+ *
+ * @type {import('./index.mjs').Runner<import('../workloads/index.mjs').ClientsWorkload>}
  */
 export async function measureClients(workload, subject, effort) {
-  const shared = subject.create({});
+  const shared = subject.create({ stripes: workload.stripes });
+  /** @type {Client[]} */
   const clients = [];
   try {
-    for (let i = 0; i < workload.clients; i++) clients.push(await subject.open(shared));
+    for (let i = 0; i < workload.clients; i++) clients.push(await openLock(subject, shared));
     if (clients.length === 1) return await measureAlone(workload, subject, effort, clients[0], shared);
     return await measureTogether(workload, effort, clients);
   } finally {
-    for (const client of clients) await client.close();
-    subject.destroy(shared);
+    for (const client of clients) await client.close?.();
+    subject.destroy?.(shared);
   }
 }
 
+/**
+ * @param {import('../workloads/index.mjs').ClientsWorkload} workload
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {import('../effort.mjs').Effort} effort
+ * @param {Client} client
+ * @param {unknown} shared
+ */
 async function measureAlone({ keys }, subject, effort, client, shared) {
   const names = Array.from({ length: keys }, (_, i) => `job:${i}`);
   const waits = new Waits();
   let done = 0;
-  const until = async (end) => {
+  const until = async (/** @type {number} */ end) => {
     for (let asked = performance.now(); asked < end;) {
       await client.release(await client.acquire(names[done++ % keys]));
       const now = performance.now();
@@ -49,10 +62,16 @@ async function measureAlone({ keys }, subject, effort, client, shared) {
   return { opsPerSecond: done / seconds, ...waits.percentiles() };
 }
 
-/** That a second one does not get in during the first: what one client alone counts comes out right without a lock. */
+/**
+ * Checks that a second acquisition does not succeed during the first: one client alone counts right without a lock.
+ *
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {unknown} shared
+ * @param {Client} client
+ */
 async function prove(subject, shared, client) {
   const held = await client.acquire('proof');
-  const other = await subject.open(shared);
+  const other = await openLock(subject, shared);
   let entered = false;
   const enters = other.acquire('proof').then(
     (second) => ((entered = true), other.release(second)),
@@ -62,15 +81,20 @@ async function prove(subject, shared, client) {
   const wrong = entered;
   await client.release(held);
   await enters;
-  await other.close();
+  await other.close?.();
   if (wrong) throw new Error('let a second one in');
 }
 
+/**
+ * @param {import('../workloads/index.mjs').ClientsWorkload} workload
+ * @param {import('../effort.mjs').Effort} effort
+ * @param {readonly Client[]} clients
+ */
 async function measureTogether({ again }, effort, clients) {
   const row = { begun: 0, ended: 0, torn: false };
   const counts = clients.map(() => 0);
   const waits = new Waits();
-  const once = async (client, i) => {
+  const once = async (/** @type {Client} */ client, /** @type {number} */ i) => {
     const asked = performance.now();
     const held = await client.acquire('job');
     waits.record(performance.now() - asked);
@@ -83,13 +107,13 @@ async function measureTogether({ again }, effort, clients) {
     await client.release(held);
   };
   const everybody = again
-    ? (until) =>
+    ? (/** @type {number} */ until) =>
         Promise.all(
           clients.map(async (client, i) => {
             while (performance.now() < until) await once(client, i);
           }),
         )
-    : async (until) => {
+    : async (/** @type {number} */ until) => {
         do await Promise.all(clients.map(once));
         while (performance.now() < until);
       };

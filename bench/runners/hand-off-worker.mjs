@@ -1,4 +1,4 @@
-// Hand-off latency: either of the two threads. They take turns by a word that is none of the lock's business:
+// Hand-off latency: either of the two threads. They take turns by a word that is not the lock's:
 //
 //   GIVER    the giver is to take the key, then says
 //   HELD     the taker is to ask for the key; just before that, or just after where that does not block, it says
@@ -8,28 +8,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { efforts } from '../effort.mjs';
-import { subjectNamed } from '../subjects/index.mjs';
+import { openLock, subjectNamed } from '../subjects/index.mjs';
 import { Waits } from '../support/waits.mjs';
 import { workloadNamed } from '../workloads/index.mjs';
 import { GIVER, HELD, STOPPED, TURN, WAITING } from './hand-off.mjs';
 
-const { role, shared, control, releasedAt } = workerData;
+if (parentPort === null) throw new Error('must run in a worker thread');
+/**
+ * @type {{ role: 'giver' | 'taker', shared: unknown, control: Int32Array, releasedAt: BigInt64Array,
+ *   effort: import('../effort.mjs').Effort['name'] }}
+ */
+const { role, shared, control, releasedAt, effort } = workerData;
+/** @type {import('../workloads/index.mjs').HandOffWorkload} */
 const workload = workloadNamed(workerData.workload);
-const lock = subjectNamed(workerData.subject).open(shared);
-const { window } = efforts[workerData.effort];
+const lock = openLock(subjectNamed(workerData.subject), shared);
+const { window } = efforts[effort];
 const KEY = 'account:1234567';
 /** Nanoseconds, less than the time since the machine was started. */
 const LONGEST = 10e9;
 const waits = new Waits();
 let early = 0;
 
-const say = (turn) => {
+const say = (/** @type {number} */ turn) => {
   Atomics.store(control, TURN, turn);
   Atomics.notify(control, TURN);
 };
 const stopped = () => Atomics.load(control, STOPPED) === 1;
 
-/** False where the other has stopped meanwhile. */
+/**
+ * False where the other has stopped meanwhile.
+ *
+ * @param {number} turn
+ */
 function untilSync(turn) {
   for (;;) {
     const now = Atomics.load(control, TURN);
@@ -39,7 +49,11 @@ function untilSync(turn) {
   }
 }
 
-/** Timers, not `Atomics.waitAsync`, so that the event loop is as idle as one that has nothing else to do. */
+/**
+ * Timers, not `Atomics.waitAsync`, so that the event loop is as idle as one that has nothing else to do.
+ *
+ * @param {number} turn
+ */
 async function untilAsync(turn) {
   while (Atomics.load(control, TURN) !== turn) {
     if (stopped()) return false;
@@ -48,6 +62,7 @@ async function untilAsync(turn) {
   return !stopped();
 }
 
+/** @param {number} milliseconds */
 function spin(milliseconds) {
   const end = performance.now() + milliseconds;
   while (performance.now() < end);

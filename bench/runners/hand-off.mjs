@@ -15,6 +15,7 @@ export const GIVER = 0;
 export const HELD = 1;
 export const WAITING = 2;
 
+/** @type {import('./index.mjs').Runner<import('../workloads/index.mjs').HandOffWorkload>} */
 export async function measureHandOff(workload, subject, effort) {
   const shared = subject.create({ stripes: workload.stripes });
   const control = new Int32Array(new SharedArrayBuffer(WORDS * 4));

@@ -5,10 +5,25 @@ import { measureThreads } from './threads.mjs';
 import { measureWaiters } from './waiters.mjs';
 
 /**
- * Each measures one round of one subject and resolves to its figures, by metric (see metrics.mjs); rejects where the
- * subject fails or a count is wrong.
+ * By metric, see metrics.mjs. Undefined where there is none.
  *
- * @type {Record<string, (workload, subject, effort, iterationsPerNanosecond: number) => Promise<Record<string, number>>>}
+ * @typedef {Record<string, number | undefined>} Figures
+ */
+
+/**
+ * @template W
+ * @callback Runner
+ * @param {W} workload
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {import('../effort.mjs').Effort} effort
+ * @param {number} iterationsPerNanosecond Of `busy`.
+ * @returns {Promise<Figures>} Rejects where the subject fails or a count is wrong.
+ */
+
+/**
+ * Each measures one round of one subject. A workload says which of them measures it.
+ *
+ * @type {Record<import('../workloads/index.mjs').Workload['runner'], Runner<any>>}
  */
 export const runners = {
   single: measureSingle,

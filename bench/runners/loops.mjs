@@ -1,14 +1,23 @@
 // The loops of the uncontended workloads. Each makes a function that does an operation `count` times.
 //
-// Between taking and giving back each counts in memory: so that operations can be verified, and so that no compiler can
-// leave the work out. For the same reason the keys come out of an array, also where there is but one.
+// Between taking and giving back each counts in memory: so that operations can be verified, and no compiler can leave
+// the work out. For the same reason the keys come from an array, even where there is only one.
 //
 // They are written out, with each method called by its name on the lock, since a call through a variable or a helper
-// costs as much as some of what is measured here, and is not what a user writes.
+// costs as much as some of what is measured here, and users do not write it.
 
 /** The 64 keys of the `Fresh` ones, whose text is put together anew each time, as the keys of rows and users are. */
 const FRESH_KEYS = 64;
 
+/**
+ * @callback Loop
+ * @param {import('../subjects/index.mjs').Lock} lock
+ * @param {any[]} keys Lists of keys, where several are taken at once.
+ * @param {Float64Array} counter
+ * @returns {import('../subjects/index.mjs').Batch}
+ */
+
+/** @type {Record<string, Loop>} */
 export const loops = {
   sync(lock, keys, counter) {
     let at = 0;
@@ -139,7 +148,12 @@ export const loops = {
   run: (lock, keys, counter) => callbacks((key, section) => lock.run(key, section))(keys, counter),
 };
 
-/** Where a callback runs under the lock; thousands of nanoseconds or hundreds, so that one call more is nothing. */
+/**
+ * Where a callback runs under the lock; thousands of nanoseconds or hundreds, so that one call more is nothing.
+ *
+ * @param {(key: any, section: import('../subjects/index.mjs').Section) => Promise<unknown>} run
+ * @returns {(keys: any[], counter: Float64Array) => import('../subjects/index.mjs').Batch}
+ */
 const callbacks = (run) => (keys, counter) => {
   const settled = Promise.resolve();
   const section = () => {

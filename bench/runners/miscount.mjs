@@ -1,6 +1,9 @@
-/** What was done under the lock does not add up: somebody else was in there too. */
+/** The counts under the lock are wrong: somebody else was in the section, too. */
 export class Miscount extends Error {
-  /** @param {Record<string, number>} figures What was measured all the same. */
+  /**
+   * @param {string} message
+   * @param {import('./index.mjs').Figures} figures Measured in spite of that.
+   */
   constructor(message, figures) {
     super(message);
     this.figures = figures;

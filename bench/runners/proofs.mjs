@@ -1,12 +1,19 @@
-// That a subject locks what it says it locks. The counters of a single thread come out right without any lock, so each
-// uncontended workload asks for what is held, too.
+// Checks that a subject locks what it says it locks. The counters of a single thread are right without any lock, so each
+// uncontended workload also asks for what is held.
 //
 // After the measurement: before, it would show the optimizer paths that a free lock never takes.
+
+/**
+ * A lock whose methods are called by their names, put together from the operation's.
+ *
+ * @typedef {Record<string, (...request: any[]) => any>} Methods
+ */
 
 /**
  * By the form in a workload's operation, the keys to be found taken while its first are held; none for new strings, whose
  * loop makes its keys itself.
  */
+/** @type {Record<string, (keys: readonly any[]) => readonly any[]>} */
 const heldKeys = {
   '': ([key]) => [key],
   Shared: ([key]) => [key],
@@ -14,7 +21,7 @@ const heldKeys = {
 };
 
 /**
- * @param {import('../subjects/index.mjs').Lock} lock
+ * @param {Methods} lock
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {string} operation
  * @param {readonly unknown[]} keys What the workload's loop was given.
@@ -27,11 +34,18 @@ export async function prove(lock, subject, operation, keys) {
   else if (subject.can.includes('try')) proveByTrying(lock, methodOf[how](form), form, keys);
 }
 
+/** @type {Record<string, (form: string) => string>} */
 const methodOf = {
   sync: (form) => `acquire${form}Sync`,
   try: (form) => `tryAcquire${form}`,
 };
 
+/**
+ * @param {Methods} lock
+ * @param {string} method
+ * @param {string} form
+ * @param {readonly any[]} keys
+ */
 function proveByTrying(lock, method, form, keys) {
   const held = lock[method](keys[0]);
   for (const key of heldKeys[form](keys)) {
@@ -42,6 +56,10 @@ function proveByTrying(lock, method, form, keys) {
   for (const key of heldKeys[form](keys)) lock.release(requireHeld(lock.tryAcquire(key)));
 }
 
+/**
+ * @template T
+ * @param {T | undefined} held
+ */
 function requireHeld(held) {
   if (held === undefined) throw new Error('is still held after it was given back');
   return held;
@@ -51,6 +69,11 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 /** Turns of the event loop within which whoever may enter has entered. */
 const TURNS = 5;
 
+/**
+ * @param {Methods} lock
+ * @param {string} form
+ * @param {readonly any[]} keys
+ */
 async function proveByQueueing(lock, form, keys) {
   for (const key of heldKeys[form](keys)) {
     const holders = [await enter(lock, form, keys[0])];
@@ -64,8 +87,15 @@ async function proveByQueueing(lock, form, keys) {
   }
 }
 
-/** Resolves when the keys are held, in the way in which the loop takes them. */
+/**
+ * Resolves when the keys are held, in the way in which the loop takes them.
+ *
+ * @param {Methods} lock
+ * @param {string} form
+ * @param {any} key
+ */
 async function enter(lock, form, key) {
+  /** @type {Promise<unknown> | undefined} */
   let done;
   const letGo = await new Promise((resolve, reject) => {
     const section = () => new Promise((letGo) => resolve(letGo));
@@ -73,8 +103,8 @@ async function enter(lock, form, key) {
     done =
       lock[acquire] === undefined
         ? lock[`run${form}`](key, section)
-        : lock[acquire](key).then((held) => section().then(() => lock.release(held)));
-    done.catch(reject);
+        : lock[acquire](key).then((/** @type {unknown} */ held) => section().then(() => lock.release(held)));
+    done?.catch(reject);
   });
   return { letGo, done };
 }

@@ -1,6 +1,7 @@
 // Uncontended workloads, by Benchmark.js.
 
 import Benchmark from 'benchmark';
+import { openLock } from '../subjects/index.mjs';
 import { loops } from './loops.mjs';
 import { prove } from './proofs.mjs';
 
@@ -13,14 +14,16 @@ const SAMPLE = 0.02;
  * One round of one subject. Its figure is the best sample: other load on the machine, the collector and the compiler
  * only ever add to a sample. What differs from process to process (where memory lies, what the compiler chose) belongs
  * to the subject, so that of several rounds the median counts, not the best.
+ *
+ * @type {import('./index.mjs').Runner<import('../workloads/index.mjs').SingleWorkload>}
  */
 export async function measureSingle(workload, subject, effort) {
-  const lock = await subject.open(subject.create({ stripes: workload.stripes }));
+  const lock = await openLock(subject, subject.create({ stripes: workload.stripes }));
   const counter = new Float64Array(new SharedArrayBuffer(8));
   const keys = workload.makeKeys();
   const loop = loops[workload.operation](lock, keys, counter);
   let done = 0;
-  const batch = (count) => {
+  const batch = (/** @type {number} */ count) => {
     done += count;
     return loop(count);
   };
@@ -29,11 +32,16 @@ export async function measureSingle(workload, subject, effort) {
   if (counter[0] !== done) throw new Error(`${done} operations counted ${counter[0]}`);
   if (!workload.floors.includes(subject)) await prove(lock, subject, workload.operation, keys);
   await lock.close?.();
-  const nanoseconds = (seconds) => (seconds * 1e9) / count;
+  const nanoseconds = (/** @type {number} */ seconds) => (seconds * 1e9) / count;
   return { nsPerOp: nanoseconds(Math.min(...sample)), meanNsPerOp: nanoseconds(mean) };
 }
 
-/** Resolves to how many operations make a batch. */
+/**
+ * Resolves to how many operations make a batch.
+ *
+ * @param {import('../subjects/index.mjs').Batch} batch
+ * @param {number} milliseconds
+ */
 async function warmUp(batch, milliseconds) {
   const end = performance.now() + milliseconds;
   let count = 1;
@@ -46,6 +54,12 @@ async function warmUp(batch, milliseconds) {
   }
 }
 
+/**
+ * @param {import('../subjects/index.mjs').Batch} batch
+ * @param {number} count
+ * @param {import('../effort.mjs').Effort} effort
+ * @returns {Promise<Benchmark.Stats>}
+ */
 function timed(batch, count, { sampling }) {
   const settings = {
     maxTime: sampling / 1000,
@@ -55,14 +69,15 @@ function timed(batch, count, { sampling }) {
   const asynchronous = batch(0) instanceof Promise;
   return new Promise((resolve, reject) => {
     const fn = asynchronous
-      ? (deferred) => batch(count).then(() => deferred.resolve(), reject)
+      ? (/** @type {{ resolve(): void }} */ deferred) =>
+          /** @type {Promise<unknown>} */ (batch(count)).then(() => deferred.resolve(), reject)
       : () => batch(count);
     new Benchmark({
       ...settings,
       defer: asynchronous,
       fn,
-      onError: ({ target }) => reject(target.error),
-      onComplete: ({ target }) => resolve(target.stats),
+      onError: (/** @type {{ target: Benchmark & { error: Error } }} */ { target }) => reject(target.error),
+      onComplete: (/** @type {{ target: Benchmark }} */ { target }) => resolve(target.stats),
     }).run({ async: asynchronous });
   });
 }

@@ -10,9 +10,13 @@ import { Waits } from '../support/waits.mjs';
 const SHORT_SECTION = 1000;
 const TIMED_WHEN_SHORT = 16;
 
-/** A thread that takes, works and gives back until it is told to stop, with nothing in between. */
+/**
+ * A thread that takes, works and gives back until it is told to stop, with nothing in between.
+ *
+ * @param {import('./async-requests.mjs').Task} task
+ */
 export function syncRequests({ workload, lock, arena, thread, iterations }) {
-  const { section, keysAtOnce, sharedPart } = workload;
+  const { section = 0, keysAtOnce, sharedPart = 0 } = workload;
   const draws = drawKeys(workload, thread + 1);
   const take = taking(
     lock,
@@ -26,7 +30,7 @@ export function syncRequests({ workload, lock, arena, thread, iterations }) {
   let torn = 0;
   let seed = thread;
 
-  const protectedWork = (indexes, shared) => {
+  const protectedWork = (/** @type {readonly number[]} */ indexes, /** @type {boolean} */ shared) => {
     for (const index of indexes) {
       if (!arena.consistent(index)) torn++;
       if (!shared) arena.beginWrite(index);
@@ -61,13 +65,25 @@ export function syncRequests({ workload, lock, arena, thread, iterations }) {
   };
 }
 
-/** How the request at a place in the draws is made. */
+/**
+ * How the request at a place in the draws is made.
+ *
+ * @param {import('../subjects/index.mjs').Lock} lock
+ * @param {readonly number[][]} draws
+ * @param {number} keysAtOnce
+ * @param {readonly boolean[] | undefined} modes
+ */
 function taking(lock, draws, keysAtOnce, modes) {
+  /** @type {any[]} */
   const keys = draws.map((indexes) => (keysAtOnce === 1 ? keyNamed(indexes[0]) : indexes.map(keyNamed)));
   if (modes !== undefined) {
-    const take = (at) => (modes[at] ? lock.acquireSharedSync(keys[at]) : lock.acquireSync(keys[at]));
-    return Object.assign(take, { shared: (at) => modes[at] });
+    const take = (/** @type {number} */ at) =>
+      modes[at] ? lock.acquireSharedSync(keys[at]) : lock.acquireSync(keys[at]);
+    return Object.assign(take, { shared: (/** @type {number} */ at) => modes[at] });
   }
-  const take = keysAtOnce === 1 ? (at) => lock.acquireSync(keys[at]) : (at) => lock.acquireManySync(keys[at]);
+  const take =
+    keysAtOnce === 1
+      ? (/** @type {number} */ at) => lock.acquireSync(keys[at])
+      : (/** @type {number} */ at) => lock.acquireManySync(keys[at]);
   return Object.assign(take, { shared: () => false });
 }

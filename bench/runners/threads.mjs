@@ -11,7 +11,7 @@ import { told } from './told.mjs';
 /**
  * One round of one subject.
  *
- * @param {number} iterationsPerNanosecond Of `busy`.
+ * @type {import('./index.mjs').Runner<import('../workloads/index.mjs').ThreadsWorkload>}
  */
 export async function measureThreads(workload, subject, effort, iterationsPerNanosecond) {
   const { keys, stripes } = workload;
@@ -52,6 +52,13 @@ export async function measureThreads(workload, subject, effort, iterationsPerNan
   }
 }
 
+/**
+ * @typedef {object} Report Of one thread.
+ * @property {number} writes
+ * @property {number} torn
+ * @property {import('node:perf_hooks').RecordableHistogram} histogram
+ */
+
 /** Milliseconds for what is under way to come to its end. */
 const DRAIN = 15_000;
 /** The same where it is known that it may never come. */
@@ -64,10 +71,15 @@ const LOOK = 5;
  *
  * Where there are many requests under way, both phases last until each of them has had its turn once, on average: those
  * that were all made at the start would else be all that is seen.
+ *
+ * @param {Arena} arena
+ * @param {number} enough Operations.
+ * @param {import('../effort.mjs').Effort} effort
+ * @param {Promise<unknown>} reports
  */
 async function timeWindow(arena, enough, { warmup, window, longest }, reports) {
   // Ends early where a worker fails.
-  const pause = async (milliseconds, before) => {
+  const pause = async (/** @type {number} */ milliseconds, /** @type {number} */ before) => {
     const started = performance.now();
     for (;;) {
       await Promise.race([sleep(Math.min(LOOK, milliseconds)), reports]);
@@ -85,8 +97,13 @@ async function timeWindow(arena, enough, { warmup, window, longest }, reports) {
   return { done: after.map((count, thread) => count - before[thread]), seconds };
 }
 
-const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+const sum = (/** @type {readonly number[]} */ numbers) => numbers.reduce((a, b) => a + b, 0);
 
+/**
+ * @param {Arena} arena
+ * @param {readonly Report[]} reports
+ * @param {import('./index.mjs').Figures} figures
+ */
 function verify(arena, reports, figures) {
   const writes = sum(reports.map((report) => report.writes));
   if (arena.written !== writes)
@@ -95,6 +112,10 @@ function verify(arena, reports, figures) {
   if (torn > 0) throw new Miscount(`${torn} times a holder saw another's half-done work`, figures);
 }
 
+/**
+ * @param {{ done: number[], seconds: number }} window
+ * @param {readonly Report[]} reports
+ */
 function summarize({ done, seconds }, reports) {
   const waits = new Waits();
   for (const { histogram } of reports) waits.add(histogram);

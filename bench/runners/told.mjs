@@ -1,17 +1,21 @@
 /**
  * What the worker tells by this name; subjects may send messages of their own. Rejects when the worker fails, or ends
  * without having told it.
+ *
+ * @param {import('node:worker_threads').Worker} worker
+ * @param {string} name
+ * @returns {Promise<any>}
  */
 export function told(worker, name) {
   return new Promise((resolve, reject) => {
     const listeners = {
-      message: (message) => {
+      message: (/** @type {any} */ message) => {
         if (message !== null && Object.hasOwn(message, name)) settle(resolve, message[name]);
       },
-      error: (error) => settle(reject, error),
+      error: (/** @type {Error} */ error) => settle(reject, error),
       exit: () => settle(reject, new Error('a thread ended in the middle of its work')),
     };
-    const settle = (how, value) => {
+    const settle = (/** @type {(value: any) => void} */ how, /** @type {unknown} */ value) => {
       for (const [event, listener] of Object.entries(listeners)) worker.off(event, listener);
       how(value);
     };

@@ -3,7 +3,18 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { linearRegression } from 'simple-statistics';
-import { seededRandom } from '../../examples/ledger/random.mjs';
+import { randomFrom } from '../../test/workers/random.mjs';
+import { openLock } from '../subjects/index.mjs';
+
+/** @typedef {import('../subjects/index.mjs').Lock} Lock */
+
+/**
+ * @callback Measure
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {import('../effort.mjs').Effort} effort
+ * @param {{ stripes: number }} workload
+ * @returns {Promise<import('./index.mjs').Figures>}
+ */
 
 const HELD = 'account:1234567';
 const FREE = 'account:7654321';
@@ -19,37 +30,48 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 /** A key that is held, and waiters that queue for it. */
 class Crowd {
   #lock;
+  /** @type {(() => void) | undefined} */
   #letGo;
+  /** @type {Promise<unknown> | undefined} */
   #holder;
+  /** @type {Promise<unknown>[]} */
   #requests = [];
   granted = 0;
   aborted = 0;
 
+  /** @param {Lock} lock */
   constructor(lock) {
     this.#lock = lock;
   }
 
   /** Resolves when the key is held. */
   hold() {
+    /** @type {Promise<void>} */
     const gate = new Promise((resolve) => {
       this.#letGo = resolve;
     });
-    return new Promise((resolve, reject) => {
+    /** @type {Promise<void>} */
+    const held = new Promise((resolve, reject) => {
       this.#holder = this.#lock.run(HELD, () => {
         resolve();
         return gate;
       });
       this.#holder.catch(reject);
     });
+    return held;
   }
 
+  /**
+   * @param {number} count
+   * @param {(i: number) => AbortSignal | undefined} [signalOf]
+   */
   join(count, signalOf = () => undefined) {
     const settled = Promise.resolve();
     const section = () => {
       this.granted++;
       return settled;
     };
-    const aborted = (error) => {
+    const aborted = (/** @type {unknown} */ error) => {
       if (error !== CANCELLED) throw error;
       this.aborted++;
     };
@@ -66,14 +88,18 @@ class Crowd {
   }
 
   async leave() {
-    this.#letGo();
+    this.#letGo?.();
     await this.#holder;
     await this.settled();
   }
 }
 
+/**
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {number} stripes
+ */
 async function crowdOf(subject, stripes) {
-  const lock = subject.open(subject.create({ stripes }));
+  const lock = openLock(subject, subject.create({ stripes }));
   const crowd = new Crowd(lock);
   await crowd.hold();
   return { lock, crowd };
@@ -86,9 +112,12 @@ const STEPS = 10;
  * Bytes for each waiter. The heap is what V8 counts as used by objects, after a collection. Native memory is what the
  * process takes beyond the pages that V8 has touched; a subject without native code shows how far off that is. Slopes,
  * not differences: what the first waiters need once is not theirs alone.
+ *
+ * @type {Measure}
  */
 async function memory(subject, { waiters }, { stripes }) {
   const { crowd } = await crowdOf(subject, stripes);
+  /** @type {Record<'native' | 'heap' | 'total', [waiters: number, bytes: number][]>} */
   const points = { native: [], heap: [], total: [] };
   for (let step = 0; step <= STEPS; step++) {
     if (step > 0) crowd.join(waiters / STEPS);
@@ -106,7 +135,7 @@ async function memory(subject, { waiters }, { stripes }) {
   await crowd.leave();
   if (granted !== 0 || crowd.granted !== waiters)
     throw new Error(`${crowd.granted} of ${waiters} were granted`);
-  const slope = (name) => linearRegression(points[name]).m;
+  const slope = (/** @type {keyof typeof points} */ name) => linearRegression(points[name]).m;
   return { nativeBytes: slope('native'), heapBytes: slope('heap'), totalBytes: slope('total') };
 }
 
@@ -115,7 +144,11 @@ const FEWER = 100;
 /** How many such small crowds, one after the other. */
 const CROWDS = 20;
 
-/** Nanoseconds for each waiter, aborted in random order: in order of arrival, looking for it would find it at once. */
+/**
+ * Nanoseconds for each waiter, aborted in random order: in order of arrival, looking for it would find it at once.
+ *
+ * @type {Measure}
+ */
 async function cancel(subject, { waiters }, { stripes }) {
   // Twice, so that the second time everything has been compiled.
   await cancelCrowd(subject, stripes, waiters / FEWER, CROWDS);
@@ -124,6 +157,12 @@ async function cancel(subject, { waiters }, { stripes }) {
   return { cancelNs: many, cancelFewNs: few, growth: many / few };
 }
 
+/**
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {number} stripes
+ * @param {number} waiters
+ * @param {number} times
+ */
 async function cancelCrowd(subject, stripes, waiters, times) {
   let milliseconds = 0;
   for (let time = 0; time < times; time++) {
@@ -144,8 +183,12 @@ async function cancelCrowd(subject, stripes, waiters, times) {
   return (milliseconds * 1e6) / (waiters * times);
 }
 
+/**
+ * @template T
+ * @param {readonly T[]} list
+ */
 function shuffled(list) {
-  const random = seededRandom(list.length);
+  const random = randomFrom(list.length);
   const result = [...list];
   for (let i = result.length - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1));
@@ -157,7 +200,14 @@ function shuffled(list) {
 /** Of each so many operations the time is taken; the best counts, see single.mjs. */
 const BATCH = 50;
 
-/** Nanoseconds to take and give back another key: with nobody waiting, and with all of them. */
+/**
+ * Nanoseconds to take and give back another key: with nobody waiting, and with all of them.
+ *
+ * @param {import('../subjects/index.mjs').Subject} subject
+ * @param {import('../effort.mjs').Effort} effort
+ * @param {{ stripes: number }} workload
+ * @param {(lock: Lock) => () => unknown} batchOf
+ */
 async function unrelated(subject, { waiters, warmup, window }, { stripes }, batchOf) {
   const { lock, crowd } = await crowdOf(subject, stripes);
   const batch = batchOf(lock);
@@ -172,6 +222,10 @@ async function unrelated(subject, { waiters, warmup, window }, { stripes }, batc
   return { unrelatedNs: crowded, aloneNs: alone, growth: crowded / alone };
 }
 
+/**
+ * @param {() => unknown} batch
+ * @param {number} milliseconds
+ */
 async function bestOf(batch, milliseconds) {
   const end = performance.now() + milliseconds;
   let best = Infinity;
@@ -183,6 +237,7 @@ async function bestOf(batch, milliseconds) {
   return (best * 1e6) / BATCH;
 }
 
+/** @type {Record<import('../workloads/index.mjs').WaitersWorkload['measure'], Measure>} */
 const measures = {
   memory,
   cancel,
@@ -200,6 +255,7 @@ const measures = {
     }),
 };
 
+/** @type {import('./index.mjs').Runner<import('../workloads/index.mjs').WaitersWorkload>} */
 export function measureWaiters(workload, subject, effort) {
   return measures[workload.measure](subject, effort, workload);
 }

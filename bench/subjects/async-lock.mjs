@@ -1,3 +1,4 @@
+// @ts-expect-error It has no types.
 import AsyncLock from 'async-lock';
 
 /** @type {import('./index.mjs').Subject} */

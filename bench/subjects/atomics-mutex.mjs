@@ -8,7 +8,7 @@ const CONTENDED = 2;
 /** Words to a cache line of 64 bytes: a stripe each, as stripelock has it. */
 const SPACING = 16;
 
-/** @returns {import('./index.mjs').Subject} */
+/** @type {import('./index.mjs').Subject} */
 export const atomicsMutex = {
   name: 'Atomics mutex',
   packages: [],
@@ -45,20 +45,35 @@ export const atomicsMutex = {
   }),
 };
 
+/**
+ * The index of a key's word.
+ *
+ * @param {Int32Array} words
+ * @param {string | number} key
+ */
 function wordOf(words, key) {
   const stripes = words.length / SPACING;
   const hash = typeof key === 'number' ? Math.imul(key, 0x9e37_79b1) : fnv1a(key);
   return ((hash >>> 0) % stripes) * SPACING;
 }
 
-/** Of the text's UTF-16 units, of which all keys here have only the low bytes. */
+/**
+ * Of the text's UTF-16 units, of which all keys here have only the low bytes.
+ *
+ * @param {string} text
+ */
 function fnv1a(text) {
   let hash = 0x811c_9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x0100_0193);
   return hash;
 }
 
-/** Ascending, so that no two callers can each hold what the other wants; each once. */
+/**
+ * Ascending, so that no two callers can each hold what the other wants; each once.
+ *
+ * @param {Int32Array} words
+ * @param {readonly (string | number)[]} keys
+ */
 function indexesOf(words, keys) {
   const indexes = new Int32Array(keys.length);
   for (let i = 0; i < keys.length; i++) indexes[i] = wordOf(words, keys[i]);
@@ -70,11 +85,19 @@ function indexesOf(words, keys) {
   return indexes.subarray(0, used);
 }
 
+/**
+ * @param {Int32Array} words
+ * @param {number} index
+ */
 function take(words, index) {
   if (Atomics.compareExchange(words, index, FREE, HELD) === FREE) return;
   while (Atomics.exchange(words, index, CONTENDED) !== FREE) Atomics.wait(words, index, CONTENDED);
 }
 
+/**
+ * @param {Int32Array} words
+ * @param {number} index
+ */
 function giveBack(words, index) {
   if (Atomics.exchange(words, index, FREE) === CONTENDED) Atomics.notify(words, index, 1);
 }

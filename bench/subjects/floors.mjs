@@ -1,17 +1,24 @@
-// What no lock can be cheaper than, in the very loops that the locks are measured in.
+// What no lock can be cheaper than, in the same loops as the locks.
 
 import path from 'node:path';
 import bindings from 'bindings';
-import { StripedLock } from 'stripelock';
 import { Arena } from '../../dist/engine/native/arena.js';
+import { StripedLock } from '../support/package.mjs';
 
 /** Words to a cache line. */
 const SPACING = 16;
 const MOST_KEYS = 64;
 
+/** @type {import('./index.mjs').Ability[]} */
 const PAIRED = ['sync', 'try', 'many', 'shared'];
 
-/** The bare compare-and-swaps of a lock without key, owner, queue or guard. */
+/** @typedef {import('./index.mjs').Subject} Subject */
+
+/**
+ * The bare compare-and-swaps of a lock without key, owner, queue or guard.
+ *
+ * @type {Subject}
+ */
 const compareExchange = {
   name: 'floor: compare-exchange pair',
   packages: [],
@@ -19,11 +26,11 @@ const compareExchange = {
   create: () => new Int32Array(new SharedArrayBuffer(MOST_KEYS * SPACING * 4)),
   open: (words) => {
     const takeOne = () => Atomics.compareExchange(words, 0, 0, 1);
-    const takeMany = (keys) => {
+    const takeMany = (/** @type {unknown[]} */ keys) => {
       for (let i = 0; i < keys.length; i++) Atomics.compareExchange(words, i * SPACING, 0, 1);
       return keys.length;
     };
-    const release = (count) => {
+    const release = (/** @type {number} */ count) => {
       if (count === 0) Atomics.compareExchange(words, 0, 1, 0);
       else for (let i = count; i-- > 0;) Atomics.compareExchange(words, i * SPACING, 1, 0);
     };
@@ -31,23 +38,33 @@ const compareExchange = {
   },
 };
 
-/** Undefined where there is no WebAssembly. */
-const arena = Arena.create();
+/** @type {Arena | undefined} Not before it is needed: other subjects are measured without it. */
+let arena;
 
-/** The same by a function of WebAssembly, which V8 compiles into its caller. */
+function arenaOfFloor() {
+  arena ??= Arena.create();
+  if (arena === undefined) throw new Error('there is no WebAssembly');
+  return arena;
+}
+
+/**
+ * The same by a function of WebAssembly, which V8 compiles into its caller.
+ *
+ * @type {Subject}
+ */
 const wasmCompareExchange = {
   name: 'floor: compare-exchange pair in WebAssembly',
   packages: [],
-  can: arena === undefined ? [] : PAIRED,
-  create: () => arena.allocate(MOST_KEYS),
+  can: 'WebAssembly' in globalThis ? PAIRED : [],
+  create: () => arenaOfFloor().allocate(MOST_KEYS),
   open: (address) => {
-    const { compareExchange: exchange } = arena;
+    const { compareExchange: exchange } = arenaOfFloor();
     const takeOne = () => exchange(address, 0, 1);
-    const takeMany = (keys) => {
+    const takeMany = (/** @type {unknown[]} */ keys) => {
       for (let i = 0; i < keys.length; i++) exchange(address + i * SPACING * 4, 0, 1);
       return keys.length;
     };
-    const release = (count) => {
+    const release = (/** @type {number} */ count) => {
       if (count === 0) exchange(address, 1, 0);
       else for (let i = count; i-- > 0;) exchange(address + i * SPACING * 4, 1, 0);
     };
@@ -55,6 +72,11 @@ const wasmCompareExchange = {
   },
 };
 
+/**
+ * @param {() => number} takeOne
+ * @param {(keys: unknown[]) => number} takeMany
+ * @param {(held: number) => void} release
+ */
 function pairs(takeOne, takeMany, release) {
   return {
     acquireSync: takeOne,
@@ -67,8 +89,10 @@ function pairs(takeOne, takeMany, release) {
   };
 }
 
+/** @type {Promise<void>} */
 const settled = Promise.resolve();
 
+/** @type {Subject} */
 const bareAwait = {
   name: 'floor: await of a settled promise',
   packages: [],
@@ -89,6 +113,8 @@ const bareAwait = {
 /**
  * What entering C++ costs. The addon exports no empty function; of those it has, this takes no argument and returns a
  * number that is a constant while nothing waits.
+ *
+ * @type {Subject}
  */
 const addonCall = {
   name: 'floor: Node-API call, no argument',
@@ -101,7 +127,11 @@ const addonCall = {
   },
 };
 
-/** The same with a string, which it copies and hashes: what each acquisition would begin with if C++ did the hashing. */
+/**
+ * The same with a string, which it copies and hashes: what each acquisition would begin with if C++ did the hashing.
+ *
+ * @type {Subject}
+ */
 const addonHash = {
   name: 'floor: Node-API call, hashes the string',
   packages: [],
@@ -113,7 +143,11 @@ const addonHash = {
   },
 };
 
-/** A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less. */
+/**
+ * A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less.
+ *
+ * @type {Subject}
+ */
 const abortSignal = {
   name: 'floor: AbortSignal alone',
   packages: [],
@@ -130,8 +164,10 @@ const abortSignal = {
 };
 
 /**
- * No lock at all: what the threads do when nothing holds them up, and that the counts tell of it. Its name says that it
- * is no lock, so it may miscount.
+ * No lock at all: shows what the threads do when nothing delays them, and that the counts reveal it. Its name says that
+ * it is no lock, so it may miscount.
+ *
+ * @type {Subject}
  */
 const noLock = {
   name: 'floor: no lock',
@@ -153,7 +189,11 @@ const noLock = {
   },
 };
 
-/** The addon that stripelock has loaded already, and started for this thread. */
+/**
+ * The addon that stripelock has loaded already, and started for this thread.
+ *
+ * @returns {{ nextDeadline(): number, hash(key: string, stripes: number): number }}
+ */
 function loadAddon() {
   new StripedLock({ engine: 'native' });
   return bindings({
@@ -162,7 +202,6 @@ function loadAddon() {
   });
 }
 
-/** @type {Record<string, import('./index.mjs').Subject>} */
 export const floors = {
   compareExchange,
   wasmCompareExchange,

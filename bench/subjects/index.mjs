@@ -9,7 +9,7 @@ import { storeSubjects } from './stores.mjs';
 import { floors } from './floors.mjs';
 
 /**
- * What a subject can do, and the methods of its {@link Lock} that say so:
+ * What a subject can do, and the methods of its {@link Lock} that it has for that:
  *
  *   sync     acquireSync(key), which blocks the thread, and release(held)
  *   try      tryAcquire(key): held, or undefined at once
@@ -22,17 +22,47 @@ import { floors } from './floors.mjs';
  *   threads  the same lock in several threads
  *
  * @typedef {'sync' | 'try' | 'acquire' | 'run' | 'shared' | 'many' | 'abort' | 'threads'} Ability
- * @typedef {Record<string, Function>} Lock
+ * @typedef {any} Key A string, or in some workloads an integer.
+ * @typedef {any} Held What a subject gives out; it takes it back.
+ * @typedef {() => any} Section What runs under the lock; may give a promise.
+ * @typedef {(count: number) => unknown} Batch Does an operation so many times. May give a promise.
+ *
+ * @typedef {object} Lock
+ * @property {(key: Key) => Held} acquireSync
+ * @property {(key: Key) => Held} acquireSharedSync
+ * @property {(keys: Key[]) => Held} acquireManySync
+ * @property {(key: Key) => Held} tryAcquire
+ * @property {(key: Key) => Held} tryAcquireShared
+ * @property {(keys: Key[]) => Held} tryAcquireMany
+ * @property {(key: Key) => Promise<Held>} acquire
+ * @property {(key: Key) => Promise<Held>} acquireShared
+ * @property {(keys: Key[]) => Promise<Held>} acquireMany
+ * @property {(held: Held) => unknown} release
+ * @property {(key: Key, section: Section, signal?: AbortSignal) => Promise<unknown>} run
+ * @property {(key: Key, section: Section) => Promise<unknown>} runShared
+ * @property {(keys: Key[], section: Section) => Promise<unknown>} runMany
+ * @property {(counter: Float64Array) => Batch} [loop] Of a subject that brings its own operation.
+ * @property {() => unknown} [close]
+ *
+ * @typedef {object} Limits What a subject may look at in a workload.
+ * @property {string} group
+ * @property {readonly (Ability | readonly Ability[])[]} needs
+ * @property {number} keys
+ * @property {number} [threads]
+ * @property {number} [inFlight]
  *
  * @typedef {object} Subject
  * @property {string} name
  * @property {readonly string[]} packages Whose versions belong to its figures.
  * @property {readonly Ability[]} can
- * @property {(workload: object) => string | undefined} [limit] Why it cannot do a workload whose abilities it has.
+ * @property {(workload: Limits) => string | undefined} [limit] Why it cannot do a workload whose abilities it has.
  * @property {boolean} [unsound] Known to let two in at once now and then: a miscount is shown with its figures, and
  *   does not fail the run.
- * @property {(settings: { stripes: number }) => unknown} create What the threads share; structured-cloneable.
- * @property {(shared: unknown) => Lock} open In each thread. Subjects of a workload's own may give a promise of it.
+ * @property {boolean} [excludes] False for what is no lock and does not say so by its abilities.
+ * @property {(settings: { stripes: number }) => any} create What the threads share; structured-cloneable.
+ * @property {(shared: any) => Partial<Lock> | Promise<Partial<Lock>>} open In each thread. Only subjects of a workload's
+ *   own give a promise.
+ * @property {(shared: any) => void} [destroy] Ends what `create` made, where that must be.
  */
 
 /** @type {readonly Subject[]} */
@@ -46,6 +76,7 @@ export const subjects = [
   webLocksPackage,
 ];
 
+/** @type {readonly Subject[]} */
 const everything = [
   ...Object.values(floors),
   ...subjects,
@@ -53,16 +84,32 @@ const everything = [
   ...Object.values(storeSubjects),
 ];
 
-/** @returns {Subject} */
+/**
+ * @param {string} name
+ * @returns {Subject}
+ * @throws {Error} Where there is none.
+ */
 export function subjectNamed(name) {
-  return everything.find((subject) => subject.name === name);
+  const found = everything.find((subject) => subject.name === name);
+  if (found === undefined) throw new Error(`no subject "${name}"`);
+  return found;
+}
+
+/**
+ * A subject's lock in this thread, for a workload that it can do: so the methods that are called exist.
+ *
+ * @param {Subject} subject
+ * @param {unknown} shared
+ */
+export function openLock(subject, shared) {
+  return /** @type {Lock} */ (subject.open(shared));
 }
 
 /**
  * Why the subject cannot do the workload, or undefined where it can.
  *
  * @param {Subject} subject
- * @param {{ needs: readonly (string | readonly string[])[] }} workload Of a list in `needs`, any one is enough.
+ * @param {Limits} workload Of a list in `needs`, any one is enough.
  */
 export function whyNot(subject, workload) {
   for (const need of workload.needs) {

@@ -1,7 +1,7 @@
 // What is measured of leases: the manager's ways to hold one, and the store alone. Their peers are stores outside the
 // process, which are another matter, so that their ratios are to the floor.
 
-import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { LeaseManager, MemoryLeaseStore } from '../support/package.mjs';
 
 const KEY = 'job:nightly';
 const OWNER = 'owner';
@@ -10,7 +10,13 @@ const TTL = 30_000;
 const LONG = 3_600_000;
 const MANY = 1_000_000;
 
-/** @returns {import('./index.mjs').Subject} */
+/** @typedef {import('./index.mjs').Lock} Lock */
+
+/**
+ * @param {string} name
+ * @param {() => Pick<Lock, 'loop' | 'close'> | Promise<Pick<Lock, 'loop' | 'close'>>} open
+ * @returns {import('./index.mjs').Subject}
+ */
 const subject = (name, open) => ({
   name: `lease: ${name}`,
   packages: ['stripelock'],
@@ -21,10 +27,14 @@ const subject = (name, open) => ({
 
 // Each loop is written out, as those of the locks and the floor are.
 
+/**
+ * @param {string} name
+ * @param {import('stripelock').LeaseManagerOptions} options
+ */
 function acquireAndRelease(name, options) {
   return subject(name, () => {
     const manager = new LeaseManager({ ttl: TTL, ...options });
-    const loop = (counter) => async (count) => {
+    const loop = (/** @type {Float64Array} */ counter) => async (/** @type {number} */ count) => {
       for (let i = 0; i < count; i++) {
         const lease = await manager.acquire(KEY);
         if (!(await lease.release())) throw new Error('the lease was lost');
@@ -37,7 +47,7 @@ function acquireAndRelease(name, options) {
 
 const storeAlone = subject('store alone', () => {
   const store = new MemoryLeaseStore();
-  const loop = (counter) => async (count) => {
+  const loop = (/** @type {Float64Array} */ counter) => async (/** @type {number} */ count) => {
     for (let i = 0; i < count; i++) {
       if ((await store.tryAcquire(KEY, OWNER, TTL)) === undefined) throw new Error('the key was taken');
       if (!(await store.release(KEY, OWNER))) throw new Error('the lease was lost');
@@ -47,16 +57,24 @@ const storeAlone = subject('store alone', () => {
   return { loop };
 });
 
+/**
+ * @param {Pick<import('stripelock').LeaseStore, 'tryAcquire'>} store
+ * @param {number} count
+ */
 async function hold(store, count) {
   for (let i = 0; i < count; i++) await store.tryAcquire(`held:${i}`, 'other', LONG);
 }
 
+/**
+ * @param {string} name
+ * @param {number} heldBesides
+ */
 function renewal(name, heldBesides) {
   return subject(name, async () => {
     const manager = new LeaseManager({ ttl: TTL, renew: false });
     await hold(manager.store, heldBesides);
     const lease = await manager.acquire(KEY);
-    const loop = (counter) => async (count) => {
+    const loop = (/** @type {Float64Array} */ counter) => async (/** @type {number} */ count) => {
       for (let i = 0; i < count; i++) {
         if (!(await lease.renew())) throw new Error('the lease was lost');
         counter[0]++;
@@ -71,7 +89,7 @@ const amongMany = subject(`acquire + release among ${MANY.toLocaleString('en')} 
   const manager = new LeaseManager({ ttl: TTL, renew: false });
   await hold(manager.store, MANY);
   let next = 0;
-  const loop = (counter) => async (count) => {
+  const loop = (/** @type {Float64Array} */ counter) => async (/** @type {number} */ count) => {
     for (let i = 0; i < count; i++) {
       next = (next + 7919) % MANY;
       const lease = await manager.acquire(`free:${next}`);
@@ -86,7 +104,7 @@ const amongMany = subject(`acquire + release among ${MANY.toLocaleString('en')} 
 const leasedOnce = subject('a new key each time, for 1 ms, never released', () => {
   const store = new MemoryLeaseStore();
   let next = 0;
-  const loop = (counter) => async (count) => {
+  const loop = (/** @type {Float64Array} */ counter) => async (/** @type {number} */ count) => {
     for (let i = 0; i < count; i++) {
       if ((await store.tryAcquire(`once:${next++}`, OWNER, 1)) === undefined)
         throw new Error('the key was taken');

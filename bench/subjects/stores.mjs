@@ -4,10 +4,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { LeaseManager } from 'stripelock';
-import { redisLeaseStore } from 'stripelock/redis';
-import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers } from '../../test/support/sqlite-drivers.mjs';
+import { LeaseManager, loadRedisStore, loadSqliteStore } from '../support/package.mjs';
 import { redisPort } from '../support/redis.mjs';
 
 /** Milliseconds. */
@@ -15,10 +13,23 @@ const TTL = 30_000;
 const TIMEOUT = 60_000;
 
 /**
- * A client of a subject: `acquire(key)`, a promise of what is held; `release(held)`, a promise that rejects where it was
- * lost; `close()`. `create` makes what its clients share, `destroy` ends it.
+ * A client of a subject. Its `release(held)` rejects where what was held was lost.
+ *
+ * @typedef {Pick<import('./index.mjs').Lock, 'acquire' | 'release' | 'close'>} Client
+ * @typedef {import('./index.mjs').Subject} Subject
+ * @typedef {import('stripelock').LeaseStore} LeaseStore
+ * @typedef {(store: LeaseStore, close: () => unknown) => Client} Make
  */
-const subject = (name, packages, needs, open, shared = {}) => ({
+
+/**
+ * @param {string} name
+ * @param {readonly string[]} packages
+ * @param {Subject['limit']} needs
+ * @param {(shared: any) => Client | Promise<Client>} open
+ * @param {Pick<Subject, 'create' | 'destroy'>} [shared] What its clients share.
+ * @returns {Subject}
+ */
+const subject = (name, packages, needs, open, shared) => ({
   name,
   packages,
   can: [],
@@ -29,10 +40,11 @@ const subject = (name, packages, needs, open, shared = {}) => ({
   ...shared,
 });
 
-const lost = (freed) => {
+const lost = (/** @type {boolean} */ freed) => {
   if (!freed) throw new Error('the lease was lost');
 };
 
+/** @type {Make} */
 function managed(store, close) {
   const manager = new LeaseManager({ store, ttl: TTL });
   const options = { timeout: TIMEOUT };
@@ -41,7 +53,7 @@ function managed(store, close) {
     release: async (lease) => lost(await lease.release()),
     async close() {
       await manager.close();
-      await store.close();
+      await store.close?.();
       close();
     },
   };
@@ -49,6 +61,7 @@ function managed(store, close) {
 
 let clients = 0;
 
+/** @type {Make} */
 function alone(store, close) {
   const owner = `owner:${process.pid}:${clients++}`;
   return {
@@ -58,7 +71,7 @@ function alone(store, close) {
     },
     release: async (key) => lost(await store.release(key, owner)),
     async close() {
-      await store.close();
+      await store.close?.();
       close();
     },
   };
@@ -68,16 +81,36 @@ const needsRedis = () => (redisPort() === undefined ? 'there is no redis-server 
 
 async function connect() {
   const { Redis } = await import('ioredis');
-  const client = new Redis(redisPort(), '127.0.0.1');
+  const client = new Redis(Number(redisPort()), '127.0.0.1');
   await client.ping();
   return client;
 }
 
+/**
+ * @param {string} name
+ * @param {readonly string[]} packages
+ * @param {(client: import('ioredis').Redis) => Client | Promise<Client>} open
+ */
 const redisSubject = (name, packages, open) =>
   subject(name, ['ioredis', ...packages], needsRedis, async () => open(await connect()));
 
+/**
+ * @param {string} name
+ * @param {Make} make
+ */
+const redisStore = (name, make) =>
+  redisSubject(name, ['stripelock'], async (client) => {
+    const { redisLeaseStore } = await loadRedisStore();
+    return make(redisLeaseStore({ client }), () => client.disconnect());
+  });
+
+/**
+ * @param {string} name
+ * @param {object} settings Of redlock.
+ */
 const redlock = (name, settings) =>
   redisSubject(name, ['redlock'], async (client) => {
+    // @ts-expect-error Its types are not where its `exports` say.
     const { default: Redlock } = await import('redlock');
     const lock = new Redlock([client], settings);
     return {
@@ -87,26 +120,38 @@ const redlock = (name, settings) =>
     };
   });
 
-const openedFile = { create: () => mkdtempSync(path.join(os.tmpdir(), 'stripelock-bench-')) };
-const removedFile = { destroy: (folder) => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }) };
+/** @type {Pick<Subject, 'create' | 'destroy'>} */
+const folderOfFile = {
+  create: () => mkdtempSync(path.join(os.tmpdir(), 'stripelock-bench-')),
+  destroy: (folder) => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }),
+};
 
+/**
+ * @param {string} name
+ * @param {Make} make
+ */
 const sqliteSubject = (name, make) =>
   subject(
     name,
-    [],
+    ['stripelock'],
     () => (sqliteDrivers.length === 0 ? 'there is neither node:sqlite nor better-sqlite3 for it' : undefined),
-    (folder) => {
+    async (folder) => {
+      const { sqliteLeaseStore } = await loadSqliteStore();
       const database = sqliteDrivers[0].open(path.join(folder, 'leases.db'));
       database.exec('PRAGMA synchronous = NORMAL');
       return make(sqliteLeaseStore({ database }), () => database.close());
     },
-    { ...openedFile, ...removedFile },
+    folderOfFile,
   );
 
-/** Two round trips to a script that does nothing. */
+/**
+ * Two round trips to a script that does nothing.
+ *
+ * @type {Subject}
+ */
 const roundTrips = {
   ...redisSubject('floor: two calls of an empty script', [], async (client) => {
-    const sha = await client.script('LOAD', 'return 1');
+    const sha = String(await client.script('LOAD', 'return 1'));
     return {
       acquire: (key) => client.evalsha(sha, 1, key),
       release: () => client.evalsha(sha, 1, 'key'),
@@ -124,12 +169,8 @@ export const REDLOCK_SHORT = 'redlock, retries after 0 to 2 ms';
 
 export const storeSubjects = {
   roundTrips,
-  redis: redisSubject(REDIS_MANAGER, ['stripelock'], (client) =>
-    managed(redisLeaseStore({ client }), () => client.disconnect()),
-  ),
-  redisAlone: redisSubject('stripelock over Redis, store alone', ['stripelock'], (client) =>
-    alone(redisLeaseStore({ client }), () => client.disconnect()),
-  ),
+  redis: redisStore(REDIS_MANAGER, managed),
+  redisAlone: redisStore('stripelock over Redis, store alone', alone),
   /** As it comes: it tries again after 100 to 300 ms. */
   redlock: redlock(REDLOCK, FOR_EVER),
   /** As short as timers can. */

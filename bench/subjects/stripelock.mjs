@@ -1,10 +1,13 @@
-import { StripedLock } from 'stripelock';
+import { StripedLock } from '../support/package.mjs';
 
 /** Milliseconds. Finite, as the default is, so that waiting costs what it costs users; too long to run out. */
 const TIMEOUT = 120_000;
-const SHARED = { mode: 'shared' };
+const SHARED = /** @type {const} */ ({ mode: 'shared' });
 
-/** @returns {import('./index.mjs').Subject} */
+/**
+ * @param {'native' | 'javascript'} engine
+ * @returns {import('./index.mjs').Subject}
+ */
 export function stripelock(engine) {
   return {
     name: `stripelock ${engine}`,
@@ -15,6 +18,10 @@ export function stripelock(engine) {
   };
 }
 
+/**
+ * @param {InstanceType<typeof StripedLock>} lock
+ * @returns {Partial<import('./index.mjs').Lock>}
+ */
 function openLock(lock) {
   return {
     acquireSync: (key) => lock.acquireSync(key),

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-const require = createRequire(import.meta.url);
+const load = createRequire(import.meta.url);
 
 /**
  * Its shared mode excludes like the exclusive one, and its requests with a signal throw with the AbortSignal of Node,
@@ -17,7 +17,8 @@ export const webLocksPackage = {
   create: () => undefined,
   open: () => {
     // Not before it is needed: loading it keeps a worker's event loop alive for ever.
-    const { locks } = require('web-locks');
+    /** @type {{ locks: { request(key: string, section: () => unknown): Promise<unknown> } }} */
+    const { locks } = load('web-locks');
     return { run: (key, section) => locks.request(key, section) };
   },
 };

@@ -16,6 +16,11 @@ export const PHASE = 0;
  * are equal whenever nobody holds the key, changed by plain reads and writes. Each on lines of its own.
  */
 export class Arena {
+  /**
+   * @param {number} threads
+   * @param {number} keys
+   * @param {SharedArrayBuffer} [memory] Of another thread's arena, for as many threads and keys.
+   */
   constructor(threads, keys, memory) {
     const doneOffset = LINE;
     const rowOffset = doneOffset + threads * LINE;
@@ -25,28 +30,45 @@ export class Arena {
     this.rows = new Float64Array(this.memory, rowOffset, (keys * LINE) / 8);
   }
 
-  /** To be called under the key's lock. */
+  /**
+   * To be called under the key's lock.
+   *
+   * @param {number} key
+   */
   write(key) {
     this.beginWrite(key);
     this.endWrite(key);
   }
 
-  /** Leaves the key's numbers unequal until {@link endWrite}; both under its lock. */
+  /**
+   * Leaves the key's numbers unequal until {@link endWrite}; both under its lock.
+   *
+   * @param {number} key
+   */
   beginWrite(key) {
     this.rows[key * (LINE / 8)]++;
   }
 
+  /** @param {number} key */
   endWrite(key) {
     this.rows[key * (LINE / 8) + 1]++;
   }
 
-  /** To be called under the key's lock, shared or exclusive: whether no writer is half done. */
+  /**
+   * To be called under the key's lock, shared or exclusive: whether no writer is half done.
+   *
+   * @param {number} key
+   */
   consistent(key) {
     const at = key * (LINE / 8);
     return this.rows[at] === this.rows[at + 1];
   }
 
-  /** An operation of a thread is over. */
+  /**
+   * An operation of a thread is over.
+   *
+   * @param {number} thread
+   */
   count(thread) {
     this.done[thread * (LINE / 8)]++;
   }
@@ -71,6 +93,7 @@ export class Arena {
     return Atomics.load(this.control, PHASE);
   }
 
+  /** @param {number} phase */
   enter(phase) {
     Atomics.store(this.control, PHASE, phase);
     Atomics.notify(this.control, PHASE);

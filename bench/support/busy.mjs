@@ -1,6 +1,11 @@
 // The work inside a critical section: a given number of nanoseconds that keeps to the registers.
 
-/** A chain of dependent multiplications, so that its length in time does not depend on what surrounds it. */
+/**
+ * A chain of dependent multiplications, so that its length in time does not depend on what surrounds it.
+ *
+ * @param {number} iterations
+ * @param {number} seed
+ */
 export function busy(iterations, seed) {
   let x = seed;
   for (let i = 0; i < iterations; i++) x = (Math.imul(x, 1_664_525) + 1_013_904_223) | 0;

@@ -1,12 +1,12 @@
 // Which keys a thread asks for, drawn before anything is measured.
 
-import { seededRandom } from '../../examples/ledger/random.mjs';
-import { zipfian } from '../../examples/ledger/zipf.mjs';
+import { randomFrom } from '../../test/workers/random.mjs';
+import { zipfian } from './zipf.mjs';
 
 /** A power of two, so that a thread can go round its draws with a mask. */
 export const DRAWS = 4096;
 
-export const keyNamed = (index) => `account:${index * 7919}`;
+export const keyNamed = (/** @type {number} */ index) => `account:${index * 7919}`;
 
 /**
  * DRAWS lists of different key indexes each.
@@ -19,7 +19,7 @@ export const keyNamed = (index) => `account:${index * 7919}`;
  * @returns {number[][]}
  */
 export function drawKeys({ keys, distribution, keysAtOnce }, seed) {
-  const random = seededRandom(seed);
+  const random = randomFrom(seed);
   const draw =
     distribution === 'zipf' && keys > 1 ? zipfian(keys, random) : () => Math.floor(random() * keys);
   return Array.from({ length: DRAWS }, () => {
@@ -29,8 +29,13 @@ export function drawKeys({ keys, distribution, keysAtOnce }, seed) {
   });
 }
 
-/** DRAWS booleans, true with the given probability. */
+/**
+ * DRAWS booleans, true with the given probability.
+ *
+ * @param {number} sharedPart
+ * @param {number} seed
+ */
 export function drawModes(sharedPart, seed) {
-  const random = seededRandom(seed);
+  const random = randomFrom(seed);
   return Array.from({ length: DRAWS }, () => random() < sharedPart);
 }

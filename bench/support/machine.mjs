@@ -16,7 +16,12 @@ export function machine() {
   };
 }
 
-/** Of node, V8 and the packages that the subjects use. */
+/**
+ * Of node, V8 and the packages that the subjects use.
+ *
+ * @param {readonly import('../subjects/index.mjs').Subject[]} subjects
+ * @returns {Record<string, string>}
+ */
 export function versions(subjects) {
   const packages = [...new Set(subjects.flatMap((subject) => subject.packages))];
   return {
@@ -26,6 +31,10 @@ export function versions(subjects) {
   };
 }
 
+/**
+ * @param {string} packageName
+ * @returns {string}
+ */
 function versionOf(packageName) {
   // Not by its own package.json's path, which a package need not export.
   let folder = path.dirname(require.resolve(packageName));
@@ -43,7 +52,7 @@ function versionOf(packageName) {
 /** Undefined where there is no repository, as in an unpacked archive. */
 export function commit() {
   try {
-    const git = (...options) =>
+    const git = (/** @type {string[]} */ ...options) =>
       execFileSync('git', options, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
     // The results of earlier runs change nothing of what is measured.
     const changes = git('status', '--porcelain', '--', '.', ':!bench/results');

@@ -5,7 +5,11 @@
 export const INK = '#7a7f87';
 export const RULE = '#7a7f8740';
 
-/** By subject; floors share one. */
+/**
+ * By subject; floors share one.
+ *
+ * @type {Record<string, { color: string, shape: string }>}
+ */
 export const LOOKS = {
   'stripelock native': { color: '#2f81f7', shape: 'circle' },
   'stripelock javascript': { color: '#1a9b8a', shape: 'square' },

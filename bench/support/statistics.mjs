@@ -18,14 +18,3 @@ export function summary(values) {
     spread: middle === 0 ? 0 : (50 * (high - low)) / Math.abs(middle),
   };
 }
-
-/**
- * How many times the one is the other: the median over rounds of the ratio within a round. What slows the whole machine
- * down for a while slows both sides of a round, as they are measured one right after the other.
- *
- * @param {readonly number[]} numerators By round.
- * @param {readonly number[]} denominators By round; as many.
- */
-export function pairedRatio(numerators, denominators) {
-  return median(numerators.map((value, round) => value / denominators[round]));
-}

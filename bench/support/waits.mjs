@@ -22,11 +22,16 @@ export class Waits {
     return this.#histogram;
   }
 
+  /** @param {import('node:perf_hooks').RecordableHistogram} histogram */
   add(histogram) {
     this.#histogram.add(histogram);
   }
 
-  /** Nanoseconds; none where nothing was recorded. */
+  /**
+   * Nanoseconds; none where nothing was recorded.
+   *
+   * @returns {{ p50?: number, p99?: number, p999?: number, max?: number }}
+   */
   percentiles() {
     const histogram = this.#histogram;
     if (histogram.count === 0) return {};

@@ -2,6 +2,13 @@
 
 import { floors } from '../subjects/floors.mjs';
 
+/**
+ * @param {number} threads
+ * @param {number} keys
+ * @param {number} inFlight In each thread.
+ * @param {{ floors?: readonly import('./index.mjs').Subject[], awaits?: boolean }} [options]
+ * @returns {import('./index.mjs').ThreadsWorkload}
+ */
 function workload(threads, keys, inFlight, { floors: chosen = [], awaits = true } = {}) {
   const keysName = keys === 1 ? '1 key' : `${keys} keys`;
   const threadsName = threads === 1 ? '1 thread' : `${threads} threads`;
@@ -9,16 +16,14 @@ function workload(threads, keys, inFlight, { floors: chosen = [], awaits = true 
     name: `async, ${threadsName}, ${keysName}, ${inFlight.toLocaleString('en')} in flight${awaits ? '' : ', no await under the lock'}`,
     group: 'contended async',
     runner: 'threads',
-    needs: ['run', ...(threads > 1 ? ['threads'] : [])],
+    needs: threads > 1 ? ['run', 'threads'] : ['run'],
     floors: chosen,
     stripes: 1024,
     distribution: 'uniform',
     keysAtOnce: 1,
     threads,
     keys,
-    /** In each thread. */
     inFlight,
-    /** Whether what is under the lock awaits. */
     awaits,
   };
 }

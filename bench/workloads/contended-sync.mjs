@@ -9,6 +9,14 @@ const THREADS = [2, 4, 8, 16];
 const STRIPES = [1, 16, 1024];
 /** Nanoseconds of work under the lock. */
 const SECTIONS = [0, 100, 5000, 100_000];
+/**
+ * @typedef {object} Choice
+ * @property {'uniform' | 'zipf'} distribution
+ * @property {number} [keysAtOnce]
+ * @property {number} [sharedPart]
+ */
+
+/** @type {Choice[]} */
 const CHOICES = [
   { distribution: 'uniform' },
   { distribution: 'zipf' },
@@ -18,6 +26,14 @@ const CHOICES = [
   { distribution: 'zipf', sharedPart: 0.95 },
 ];
 
+/**
+ * @param {number} threads
+ * @param {number} stripes
+ * @param {number} section Nanoseconds.
+ * @param {Choice} choice
+ * @param {readonly import('./index.mjs').Subject[]} [chosenFloors]
+ * @returns {import('./index.mjs').ThreadsWorkload}
+ */
 function workload(
   threads,
   stripes,
@@ -33,11 +49,15 @@ function workload(
     ...(keysAtOnce > 1 ? [`${keysAtOnce} keys`] : []),
     ...(sharedPart > 0 ? [`${sharedPart * 100} % shared`] : []),
   ];
+  /** @type {import('./index.mjs').Ability[]} */
+  const needs = ['sync', 'threads'];
+  if (keysAtOnce > 1) needs.push('many');
+  if (sharedPart > 0) needs.push('shared');
   return {
     name: `sync, ${parts.join(', ')}`,
     group: 'contended sync',
     runner: 'threads',
-    needs: ['sync', 'threads', ...(keysAtOnce > 1 ? ['many'] : []), ...(sharedPart > 0 ? ['shared'] : [])],
+    needs,
     floors: chosenFloors,
     keys: KEYS,
     threads,
@@ -49,6 +69,7 @@ function workload(
   };
 }
 
+/** @param {number} nanoseconds */
 function sectionName(nanoseconds) {
   if (nanoseconds === 0) return 'empty';
   return nanoseconds < 1000 ? `${nanoseconds} ns` : `${nanoseconds / 1000} µs`;

@@ -1,18 +1,24 @@
 // From one thread's hands into another's that waits for it.
 
+const abilityOf = /** @type {const} */ ({ sync: 'sync', async: 'run' });
+
+/**
+ * @param {'sync' | 'async'} giver
+ * @param {'sync' | 'async'} taker
+ * @returns {import('./index.mjs').HandOffWorkload}
+ */
 function workload(giver, taker) {
   return {
     name: `hand-off, ${giver} → ${taker}`,
     group: 'hand-off',
     runner: 'hand-off',
-    needs: ['threads', ...new Set([giver, taker].map((kind) => (kind === 'sync' ? 'sync' : 'run')))],
+    needs: ['threads', abilityOf[giver], abilityOf[taker]],
     floors: [],
     keys: 1,
     stripes: 1024,
-    /** 'sync': blocks its thread. 'async': waits on its event loop. */
     giver,
     taker,
-    /** Milliseconds for which the taker has been waiting: long enough for a spinning one to have gone to sleep. */
+    // Long enough for a spinning taker to have gone to sleep.
     head: 1,
   };
 }

@@ -7,18 +7,57 @@ import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
 
 /**
- * What a runner needs to know of a workload is its own business. All have
+ * @typedef {import('../subjects/index.mjs').Ability} Ability
+ * @typedef {import('../subjects/index.mjs').Subject} Subject
  *
- * @typedef {object} Workload
+ * @typedef {object} Common
  * @property {string} name
  * @property {string} group
- * @property {string} runner See runners/index.mjs.
- * @property {readonly (string | readonly string[])[]} needs Abilities, see subjects/index.mjs.
+ * @property {readonly (Ability | readonly Ability[])[]} needs Of a list of abilities, any one is enough.
  * @property {number} keys
+ * @property {number} stripes
  * @property {'redis' | 'sqlite'} [server] What it needs outside the process.
  * @property {number} [mostRounds] Where fewer than usual will do.
- * @property {readonly object[]} [subjects] Instead of all that there are.
- * @property {readonly object[]} floors Subjects measured along with the others. Ratios are to the first.
+ * @property {readonly Subject[]} [subjects] Instead of all that there are.
+ * @property {readonly Subject[]} floors Measured along with the others. Ratios are to the first.
+ *
+ * @typedef {object} SingleOnly
+ * @property {'single'} runner
+ * @property {string} operation See runners/loops.mjs.
+ * @property {() => unknown[]} makeKeys
+ *
+ * @typedef {object} ThreadsOnly
+ * @property {'threads'} runner
+ * @property {number} threads
+ * @property {'uniform' | 'zipf'} distribution
+ * @property {number} keysAtOnce
+ * @property {number} [section] Nanoseconds of work under the lock, of threads that block.
+ * @property {number} [sharedPart] The part of requests in shared mode, of threads that block.
+ * @property {number} [inFlight] Requests under way in each thread, where they are awaited.
+ * @property {boolean} [awaits] Whether what is under the lock awaits.
+ *
+ * @typedef {object} HandOffOnly
+ * @property {'hand-off'} runner
+ * @property {'sync' | 'async'} giver Whether it blocks its thread, or waits on its event loop.
+ * @property {'sync' | 'async'} taker
+ * @property {number} head Milliseconds for which the taker has been waiting.
+ *
+ * @typedef {object} WaitersOnly
+ * @property {'waiters'} runner
+ * @property {'memory' | 'cancel' | 'unrelatedAsync' | 'unrelatedSync'} measure
+ *
+ * @typedef {object} ClientsOnly
+ * @property {'clients'} runner
+ * @property {number} clients Keys are taken one after the other.
+ * @property {boolean} again Whether a client asks again as soon as it has released, or only once all others have had
+ *   their turn.
+ *
+ * @typedef {Common & SingleOnly} SingleWorkload
+ * @typedef {Common & ThreadsOnly} ThreadsWorkload
+ * @typedef {Common & HandOffOnly} HandOffWorkload
+ * @typedef {Common & WaitersOnly} WaitersWorkload
+ * @typedef {Common & ClientsOnly} ClientsWorkload
+ * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | ClientsWorkload} Workload
  */
 
 /**
@@ -47,6 +86,13 @@ const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(
  */
 export const fullWorkloads = [...workloads, ...fullOnly];
 
+/**
+ * @param {string} name
+ * @returns {any} What its runner says that it is: see {@link Workload}.
+ * @throws {Error} Where there is none.
+ */
 export function workloadNamed(name) {
-  return fullWorkloads.find((workload) => workload.name === name);
+  const found = fullWorkloads.find((workload) => workload.name === name);
+  if (found === undefined) throw new Error(`no workload "${name}"`);
+  return found;
 }

@@ -3,6 +3,12 @@
 import { floors } from '../subjects/floors.mjs';
 import { leaseSubjects } from '../subjects/leases.mjs';
 
+/**
+ * @param {string} name
+ * @param {readonly import('./index.mjs').Subject[]} subjects
+ * @param {number} [keys]
+ * @returns {import('./index.mjs').SingleWorkload}
+ */
 const workload = (name, subjects, keys = 1) => ({
   name,
   group: 'leases',

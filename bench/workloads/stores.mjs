@@ -4,18 +4,24 @@ import { storeSubjects } from '../subjects/stores.mjs';
 
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
 
+/**
+ * @param {string} name
+ * @param {'redis' | 'sqlite'} server
+ * @param {readonly import('./index.mjs').Subject[]} subjects
+ * @param {Partial<Pick<import('./index.mjs').ClientsWorkload, 'clients' | 'keys' | 'again' | 'floors'>>} [options]
+ * @returns {import('./index.mjs').ClientsWorkload}
+ */
 const workload = (name, server, subjects, { clients = 1, keys = 1, again = false, floors = [] } = {}) => ({
   name,
   group: 'stores',
   runner: 'clients',
   server,
+  stripes: 1,
   needs: [],
   floors,
   subjects,
   clients,
-  /** Taken one after the other. */
   keys,
-  /** Whether a client asks again as soon as it has released, or only once all others have had their turn. */
   again,
 });
 

@@ -6,11 +6,27 @@ const HOT_KEY = 'account:1234567';
 const STRIPES = 1024;
 const MANY = 1_000_000;
 
-const keysNamed = (count) => Array.from({ length: count }, (_, i) => `account:${i * 7919}`);
-/** Out of an array, also where there is but one; see runners/loops.mjs. */
+const keysNamed = (/** @type {number} */ count) =>
+  Array.from({ length: count }, (_, i) => `account:${i * 7919}`);
+/**
+ * Out of an array, also where there is but one; see runners/loops.mjs.
+ *
+ * @template T
+ * @param {T} key
+ */
 const twice = (key) => [key, key];
 
-/** What is locked. `form` belongs to the names of the loop and of what a subject must be able to do. */
+/**
+ * What is locked.
+ *
+ * @typedef {object} Kind
+ * @property {string} name
+ * @property {'Many' | 'Shared' | 'Fresh'} [form] Belongs to the names of the loop and of what a subject must be able to do.
+ * @property {number} [keys]
+ * @property {() => unknown[]} makeKeys
+ */
+
+/** @satisfies {Record<string, Kind>} */
 const kinds = {
   hot: { name: 'hot string key', makeKeys: () => twice(HOT_KEY) },
   integer: { name: 'integer key', makeKeys: () => twice(1_234_567) },
@@ -22,22 +38,30 @@ const kinds = {
   shared: { name: 'shared mode', form: 'Shared', makeKeys: () => twice(HOT_KEY) },
 };
 
+/** @type {Record<string, import('./index.mjs').Ability[]>} */
 const abilityOf = { Many: ['many'], Shared: ['shared'], Fresh: [] };
 
 /** To be awaited, whether the subject gives out what it holds or calls back. */
-const AWAITED = ['acquire', 'run'];
-const needs = { sync: 'sync', try: 'try', async: AWAITED, run: 'run' };
+const AWAITED = /** @type {const} */ (['acquire', 'run']);
+const needs = /** @type {const} */ ({ sync: 'sync', try: 'try', async: AWAITED, run: 'run' });
 const pairs = [floors.compareExchange, floors.wasmCompareExchange];
 const floorsOf = { sync: pairs, try: pairs, async: [floors.bareAwait], run: [floors.bareAwait] };
 
-/** A batch of the loop in runners/loops.mjs that is named after how and what. */
-function workload(how, { name, form = '', keys = 1, makeKeys }, moreFloors = []) {
+/**
+ * A batch of the loop in runners/loops.mjs that is named after how and what.
+ *
+ * @param {keyof typeof needs} how
+ * @param {Kind} kind
+ * @param {readonly import('./index.mjs').Subject[]} [moreFloors]
+ * @returns {import('./index.mjs').SingleWorkload}
+ */
+function workload(how, { name, form, keys = 1, makeKeys }, moreFloors = []) {
   return {
     name: `${how === 'run' ? 'async' : how}, ${name}${how === 'run' ? ', with a callback' : ''}`,
     group: 'uncontended',
     runner: 'single',
-    operation: `${how}${form}`,
-    needs: [needs[how], ...(abilityOf[form] ?? [])],
+    operation: `${how}${form ?? ''}`,
+    needs: [needs[how], ...(form === undefined ? [] : abilityOf[form])],
     makeKeys,
     stripes: STRIPES,
     keys,

@@ -2,6 +2,13 @@
 
 import { floors } from '../subjects/floors.mjs';
 
+/**
+ * @param {string} name
+ * @param {import('./index.mjs').WaitersWorkload['measure']} measure
+ * @param {readonly import('./index.mjs').Ability[]} needs
+ * @param {Partial<Pick<import('./index.mjs').WaitersWorkload, 'keys' | 'floors'>>} [more]
+ * @returns {import('./index.mjs').WaitersWorkload}
+ */
 const workload = (name, measure, needs, more = {}) => ({
   name,
   group: 'waiters',

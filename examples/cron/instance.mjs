@@ -12,7 +12,7 @@ async function nightlyJob(night, lease) {
   if (await journal.has(night)) return `night ${night}: finds the job done`;
   console.log(`${name} night ${night}: runs the job under token ${lease.token}`);
   await delay(length / 10);
-  // The first crash of all: the journal tells whether there was one, as the process itself cannot.
+  // The first crash of all: the journal says whether there was one; the process itself cannot.
   if (night === 1 && (await journal.noteCrash())) {
     console.log(`${name} night ${night}: crashes half-way`);
     process.kill(process.pid, 'SIGKILL');

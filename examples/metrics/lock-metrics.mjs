@@ -1,4 +1,4 @@
-/** Turns what locks tell about themselves into Prometheus metrics. */
+/** Turns the statistics of locks into Prometheus metrics. */
 import diagnostics_channel from 'node:diagnostics_channel';
 import { Counter, Gauge, Histogram } from 'prom-client';
 

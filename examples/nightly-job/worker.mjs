@@ -26,7 +26,7 @@ async function nightlyJob(lease) {
   if (Atomics.compareExchange(paused, 0, 0, 1) === 0) {
     say(`is paused for ${2 * ttl} ms, as by a long garbage collection`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * ttl);
-    // It could ask lease.held now, and would be told the truth. One that forgets to is stopped all the same.
+    // It could ask lease.held now, which says the truth. Here it forgets to, and the gate stops it.
     say(`goes on; its lease ${lease.held ? 'is held' : 'was lost meanwhile'}`);
     await delay(ttl);
   }

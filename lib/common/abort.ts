@@ -1,14 +1,14 @@
 import { defer } from './host.js';
 
-/** Something that an AbortSignal can put an end to. */
+/** Something that an AbortSignal can end. */
 export interface Abortable {
-  /** Called when the signal is aborted. Where it throws, it has done nothing, and is called once more. */
+  /** Called when the signal is aborted. If it throws, it must have changed nothing: it is called once more. */
   abort(reason: unknown): void;
 }
 
 /**
- * All that waits with one signal, behind one listener: a listener for each would make Node warn of a leak at the
- * eleventh, and search a list of all of them to remove one.
+ * Everything that waits with one signal, behind one listener. With a listener for each, Node would warn of a leak at the
+ * eleventh, and would search a list of all to remove one.
  */
 class Abortables {
   readonly #signal: AbortSignal;
@@ -50,6 +50,7 @@ export function awaitAbort(signal: AbortSignal, member: Abortable): void {
   members.add(member);
 }
 
+/** Undoes {@link awaitAbort}. */
 export function forgetAbort(signal: AbortSignal, member: Abortable): void {
   waiting.get(signal)?.delete(member);
 }

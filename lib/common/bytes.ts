@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 
-/** Bytes of any realm; false for what only has the prototype of some. */
+/** Whether a value is a Uint8Array, of any realm. False for an object that only has its prototype. */
 export const isBytes: (value: unknown) => value is Uint8Array = types.isUint8Array;
 
 const typedArray = Object.getPrototypeOf(Uint8Array.prototype) as object;
@@ -9,16 +9,16 @@ const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length')
 };
 
 /**
- * How many there are, whatever the array says of itself: one of a class of its own may have another `length`. 0 where its
- * memory is gone. What has an index below it is there.
+ * How many bytes there are, whatever `length` says: a subclass may override it. 0 if the memory was detached. All indices
+ * below it can be read.
  */
 export function lengthOfBytes(bytes: Uint8Array): number {
   return getLength.call(bytes);
 }
 
 /**
- * What the bytes are now, for when they may have changed, or their memory be gone. Runs no code of the array's, and fails
- * only where memory does.
+ * A copy of the bytes, for when they may have changed or their memory may be detached. Runs no code of the array's class,
+ * and fails only if there is no memory for it.
  */
 export function copyOfBytes(bytes: Uint8Array): Uint8Array {
   return lengthOfBytes(bytes) === 0 ? new Uint8Array() : new Uint8Array(bytes);

@@ -1,6 +1,6 @@
 import { invalidArgType, outOfRange } from './errors.js';
 
-/** For an acquisition, in milliseconds. */
+/** The time that an acquisition allows if nobody says otherwise, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
 
 export function checkOptionsObject(options: unknown): void {
@@ -9,7 +9,7 @@ export function checkOptionsObject(options: unknown): void {
   }
 }
 
-/** False for lists, and for what cannot be asked: a revoked Proxy. */
+/** False for lists, and for a revoked Proxy, which cannot be read. */
 function mayBeOptions(options: object): boolean {
   try {
     return !Array.isArray(options);
@@ -40,7 +40,7 @@ export function checkSignal(signal: unknown): AbortSignal {
   throw invalidArgType('options.signal', 'an AbortSignal', signal);
 }
 
-/** By what is used of it, so that one of another realm, or of another implementation (jsdom's), will do. */
+/** Looks at the members in use, so that a signal of another realm or implementation (jsdom's) is accepted. */
 function isSignal(signal: unknown): signal is AbortSignal {
   try {
     const { aborted, addEventListener, removeEventListener } = signal as Partial<AbortSignal>;

@@ -7,9 +7,9 @@ export interface Timed {
 }
 
 /**
- * A binary heap, the earliest deadline on top. Each entry knows its place, so that any can be taken out.
+ * A binary heap with the earliest deadline on top. Each entry knows its place, so that any can be removed.
  *
- * From the first change on, no function is called that a stack overflow could end, or the heap would be left in pieces.
+ * After the first change nothing is called that a stack overflow could end: the heap would be left broken.
  */
 export class Deadlines<T extends Timed> {
   readonly #heap: T[] = [];
@@ -18,7 +18,7 @@ export class Deadlines<T extends Timed> {
     return this.#heap[0];
   }
 
-  /** In no order. */
+  /** All entries, in no order. */
   toArray(): T[] {
     return [...this.#heap];
   }
@@ -28,7 +28,7 @@ export class Deadlines<T extends Timed> {
     const heap = this.#heap;
     let place = heap.push(entry) - 1;
     entry.place = place;
-    // (No look at index -1, a name to V8, which it would search for.)
+    // Never reads index -1, which V8 would look up as a property name.
     while (place > 0) {
       const above = (place - 1) >> 1;
       const parent = heap[above]!;

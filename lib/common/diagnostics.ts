@@ -1,7 +1,7 @@
 import diagnostics_channel from 'node:diagnostics_channel';
 import type { LockKey, LockMode } from './types.js';
 
-/** What all messages have in common. Published on the thread that acquires, whose id it carries. */
+/** What all messages have in common. The thread that acquires publishes them; `threadId` is its id. */
 export interface LockMessage {
   /** The lock's name. */
   readonly lock: string;
@@ -11,23 +11,23 @@ export interface LockMessage {
   readonly threadId: number;
 }
 
-/** `stripelock:wait`: an acquisition that could not be had at once has come to its end. */
+/** `stripelock:wait`: an acquisition that had to wait has ended. */
 export interface WaitMessage extends LockMessage {
   /** Milliseconds. */
   readonly waited: number;
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted';
 }
 
-/** `stripelock:timeout`: one ran out of time. */
+/** `stripelock:timeout`: an acquisition ran out of time. */
 export interface TimeoutMessage extends LockMessage {
   /** The time allowed, in milliseconds. */
   readonly timeout: number;
-  /** The stripe that could not be had, and the threads that held it as far as known. */
+  /** The stripe that was not free in time, and the ids of the threads that held it, as far as known. */
   readonly stripe: number;
   readonly holders: readonly number[];
 }
 
-/** `stripelock:deadlock`: one was refused, since waiting could never have ended. */
+/** `stripelock:deadlock`: an acquisition was refused, because its wait could never have ended. */
 export interface DeadlockMessage extends LockMessage {
   /** `threads[i]` waits for `stripes[i]`, which the next thread holds. */
   readonly threads: readonly number[];
@@ -39,7 +39,7 @@ export interface AbandonedMessage extends LockMessage {
   readonly stripes: readonly number[];
 }
 
-/** Publishing costs nothing but a look at `hasSubscribers` while nobody listens, and none of it is on the fast path. */
+/** While nobody listens, publishing costs only a check of `hasSubscribers`. The fast path publishes nothing. */
 export const channels = {
   wait: diagnostics_channel.channel('stripelock:wait'),
   timeout: diagnostics_channel.channel('stripelock:timeout'),
@@ -47,7 +47,7 @@ export const channels = {
   abandoned: diagnostics_channel.channel('stripelock:abandoned'),
 };
 
-/** What the messages of the `stripelock:lease:` channels have in common. Published on the thread that holds. */
+/** What the messages of the `stripelock:lease:` channels have in common. The thread that holds publishes them. */
 export interface LeaseMessage {
   readonly key: string;
   readonly token: bigint;
@@ -74,13 +74,13 @@ export interface LeaseLostMessage extends LeaseMessage {
   readonly reason: string;
 }
 
-/** `stripelock:lease:released`: its holder has given it up. */
+/** `stripelock:lease:released`: its holder released it. */
 export interface LeaseReleasedMessage extends LeaseMessage {
   /** Milliseconds since it was granted. */
   readonly held: number;
 }
 
-/** `stripelock:lease:failed`: the store failed, or did not answer in its time. */
+/** `stripelock:lease:failed`: the store failed, or did not answer in time. */
 export interface LeaseFailedMessage {
   readonly key: string;
   readonly operation: 'acquire' | 'renew' | 'release';

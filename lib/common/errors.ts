@@ -1,7 +1,7 @@
 import { lengthOfBytes } from './bytes.js';
 import type { LockKey } from './types.js';
 
-/** Base of all errors of this package but those for bad arguments. */
+/** Base of all errors of this package, except for bad arguments. */
 export class LockError extends Error {
   /** Stable; starts with `ERR_`. */
   readonly code: string;
@@ -21,7 +21,7 @@ export class LockTimeoutError extends LockError {
   /** The time allowed, in milliseconds. */
   readonly timeout: number;
   readonly keys: readonly LockKey[];
-  /** The stripe that could not be had; -1 where a lease could not. */
+  /** The stripe that was not free in time; -1 for a lease. */
   readonly stripe: number;
   /** Ids of the threads that held that stripe when time ran out, as far as known. */
   readonly holders: readonly number[];
@@ -60,10 +60,10 @@ export function lockTimeout(
   return new LockTimeoutError(message, keys, timeout, stripe, holders);
 }
 
-/** Waiting could never have ended, so it was refused. Nothing of the refused acquisition is held. */
+/** An acquisition was refused, because its wait could never have ended. Nothing of it is held. */
 export class DeadlockError extends LockError {
   readonly keys: readonly LockKey[];
-  /** Ids of the threads that wait for each other, this one first; this one alone where it waits for itself. */
+  /** Ids of the threads that wait for each other, this one first. Only this one if it would wait for itself. */
   readonly threads: readonly number[];
   /** What each of {@link threads} waits for. */
   readonly stripes: readonly number[];
@@ -116,10 +116,10 @@ export function outOfRange(name: string, expected: string, actual: unknown): Ran
 }
 
 const NAME_CHARACTERS_SHOWN = 64;
-/** Larger ones have more digits than a message is to show. */
+/** Larger ones have more digits than a message should show. */
 const LARGEST_BIGINT_SHOWN = 10n ** 64n;
 
-/** Never throws, whatever the value is: the error that it is for must come out. */
+/** Never throws, whatever the value is: the error that it describes must get out. */
 function describe(value: unknown): string {
   try {
     return descriptionOf(value);
@@ -151,7 +151,7 @@ function constructorName(value: object): string {
   return (typeof constructor === 'function' && shortened(constructor.name)) || 'Object';
 }
 
-/** Of what should be a string. */
+/** For a value that should be a string. */
 function shortened(text: unknown): string {
   if (typeof text !== 'string') return '';
   return text.length > NAME_CHARACTERS_SHOWN ? `${text.slice(0, NAME_CHARACTERS_SHOWN)}…` : text;
@@ -161,7 +161,7 @@ const KEYS_SHOWN = 4;
 const KEY_CHARACTERS_SHOWN = 64;
 const BYTES_SHOWN = 32;
 
-/** Keys as they are shown in messages: a few, and each of them short. */
+/** Keys as messages show them: a few, and each of them short. */
 export function keyNames(keys: readonly LockKey[]): string {
   const shown = keys.slice(0, KEYS_SHOWN).map(keyName).join(', ');
   const rest = keys.length - KEYS_SHOWN;

@@ -3,32 +3,33 @@ import * as timers from 'node:timers';
 import { SignalTimer } from './signal-timer.js';
 
 /*
- * What the package needs of its host, as it is when the package is loaded: a test may put fake timers in its place for a
- * while, and what a fake timer was to do is lost when the test ends.
+ * What the package needs of its host, captured when the package is loaded: a test may replace timers by fake ones for a
+ * while, and what a fake timer should have done is lost when the test ends.
  */
 
+/** As it is at import. */
 export const performance = hostPerformance;
 
 const { setTimeout, clearTimeout } = timers;
 const SETTLED = Promise.resolve();
 
 /**
- * Calls `run` from the microtask queue, where the stack is empty. For where nothing may throw (T1): no function in
- * JavaScript is called, whoever has replaced `Promise.prototype.then`, and both arguments are passed because V8 checks
- * the stack where there are fewer than declared. (`queueMicrotask` is a function in JavaScript, and costs twice as much.)
+ * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1): it calls no function
+ * in JavaScript, even if somebody has replaced `Promise.prototype.then`. Pass both arguments, because V8 checks the stack
+ * if there are fewer than declared. (`queueMicrotask` is a function in JavaScript, and costs twice as much.)
  */
 export const defer: (run: () => void, unused: undefined) => unknown = Promise.prototype.then.bind(SETTLED);
 
 /** `Promise.resolve`; it can fail as little as {@link defer}. What is passed must not have a `then`. */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);
 
-/** Opaque: not every host's timers are objects. */
+/** Opaque: some hosts have timers that are not objects. */
 export type Timer = unknown;
 
 const KIND = 'Timeout';
 const LONG = 1_000_000;
 
-/** Node counts the timers that are its own. */
+/** Node counts its own timers, and no others. */
 function hasNodeTimers(): boolean {
   const count = (): number => process.getActiveResourcesInfo().filter((kind) => kind === KIND).length;
   const before = count();
@@ -40,21 +41,22 @@ function hasNodeTimers(): boolean {
 
 const faked = !hasNodeTimers();
 
-/** A timer that keeps the event loop alive, where {@link letGo} does not end that. Where this throws, there is none. */
+/** Starts a timer, which keeps the event loop alive until {@link letGo}. If this throws, there is no timer. */
 export function startTimer(callback: () => void, delay: number): Timer {
   return faked ? new SignalTimer(callback, delay) : setTimeout(callback, delay);
 }
 
-/** The timer keeps the event loop alive from now on, where it can. */
+/** From now on the timer keeps the event loop alive, if the host's timers can. */
 export function keepAlive(timer: Timer): void {
   (timer as { ref?: () => void } | undefined)?.ref?.();
 }
 
-/** It does not. */
+/** From now on the timer does not keep the event loop alive. */
 export function letGo(timer: Timer): void {
   (timer as { unref?: () => void } | undefined)?.unref?.();
 }
 
+/** The timer does not go off any more. */
 export function stopTimer(timer: Timer): void {
   if (timer instanceof SignalTimer) timer.stop();
   else clearTimeout(timer as NodeJS.Timeout | undefined);

@@ -1,10 +1,10 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
-/** What keeps the event loop alive for those of {@link SignalTimer} that are to. */
+/** Keeps the event loop alive for the instances of {@link SignalTimer} that should. */
 let keeper: MessagePort | undefined;
 let keeping = 0;
 
-/** A timer for where the package is loaded while timers are faked: what fakes them leaves this as it is. */
+/** A timer for a package that is loaded while timers are faked: what fakes them leaves `AbortSignal.timeout` alone. */
 export class SignalTimer {
   readonly #signal: AbortSignal;
   readonly #callback: () => void;

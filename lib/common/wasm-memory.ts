@@ -23,7 +23,7 @@ interface Wasm {
   ) => { readonly exports: { compareExchange: CompareExchange } };
 }
 
-/** Not there with `--jitless`. */
+/** Undefined with `--jitless`. */
 const wasm = (globalThis as { WebAssembly?: Wasm }).WebAssembly;
 
 /** Bytes of a page, the unit of a memory's size. */
@@ -34,7 +34,7 @@ const sized = (bytes: number[]): number[] => [bytes.length, ...bytes];
 
 /**
  * A module in the binary format of the WebAssembly specification, with its threads proposal. All numbers are in LEB128,
- * and but for the last they are one byte.
+ * and all but the last take one byte.
  *
  *     (import "our" "memory" (memory 1 4096 shared))
  *     (func (export "compareExchange") (param i32 i32 i32) (result i32)
@@ -52,13 +52,13 @@ const MODULE = Uint8Array.from([
 
 let compiled: object | undefined;
 
-/** Shared memory of a fixed size in bytes, a multiple of 64 KiB. Undefined where there can be none. */
+/** Makes shared memory of a fixed size in bytes, a multiple of 64 KiB. Undefined if that is not possible. */
 export function createWasmMemory(bytes: number): WasmMemory | undefined {
   try {
     const pages = bytes / PAGE;
     return wasm && new wasm.Memory({ initial: pages, maximum: pages, shared: true });
   } catch {
-    // V8 reserves gigabytes of addresses for each memory, which a process may not be allowed.
+    // V8 reserves gigabytes of addresses for each memory, and a process may not be allowed as much.
     return undefined;
   }
 }
@@ -73,7 +73,7 @@ export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefin
   }
 }
 
-/** Undefined where there can be none. */
+/** The function for a memory. Undefined if WebAssembly is unavailable. */
 export function compareExchangeIn(memory: WasmMemory): CompareExchange | undefined {
   if (!wasm) return undefined;
   try {

@@ -7,18 +7,32 @@ import {
 } from './contract/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
 import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from './contract/mode.js';
 
 /** From one stripe's word to the next, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
+/** Words that are held shared and have no other flag are those from the first of these to the second. */
+const ONE_SHARE = SHARED | 1;
+const MOST_SHARES = SHARED | HOLDER_MASK;
+
+/** Where a stack overflow ended {@link giveBackMany}. */
+export interface Cut {
+  /** So many stripes, from the front, are still held. */
+  readonly left: number;
+  readonly error: unknown;
+}
 
 /**
- * What a guard refers to: a table, and what of it the fast path works on. Nothing of it can be reached through a guard,
- * or who has one could free what others hold. So the functions are static, and no object leads to the class.
+ * What a guard refers to: a table, and what of it the fast path works on. The transitions of a stripe's word that need no
+ * engine are the functions below; see `lock-word.ts` for the states, and `mode.ts` for what a mode admits.
  *
- * Where one of these functions throws, on account of a stack overflow, it has changed nothing (keeps T1).
+ * Nothing of it can be reached through a guard, or whoever has a guard could free what others hold. So the functions are
+ * static, and no object leads to the class.
+ *
+ * A stack overflow is the only reason for which one of these functions throws. It has then changed nothing (keeps T1).
  */
 export class FastPath {
-  /** Enumerable, so that structured clone meets it; see {@link THREAD_BOUND}. */
+  /** Enumerable, so that structured clone finds it; see {@link THREAD_BOUND}. */
   readonly threadBound = THREAD_BOUND;
   readonly #table: LockTable;
   readonly #words: Int32Array;
@@ -36,40 +50,92 @@ export class FastPath {
     this.#shares = table.shares;
   }
 
-  /** To be called before the first of the shared functions. */
-  static openShares(this: void, path: FastPath): void {
-    if (path.#shares === undefined) path.#shares = path.#table.shares ?? path.#table.openShares();
-  }
-
+  /** Takes a free stripe exclusively. */
   static take(this: void, path: FastPath, stripe: number): boolean {
-    return exchange(path, stripe, 0, path.#slot) === 0;
+    const compareExchange = path.#compareExchange;
+    if (compareExchange === undefined) return exchangeAtomic(path, stripe, 0, path.#slot) === 0;
+    return compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), 0, path.#slot) === 0;
   }
 
+  /** Gives back a stripe that is held exclusively. */
+  static giveBack(this: void, path: FastPath, stripe: number): void {
+    const slot = path.#slot;
+    const compareExchange = path.#compareExchange;
+    const word =
+      compareExchange === undefined
+        ? exchangeAtomic(path, stripe, slot, 0)
+        : compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), slot, 0);
+    if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
+  }
+
+  /** Takes a stripe that is free or held shared. */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
+    const shares = path.#shares ?? openShares(path);
     const word = path.#words[wordIndex(stripe)]!;
-    const shares = path.#shares!;
     let next: number;
-    if (word === 0) next = SHARED | 1;
-    else if ((word & ~HOLDER_MASK) === SHARED && (word & HOLDER_MASK) < HOLDER_MASK) next = word + 1;
+    if (word === 0) next = ONE_SHARE;
+    else if (word >= ONE_SHARE && word < MOST_SHARES) next = word + 1;
     else return false;
     if (exchange(path, stripe, word, next) !== word) return false;
+    // From the change to the count no function is called.
     shares[stripe]!++;
     return true;
   }
 
-  static giveBack(this: void, path: FastPath, stripe: number): void {
-    const slot = path.#slot;
-    if (exchange(path, stripe, slot, 0) !== slot) path.#table.release(stripe, false);
-  }
-
+  /** Gives back a stripe that is held shared. */
   static giveBackShared(this: void, path: FastPath, stripe: number): void {
     const word = path.#words[wordIndex(stripe)]!;
     const shares = path.#shares!;
-    const next = word === (SHARED | 1) ? 0 : word - 1;
-    // Of several shared holders any but the last may leave without asking who waits.
-    const simple = word === (SHARED | 1) || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
+    const next = word === ONE_SHARE ? 0 : word - 1;
+    // Of several holders any but the last may leave without asking who waits.
+    const simple = word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
     if (simple && exchange(path, stripe, word, next) === word) shares[stripe]!--;
-    else path.#table.release(stripe, true);
+    else path.#table.release(stripe, SHARED_MODE);
+  }
+
+  /** {@link take} in the mode whose code this is. */
+  static takeIn(this: void, path: FastPath, stripe: number, code: number): boolean {
+    return code === EXCLUSIVE_MODE.code ? take(path, stripe) : takeShared(path, stripe);
+  }
+
+  /** {@link giveBack} in the mode whose code this is. */
+  static giveBackIn(this: void, path: FastPath, stripe: number, code: number): void {
+    if (code === EXCLUSIVE_MODE.code) giveBack(path, stripe);
+    else giveBackShared(path, stripe);
+  }
+
+  /**
+   * Takes the stripes in their order up to the first that is not free. Returns how many. A stack overflow ends it, too:
+   * the engine is to go on in either case.
+   */
+  static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
+    const count = stripes.length;
+    let taken = 0;
+    try {
+      if (code === EXCLUSIVE_MODE.code) while (taken < count && take(path, stripes[taken]!)) taken++;
+      else while (taken < count && takeShared(path, stripes[taken]!)) taken++;
+    } catch {
+      // What was taken stays with the caller (keeps T1).
+    }
+    return taken;
+  }
+
+  /** Gives back the first `count` stripes in reverse order: all of them, unless it returns a {@link Cut}. */
+  static giveBackMany(
+    this: void,
+    path: FastPath,
+    stripes: readonly number[],
+    count: number,
+    code: number,
+  ): Cut | undefined {
+    let left = count;
+    try {
+      if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
+      else for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
+    } catch (error) {
+      return { left, error };
+    }
+    return undefined;
   }
 
   /** Lets the engine go on, for a waiter or, without one, in a sync wait. */
@@ -80,7 +146,14 @@ export class FastPath {
     waiter: AsyncWaiter | undefined,
   ): Outcome | undefined {
     const table = path.#table;
+    // The overflow that kept the fast path from it was none of the engine's.
+    if (request.mode.counted) openShares(path);
     return waiter === undefined ? table.acquireSync(request) : table.acquireAsync(request, waiter);
+  }
+
+  /** Must be called before a stripe is taken in a mode whose holders are counted. */
+  static openShares(this: void, path: FastPath): Int32Array {
+    return (path.#shares ??= path.#table.shares ?? path.#table.openShares());
   }
 
   static nextToken(this: void, path: FastPath): bigint {
@@ -91,12 +164,23 @@ export class FastPath {
   static exchange(this: void, path: FastPath, stripe: number, expected: number, replacement: number): number {
     const compareExchange = path.#compareExchange;
     return compareExchange === undefined
-      ? Atomics.compareExchange(path.#words, wordIndex(stripe), expected, replacement)
+      ? exchangeAtomic(path, stripe, expected, replacement)
       : compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), expected, replacement);
+  }
+
+  /** The same where the table has no `compareExchange` of its own. */
+  static exchangeAtomic(
+    this: void,
+    path: FastPath,
+    stripe: number,
+    expected: number,
+    replacement: number,
+  ): number {
+    return Atomics.compareExchange(path.#words, wordIndex(stripe), expected, replacement);
   }
 }
 
-/** As a constant, and so are the others where they are used: V8 calls it at once then. */
-const { exchange } = FastPath;
+/** Constants, as whoever uses the others has them, too: V8 then calls and inlines them directly. */
+const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
 
 Reflect.deleteProperty(FastPath.prototype, 'constructor');

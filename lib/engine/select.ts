@@ -21,12 +21,12 @@ import { OtherVersion } from './native/running-engine.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
-/** Of this evaluation of the package, or of another one in this thread: see `native/running-engine.ts`. */
+/** May belong to another evaluation of the package in this thread: see `native/running-engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
 let nativeFailure: unknown;
 
-/** A new lock on the engine asked for, or on the best there is. */
+/** Makes a lock on the engine asked for, or on the best available one. */
 export function createTable(name: EngineName | undefined, stripes: number): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
   const memory = engine.create(stripes);
@@ -53,7 +53,7 @@ export function openTable(memory: TableMemory, stripes: number): LockTable {
   }
 }
 
-/** Where leases are kept: with all threads of the process where the addon loads, else within this thread. */
+/** Where leases are kept: for all threads of the process if the addon loads, else for this thread alone. */
 export function leaseEngine(): LeaseEngine {
   if (nativeOrUndefined()) return (nativeLeases ??= new OurLeases(native!.leases));
   warnOnce();
@@ -77,13 +77,13 @@ function engineNamed(name: EngineName): Engine {
   );
 }
 
-/** Throws where there is one that must not be used. */
+/** Undefined if the addon does not load. Throws if another version of this package uses it. */
 function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
     try {
       native = loadNativeEngine();
     } catch (error) {
-      // A stack overflow, which says nothing of the addon.
+      // A stack overflow says nothing about the addon: try again next time.
       if (error instanceof RangeError) throw error;
       nativeFailure = error ?? new Error('unknown failure');
     }
@@ -103,10 +103,10 @@ function open(engine: Engine, memory: TableMemory, span: TableSpan, stripes: num
   }
 }
 
-/** The errors of a caller are of the classes that it knows, whichever evaluation of the package made the engine. */
+/** Callers get errors of the classes that they know, whichever evaluation of the package made the engine. */
 function asOurs(error: unknown): unknown {
   if (error instanceof LockError) return error;
-  // Of another realm, it is no instance of this one's Error either.
+  // An error of another realm is no instance of this realm's Error either.
   const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
   return name === 'LockError' ? new LockError(code!, message!) : error;
 }

@@ -1,10 +1,6 @@
 import { checkBoolean, checkFunction, checkOptionsObject } from '../common/checks.js';
-import { askOnce } from './ask-once.js';
-import { LeaseStoreError, leaseTimeout, managerClosed } from './errors.js';
-import { Grants } from './grants.js';
-import { checkKey, type LeaseStore } from './lease-store.js';
-import { createLease, type Lease } from './lease.js';
-import { Lines } from './lines.js';
+import { managerClosed } from './contract/errors.js';
+import { checkKey, type LeaseStore } from './contract/lease-store.js';
 import {
   resolveManagerOptions,
   resolveTerms,
@@ -15,47 +11,43 @@ import {
   type TryAcquireLeaseOptions,
   type WarningLeaseManagerOptions,
   type WithLeaseOptions,
-} from './options.js';
-import { Schedule } from './schedule.js';
-import { PollingAcquisition, QueuedAcquisition, type Wait, type WaitingAcquisition } from './waiting.js';
+} from './contract/options.js';
+import type { Grants } from './grants/grants.js';
+import { StoreGrants } from './grants/store-grants.js';
+import { hasTable, TableGrants } from './grants/table-grants.js';
+import { createLease, type Lease } from './hold/lease.js';
+import { MemoryLeaseStore } from './memory/memory-store.js';
 
 /**
  * Takes leases in a store, keeps them alive, and tells when they are lost. Used by the thread that made it; threads
  * and processes meet in the store.
  *
- * All its leases share one timer, which does not keep the process alive; a waiting `acquire` does. Nothing it does by
- * itself ever surfaces as an unhandled rejection.
+ * All its leases share one timer, which does not keep the process alive; a waiting `acquire` does. Nothing that it does
+ * by itself ever surfaces as an unhandled rejection.
  */
 export class LeaseManager {
   readonly store: LeaseStore;
   readonly #settings: ManagerSettings;
   readonly #grants: Grants;
-  /** In real time, for acquisitions that wait. */
-  readonly #waits = new Schedule(undefined, true);
-  readonly #waiting = new Set<WaitingAcquisition>();
-  readonly #lines: Lines;
   #closed: Promise<void> | undefined;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
   constructor(options?: WarningLeaseManagerOptions) {
-    this.#settings = resolveManagerOptions(options);
-    this.#grants = new Grants(this.#settings);
-    this.store = this.#grants.store;
-    const { stableOwners, backoff } = this.#grants;
-    this.#lines = new Lines({ store: this.store, backoff, schedule: this.#waits, stableOwners });
+    const settings = resolveManagerOptions(options);
+    const { clock } = settings;
+    const store = settings.store ?? new MemoryLeaseStore(clock === undefined ? {} : { clock });
+    this.store = store;
+    this.#settings = settings;
+    this.#grants = hasTable(store) ? new TableGrants(store, settings) : new StoreGrants(store, settings);
   }
 
   /**
    * One attempt: undefined when another live holder has it. Rejects with LeaseStoreError when the store fails, or
-   * grants so late that the lease is over: never granted then.
+   * grants so late that the lease is already over: then it is never granted.
    */
   tryAcquire(key: string, options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
     try {
-      const terms = this.#begin(key, options);
-      const grants = this.#grants;
-      if (!grants.takesDirectly) return grants.attempt(key, terms);
-      const hold = grants.attemptDirectly(key, terms);
-      return Promise.resolve(hold && createLease(hold));
+      return this.#grants.tryAcquire(key, this.#begin(key, options), undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -66,8 +58,8 @@ export class LeaseManager {
    * signal.reason. Store failures are retried until then, and the last is the error's cause.
    *
    * A memory lease that is released, or expires, wakes its waiters at once, in every thread: within a thread in order
-   * of arrival, and threads take turns. Other stores are asked again and again, by `backoff`, and at once when one that hears of
-   * releases has heard of one.
+   * of arrival, and threads take turns. Other stores are asked again and again, by `backoff`, and at once when a store
+   * that hears of releases has heard of one.
    */
   acquire(key: string, options?: AcquireLeaseOptions): Promise<Lease> {
     const hold = options === undefined ? this.#grants.takeAtOnce(key) : undefined;
@@ -109,7 +101,7 @@ export class LeaseManager {
   }
 
   /**
-   * Stops every renewal and releases every lease it holds, whose signals abort; acquisitions that wait are rejected
+   * Stops every renewal and releases every lease it holds, whose signals abort. Acquisitions that wait are rejected
    * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
    * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError where the store
    * failed to release; those leases end with their TTL. The store stays open: it is the caller's.
@@ -121,9 +113,8 @@ export class LeaseManager {
   }
 
   async #close(): Promise<void> {
-    // Not before #closed is set, which what follows may ask for.
+    // First #closed is set: what the grants end may run code that asks for it.
     await Promise.resolve();
-    for (const waiting of [...this.#waiting]) waiting.fail(managerClosed());
     await this.#grants.close();
   }
 
@@ -140,60 +131,10 @@ export class LeaseManager {
       const terms = this.#begin(key, options);
       const { timeout, signal } = resolveWait(options);
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
-      const grants = this.#grants;
-      if (!grants.takesDirectly) return this.#poll(key, terms, timeout, signal);
-      // Others who wait for it wait for its holders: another of them must not wait for the others.
-      const shared = grants.shared(key);
-      if (shared) return Promise.resolve(createLease(shared));
-      // Who came before goes first.
-      const turns = grants.turns!;
-      const first = turns.isAwaited(key) ? NaN : grants.takeTurn(key, terms, 0);
-      if (typeof first !== 'number') return Promise.resolve(createLease(first));
-      if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
-      const asked = performance.now();
-      return this.#wait(key, timeout, signal, (wait, ended) => {
-        const attempt = (): Lease | number => {
-          const turn = grants.takeTurn(key, terms, performance.now() - asked);
-          return typeof turn === 'number' ? turn : createLease(turn);
-        };
-        return new QueuedAcquisition(wait, ended, turns, grants.direct!.clock, attempt);
-      });
+      return this.#grants.acquire(key, terms, timeout, signal);
     } catch (error) {
       return Promise.reject(error);
     }
-  }
-
-  #poll(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    if (timeout === 0) return this.#askOnce(key, terms, signal);
-    return this.#wait(key, timeout, signal, (wait, ended) => {
-      return new PollingAcquisition(wait, ended, this.#lines, this.#grants.attempts(key, terms));
-    });
-  }
-
-  async #askOnce(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease> {
-    let failure: unknown;
-    try {
-      const lease = await askOnce(() => this.#grants.attempt(key, terms), signal);
-      if (lease) return lease;
-    } catch (error) {
-      if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
-      failure = error;
-    }
-    throw leaseTimeout(key, 0, failure);
-  }
-
-  #wait(
-    key: string,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    make: (wait: Wait, ended: (waiting: WaitingAcquisition) => void) => WaitingAcquisition,
-  ): Promise<Lease> {
-    const waiting = make({ key, timeout, signal, schedule: this.#waits }, (ended) => {
-      this.#waiting.delete(ended);
-    });
-    this.#waiting.add(waiting);
-    waiting.start();
-    return waiting.promise;
   }
 
   async #acquireOrTry(key: string, options: WithLeaseOptions): Promise<Lease | undefined> {
@@ -204,6 +145,6 @@ export class LeaseManager {
     }
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();
-    return askOnce(() => this.tryAcquire(key, options), signal);
+    return this.#grants.tryAcquire(key, this.#begin(key, options), signal);
   }
 }

@@ -5,48 +5,45 @@ import { DeadlockError, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
-import { ABORTS_CELL, DEADLOCKS_CELL, TIMEOUTS_CELL } from '../engine/contract/layout.js';
-import { copyOfKeys, grant, markTraced, stripesOf, takenBy, type Guard } from './guard.js';
-import { traceHeld } from './trace.js';
+import { METRIC_CELLS } from '../engine/contract/layout.js';
+import type { Mode } from '../engine/contract/mode.js';
+import { copyOfKeys, grant, markTraced, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
+import { noteOf, traceHeld } from './trace.js';
 
 /** What an acquisition needs to know of its lock. */
 export interface LockContext {
   readonly name: string;
   readonly table: LockTable;
+  /** Guards have notes; see `trace.ts`. */
+  readonly trace: boolean;
 }
 
 /**
- * An acquisition that the fast path could not finish, and the engine's request. How it comes out is counted, published
- * to `node:diagnostics_channel`, and turned into a guard or an error.
+ * An acquisition that the fast path could not finish; also the engine's request. It counts its outcome, publishes it to
+ * `node:diagnostics_channel`, and turns it into a guard or an error.
  */
 export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
   readonly stripes: readonly number[];
   readonly taken: number;
-  readonly shared: boolean;
+  readonly mode: Mode;
   readonly timeout: number;
   readonly note: string | undefined;
   readonly #lock: LockContext;
   readonly #kind: 'sync' | 'async';
-  /** What errors and messages show, where the guard's own can change while this waits. */
+  /** What errors and messages show, if the guard's own keys can change while this waits. */
   readonly #keys: readonly LockKey[] | undefined;
-  /** For {@link channels}.wait; NaN where nobody listens. */
+  /** When it began, on the clock of `performance.now()`, for {@link channels}.wait; NaN if nobody listens. */
   readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
 
-  constructor(
-    lock: LockContext,
-    guard: G,
-    timeout: number,
-    kind: 'sync' | 'async',
-    note: string | undefined,
-  ) {
+  constructor(lock: LockContext, guard: G, timeout: number, kind: 'sync' | 'async') {
     this.guard = guard;
     this.#keys = copyOfKeys(guard);
     this.stripes = stripesOf(guard);
     this.taken = takenBy(guard);
-    this.shared = guard.mode === 'shared';
+    this.mode = modeOf(guard);
     this.timeout = timeout;
-    this.note = note;
+    this.note = lock.trace ? noteOf(guard) : undefined;
     this.#lock = lock;
     this.#kind = kind;
   }
@@ -55,18 +52,13 @@ export class Acquisition<G extends Guard> implements Request {
     return this.#lock.table;
   }
 
-  /** Records and publishes that the guard holds its stripes now. Whatever fails here, it holds them (keeps T1). */
+  /**
+   * Records and publishes that the guard holds its stripes now. It holds them whatever fails here: the caller catches that,
+   * and calls this again from the microtask queue (keeps T1).
+   */
   tellGranted(): void {
-    try {
-      this.#tellGranted();
-    } catch {
-      defer(() => this.#tellGranted(), undefined);
-    }
-  }
-
-  #tellGranted(): void {
     const { guard } = this;
-    if (this.note !== undefined) recordHeld(this.#lock, guard, this.note);
+    if (this.note !== undefined) recordHeld(this.#lock, guard);
     this.#publishWait('granted');
     if (guard.abandoned && channels.abandoned.hasSubscribers) {
       channels.abandoned.publish({ ...this.#message(), stripes: guard.stripes });
@@ -80,7 +72,7 @@ export class Acquisition<G extends Guard> implements Request {
       case 'timeout': {
         const { timeout } = this;
         const { stripe, holders } = outcome;
-        Atomics.add(table.cells, TIMEOUTS_CELL, 1n);
+        Atomics.add(table.cells, METRIC_CELLS.timeouts, 1n);
         this.#publishWait('timeout');
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
@@ -90,7 +82,7 @@ export class Acquisition<G extends Guard> implements Request {
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
-        Atomics.add(table.cells, DEADLOCKS_CELL, 1n);
+        Atomics.add(table.cells, METRIC_CELLS.deadlocks, 1n);
         this.#publishWait('deadlock');
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.#message(), threads, stripes });
@@ -107,7 +99,7 @@ export class Acquisition<G extends Guard> implements Request {
   }
 
   #publishWait(outcome: string): void {
-    // One attempt is no wait.
+    // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
     const waited = Number.isNaN(this.#since) ? 0 : performance.now() - this.#since;
     channels.wait.publish({ ...this.#message(), waited, outcome });
@@ -123,7 +115,7 @@ export class Acquisition<G extends Guard> implements Request {
   }
 }
 
-/** One that waits on the event loop: settles its promise exactly once, by grant, failure or abort. */
+/** An acquisition that waits on the event loop. It settles its promise exactly once, by grant, failure or abort. */
 export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
   readonly promise: Promise<G>;
   ticket = -1;
@@ -132,14 +124,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   #resolve!: (guard: G) => void;
   #reject!: (reason: unknown) => void;
 
-  constructor(
-    lock: LockContext,
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    note: string | undefined,
-  ) {
-    super(lock, guard, timeout, 'async', note);
+  constructor(lock: LockContext, guard: G, timeout: number, signal: AbortSignal | undefined) {
+    super(lock, guard, timeout, 'async');
     this.#signal = signal;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -153,8 +139,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   }
 
   /**
-   * The promise is settled before anything else that could fail. Where this is called again after a stack overflow, it
-   * goes on: the guard may have been released since.
+   * Settles the promise before anything else that could fail. If this is called again after a stack overflow, it goes on
+   * from there: the guard may have been released since.
    */
   settle(outcome: Outcome): void {
     if (!this.#settled) this.#settlePromise(outcome);
@@ -178,21 +164,21 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     this.#settled = true;
   }
 
-  /** That the signal, which may be anybody's, is not left with a listener is not worth losing anything. */
+  /** Leaves no listener with the signal. Never throws: a listener too many is better than a lost stripe. */
   forgetSignal(): void {
     if (this.#signal === undefined) return;
     try {
       forgetAbort(this.#signal, this);
     } catch {
-      // It can tell this acquisition nothing any more.
+      // The listener stays, but can no longer change anything here.
     }
   }
 
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
-    // From here on it is not called again.
+    // From here on this is not called again.
     this.#reject(reason);
-    Atomics.add(this.table.cells, ABORTS_CELL, 1n);
+    Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
     try {
       this.tellAborted();
     } catch {
@@ -202,16 +188,16 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
 }
 
 /**
- * Shows from now on with a traced guard what it holds: as the last thing, and where it fails, later. What the note says
- * was found out before the first stripe was taken.
+ * From now on `inspect()` shows what a traced guard holds. This is the last step of an acquisition, and is done later if it
+ * fails. The note was made before the first stripe was taken.
  */
-export function recordHeld({ name, table }: LockContext, guard: Guard, note: string): void {
+export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   if (!guard.held) return;
   markTraced(guard);
-  traceHeld(name, table, guard, note);
+  traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
-/** What traced holders of a stripe did and where, for an error's message. */
+/** For an error's message: which traced holders a stripe has, since when and from where. */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
   const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];

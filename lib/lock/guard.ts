@@ -3,49 +3,55 @@ import { copyOfBytes, isBytes } from '../common/bytes.js';
 import { LockError } from '../common/errors.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
+import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
+import { expose } from './exposed-class.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
-/** A guard's state: flags, and above them the only stripe, or how many of many are taken. */
-const SHARED_MODE = 1;
-const HELD = 2;
-const ABANDONED = 4;
-const TRACED = 8;
+/** A guard's state: its mode's code, flags, and above them the only stripe, or how many of many are taken. */
+const MODE = MODE_MASK;
+const HELD = 4;
+const ABANDONED = 8;
+const TRACED = 16;
 /** The keys are a {@link KeySet}. */
-const MANY = 16;
-const NUMBER_SHIFT = 5;
-const FLAGS = (1 << NUMBER_SHIFT) - 1;
-/** All but these is left to functions of their own: V8 inlines no more than so much, and so the rest stays short. */
-const NOT_PLAIN = SHARED_MODE | HELD | TRACED | MANY;
+const MANY = 32;
+const FLAGS = 63;
+const NUMBER_SHIFT = 6;
+const TRACED_OR_MANY = TRACED | MANY;
+/** Guards with any of these are left to functions of their own. So the rest stays short, and V8 inlines it. */
+const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
-/** A guard that holds nothing yet. Made before the first stripe is taken, so that nothing can fail after it. */
+/** Makes a guard that holds nothing yet: before the first stripe is taken, so that nothing can fail after it. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   key: K,
   stripe: number,
-  shared: boolean,
+  mode: Mode,
 ) => Guard<K, M>;
 
 /** The same for any number of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   set: KeySet<K>,
-  shared: boolean,
+  mode: Mode,
 ) => Guard<K, M>;
 
 /**
- * The fast path: one compare-and-swap per stripe. False at the first that is not free; those before it stay with the
- * guard, and so they do where this throws: to be passed on by {@link goOn}, or given back by {@link giveUp}.
+ * The fast path: one compare-and-swap per stripe. False at the first that is not free. The guard keeps those before it:
+ * {@link goOn} passes them on, or {@link giveUp} gives them back.
  */
 export let tryTake: (guard: Guard) => boolean;
 
-/** The stripes of a guard, ascending, for the engine to go on with. Not to be changed. */
+/** The mode that a guard was asked for. */
+export let modeOf: (guard: Guard) => Mode;
+
+/** The stripes of a guard, ascending, for the engine to go on with. Must not be changed. */
 export let stripesOf: (guard: Guard) => readonly number[];
 
 /**
- * The keys as they are now, if they may be others later: bytes can be written, and their memory be detached. Else
- * undefined.
+ * A copy of the keys if they can change later: bytes can be written to, and their memory can be detached. Undefined if
+ * they cannot.
  */
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
@@ -53,27 +59,27 @@ export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 export let takenBy: (guard: Guard) => number;
 
 /**
- * Lets the engine go on with what the fast path began: in a sync wait, or for a waiter, which may be pending then. The
- * guard has what the outcome says, and nothing while it is pending: from the engine's answer to that, no function is
- * called (keeps T1). Where this throws, the engine has changed nothing, and the guard has what it had.
+ * Lets the engine go on with what the fast path began: in a sync wait, or for a waiter, which may then be pending.
+ * Afterwards the guard has what the outcome says, and nothing while the waiter is pending. No function is called between
+ * the engine's answer and that (keeps T1). If this throws, the engine has changed nothing, and the guard has what it had.
  */
 export let goOn: {
   (guard: Guard, request: Request): Outcome;
   (guard: Guard, request: Request, waiter: AsyncWaiter): Outcome | undefined;
 };
 
-/** From now on its release is to be told to the trace. */
+/** From now on the guard tells the trace of its release. */
 export let markTraced: (guard: Guard) => void;
 
-/** Records that the engine took everything for a pending waiter. */
+/** Records that the engine took all stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-/** Gives back what the guard has: nobody will have it. Where this throws, it can be called again. */
+/** Gives back what a guard has that nobody gets. If this throws, it can be called again. */
 export let giveUp: (guard: Guard) => void;
 
-const { take, takeShared, giveBack, giveBackShared } = FastPath;
+const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
 
-/** Those that were asked for: most never are. */
+/** By guard. Most tokens are never asked for, so a guard has no field for its own. */
 const tokens = new WeakMap<object, bigint>();
 
 /**
@@ -84,9 +90,9 @@ const tokens = new WeakMap<object, bigint>();
  */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * Own, enumerable and with something in it that structured clone refuses (see {@link FastPath}): a copy of a guard in
-   * another thread would hold nothing. The rest is private, and as few fields as can be: writing them is a good part of
-   * what an acquisition costs, as the compare-and-swap waits for it.
+   * An own, enumerable property with something in it that structured clone refuses (see {@link FastPath}), because a copy
+   * of a guard in another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for
+   * their writes, which are a good part of what an acquisition costs.
    */
   protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
@@ -109,10 +115,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return (state & MANY) !== 0 ? (this.#key as KeySet<K>).stripes.slice() : [state >> NUMBER_SHIFT];
   }
 
+  /** The mode in which the guard was acquired. */
   get mode(): M {
-    return ((this.#state & SHARED_MODE) !== 0 ? 'shared' : 'exclusive') as M;
+    return modeCoded(this.#state & MODE).name as M;
   }
 
+  /** True from the acquisition until {@link release}. */
   get held(): boolean {
     return (this.#state & HELD) !== 0;
   }
@@ -126,9 +134,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * Fencing token: greater than that of every earlier holder of any of these stripes. Starts at the wall
-   * clock's nanoseconds when the lock was made. Assigned at first read, which must happen while held: throws
-   * a LockError with code ERR_LOCK_NOT_HELD otherwise. Once read, it stays readable.
+   * Fencing token: greater than that of every earlier holder of any of these stripes. The first one of a lock is the wall
+   * clock's nanoseconds at which the lock was made. Assigned at the first read, which must happen while the guard is held:
+   * otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -142,12 +150,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return token;
   }
 
-  /** Idempotent. Does nothing to stripes that somebody else has acquired since. */
+  /** Gives the stripes back. Idempotent: does nothing to stripes that somebody else has acquired since. */
   release(): void {
     const state = this.#state;
     if ((state & NOT_PLAIN) === HELD) {
-      // The state changes after the stripe, here and below, so that a stack overflow on the way leaves a guard that can
-      // still be released. From the change to the state no function is called (keeps T1).
+      // The state changes after the stripe, here and below. So a stack overflow on the way leaves a guard that can still be
+      // released. No function is called between the two (keeps T1).
       giveBack(this.path, state >> NUMBER_SHIFT);
       this.#state = state ^ HELD;
     } else if ((state & HELD) !== 0) {
@@ -156,44 +164,45 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   #releaseSlow(): void {
-    const { path } = this;
+    const state = this.#state;
+    if ((state & TRACED_OR_MANY) === 0) {
+      giveBackIn(this.path, state >> NUMBER_SHIFT, state & MODE);
+      this.#state = state ^ HELD;
+    } else {
+      this.#releaseTracedOrMany();
+    }
+  }
+
+  #releaseTracedOrMany(): void {
     if ((this.#state & TRACED) !== 0) traceReleased(this);
     this.#state &= ~TRACED;
+    if ((this.#state & MANY) === 0) this.#releaseSlow();
+    else this.#releaseMany();
+  }
+
+  #releaseMany(): void {
     const state = this.#state;
-    if ((state & MANY) !== 0) this.#releaseMany(path, (this.#key as KeySet<K>).stripes);
-    else if ((state & SHARED_MODE) !== 0) giveBackShared(path, state >> NUMBER_SHIFT);
-    else giveBack(path, state >> NUMBER_SHIFT);
-    this.#state &= ~HELD;
+    const { stripes } = this.#key as KeySet<K>;
+    const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, state & MODE);
+    const flags = state & FLAGS;
+    // A stack overflow leaves those that are not given back: the guard can be released again.
+    this.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
+    if (cut !== undefined) throw cut.error;
   }
 
-  #releaseMany(path: FastPath, stripes: readonly number[]): void {
-    const flags = this.#state & FLAGS;
-    const shared = (flags & SHARED_MODE) !== 0;
-    let left = this.#state >> NUMBER_SHIFT;
-    try {
-      for (; left > 0; left--) {
-        if (shared) giveBackShared(path, stripes[left - 1]!);
-        else giveBack(path, stripes[left - 1]!);
-      }
-    } catch (error) {
-      // A stack overflow leaves those that are not given back.
-      this.#state = flags | (left << NUMBER_SHIFT);
-      throw error;
-    }
-    this.#state = flags;
-  }
-
+  /** {@link release}, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.release();
   }
 
-  /** What `console.log` shows; bytes as numbers. */
+  /** The same as `console.log` shows; bytes as numbers. */
   toJSON(): object {
     const { stripes, mode, held, abandoned } = this;
     const keys = this.keys.map((key: LockKey) => (typeof key === 'object' ? Array.from(key) : key));
     return { keys, stripes, mode, held, abandoned };
   }
 
+  /** What `console.log` shows. */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
@@ -201,35 +210,27 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /** {@link tryTake} for what is shared or of several keys. */
   #tryTakeSlow(): boolean {
-    const { path } = this;
     const state = this.#state;
-    const shared = (state & SHARED_MODE) !== 0;
-    if ((state & MANY) === 0) {
-      if (!takeShared(path, state >> NUMBER_SHIFT)) return false;
-      this.#state = state | HELD;
-      return true;
-    }
+    if ((state & MANY) !== 0) return this.#tryTakeMany();
+    if (!takeIn(this.path, state >> NUMBER_SHIFT, state & MODE)) return false;
+    this.#state = state | HELD;
+    return true;
+  }
+
+  #tryTakeMany(): boolean {
+    const state = this.#state;
     const { stripes } = this.#key as KeySet<K>;
-    const count = stripes.length;
-    let taken = 0;
-    try {
-      if (shared) while (taken < count && takeShared(path, stripes[taken]!)) taken++;
-      else while (taken < count && take(path, stripes[taken]!)) taken++;
-    } catch (error) {
-      // A stack overflow leaves those that were taken, to be given back (keeps T1).
-      this.#state = state | (taken << NUMBER_SHIFT);
-      throw error;
-    }
-    this.#state = state | (taken << NUMBER_SHIFT) | (taken === count ? HELD : 0);
-    return taken === count;
+    const taken = takeMany(this.path, stripes, state & MODE);
+    const all = taken === stripes.length;
+    this.#state = state | (taken << NUMBER_SHIFT) | (all ? HELD : 0);
+    return all;
   }
 
   static {
-    createGuard = (path, key, stripe, shared) =>
-      new AcquiredGuard(path, key, (stripe << NUMBER_SHIFT) | (shared ? SHARED_MODE : 0));
+    createGuard = (path, key, stripe, mode) =>
+      new AcquiredGuard(path, key, (stripe << NUMBER_SHIFT) | mode.code);
 
-    createGuardOfSet = (path, set, shared) =>
-      new AcquiredGuard(path, set, shared ? MANY | SHARED_MODE : MANY);
+    createGuardOfSet = (path, set, mode) => new AcquiredGuard(path, set, MANY | mode.code);
 
     tryTake = (guard) => {
       const state = guard.#state;
@@ -238,6 +239,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       guard.#state = state | HELD;
       return true;
     };
+
+    modeOf = (guard) => modeCoded(guard.#state & MODE);
 
     stripesOf = (guard) => {
       const state = guard.#state;
@@ -284,32 +287,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
-/** What everybody knows as the class of guards: who could make one, could free what others hold. */
-function Exposed(): never {
-  throw new TypeError('Illegal constructor: a Guard comes from an acquisition');
-}
-
-/**
- * Guards inherit all from what is exposed, but for two things, which stand before it. `constructor` is what is exposed.
- * `then` is undefined, and stays so: whatever somebody gives `Guard.prototype` or `Object.prototype` under that name, no
- * guard is taken for a promise, and lost.
- */
-function expose(): typeof AcquiredGuard {
-  const own = AcquiredGuard.prototype;
-  const exposed = Exposed.prototype as object;
-  for (const key of Reflect.ownKeys(own)) {
-    if (key === 'constructor') continue;
-    Object.defineProperty(exposed, key, Reflect.getOwnPropertyDescriptor(own, key)!);
-    Reflect.deleteProperty(own, key);
-  }
-  Object.setPrototypeOf(own, exposed);
-  Object.defineProperties(own, {
-    constructor: { value: Exposed, writable: false },
-    then: { value: undefined },
-  });
-  Object.defineProperties(Exposed, { name: { value: 'Guard' }, prototype: { writable: false } });
-  return Exposed as unknown as typeof AcquiredGuard;
-}
-
-export const Guard = expose();
+/** The class of guards, as users know it: only acquisitions make guards. */
+export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
+/** A guard of keys of type `K`, held in mode `M`. */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

@@ -23,7 +23,7 @@ export class OpenedLock {
   readonly name: string;
   readonly timeout: number;
   readonly trace: boolean;
-  /** Tells one from what only looks like it, without asking that. */
+  /** Tells an opened lock from an object that only looks like one, without running that object's code. */
   readonly #made = true;
 
   private constructor(table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
@@ -67,7 +67,7 @@ export class OpenedLock {
   }
 }
 
-/** Each is read once. */
+/** Reads each field once. */
 function fieldsOf(handle: unknown): HandleFields {
   try {
     const { kind, arena, buffer, offset, stripes, name, timeout, trace } = handle as HandleFields;
@@ -75,7 +75,7 @@ function fieldsOf(handle: unknown): HandleFields {
       return { kind, arena, buffer, offset, stripes, name, timeout, trace };
     }
   } catch {
-    // What is null or undefined, or has a getter that throws, is no handle either.
+    // Null, undefined, or an object with a getter that throws: no handle either.
   }
   throw invalidArgType('handle', 'the handle of a StripedLock', handle);
 }

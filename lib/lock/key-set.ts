@@ -8,7 +8,8 @@ const INSERTION_SORT_LIMIT = 24;
 /** Sets remembered, of few keys and of many; powers of two. */
 const SMALL_SETS = 64;
 const LARGE_SETS = 8;
-/** Few keys, and the most that are remembered. With longer strings none are, so that all stay below a megabyte. */
+/** A set has few keys up to the first; up to the second it is remembered. Sets with longer strings are not, so that all
+ * sets together stay below a megabyte. */
 const FEW_KEYS = 16;
 const MANY_KEYS = 128;
 const REMEMBERED_LENGTH = 256;
@@ -17,7 +18,7 @@ const REMEMBERED_LENGTH = 256;
 export const MAX_KEYS = MAX_STRIPES;
 const NONE: readonly LockKey[] = [];
 
-/** The keys of one acquisition, and where they lead. Not changed once it is made. */
+/** The keys of one acquisition, and their stripes. Immutable. */
 export class KeySet<K extends LockKey = LockKey> {
   /** As they were passed, duplicates included. */
   readonly keys: readonly K[];
@@ -31,15 +32,15 @@ export class KeySet<K extends LockKey = LockKey> {
 }
 
 /**
- * Makes key sets for one thread and one lock. Programs ask for the same keys together again and again, and comparing
- * eight keys with those of last time takes a fraction of finding, sorting and storing their stripes; so the last set
- * is remembered for each of some values of the first key's stripe.
+ * Makes key sets for one thread and one lock. Programs ask for the same keys together again and again. To compare eight
+ * keys with the last ones takes a fraction of the time it takes to find, sort and store their stripes. So this remembers
+ * some sets, by the stripe of the first key.
  */
 export class KeySets {
   readonly #index: StripeIndex;
   readonly #small: (KeySet | undefined)[] = new Array<undefined>(SMALL_SETS).fill(undefined);
   readonly #large: (KeySet | undefined)[] = new Array<undefined>(LARGE_SETS).fill(undefined);
-  /** The one asked for last. */
+  /** The set that was asked for last. */
   #last: KeySet | undefined = undefined;
 
   constructor(index: StripeIndex) {
@@ -47,8 +48,8 @@ export class KeySets {
   }
 
   /**
-   * Throws for what cannot be a key, and for too many. Each key is read once, and what has been read is what is compared,
-   * hashed and remembered: a list may have getters, or be a Proxy, and tell something else the next time.
+   * Throws for what cannot be a key, and for too many keys. It reads each key once, and compares, hashes and remembers what
+   * it has read: a list may have getters, or be a Proxy, and answer differently the next time.
    */
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const count = keys.length;
@@ -109,7 +110,7 @@ export class KeySets {
     const stripes: number[] = [];
     for (let i = 0; i < count; i++) {
       const next: unknown = i < read ? known[i] : i === read ? key : list[i];
-      // What is no key is told of at once, and not when all of them have been read.
+      // Throws for what is no key at once, not after reading all of them.
       const stripe = index.stripeOf(next, many ? `keys[${i}]` : 'keys[]');
       keys[i] = next as K;
       if (many) stripes.push(stripe);
@@ -119,7 +120,7 @@ export class KeySets {
   }
 }
 
-/** A Proxy may say anything. */
+/** Checks that the length is a count: a Proxy may give anything. */
 function checkCount(count: number): void {
   if (Number.isInteger(count) && count >= 0 && count <= MAX_KEYS) return;
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
@@ -135,7 +136,7 @@ function sorted(stripes: readonly number[]): number[] {
   return different;
 }
 
-/** Into an ascending list, unless it is there. */
+/** Inserts into an ascending list, unless the stripe is there already. */
 function insert(stripes: number[], stripe: number): void {
   let at = stripes.length;
   while (at > 0 && stripes[at - 1]! > stripe) at--;
@@ -158,7 +159,7 @@ function startsWith(
   return list[count] === key;
 }
 
-/** Bytes are not: what they are can change. */
+/** Bytes are not, as they can be written to. */
 function isRememberable(key: LockKey): boolean {
   return typeof key === 'number' || (typeof key === 'string' && key.length <= REMEMBERED_LENGTH);
 }

@@ -1,13 +1,15 @@
 import {
   checkBoolean,
   checkOptionsObject,
+  checkSignal,
   checkString,
   checkTimeout,
   DEFAULT_TIMEOUT,
 } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { LockMode, StripedLockOptions } from '../common/types.js';
+import type { AcquireOptions, AsyncAcquireOptions, StripedLockOptions } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
+import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, type Mode } from '../engine/contract/mode.js';
 
 const DEFAULT_STRIPES = 1024;
 
@@ -39,9 +41,27 @@ export function checkStripes(stripes: unknown, name: string): number {
   return stripes;
 }
 
-export function checkMode(mode: unknown): LockMode {
-  if (mode === 'exclusive' || mode === 'shared') return mode;
-  throw invalidArgType('options.mode', "'exclusive' or 'shared'", mode);
+/** The mode that an acquisition asks for. */
+export function modeIn(options: AcquireOptions | undefined): Mode {
+  if (options === undefined) return EXCLUSIVE_MODE;
+  checkOptionsObject(options);
+  const { mode } = options;
+  return mode === undefined ? EXCLUSIVE_MODE : (modeNamed(mode) ?? refuseMode(mode));
+}
+
+function refuseMode(name: unknown): never {
+  throw invalidArgType('options.mode', MODE_NAMES.map((known) => `'${known}'`).join(' or '), name);
+}
+
+/** The time that an acquisition allows, in milliseconds. The options have been checked to be an object, here and below. */
+export function timeoutIn(options: AcquireOptions | undefined, usual: number): number {
+  const timeout = options?.timeout;
+  return timeout === undefined ? usual : checkTimeout(timeout, 'options.timeout');
+}
+
+export function signalIn(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {
+  const signal = options?.signal;
+  return signal === undefined ? undefined : checkSignal(signal);
 }
 
 function checkEngine(engine: unknown): 'native' | 'javascript' {

@@ -1,17 +1,17 @@
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
-/** Hashes remembered at most twice over: see {@link StripeIndex}. */
+/** Entries of a generation of the cache, of which there are two: see {@link StripeIndex}. */
 const CACHE_ENTRIES = 8192;
-/** After so many that were not found, it is looked whether the cache is worth its price. */
+/** After so many misses, a sample tells whether the cache pays. */
 const MISSES = 1024;
-/** So many are looked up for that; half of them must be found. */
+/** Look-ups of a sample; half of them must be hits. */
 const SAMPLE = 64;
-/** If they are not, so many do without it. */
+/** If they are not, so many strings bypass the cache. */
 const PASSED = 4096;
 /** Longer strings stay out of the cache, so that it stays below a few megabytes. */
 const CACHED_LENGTH = 256;
-/** Of longer ones, up to this length, the last are remembered: so many, a power of two. */
+/** Of longer strings, up to {@link LONG_LENGTH}, the index remembers the last: so many, a power of two. */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
 
@@ -23,25 +23,25 @@ const LONG_LENGTH = 65_536;
  * what was old and has not been asked for since is forgotten. So keys in steady use stay, at the cost of one
  * more look-up per generation, and no order of use has to be kept.
  *
- * A string that is not found costs more than one that is hashed at once: V8 compares it with others that lie anywhere in
- * memory, and to remember it is dearer still. So where keys mostly are new, the cache is left out, but for a sample now
- * and then that tells whether they still are.
+ * A miss costs more than to hash at once: V8 compares the string with others that lie anywhere in memory, and storing it
+ * costs even more. So if most keys are new, strings bypass the cache, except for a sample now and then that tells whether
+ * the cache pays again.
  *
- * A Map would hash a long string, too, which takes V8 longer than the addon. But to see that it is the very one of last
- * time takes no time at all, and that another one of this length is not, hardly any.
+ * A Map would hash a long string, too, which takes V8 longer than the addon. Comparing it with the last one of similar
+ * length is cheap: it is mostly the same object, or differs early.
  */
 export class StripeIndex {
   readonly #stripes: number;
-  /** Where the number of stripes is a power of two, a mask does what a division does; else -1. */
+  /** If the number of stripes is a power of two: the mask that replaces a division; else -1. */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
-  /** The young generation; undefined where all strings are to go the slow way. */
+  /** The young generation; undefined while all strings take the slow way. */
   #searched: ReadonlyMap<string, number> | undefined;
-  /** Strings that are still to do without the cache. */
+  /** Strings that still bypass the cache. */
   #toPass = 0;
-  /** Strings that are still to be looked up for a sample. */
+  /** Look-ups that a sample still lacks. */
   #toSample = 0;
-  /** How many of the sample were found. */
+  /** Hits of the sample so far. */
   #found = 0;
   #missesLeft = MISSES;
   #young = new Map<string, number>();
@@ -120,7 +120,7 @@ export class StripeIndex {
   }
 }
 
-/** Keeps the low half apart from a high half of the same value; from the golden ratio, as usual. */
+/** Keeps the low half from cancelling out a high half of the same value. From the golden ratio. */
 const LOW_HALF = 0x9e37_79b9;
 
 function longInteger(key: number, name: string): number {
@@ -129,8 +129,8 @@ function longInteger(key: number, name: string): number {
 }
 
 /**
- * The finalizer of MurmurHash3 (Austin Appleby, public domain). For an integer of 32 bits over these; for a longer one
- * over its low 32 bits, and then over those mixed with the high ones.
+ * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. Of a longer one the low 32
+ * bits are mixed, and then the result together with the high bits.
  */
 function mix(value: number): number {
   let h = value;

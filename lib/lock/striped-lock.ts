@@ -1,4 +1,3 @@
-import { checkFunction, checkOptionsObject, checkSignal, checkTimeout } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { defer, resolved } from '../common/host.js';
 import type {
@@ -11,24 +10,18 @@ import type {
   StripedLockStats,
   StripeState,
 } from '../common/types.js';
-import type { LockTable, Outcome } from '../engine/contract/engine.js';
+import type { LockTable } from '../engine/contract/engine.js';
+import { EXCLUSIVE_MODE, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
-import {
-  createGuard,
-  createGuardOfSet,
-  giveUp,
-  goOn,
-  stripesOf,
-  takenBy,
-  tryTake,
-  type Guard,
-} from './guard.js';
+import type { LockContext } from './acquisition.js';
+import { callArguments, isList, isThenable } from './arguments.js';
+import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
-import { checkMode } from './options.js';
+import { modeIn, signalIn, timeoutIn } from './options.js';
+import { block, showHeld, tryGoOn, wait } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
-import { traceNote } from './trace.js';
+import { traceCall } from './trace.js';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -39,10 +32,13 @@ import { traceNote } from './trace.js';
  * deadlock each other.
  */
 export class StripedLock {
+  /** Shown in errors, {@link inspect} and diagnostics. */
   readonly name: string;
+  /** Number of stripes. */
   readonly stripes: number;
   /** Default time allowed for one whole acquisition, in milliseconds. */
   readonly timeout: number;
+  /** Which engine the lock runs on, in all threads. */
   readonly engine: 'native' | 'javascript';
   /** Structured-cloneable; see {@link StripedLock.from}. */
   readonly handle: StripedLockHandle;
@@ -65,7 +61,7 @@ export class StripedLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = opened.trace;
-    this.#context = { name: opened.name, table };
+    this.#context = { name: opened.name, table, trace: opened.trace };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#sets = new KeySets(this.#index);
   }
@@ -93,9 +89,9 @@ export class StripedLock {
       if (options !== undefined || this.#trace || typeof keys === 'object') {
         return this.#acquireGeneral(keys, options);
       }
-      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), false);
+      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
-      return tryTake(guard) ? resolved(guard) : this.#wait(guard, this.timeout, undefined, undefined);
+      return tryTake(guard) ? resolved(guard) : wait(this.#context, guard, this.timeout, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -112,8 +108,8 @@ export class StripedLock {
     if (options !== undefined || this.#trace || typeof keys === 'object') {
       return this.#acquireSyncGeneral(keys, options);
     }
-    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), false);
-    return tryTake(guard) ? guard : this.#block(guard, this.timeout, undefined);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+    return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
   }
 
   /** One attempt, never waits. */
@@ -121,21 +117,7 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    const guard = this.#prepare<K, M>(keys, options !== undefined && isShared(options));
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
-    try {
-      // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-      if (!tryTake(guard) && !this.#tryGoOn(guard)) return undefined;
-      if (note !== undefined) this.#recordHeld(guard, note);
-    } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
-      throw error;
-    }
-    return guard;
+    return this.#take('try', this.#prepare<K, M>(keys, modeIn(options)), 0, undefined);
   }
 
   /** Runs fn while holding the keys; releases however fn ends. */
@@ -153,7 +135,7 @@ export class StripedLock {
     optionsOrFn: AsyncAcquireOptions<M> | ((guard: Guard<K, M>) => T | PromiseLike<T>),
     maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T> {
-    const [options, fn] = splitArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
+    const [options, fn] = callArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
       optionsOrFn,
       maybeFn,
     );
@@ -177,7 +159,7 @@ export class StripedLock {
     optionsOrFn: AcquireOptions<M> | ((guard: Guard<K, M>) => T),
     maybeFn?: (guard: Guard<K, M>) => T,
   ): T {
-    const [options, fn] = splitArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
+    const [options, fn] = callArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
     const guard = this.acquireSync<K, M>(keys, options);
     let result: T;
     let thenable: boolean;
@@ -188,7 +170,7 @@ export class StripedLock {
       try {
         guard.release();
       } catch {
-        // A stack overflow, and nobody else has the guard.
+        // A stack overflow. Nobody else has the guard, so this must release it.
         defer(() => guard.release(), undefined);
       }
     }
@@ -198,7 +180,7 @@ export class StripedLock {
     return result;
   }
 
-  /** Counters of the whole lock, all threads together. A snapshot: other threads go on meanwhile. */
+  /** Counters of the whole lock, all threads together. A snapshot, as other threads go on meanwhile. */
   stats(): StripedLockStats {
     return this.#table.stats();
   }
@@ -208,31 +190,53 @@ export class StripedLock {
     return this.#table.inspect();
   }
 
-  #timeoutOf(options: AcquireOptions | undefined): number {
-    const timeout = options?.timeout;
-    return timeout === undefined ? this.timeout : checkTimeout(timeout, 'options.timeout');
-  }
-
   /** Checks the keys and finds their stripes; takes nothing. */
-  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], shared: boolean): Guard<K, M> {
+  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
-    if (shared) openShares(path);
-    if (!isList(keys)) return createGuard(path, keys, this.#index.stripeOf(keys, 'key'), shared);
-    return createGuardOfSet(path, this.#sets.setOf(keys), shared);
+    const guard = isList(keys)
+      ? createGuardOfSet<K, M>(path, this.#sets.setOf(keys), mode)
+      : createGuard<K, M>(path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    if (this.#trace) traceCall(guard, guard.keys);
+    return guard;
   }
 
-  /** What {@link acquireSync} does not do itself, so as to stay short: V8 inlines no more than so much. */
+  /** What {@link acquireSync} leaves to another function, to stay short enough for V8 to inline it. */
   #acquireSyncGeneral<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
-    const shared = isShared(options);
-    const timeout = this.#timeoutOf(options);
-    const guard = this.#prepare<K, M>(keys, shared);
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
+    const mode = modeIn(options);
+    const timeout = timeoutIn(options, this.timeout);
+    return this.#take('sync', this.#prepare<K, M>(keys, mode), timeout, undefined);
+  }
+
+  /**
+   * Takes what a guard is for: by the fast path or, where that does not get all, in the way of one of the public methods.
+   * What was taken when this throws is given back: now or, after a stack overflow, from the microtask queue. (In place:
+   * to call a function that does it may overflow, too, as V8 may have to compile it first. Keeps T1.)
+   */
+  #take<G extends Guard>(how: 'sync', guard: G, timeout: number, signal: undefined): G;
+  #take<G extends Guard>(how: 'try', guard: G, timeout: 0, signal: undefined): G | undefined;
+  #take<G extends Guard>(
+    how: 'async',
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): G | Promise<G>;
+  #take<G extends Guard>(
+    how: 'sync' | 'try' | 'async',
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): G | Promise<G> | undefined {
     try {
-      if (!tryTake(guard)) return this.#block(guard, timeout, note);
-      if (note !== undefined) this.#recordHeld(guard, note);
+      if (!tryTake(guard)) {
+        if (how === 'sync') return block(this.#context, guard, timeout);
+        if (how === 'async') return wait(this.#context, guard, timeout, signal);
+        // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
+        if (!tryGoOn(guard)) return undefined;
+      }
+      if (this.#trace) showHeld(this.#context, guard);
     } catch (error) {
       try {
         giveUp(guard);
@@ -242,120 +246,19 @@ export class StripedLock {
       throw error;
     }
     return guard;
-  }
-
-  /** A guard that holds is returned, whatever else fails (keeps T1). */
-  #block<G extends Guard>(guard: G, timeout: number, note: string | undefined): G {
-    const acquisition = new Acquisition(this.#context, guard, timeout, 'sync', note);
-    const outcome = goOn(guard, acquisition);
-    if (outcome.status !== 'granted') throw acquisition.failure(outcome);
-    try {
-      acquisition.tellGranted();
-    } catch {
-      defer(() => acquisition.tellGranted(), undefined);
-    }
-    return guard;
-  }
-
-  #tryGoOn(guard: Guard): boolean {
-    const stripes = stripesOf(guard);
-    const shared = guard.mode === 'shared';
-    const request = { stripes, taken: takenBy(guard), shared, timeout: 0, note: undefined };
-    return goOn(guard, request).status === 'granted';
   }
 
   #acquireGeneral<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
-    const shared = isShared(options);
-    const timeout = this.#timeoutOf(options);
-    const signal = signalOf(options);
-    const guard = this.#prepare<K, M>(keys, shared);
+    const mode = modeIn(options);
+    const timeout = timeoutIn(options, this.timeout);
+    const signal = signalIn(options);
+    const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
-    const note = this.#trace ? traceNote(guard.keys) : undefined;
     this.#table.acquiringAsync();
-    try {
-      if (!tryTake(guard)) return this.#wait(guard, timeout, signal, note);
-      if (note !== undefined) this.#recordHeld(guard, note);
-    } catch (error) {
-      try {
-        giveUp(guard);
-      } catch {
-        defer(() => giveUp(guard), undefined);
-      }
-      throw error;
-    }
-    return resolved(guard);
+    const taken = this.#take('async', guard, timeout, signal);
+    return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
-
-  /** Where it throws, the engine has not begun, and the guard has what it had (keeps T1). */
-  #wait<G extends Guard>(
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-    note: string | undefined,
-  ): Promise<G> {
-    const pending = new PendingAcquisition(this.#context, guard, timeout, signal, note);
-    let outcome: Outcome | undefined;
-    try {
-      outcome = goOn(guard, pending, pending);
-    } catch (error) {
-      defer(() => pending.forgetSignal(), undefined);
-      throw error;
-    }
-    if (outcome === undefined) return pending.promise;
-    const decided = outcome;
-    try {
-      pending.settle(decided);
-    } catch {
-      defer(() => pending.settle(decided), undefined);
-    }
-    return pending.promise;
-  }
-
-  #recordHeld(guard: Guard, note: string): void {
-    try {
-      recordHeld(this.#context, guard, note);
-    } catch {
-      defer(() => recordHeld(this.#context, guard, note), undefined);
-    }
-  }
-}
-
-const { openShares } = FastPath;
-
-/** As `Array.isArray`, which does not tell a type of read-only lists, and throws for a revoked Proxy. */
-function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
-  try {
-    return Array.isArray(keys);
-  } catch {
-    return false;
-  }
-}
-
-function isShared(options: AcquireOptions | undefined): boolean {
-  if (options === undefined) return false;
-  checkOptionsObject(options);
-  const { mode } = options;
-  return mode !== undefined && checkMode(mode) === 'shared';
-}
-
-function signalOf(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {
-  const signal = options?.signal;
-  return signal === undefined ? undefined : checkSignal(signal);
-}
-
-function splitArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
-  const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
-  const fn = withoutOptions ? optionsOrFn : maybeFn;
-  checkFunction(fn, 'fn');
-  return [withoutOptions ? undefined : (optionsOrFn as O), fn as F];
-}
-
-function isThenable(value: unknown): boolean {
-  return (
-    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
-    typeof (value as { then?: unknown }).then === 'function'
-  );
 }

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import type { LockKey } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
+import type { Mode } from '../engine/contract/mode.js';
 import { formatNote, parseNote } from '../engine/contract/note.js';
 
 /** A traced guard's hold, without the guard itself, which may be garbage-collected. */
@@ -8,7 +9,7 @@ interface TracedHold {
   readonly lock: string;
   readonly table: LockTable;
   readonly stripes: readonly number[];
-  readonly shared: boolean;
+  readonly mode: Mode;
   /** The note's id in the table. */
   readonly id: number;
   readonly note: string;
@@ -19,24 +20,33 @@ const FRAMES = 16;
 const UNKNOWN = 'at an unknown place';
 const OWN_FILES = dirname(import.meta.url);
 
+/** By guard, from before it holds anything. */
+const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new FinalizationRegistry<TracedHold>(reclaim);
 
-/** What an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
-export function traceNote(keys: readonly LockKey[]): string {
-  return formatNote(keys, callSite());
+/** Notes what an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
+export function traceCall(guard: object, keys: readonly LockKey[]): void {
+  notes.set(guard, formatNote(keys, callSite()));
 }
 
-/** From here on `inspect()` shows what the guard holds, and the guard is missed should it be collected. */
+/** What {@link traceCall} noted. */
+export function noteOf(guard: object): string | undefined {
+  return notes.get(guard);
+}
+
+/** From here on `inspect()` shows what the guard holds, and its stripes are released if it is garbage-collected. */
 export function traceHeld(
   lock: string,
   table: LockTable,
-  guard: { readonly stripes: readonly number[]; readonly mode: 'exclusive' | 'shared' },
-  note: string,
+  guard: object,
+  stripes: readonly number[],
+  mode: Mode,
 ): void {
-  const { stripes, mode } = guard;
+  const note = noteOf(guard);
+  if (note === undefined) return;
   const id = table.addNote(Int32Array.from(stripes), note);
-  const hold = { lock, table, stripes, shared: mode === 'shared', id, note };
+  const hold = { lock, table, stripes, mode, id, note };
   holds.set(guard, hold);
   collected.register(guard, hold, guard);
 }
@@ -44,16 +54,16 @@ export function traceHeld(
 export function traceReleased(guard: object): void {
   const hold = holds.get(guard);
   if (!hold) return;
-  // First, as it may overflow; after it this is not called again.
+  // First, as it may overflow the stack; what follows it makes a second call return early.
   hold.table.removeNote(hold.id);
   holds.delete(guard);
   collected.unregister(guard);
 }
 
-/** Nobody can release a collected guard any more, so its stripes would be stuck. */
-function reclaim({ lock, table, stripes, shared, id, note }: TracedHold): void {
+/** Nobody can release a guard that was collected, so its stripes would stay held for good. */
+function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   table.removeNote(id);
-  for (const stripe of stripes.toReversed()) table.release(stripe, shared);
+  for (const stripe of stripes.toReversed()) table.release(stripe, mode);
   const name = lock === '' ? '' : ` of ${JSON.stringify(lock)}`;
   process.emitWarning(
     `a guard${name} was garbage-collected while held, and its stripes have been released. ` +
@@ -62,7 +72,7 @@ function reclaim({ lock, table, stripes, shared, id, note }: TracedHold): void {
   );
 }
 
-/** Whatever somebody has made of stack traces: nothing is acquired yet, but it is not worth failing for. */
+/** Never throws, whatever `Error.prepareStackTrace` does: a trace is not worth a failed acquisition. */
 function callSite(): string {
   try {
     const stack = stackWithin(FRAMES);
@@ -75,10 +85,10 @@ function callSite(): string {
   }
 }
 
-/** `Error.prepareStackTrace` makes anything of it. */
+/** A string, or whatever `Error.prepareStackTrace` makes of it. */
 function stackWithin(frames: number): unknown {
   const { stackTraceLimit } = Error;
-  // Not by assignment, which throws where it is frozen (`--frozen-intrinsics`).
+  // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
   const limited = Reflect.set(Error, 'stackTraceLimit', frames);
   try {
     return new Error().stack;

@@ -1,22 +1,22 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /**
- * How much faster the store's clock may run than the holder's: 1 in 1000, twice as fast as time synchronisation lets
- * clocks run to catch up (500 ppm, RFC 5905).
+ * By how much the store's clock may run faster than the holder's: 1 in 1000, twice of what time synchronisation speeds a
+ * clock up by to catch up (500 ppm, RFC 5905).
  */
 export const DEFAULT_DRIFT = 0.001;
-/** Milliseconds: both clocks are read in whole ones. */
+/** Milliseconds: both clocks are read in whole milliseconds. */
 const GRANULARITY = 1;
 
 /**
- * What the store is asked for where its lease must last for `ttl` milliseconds of the holder's clock: never less, so
- * that the holder's own deadline comes first.
+ * What to ask the store for, so that its lease lasts for more than `ttl` milliseconds on the holder's clock: the holder's
+ * own deadline then comes first.
  */
 export function withDrift(ttl: number, drift: number): number {
   return ttl + Math.ceil(ttl * drift) + GRANULARITY;
 }
 
-/** Of the milliseconds until the store ends it, those that its holder may count on. At least 1: it is held still. */
+/** How many of the milliseconds until the store ends a lease its holder may count on. At least 1: it is still held. */
 export function withoutDrift(remaining: number, drift: number): number {
   return Math.max(1, Math.floor((remaining - GRANULARITY) / (1 + drift)));
 }

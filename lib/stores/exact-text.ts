@@ -1,12 +1,12 @@
 /**
- * Keys and owners as UTF-8 databases can keep them, each as another text: such databases have no place for a lone
- * surrogate, which they would make the same as every other, and some of their drivers end a text at a NUL.
+ * Keys and owners as databases with UTF-8 can keep them, different texts as different texts. Such a database cannot keep a
+ * lone surrogate, which it would replace by the same character as every other, and some drivers end a text at a NUL.
  *
- * Almost every text is stored as it is. Others, and those that begin with the mark, are stored as the mark and the
- * hexadecimal digits of their UTF-16.
+ * Almost every text is stored as it is. A text with a surrogate or a NUL, or that begins with the mark, is stored as the
+ * mark and the hexadecimal digits of its UTF-16.
  */
 const MARK = '\u{10ffff}';
-/** Most keys and owners, told at a look. */
+/** Matches most keys and owners at once. */
 const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;
 

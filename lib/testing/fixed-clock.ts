@@ -1,9 +1,9 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { AdvancingClock } from '../lease/lease-store.js';
+import type { AdvancingClock } from '../lease/contract/lease-store.js';
 
 /**
- * A clock that stands until it is advanced, so that tests need not sleep. Who waits for it (managers, acquisitions) is
- * told when it is advanced, on the thread that advances it.
+ * A clock that stands until it is advanced, so that tests need not sleep. It tells managers and acquisitions that wait
+ * for it when it is advanced, on the thread that advances it.
  */
 export class FixedClock implements AdvancingClock {
   #now: number;
@@ -20,7 +20,7 @@ export class FixedClock implements AdvancingClock {
     return this.#now;
   }
 
-  /** Moves on by that many milliseconds, 0 or more. */
+  /** Moves on by so many milliseconds, 0 or more. */
   advance(ms: number): void {
     if (typeof ms !== 'number') throw invalidArgType('ms', 'a number', ms);
     if (!(ms >= 0 && ms < Infinity)) throw outOfRange('ms', 'a finite number of milliseconds from 0', ms);
@@ -28,6 +28,7 @@ export class FixedClock implements AdvancingClock {
     for (const listener of [...this.#listeners]) listener();
   }
 
+  /** Calls `listener` after each {@link advance}, until the returned function is called. */
   onAdvance(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { LeaseStore } from '../lease/lease-store.js';
+import type { LeaseStore } from '../lease/contract/lease-store.js';
 
-/** What the suite asks of a value: a small part of what vitest's and jest's `expect` offer. */
+/** What the suite needs of `expect`: a small part of what vitest and jest offer. */
 export type Expect = (actual: unknown) => {
   toBe(expected: unknown): void;
   toEqual(expected: unknown): void;
@@ -22,7 +22,7 @@ export interface StoreUnderTest {
    * through all of them in turn, so that what must hold holds among them.
    */
   peers?: readonly LeaseStore[];
-  /** Lets that many milliseconds pass for the store. Default: waits that long, and a little longer. */
+  /** Lets so many milliseconds pass for the store. Default: waits that long, and a little longer. */
   advance?(milliseconds: number): void | Promise<void>;
   /** Called when a test is over. Default: calls `close` of each store that has one. */
   dispose?(): void | Promise<void>;
@@ -33,7 +33,7 @@ export interface StoreUnderTest {
   ttl?: number;
 }
 
-/** A store with nothing in it: itself, or with what the suite may know about it. */
+/** Makes a store with nothing in it: the store itself, or with what the suite may know about it. */
 export type MakeStore = () => LeaseStore | StoreUnderTest | Promise<LeaseStore | StoreUnderTest>;
 
 export const assertions: Expect = (actual) => ({
@@ -47,7 +47,7 @@ export const assertions: Expect = (actual) => ({
 
 /** What one test works with. */
 export interface Scene {
-  /** One client of the store after the other, so that operations in a row go through different ones. */
+  /** Another client of the store each time, so that operations in a row go through different ones. */
   readonly store: LeaseStore;
   readonly ttl: number;
   /** Lets time pass. */
@@ -55,8 +55,8 @@ export interface Scene {
   /** The time, for {@link requireWithin}. */
   now(): number;
   /**
-   * What follows is only so if less than that has passed since then. A machine that was slower has not shown anything,
-   * right or wrong: the test starts again.
+   * What follows holds only if less than so many milliseconds have passed since `since`. A machine that was slower has
+   * shown nothing, right or wrong: the test starts again.
    */
   requireWithin(milliseconds: number, since: number): void;
   expect: Expect;
@@ -64,9 +64,9 @@ export interface Scene {
 
 export type Sentence = readonly [name: string, test: (scene: Scene) => Promise<void>];
 
-/** A real clock and the store's need not agree to the millisecond. */
+/** Milliseconds: a real clock and the store's need not agree exactly. */
 const MARGIN = 30;
-/** A machine that is too slow that often is too slow for the TTL. */
+/** A machine that is too slow so often is too slow for the TTL. */
 const STARTS = 20;
 
 class TooSlow extends Error {
@@ -120,7 +120,7 @@ async function runOnce(
   try {
     await test(scene);
   } catch (error) {
-    // A store gives back what it grants when the time is over, and fails.
+    // A store that grants when the time is already over gives the grant back, and fails.
     if ((error as { code?: unknown }).code === 'ERR_LEASE_STORE') scene.requireWithin(ttl, asked);
     throw error;
   } finally {
@@ -129,7 +129,7 @@ async function runOnce(
   }
 }
 
-/** The code that a promise is rejected with. */
+/** The code of the error that an operation rejects with. */
 export async function codeOf(operation: () => Promise<unknown>): Promise<unknown> {
   try {
     await operation();

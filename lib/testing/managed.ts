@@ -1,11 +1,11 @@
-import type { LeaseStore } from '../lease/lease-store.js';
+import type { LeaseStore } from '../lease/contract/lease-store.js';
 import { LeaseManager } from '../lease/manager.js';
 import { codeOf, type Sentence } from './framework.js';
 
 /** A TTL that does not pass in these tests, in milliseconds. */
 const ttl = 600_000;
 
-/** The store as it is seen where the connection is lost after it has granted, and before the reply has come: once. */
+/** The store as a client sees it whose connection is lost, once, after the store has granted and before the reply comes. */
 function losingOneGrant(store: LeaseStore): LeaseStore {
   let lost = false;
   return {
@@ -61,7 +61,7 @@ export const managed: readonly Sentence[] = [
       const held = await one.acquire('key');
       on.expect(await codeOf(() => other.acquire('key', { timeout: 30 }))).toBe('ERR_LOCK_TIMEOUT');
       on.expect(await held.release()).toBe(true);
-      // An attempt that was under way may have been granted just now, or be granted yet: then it is given back.
+      // An attempt that was under way may have been granted just now, or may still be granted. Then it is given back.
       const next = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
       const lease = await next.acquire('key', { timeout: 30_000 });
       on.expect(await lease.release()).toBe(true);

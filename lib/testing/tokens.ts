@@ -1,4 +1,4 @@
-import type { LeaseStore } from '../lease/lease-store.js';
+import type { LeaseStore } from '../lease/contract/lease-store.js';
 import type { Scene, Sentence } from './framework.js';
 
 const LONG = 600_000;

@@ -13,49 +13,29 @@
 
 namespace stripelock {
 
-namespace {
-
-// Whether the waiter, one of a ready list, keeps others from the stripe. With its owner's revoke mutex.
-bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
-  const bool granted = waiter.is(WaiterState::kGranted);
-  // Others were dropped, and their membership may be gone.
-  if (!granted && !waiter.is(WaiterState::kDesignated)) return false;
-  if (&waiter.membership->table() != &table) return false;
-  // The position is fixed while it is designated.
-  const std::uint32_t held = granted ? waiter.count : waiter.position.load() + 1;
-  return std::binary_search(waiter.stripes, waiter.stripes + held, stripe);
-}
-
-bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
-  if (last && waiter.revoked == 0) return true;
-  return time - waiter.readyAt >= (kRevokeAfter << waiter.revoked);
-}
-
-}  // namespace
-
 AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& request) {
   Table& table = membership.table();
-  // What the fast path took counts with the rest, when all is granted.
-  membership.countShares(request.stripes, request.taken, request.shared, -1);
+  // What the fast path took is counted with the rest, when all is granted.
+  membership.countShares(request.stripes, request.taken, request.mode, -1);
   if (request.timeout <= 0) {
     std::uint32_t position = request.taken;
     bool abandoned = false;
     while (position < request.count &&
-           table.tryTake(request.stripes[position], owner_.slot(), request.shared, abandoned)) {
+           table.tryTake(request.stripes[position], owner_.slot(), request.mode, abandoned)) {
       ++position;
     }
     if (position == request.count) {
-      membership.countShares(request.stripes, request.count, request.shared, +1);
+      membership.countShares(request.stripes, request.count, request.mode, +1);
       return {.status = AsyncStart::kGranted, .abandoned = abandoned};
     }
-    table.rollBack(request.stripes, position, owner_, request.shared);
+    table.rollBack(request.stripes, position, owner_, request.mode);
     return {.status = AsyncStart::kTimedOut, .stripe = request.stripes[position]};
   }
   AsyncWaiter* const waiter = &make();
   waiter->membership = &membership;
   waiter->owner = &owner_;
   waiter->count = request.count;
-  waiter->shared = request.shared;
+  waiter->mode = request.mode;
   waiter->async = true;
   waiter->mayGiveUp = !std::isinf(request.timeout);
   waiter->since = now();
@@ -71,11 +51,11 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     std::copy_n(request.stripes, request.count, waiter->many.get());
     waiter->stripes = waiter->many.get();
   }
-  // Known before it can be granted, which may be at once and from any thread.
+  // Made known before it can be granted: any thread may do that at once.
   add(*waiter, Deadline::after(request.timeout, waiter->since));
   if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
     const bool abandoned = waiter->abandoned;
-    membership.countShares(request.stripes, request.count, request.shared, +1);
+    membership.countShares(request.stripes, request.count, request.mode, +1);
     forget(*waiter);
     destroy(*waiter);
     return {.status = AsyncStart::kGranted, .abandoned = abandoned};
@@ -139,7 +119,7 @@ void AsyncWaits::drop(AsyncWaiter& waiter) {
   forget(waiter);
   STRIPELOCK_SEAM("drop: before withdrawing");
   if (table.withdraw(waiter)) {
-    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
+    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.mode);
   } else {
     STRIPELOCK_SEAM("drop: before giving back");
     giveBack(waiter);
@@ -169,13 +149,6 @@ AsyncWaits::AsyncWaiter* AsyncWaits::popReady() {
   }
 }
 
-// What a granted waiter holds.
-void AsyncWaits::giveBack(AsyncWaiter& waiter) {
-  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.shared);
-  // Only now: until then the words name this thread for what it does not really hold.
-  owner_.delivered();
-}
-
 bool AsyncWaits::hasReady() const { return ready_ || owner_.hasReady(); }
 
 std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
@@ -195,7 +168,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
       continue;
     }
     forget(*waiter);
-    waiter->membership->countShares(waiter->stripes, waiter->count, waiter->shared, +1);
+    waiter->membership->countShares(waiter->stripes, waiter->count, waiter->mode, +1);
     out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned};
     destroy(*waiter);
   }
@@ -207,7 +180,7 @@ bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   const std::uint32_t stripe = waiter.stripe();
   STRIPELOCK_SEAM("designated: before it tries");
-  if (spin([&] { return table.tryTake(stripe, owner_.slot(), waiter.shared, waiter.abandoned); })) {
+  if (spin([&] { return table.tryTake(stripe, owner_.slot(), waiter.mode, waiter.abandoned); })) {
     table.serveDesignated(waiter);
   } else if (!table.retryDesignated(waiter)) {
     return false;
@@ -231,8 +204,8 @@ bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   const Nanoseconds time = now();
   std::size_t taken = 0;
-  // What was granted in time, or is to try once more, is settled by take(), however late that comes, or is put back in
-  // its queue: out of the way for as long as this goes on.
+  // What was granted in time, or is to try once more, take() settles, however late it comes, or it is put back in its
+  // queue. It is kept out of the heap until this loop ends.
   std::vector<std::pair<Nanoseconds, AsyncWaiter*>> granted;
   while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
     AsyncWaiter& waiter = deadlines_.least();
@@ -248,7 +221,7 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
     const std::uint32_t position = waiter.position.load();
     out[taken++] = {.id = waiter.id, .stripe = waiter.stripes[position]};
     forget(waiter);
-    table.rollBack(waiter.stripes, position, owner_, waiter.shared);
+    table.rollBack(waiter.stripes, position, owner_, waiter.mode);
     dispose(waiter);
   }
   for (const auto& [deadline, waiter] : granted) deadlines_.add(*waiter, deadline);
@@ -257,103 +230,6 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
 
 Deadline AsyncWaits::nextDeadline() const {
   return deadlines_.empty() ? Deadline::never() : Deadline::at(deadlines_.leastRank());
-}
-
-void AsyncWaits::reclaim() {
-  const Lock revoking(owner_.revokeMutex());
-  reclaimReady();
-  for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
-  // Grants that were decided before the thread was seen to block, to waiters just passed.
-  reclaimReady();
-}
-
-void AsyncWaits::reclaimReady() {
-  while (AsyncWaiter* const waiter = popReady()) putBack(*waiter);
-}
-
-// One that is not in the ready list any more.
-void AsyncWaits::putBack(AsyncWaiter& waiter) {
-  if (!waiter.is(WaiterState::kGranted)) {
-    // Designated: it passes that on.
-    putOff(waiter);
-    return;
-  }
-  giveBack(waiter);
-  STRIPELOCK_SEAM("put back: before queueing again");
-  waiter.membership->table().requeue(waiter);
-}
-
-void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
-  Table& table = waiter.membership->table();
-  {
-    const Lock lock = table.lockFor(waiter);
-    // Others are in the ready list.
-    if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;
-  }
-  STRIPELOCK_SEAM("reclaim: before withdrawing");
-  // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
-  putOff(waiter);
-}
-
-void AsyncWaits::putOff(AsyncWaiter& waiter) {
-  Table& table = waiter.membership->table();
-  if (!table.withdraw(waiter)) return;
-  table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);
-  STRIPELOCK_SEAM("put back: before queueing again");
-  table.requeue(waiter);
-}
-
-void AsyncWaits::lookForIdle() {
-  const Table* lastTable = nullptr;
-  std::uint32_t lastStripe = 0;
-  for (AsyncWaiter* waiter : waiters_) {
-    if (!waiter || !waiter->is(WaiterState::kWaiting)) continue;
-    Table& table = waiter->membership->table();
-    const std::uint32_t stripe = waiter->stripe();
-    // Crowds wait for one stripe.
-    if (&table == lastTable && stripe == lastStripe) continue;
-    lastTable = &table;
-    lastStripe = stripe;
-    revokeIdle(table, stripe, owner_, false);
-  }
-}
-
-bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
-  bool any = false;
-  {
-    // Who has it is at work on this thread's waiters: mostly the thread itself, which is not away then.
-    Lock revoking(owner_.revokeMutex(), std::defer_lock);
-    if (last) {
-      revoking.lock();
-    } else if (!revoking.try_lock()) {
-      return false;
-    }
-    const Nanoseconds time = now();
-    const auto matches = [&](const Waiter& waiter) {
-      return concerns(waiter, table, stripe) && isRevocable(waiter, time, last);
-    };
-    while (Waiter* const found = owner_.takeBack(matches)) {
-      any = true;
-      auto& waiter = static_cast<AsyncWaiter&>(*found);
-      if (waiter.revoked < kMostRevoked) ++waiter.revoked;
-      STRIPELOCK_SEAM("revoke: before giving back");
-      putBack(waiter);
-    }
-  }
-  // After it was noted that its thread is away: so a look comes that sees that.
-  if (any) owner_.wakeReady();
-  return any;
-}
-
-void AsyncWaits::resettle() {
-  const Lock revoking(owner_.revokeMutex());
-  for (AsyncWaiter* waiter : waiters_) {
-    if (!waiter) continue;
-    Table& table = waiter->membership->table();
-    WakeSet wakes;
-    const Lock lock = table.lockFor(*waiter);
-    if (waiter->is(WaiterState::kWaiting)) table.leaveLocked(waiter->stripe(), {}, &owner_, wakes);
-  }
 }
 
 void AsyncWaits::closeMembership(const Membership& membership) {

@@ -1,10 +1,12 @@
-// The acquisitions of one thread that wait without blocking it. Used by that thread alone, but for revoke(); else other
-// threads reach its waiters only through the queues, under their shards.
+// The acquisitions of one thread that wait without blocking it. Only that thread uses this class, except for revoke().
+// Other threads reach its waiters only through the queues, under their shards.
 //
-// Revoking. What was granted or designated, and lies in the ready list, any thread can take back. From the look into
-// that list until the waiter is in its queue again the revoker has the owner's revoke mutex. The owner's thread takes
-// that mutex for whatever it does with waiters that it did not take from the ready list itself: so it finds each either
-// granted and in the ready list, or waiting, and never half-way (keeps I5, I7).
+// Revoking. Any thread can take back what was granted or designated and still lies in the ready list. The revoker holds
+// the owner's revoke mutex from its look into that list until the waiter is in its queue again. The owner's thread takes
+// that mutex for whatever it does with waiters that it did not take from the ready list itself. So it finds each waiter
+// either granted and in the ready list, or waiting, and never half-way (keeps I5, I7).
+//
+// async_waits.cc has how acquisitions start and end, async_returns.cc how they give back what they were granted.
 
 #pragma once
 
@@ -23,9 +25,9 @@ class Membership;
 class Participant;
 class Table;
 
-// For so long a grant may lie in the ready list before it can be revoked: longer than most event loops are busy at a time, or
-// wait for a processor. Twice as long each time that the same waiter was revoked: so a thread whose event loop is slow, but
-// turns, gets its turn in the end.
+// How long a grant may lie in the ready list before it can be revoked: longer than most event loops are busy at a time,
+// or wait for a processor. The time doubles each time the same waiter is revoked. So a thread whose event loop is slow,
+// but turns, gets its turn in the end.
 #ifdef STRIPELOCK_TEST_SEAM
 inline Nanoseconds kRevokeAfter = 50'000'000;
 #else
@@ -46,7 +48,7 @@ class AsyncWaits {
     bool abandoned = false;
     // If pending: what names it until it is settled.
     std::uint32_t id = 0;
-    // If timed out: the stripe that could not be had.
+    // If timed out: the stripe that was not available.
     std::uint32_t stripe = 0;
   };
   Started start(Membership& membership, const Request& request);
@@ -72,11 +74,11 @@ class AsyncWaits {
   // The earliest deadline.
   Deadline nextDeadline() const;
 
-  // At the start of, and during, a sync wait: gives back all that was taken for pending acquisitions, and puts
-  // them back in their queues by their time of arrival.
+  // At the start of a sync wait, and during it: gives back all that was taken for pending acquisitions, and puts them
+  // back in their queues by their time of arrival.
   void reclaim();
-  // In a sync wait that lasts: lets those pass that wait behind the pending acquisitions. After it: lets those of
-  // the latter be granted that were passed over.
+  // In a sync wait that lasts: lets others pass that wait behind the pending acquisitions. After it: grants those of the
+  // pending ones that were passed over, where their stripes are free.
   void resettle();
   // Cancels all.
   void close();
@@ -87,9 +89,9 @@ class AsyncWaits {
 
   // ── by any other thread, with no shard locked ──
 
-  // Takes the stripe back from all that were granted it, or designated for it, and have not been told for long. They
-  // wait again, in their old places. `last`: it need not have been long, unless it was before; for somebody who is about
-  // to give up. True if there was one.
+  // Takes the stripe back from all that were granted it, or designated for it, and have not come for it for a long time.
+  // They wait again, in their old places. `last`: the caller is about to give up, so those that were never revoked before
+  // need not have had a long time. True if there was one.
   bool revoke(const Table& table, std::uint32_t stripe, bool last);
 
  private:
@@ -106,13 +108,13 @@ class AsyncWaits {
   };
 
   AsyncWaiter& make();
-  // The opposite. Nobody else knows the waiter any more.
+  // The opposite of make(). Nobody else knows the waiter any more.
   void destroy(AsyncWaiter& waiter);
   void add(AsyncWaiter& waiter, Deadline deadline);
   // Makes it unknown; does not destroy it.
   void forget(AsyncWaiter& waiter);
   void drop(AsyncWaiter& waiter);
-  // A last attempt of one whose deadline has passed. True: it was granted, or it is its turn to try.
+  // Makes a last attempt for one whose deadline has passed. True: it was granted, or it is its turn to try.
   bool tryLate(AsyncWaiter& waiter);
   void giveBack(AsyncWaiter& waiter);
   void dispose(AsyncWaiter& waiter);
@@ -125,7 +127,7 @@ class AsyncWaits {
   void reclaimPartial(AsyncWaiter& waiter);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // They would not see one used that is gone.
+  // With spare memory they would not see the use of a waiter that is gone.
   static constexpr std::size_t kMostSpare = 0;
 #else
   static constexpr std::size_t kMostSpare = 256;

@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::size_t kBatch = 64;
 
-// The system's queue of events. Both kinds may be changed by any thread while another waits for events, and forget a
-// descriptor that is closed.
+// The system's queue of events. Any thread may change it while another waits for events, and it forgets a descriptor that
+// is closed; both hold for epoll and for kqueue.
 class Events {
  public:
 #if defined(__linux__)
@@ -84,7 +84,7 @@ class Events {
 
 class Monitor {
  public:
-  // nullptr where the system does not let it be.
+  // nullptr where the system refuses the queue or the thread.
   static Monitor* instance() {
     // Never destroyed: its thread goes on until the process ends.
     static Monitor& monitor = *new Monitor();
@@ -101,7 +101,7 @@ class Monitor {
   }
 
   bool startThread() {
-    // It takes no signals, which the process may have handlers for that expect a thread of its own.
+    // It takes no signals: the handlers of the process may expect one of its own threads.
     sigset_t all;
     sigset_t former;
     sigfillset(&all);
@@ -121,7 +121,7 @@ class Monitor {
     std::array<Events::Event, kBatch> events{};
     for (;;) {
       const int count = events_.await(events);
-      // Somebody has closed the queue, which is no reason to go round and round.
+      // Somebody has closed the queue. Without this the loop would never sleep again.
       if (count < 0 && errno != EINTR) break;
       const Nanoseconds time = now();
       bool again = false;
@@ -133,7 +133,7 @@ class Monitor {
     running_.store(false);
   }
 
-  // What stirs meanwhile is told of together afterwards.
+  // What stirs meanwhile is reported together afterwards.
   static void pause() {
     const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(DescriptorWatch::kQuiet)};
     nanosleep(&time, nullptr);

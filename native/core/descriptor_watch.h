@@ -1,12 +1,11 @@
-// Wakes a blocked thread when a file descriptor of its host stirs: Node tells the event loop of a thread that it is to
-// end, and on Linux and macOS an event loop is such a descriptor. So the thread need not look often by itself.
+// Wakes a blocked thread when a file descriptor of its host stirs. Node tells the event loop of a thread when that thread
+// must end, and on Linux and macOS an event loop is such a descriptor. So the thread need not look often by itself.
 //
-// One thread of the process waits for all descriptors. It starts with the first watch and never ends; the system ends
-// it with the process. It wakes whoever is to look, and does nothing else: no lock is taken, and nothing of the host is
-// called.
+// One thread of the process waits for all descriptors. It starts with the first watch and ends with the process. It wakes
+// the thread that must look, and does nothing else: it takes no lock and calls nothing of the host.
 //
-// What is told is the change, not the state: an event loop with unread messages is readable for as long as its thread
-// is blocked, and that must cost nothing. Where a descriptor stirs again and again, its thread is woken each kQuiet.
+// It reports the change, not the state: an event loop with unread messages is readable for as long as its thread is
+// blocked, and that must cost nothing. Where a descriptor stirs again and again, its thread is woken once in kQuiet.
 
 #pragma once
 
@@ -16,18 +15,18 @@ namespace stripelock {
 
 class DescriptorWatch {
  public:
-  // A late wake may come after stop(): the watch and the parker must live for ever, as those of participants do.
+  // A late wake may come after stop(). So the watch and the parker must live for ever, as those of participants do.
   explicit DescriptorWatch(Parker& parker) : parker_(parker) {}
   DescriptorWatch(const DescriptorWatch&) = delete;
   DescriptorWatch& operator=(const DescriptorWatch&) = delete;
 
-  // How soon one that has stirred is told of again.
+  // How long a descriptor that has stirred is not reported again.
   static constexpr Nanoseconds kQuiet = 5'000'000;
 
   // ── by the thread that is to be woken ──
 
-  // False where it cannot be watched. One that is readable already stirs at once, so that nothing is missed which
-  // happened before.
+  // False where it cannot be watched. A descriptor that is readable already stirs at once, so that nothing is missed
+  // that happened before.
   bool start(int descriptor);
   // Before the descriptor is closed. Does nothing where nothing is watched.
   void stop();

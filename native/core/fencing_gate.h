@@ -1,13 +1,14 @@
 // The highest fencing token admitted for each key, for all threads of the process, in bounded memory.
 //
-// A shard that is full forgets the key with its lowest token, and raises its floor to that token.
+// The rule, which lib/engine/javascript/gate.ts follows too: a full shard forgets the key with its lowest token, and raises
+// its floor to that token. A small gate has one shard; a larger one spreads its keys over several.
 //
-// I1  For a key that is remembered, what is remembered is the highest token admitted for it.
+// I1  For a key that the gate remembers, it remembers the highest token admitted for it.
 // I2  For every other key of the shard, no token above the floor was ever admitted.
 //
-// So a token that is not below what is remembered, or else the floor, is not stale. One of a forgotten key that is
-// below the floor may be: it is refused. Tokens rise with time, so that this hits those only that were issued before
-// the oldest of the keys that are remembered was last written with.
+// So a token is not stale unless it is below the remembered one, or below the floor for a key that is not remembered. A
+// token of a forgotten key below the floor may be stale, so it is refused. Tokens rise with time, so the gate refuses only
+// tokens that are older than those with which all remembered keys were last written.
 
 #pragma once
 
@@ -21,12 +22,12 @@ namespace stripelock {
 
 class FencingGate {
  public:
-  // Remembers about so many keys; they are spread by their hash. `floor`: see I2.
+  // Remembers about `capacity` keys, spread over shards by their hash. `floor`: see I2.
   FencingGate(std::uint32_t capacity, std::uint64_t floor);
 
-  // 0 if the token is admitted, else the higher one on account of which it is refused.
+  // 0 if the token is admitted, else the higher token that is the reason for the refusal.
   std::uint64_t admit(const KeyView& key, std::uint64_t token);
-  // The highest admitted for any key.
+  // The highest token admitted for any key.
   std::uint64_t highest() const { return highest_.load(); }
   std::size_t size() const { return size_.load(); }
 
@@ -48,7 +49,7 @@ class FencingGate {
   void forgetLowest(Shard& shard);
 
   const std::size_t shardCapacity_;
-  // One where there are too few keys to spread.
+  // Only one if there are too few keys to spread.
   std::vector<Shard> shards_;
   std::atomic<std::uint64_t> highest_{0};
   std::atomic<std::size_t> size_{0};

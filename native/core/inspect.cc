@@ -12,10 +12,10 @@ namespace {
 
 std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std::uint32_t word) {
   std::vector<std::int32_t> holders;
-  if (isExclusive(word)) {
+  if (namesHolder(word)) {
     const Participant* owner = Registry::instance().bySlot(holderOf(word));
     if (owner) holders.push_back(owner->threadId());
-  } else if (isShared(word)) {
+  } else if (countsHolds(word)) {
     const Lock lock(table.membersMutex);
     for (const Membership* member : table.members) {
       if (member->sharesOf(stripe) != 0) holders.push_back(member->participant().threadId());
@@ -57,7 +57,7 @@ std::vector<StripeInfo> inspect(Table& table) {
     for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
       info.waiters.push_back({.threadId = waiter->owner->threadId(),
                               .async = waiter->async,
-                              .shared = waiter->shared,
+                              .mode = waiter->mode,
                               .milliseconds = static_cast<double>(time - waiter->since) / 1e6,
                               .note = waiter->note ? *waiter->note : std::string()});
     }

@@ -13,7 +13,7 @@ struct StripeInfo {
   struct Waiting {
     std::int32_t threadId;
     bool async;
-    bool shared;
+    Mode mode;
     double milliseconds;
     // Empty unless traced.
     std::string note;

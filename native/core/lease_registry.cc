@@ -34,15 +34,15 @@ std::uint64_t LeaseRegistry::issueGate() {
 LeaseTable* LeaseRegistry::openTable(std::uint64_t number, bool ownClock) {
   const Lock lock(mutex_);
   if (!issued(number)) return nullptr;
-  SharedTable& shared = tables_[number];
-  if (!shared.table) {
-    shared.table = std::make_unique<LeaseTable>(std::max(wallClock(), firstToken_));
-    shared.ownClock = ownClock;
-  } else if (shared.users == 0) {
+  SharedTable& entry = tables_[number];
+  if (!entry.table) {
+    entry.table = std::make_unique<LeaseTable>(std::max(wallClock(), firstToken_));
+    entry.ownClock = ownClock;
+  } else if (entry.users == 0) {
     --unused_;
   }
-  ++shared.users;
-  LeaseTable* const table = shared.table.get();
+  ++entry.users;
+  LeaseTable* const table = entry.table.get();
   sweepUnused();
   return table;
 }
@@ -58,22 +58,22 @@ FencingGate* LeaseRegistry::openGate(std::uint64_t number, std::uint32_t capacit
   const Lock lock(mutex_);
   if (!issued(number)) return nullptr;
   const auto [place, forgotten] = gates_.try_emplace(number);
-  SharedGate& shared = place->second;
-  if (forgotten) shared.floor = forgotten_;
-  if (shared.remembered) --remembered_;
-  shared.remembered = false;
-  if (!shared.gate) shared.gate = std::make_unique<FencingGate>(capacity, shared.floor);
-  ++shared.users;
-  return shared.gate.get();
+  SharedGate& entry = place->second;
+  if (forgotten) entry.floor = forgotten_;
+  if (entry.remembered) --remembered_;
+  entry.remembered = false;
+  if (!entry.gate) entry.gate = std::make_unique<FencingGate>(capacity, entry.floor);
+  ++entry.users;
+  return entry.gate.get();
 }
 
 void LeaseRegistry::closeGate(std::uint64_t number) {
   const Lock lock(mutex_);
-  SharedGate& shared = gates_.find(number)->second;
-  if (--shared.users > 0) return;
-  shared.floor = shared.gate->highest();
-  shared.gate.reset();
-  shared.remembered = true;
+  SharedGate& entry = gates_.find(number)->second;
+  if (--entry.users > 0) return;
+  entry.floor = entry.gate->highest();
+  entry.gate.reset();
+  entry.remembered = true;
   if (++remembered_ > kRemembered) forgetLowestGate();
 }
 
@@ -101,11 +101,10 @@ std::size_t LeaseRegistry::tables() {
 void LeaseRegistry::sweepUnused() {
   if (unused_ == 0) return;
   for (auto place = tables_.begin(); place != tables_.end();) {
-    const SharedTable& shared = place->second;
-    const bool unused = shared.users == 0;
-    if (unused &&
-        (shared.ownClock ? shared.table->size() == 0 : shared.table->sweepAll(LeaseTable::kSteady))) {
-      firstToken_ = std::max(firstToken_, shared.table->nextToken());
+    const SharedTable& entry = place->second;
+    const bool unused = entry.users == 0;
+    if (unused && (entry.ownClock ? entry.table->size() == 0 : entry.table->sweepAll(LeaseTable::kSteady))) {
+      firstToken_ = std::max(firstToken_, entry.table->nextToken());
       place = tables_.erase(place);
       --unused_;
     } else {

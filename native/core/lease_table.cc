@@ -144,10 +144,10 @@ void LeaseTable::unlink(LeaseWatch& watch) {
 bool LeaseTable::isOwn(const Entry& entry, const Claim& claim) {
   if (claim.token != 0) return entry.token == claim.token;
   if (claim.owner.empty()) return false;
-  return entry.owner.empty() ? claim.owner == nameOf(entry.token) : claim.owner == entry.owner;
+  return entry.owner.empty() ? claim.owner == anonymousOwner(entry.token) : claim.owner == entry.owner;
 }
 
-std::string LeaseTable::nameOf(std::uint64_t token) {
+std::string LeaseTable::anonymousOwner(std::uint64_t token) {
   const std::string text = "lease " + std::to_string(token);
   const std::u16string units(text.begin(), text.end());
   std::string bytes(units.size() * sizeof(char16_t), '\0');

@@ -12,7 +12,7 @@
 // I2  An entry is in its shard's table and in its shard's heap, or in neither.
 // I3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
 //     renewed far more often than it expires; who finds the rank due moves it up to the time.
-// I4  No key is skipped over for ever: an operation sweeps expired entries of its own shard, and one in
+// I4  No expired key stays for ever: an operation sweeps expired entries of its own shard, and one in
 //     kSweepEvery of those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so that each operation is
 //     O(log n), and expired entries are swept as fast as new ones can be made.
 //
@@ -47,14 +47,14 @@ class LeaseTable {
   // Who asks for which key, and when.
   struct Claim {
     KeyView key;
-    // Empty: the holder has no name of its own. It is then known by its token, and called nameOf(token).
+    // Empty: the holder has no name of its own. It is then known by its token, and called anonymousOwner(token).
     std::string_view owner;
     // Not 0: whoever was granted this token, whatever the owner's name.
     std::uint64_t token = 0;
     Nanoseconds at = kSteady;
   };
   // "lease 1763697600000000000", in UTF-16 code units, as the texts of the host are.
-  static std::string nameOf(std::uint64_t token);
+  static std::string anonymousOwner(std::uint64_t token);
 
   struct Grant {
     // 0: not granted.
@@ -115,8 +115,8 @@ class LeaseTable {
 
   struct Entry : KeyNode<Entry> {
     using KeyNode::KeyNode;
-    std::string name() const { return owner.empty() ? nameOf(token) : owner; }
-    // Empty: nameOf(token).
+    std::string name() const { return owner.empty() ? anonymousOwner(token) : owner; }
+    // Empty: anonymousOwner(token).
     std::string owner;
     std::uint64_t token = 0;
     Nanoseconds expiresAt = 0;

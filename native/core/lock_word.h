@@ -4,7 +4,7 @@
 //   0                           free
 //   slot                        held exclusively by the participant with that slot
 //   kShared + n                 held shared, n times in all
-//   held + kQueued              somebody waits: giving the stripe back goes through Table::release
+//   held + kQueued              somebody waits: a release goes through Membership::release
 //   free or shared + kAbandoned an earlier holder's thread ended without releasing
 //   slot + kAbandoned           its holder was told so; cleared when that holder releases
 //
@@ -24,11 +24,7 @@ inline constexpr std::uint32_t kShared = 0x20000000u;
 inline constexpr std::uint32_t kHolderMask = 0x1fffffffu;
 
 constexpr bool isFree(std::uint32_t word) { return (word & (kShared | kHolderMask)) == 0; }
-constexpr bool isShared(std::uint32_t word) { return (word & kShared) != 0; }
-constexpr bool isExclusive(std::uint32_t word) { return !isShared(word) && (word & kHolderMask) != 0; }
+// A slot, or how many hold the stripe; mode.h says which.
 constexpr std::uint32_t holderOf(std::uint32_t word) { return word & kHolderMask; }
-constexpr bool heldExclusivelyBy(std::uint32_t word, std::uint32_t slot) {
-  return !isShared(word) && holderOf(word) == slot;
-}
 
 }  // namespace stripelock

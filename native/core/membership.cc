@@ -24,17 +24,17 @@ SyncOutcome Membership::acquireSync(const Request& request, Interrupt interrupt)
   return SyncWait(*this, request, interrupt).run();
 }
 
-bool Membership::release(std::uint32_t stripe, bool shared) {
+bool Membership::release(std::uint32_t stripe, Mode mode) {
   WakeSet wakes(&participant_);
-  const Leave how{.how = Leave::How::kRelease, .shared = shared, .slot = participant_.slot()};
-  if (shared && sharesOf(stripe) == 0) return false;
-  if (!table_.leave(stripe, how, &participant_, wakes)) return false;
-  countShares(&stripe, 1, shared, -1);
+  const Leave leave{.how = Leave::How::kRelease, .mode = mode, .slot = participant_.slot()};
+  if (isCounted(mode) && sharesOf(stripe) == 0) return false;
+  if (!table_.leave(stripe, leave, &participant_, wakes)) return false;
+  countShares(&stripe, 1, mode, -1);
   return true;
 }
 
-void Membership::countShares(const std::uint32_t* stripes, std::uint32_t count, bool shared, int by) {
-  if (!shared) return;
+void Membership::countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by) {
+  if (!isCounted(mode)) return;
   Word* const shares = shares_.load();
   for (std::uint32_t i = 0; i < count; ++i) shares[stripes[i]].fetch_add(static_cast<std::uint32_t>(by));
 }
@@ -42,15 +42,15 @@ void Membership::countShares(const std::uint32_t* stripes, std::uint32_t count, 
 void Membership::abandon() {
   Word* const shares = shares_.load();
   for (std::uint32_t stripe = 0; stripe < table_.stripes(); ++stripe) {
-    Leave how{.how = Leave::How::kDie, .slot = participant_.slot()};
+    Leave leave{.how = Leave::How::kDie, .slot = participant_.slot()};
     if (shares && shares[stripe].load() != 0) {
-      how.shared = true;
-      how.count = shares[stripe].exchange(0);
-    } else if (!heldExclusivelyBy(table_.word(stripe).load(), how.slot)) {
+      leave.mode = kCountedMode;
+      leave.count = shares[stripe].exchange(0);
+    } else if (!isHeldAloneBy(table_.word(stripe).load(), leave.slot)) {
       continue;
     }
     WakeSet wakes;
-    if (table_.leave(stripe, how, &participant_, wakes)) count(kAbandonedCell);
+    if (table_.leave(stripe, leave, &participant_, wakes)) count(kAbandonedCell);
   }
 }
 

@@ -9,15 +9,20 @@
 namespace stripelock {
 
 // Whether the thread must return to its host at once, as it is being ended, or what it runs is. Called on the thread
-// that waits, with no lock held, about every kSlice, when the descriptor stirs, and before a wait that is granted
-// returns.
+// that waits, with no lock held.
 struct Interrupt {
+  // Either of the two. Called about every kSlice, when the descriptor stirs, and before a wait that is granted after its
+  // first slice returns.
   bool (*requested)(void* data) = nullptr;
   void* data = nullptr;
   // Stirs (DescriptorWatch) when the thread is being ended. -1 where there is none.
   int descriptor = -1;
+  // Whether the thread is being ended. Costs next to nothing: called before a wait that is granted within its first slice
+  // returns.
+  bool (*ending)(void* data) = nullptr;
 
   bool check() const { return requested && requested(data); }
+  bool checkEnding() const { return ending && ending(data); }
 };
 
 // A thread, by the number shown to people, and what it waits for.
@@ -31,7 +36,7 @@ struct SyncOutcome {
   Status status;
   // If granted: an earlier holder of some stripe died.
   bool abandoned = false;
-  // If timed out: the stripe that could not be had.
+  // If timed out: the stripe that was not available.
   std::uint32_t stripe = 0;
   // If refused: each waits for the next, the last for the first.
   std::vector<Blocked> cycle;
@@ -58,19 +63,19 @@ class Membership {
   SyncOutcome acquireSync(const Request& request, Interrupt interrupt);
   // False: the word says that this thread does not hold the stripe so. Grants to async waiters of this same thread
   // wake no event loop: the caller looks at AsyncWaits::hasReady.
-  bool release(std::uint32_t stripe, bool shared);
-  void countShares(const std::uint32_t* stripes, std::uint32_t count, bool shared, int by);
+  bool release(std::uint32_t stripe, Mode mode);
+  void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on
   // waiting; the thread blocks, so whoever grants may do it. What is taken for an async waiter counts when its
   // thread takes note of the grant, since the thread itself may be counting meanwhile.
   void countTaken(const Waiter& waiter, std::uint32_t stripe) {
-    if (!waiter.async) countShares(&stripe, 1, waiter.shared, +1);
+    if (!waiter.async) countShares(&stripe, 1, waiter.mode, +1);
   }
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
   // Frees what its thread still holds, and flags it as abandoned.
   void abandon();
 
-  // How often its registry handed it out.
+  // How often the registry handed it out.
   std::uint32_t references = 0;
   // Async acquisitions that wait.
   std::uint32_t pending = 0;

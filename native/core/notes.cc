@@ -4,7 +4,7 @@ namespace stripelock {
 
 std::uint32_t Notes::add(Note note) {
   const Lock lock(mutex_);
-  // Wraps after four thousand million acquisitions; by then most ids are free again.
+  // Wraps after 2^32 acquisitions. By then most ids are free again.
   while (notes_.count(nextId_) != 0) ++nextId_;
   notes_.emplace(nextId_, std::move(note));
   return nextId_++;

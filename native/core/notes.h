@@ -1,4 +1,4 @@
-// What traced acquisitions say about themselves, for people to look at from any thread. Opaque text here.
+// What traced acquisitions say about themselves. People look at it from any thread. The text is opaque here.
 
 #pragma once
 

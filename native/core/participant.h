@@ -39,18 +39,17 @@ class Participant {
 
   // ── from any thread ──
 
-  // Whether grants to an async waiter of this thread are to be put off: since the thread blocks in a sync wait, or is
-  // away from its event loop, and the waiter holds nothing that others may want. If so it is remembered, and the
-  // thread looks after those waiters when it goes on or comes back: either the caller sees it do so here, or it sees
-  // what the caller wrote.
+  // Whether to put off grants to an async waiter of this thread: the thread blocks in a sync wait, or is away from its
+  // event loop and the waiter holds nothing that others may want. If so, marks the thread: it looks after those waiters
+  // when it goes on or comes back. Either the caller sees it do so here, or it sees the mark.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
     STRIPELOCK_SEAM("pass over: before it is noted");
     passedOver_.store(true);
     return isAway(holdsSome);
   }
-  // Takes the oldest waiter out of the ready list that `matches` is true of, and notes that the thread is away from
-  // its event loop until comesBack(). nullptr if there is none. With the revoke mutex locked.
+  // Takes the oldest waiter for which `matches` is true out of the ready list, and notes that the thread is away from its
+  // event loop until comesBack(). nullptr if there is none. With the revoke mutex locked.
   template <typename Matches>
   Waiter* takeBack(Matches matches);
   // Puts a waiter that was designated into the ready list, with the shard locked under which it is linked.
@@ -59,9 +58,9 @@ class Participant {
   void pushGranted(Waiter& waiter);
   // After either, with no shard locked.
   void wakeReady();
-  // Grants that the thread has not taken note of. While there are any, what it holds is not final.
+  // Grants that the thread has not noticed. While there are any, what it holds is not final.
   std::uint32_t undelivered() const { return undelivered_.load(); }
-  // One less: the thread takes note of it, or it was taken back.
+  // One less: the thread noticed it, or it was taken back.
   void delivered() { undelivered_.fetch_sub(1); }
   // See AsyncWaits::revoke.
   Mutex& revokeMutex() { return revokeMutex_; }

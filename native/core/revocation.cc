@@ -8,8 +8,8 @@ namespace stripelock {
 
 namespace {
 
-// Those who may hold the stripe without knowing it, or for a waiter that is to try for another, or have been called to try
-// for it. Participants are never freed.
+// Those who may hold the stripe without knowing it, or for a waiter that must try for another one, and those who were
+// called to try for it. Participants are never freed.
 std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const Participant& self) {
   std::vector<Participant*> found;
   const auto add = [&](Participant* participant) {
@@ -25,9 +25,9 @@ std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const P
     if (designated && designated->async) add(designated->owner);
   }
   const std::uint32_t word = table.word(stripe).load();
-  if (isExclusive(word)) {
+  if (namesHolder(word)) {
     addHolder(Registry::instance().bySlot(holderOf(word)));
-  } else if (isShared(word)) {
+  } else if (countsHolds(word)) {
     const Lock members(table.membersMutex);
     for (const Membership* member : table.members) addHolder(&member->participant());
   }

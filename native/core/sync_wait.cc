@@ -23,7 +23,7 @@ class BlockedScope {
   Participant& thread_;
 };
 
-// In the count of those who wait, and in the wait graph once it entered.
+// Counts the thread among those who wait, and takes it out of the wait graph, if it entered that.
 class WaitingScope {
  public:
   WaitingScope(Table& table, Participant& thread) : table_(table), thread_(thread) {
@@ -71,7 +71,7 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
   waiter_.owner = &thread_;
   waiter_.stripes = request.stripes;
   waiter_.count = request.count;
-  waiter_.shared = request.shared;
+  waiter_.mode = request.mode;
   waiter_.note = request.note;
 }
 
@@ -91,12 +91,12 @@ bool SyncWait::spinTake(std::uint32_t stripe) {
   if (request_.timeout <= 0) return take(stripe);
   const auto attempt = [&] { return take(stripe); };
   if (spin(attempt)) return true;
-  // Not past those who wait, since it could do so again and again, and not past its time.
+  // Not while others wait, or it could get past them again and again, and not after its deadline.
   return yieldFor(attempt, [&] { return !table_.isAwaited(stripe) && !deadline_.passedAt(now()); });
 }
 
 bool SyncWait::take(std::uint32_t stripe) {
-  if (!table_.tryTake(stripe, thread_.slot(), waiter_.shared, waiter_.abandoned)) return false;
+  if (!table_.tryTake(stripe, thread_.slot(), waiter_.mode, waiter_.abandoned)) return false;
   membership_.countTaken(waiter_, stripe);
   return true;
 }
@@ -117,6 +117,7 @@ SyncOutcome SyncWait::block(std::uint32_t position) {
 SyncOutcome SyncWait::wait() {
   SyncOutcome outcome{.status = Status::kGranted, .cycle = {}};
   bool withdrawn = false;
+  bool slept = false;
   {
     const WaitingScope waiting(table_, thread_);
     DescriptorWatch& watch = thread_.hostWatch();
@@ -140,10 +141,11 @@ SyncOutcome SyncWait::wait() {
         break;
       }
       if (time >= sliceEnd_) {
-        // Before it is asked for the first time, so that no interruption falls between the two.
+        // Before the host is asked for the first time, so that no interruption falls between the two.
         if (!watch.active()) watch.start(interrupt_.descriptor);
+        slept = true;
         sliceEnd_ = nextSliceEnd(time);
-        withdrawn = inspectSelf(outcome);
+        withdrawn = checkInterruptAndCycle(outcome);
         if (withdrawn) break;
         if (overtake(false)) {
           if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
@@ -159,8 +161,12 @@ SyncOutcome SyncWait::wait() {
       if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
     }
   }
-  // What is granted to a thread that runs no more of its JavaScript would be held by nobody.
-  if (!withdrawn && interrupt_.check()) return failed(Status::kInterrupted, request_.count);
+  // What is granted to a thread that runs no more of its JavaScript would be held by nobody. To ask about the script, too,
+  // costs a thread that just woke up to 8 us of a hand-over that takes 20, so it is done after the first slice only. The end
+  // of a script that falls into so short a wait finds the stripes held, as one that comes a moment later does.
+  if (!withdrawn && (slept ? interrupt_.check() : interrupt_.checkEnding())) {
+    return failed(Status::kInterrupted, request_.count);
+  }
   if (!withdrawn) return granted();
   const bool holdsAll = waiter_.is(WaiterState::kGranted);
   SyncOutcome result = failed(outcome.status, holdsAll ? request_.count : waiter_.position.load());
@@ -171,7 +177,7 @@ SyncOutcome SyncWait::wait() {
 Nanoseconds SyncWait::nextSliceEnd(Nanoseconds time) const {
   if (!thread_.hostWatch().active()) return time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
   const Nanoseconds slice = std::clamp((time - waiter_.since) / kPatience, kSlice, kLongestSlice);
-  // At points that all threads share: to wake several at once costs half of what it costs one after the other.
+  // At points that all threads share: to wake several at once costs half as much as one after the other.
   return (time + seamSlice(slice)) / kSlice * kSlice;
 }
 
@@ -179,16 +185,16 @@ bool SyncWait::interrupted(SyncOutcome& outcome) {
   if (!interrupt_.check()) return false;
   hurryUntil.store(now() + kHurry);
   outcome.status = Status::kInterrupted;
-  // False if it was granted meanwhile, and then to nobody.
+  // False if it was granted meanwhile. Then the caller gives that back.
   static_cast<void>(table_.withdraw(waiter_));
   return true;
 }
 
-bool SyncWait::inspectSelf(SyncOutcome& outcome) {
+bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
   if (interrupted(outcome)) return true;
   if (!steppedAside_) {
-    // Shared ones that wait behind an exclusive async waiter of this thread need not, while that is passed over.
-    // Not before: most waits end sooner, and this looks at all that is pending.
+    // Shared waiters behind an exclusive async waiter of this thread may enter while that one is passed over. Not done
+    // before the first slice ends: most waits end sooner, and this looks at all that is pending.
     steppedAside_ = true;
     thread_.asyncWaits().resettle();
   }
@@ -199,7 +205,7 @@ bool SyncWait::inspectSelf(SyncOutcome& outcome) {
 }
 
 bool SyncWait::overtake(bool last) {
-  // At the last moment a free stripe is worth more than a turn that may be another one's.
+  // At the last moment a free stripe is worth more than a turn that may go to another one.
   if (last && table_.overtakeDesignated(waiter_)) return true;
   return revokeIdle(table_, waiter_.stripe(), thread_, last) || table_.overtakeDesignated(waiter_);
 }
@@ -222,23 +228,23 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
     stripe = request_.stripes[i];
     if (holdsForGood(stripe)) return true;
     if (membership_.sharesOf(stripe) == 0) continue;
-    if (!request_.shared) return true;
+    if (!goTogether(kCountedMode, request_.mode)) return true;
     // A second shared hold waits behind a queued writer, which waits for the first, unless it gives up.
     const Lock lock(table_.shardOf(stripe));
-    for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;
-         other = firstEligible(other->next)) {
-      if (!other->shared && !other->mayGiveUp) return true;
+    for (Waiter* other = passOverIneligible(table_.queueOf(stripe).head); other;
+         other = passOverIneligible(other->next)) {
+      if (!goTogether(other->mode, request_.mode) && !other->mayGiveUp) return true;
     }
   }
   return false;
 }
 
 bool SyncWait::holdsForGood(std::uint32_t stripe) {
-  while (heldExclusivelyBy(table_.word(stripe).load(), thread_.slot())) {
+  while (isHeldAloneBy(table_.word(stripe).load(), thread_.slot())) {
     {
-      // Locked, so that no grant to one of this thread's async waiters is half made.
+      // Under the shard, so that no grant to one of this thread's async waiters is half made.
       const Lock lock(table_.shardOf(stripe));
-      if (thread_.undelivered() == 0) return heldExclusivelyBy(table_.word(stripe).load(), thread_.slot());
+      if (thread_.undelivered() == 0) return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());
     }
     thread_.asyncWaits().reclaim();
   }
@@ -246,8 +252,8 @@ bool SyncWait::holdsForGood(std::uint32_t stripe) {
 }
 
 SyncOutcome SyncWait::failed(Status status, std::uint32_t position) {
-  table_.rollBack(request_.stripes, position, thread_, request_.shared);
-  membership_.countShares(request_.stripes, position, request_.shared, -1);
+  table_.rollBack(request_.stripes, position, thread_, request_.mode);
+  membership_.countShares(request_.stripes, position, request_.mode, -1);
   return {.status = status, .stripe = request_.stripes[std::min(position, request_.count - 1)], .cycle = {}};
 }
 

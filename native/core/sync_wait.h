@@ -1,4 +1,4 @@
-// One acquisition that blocks its thread: spins and yields briefly, then sleeps in slices.
+// One acquisition that blocks its thread: it spins and yields briefly, then sleeps in slices.
 
 #pragma once
 
@@ -6,20 +6,20 @@
 
 namespace stripelock {
 
-// How long a thread sleeps before it looks whether it is interrupted, and whether it waits in a circle.
+// How long a thread sleeps before it looks whether it is interrupted, and whether it waits in a cycle.
 inline constexpr Nanoseconds kFirstSlice = 5'000'000;
 inline constexpr Nanoseconds kSlice = 20'000'000;
-// Where something wakes it when it is to end (Interrupt::descriptor), it sleeps for longer the longer it has slept, up
-// to this: a circle that closes while all its threads sleep is to be found within 100 ms. To wake and look costs 10 us.
+// Where something wakes it when it must end (Interrupt::descriptor), it sleeps longer the longer it has slept, up
+// to this: a cycle that closes while all its threads sleep must be found within 100 ms. To wake and look costs 10 us.
 inline constexpr Nanoseconds kLongestSlice = 80'000'000;
-// By how much of the time waited an interruption may be noticed late then.
+// An interruption may then be noticed late by this fraction of the time waited: one in kPatience.
 inline constexpr Nanoseconds kPatience = 8;
-// Where nothing wakes it: for so long after some thread was interrupted all others look that often, since a process
+// Where nothing wakes it: for kHurry after some thread was interrupted all others look each kHurriedSlice, since a process
 // that ends interrupts one thread after the other, and waits for each.
 inline constexpr Nanoseconds kHurry = 200'000'000;
 inline constexpr Nanoseconds kHurriedSlice = 1'000'000;
 
-// Whether some thread was interrupted so short a while ago that the others look often.
+// Whether some thread was interrupted less than kHurry ago.
 bool hurrying(Nanoseconds time);
 
 class SyncWait {
@@ -30,7 +30,7 @@ class SyncWait {
  private:
   using Status = SyncOutcome::Status;
 
-  // Takes stripes from `position` on. Returns the position of the first that is not to be had, or the count.
+  // Takes stripes from `position` on. Returns the position of the first that is unavailable, or the count.
   std::uint32_t spinTakeFrom(std::uint32_t position);
   bool spinTake(std::uint32_t stripe);
   bool take(std::uint32_t stripe);
@@ -38,14 +38,15 @@ class SyncWait {
   SyncOutcome wait();
   // When a slice ends that begins now.
   Nanoseconds nextSliceEnd(Nanoseconds time) const;
-  // True: the waiter is unlinked, withdrawn or granted, and what it has is to be given back.
+  // True: the waiter is unlinked, withdrawn or granted, and the caller gives back what it has.
   bool interrupted(SyncOutcome& outcome);
-  // At the end of a slice. True: it is decided.
-  bool inspectSelf(SyncOutcome& outcome);
-  // Gets its stripe past an async waiter that does not come for it. True: it may have it, or its turn, now.
+  // At the end of a slice: whether the thread is interrupted, and whether it waits in a cycle. Lets others pass that wait
+  // behind its async waiters. True: the wait is decided.
+  bool checkInterruptAndCycle(SyncOutcome& outcome);
+  // Gets its stripe past an async waiter that does not come for it. True: it may have the stripe, or its turn, now.
   bool overtake(bool last);
   bool tryDesignated();
-  // Takes the stripes after the one just taken, or waits for the first that is not to be had. True: has all.
+  // Takes the stripes after the one just taken, or waits for the first that is unavailable. True: has all.
   bool goOn();
   // Whether its own thread holds, for good, a stripe that is still wanted.
   bool waitsForItself(std::uint32_t position, std::uint32_t& stripe);

@@ -1,30 +1,32 @@
 // The stripes of one lock: their words in the shared memory, and a queue for each.
 //
-// Words are changed by compare-and-swap only, by any thread, most of it from JavaScript and without a lock
-// (lock_word.h). Queues are guarded by mutexes, one for each shard; a shard is a range of neighbouring stripes.
+// Any thread changes words, by compare-and-swap only, mostly from JavaScript and without a lock (lock_word.h). Mutexes
+// guard the queues, one for each shard; a shard is a range of neighbouring stripes.
+//
+// table.cc has how waiters come, take and go; table_grants.cc what a release comes to, and who is granted the stripe.
 //
 // Invariants, for each stripe, whenever its shard is not locked:
-//   I1  A word names its holders: no holder enters or leaves but by changing the word.
+//   I1  A word names its holders: a holder enters or leaves only by changing the word.
 //   I2  kQueued is set only while the stripe is held.
 //   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not an
 //       async waiter whose thread blocks in a sync wait, nor one that holds nothing and whose thread was found to
 //       be away from its event loop; such waiters come back through AsyncWaits::resettle.)
-//       So a release that matters to somebody calls release() here, or a designated waiter is about to look.
+//       So a release that matters to somebody calls leave() here, or a designated waiter is about to look.
 //   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
 //       and passes the designation on.
 //   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
 //       withdrawn exactly once.
 //   I6  A waiter holds stripes[0 … position) and no other of its stripes until it is granted.
-//   I7  What an async waiter was granted, or was designated for, and its thread has not come for, others can take
-//       back (AsyncWaits::revoke). Then it waits again, in its old place, and is not granted twice.
+//   I7  Others can take back what an async waiter was granted, or was designated for, while its thread has not come for
+//       it (AsyncWaits::revoke). The waiter then waits again, in its old place, and is not granted twice.
 //
-// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the
-// first waiter, whose thread is woken and then competes with whoever else comes by: threads that are running beat
-// one that must be woken, which is where throughput comes from. It is bounded: kFairness after the queue formed, or
-// after its head was last served, the next release with nobody designated hands over to the head. So the head waits
-// for kFairness, for the designated thread to wake and try, and for one hold. An event loop that does not come for its
-// turn loses it to those who wait behind (revocation.h); where it is async acquisitions that keep it busy, the layer
-// above calls AsyncWaits::take from time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and
+// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first waiter.
+// The thread of that waiter is woken and then competes with whoever else comes by: running threads beat one that must be
+// woken, and that gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
+// served, the next release with nobody designated hands over to the head. So the head waits for kFairness, for the
+// designated thread to wake and try, and for one hold. An event loop that does not come for its turn loses it to those who
+// wait behind (revocation.h). Where async acquisitions keep it busy, the layer above calls AsyncWaits::take from time to
+// time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and
 // WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
 //
 // Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaves
@@ -33,10 +35,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/layout.h"
 #include "core/lock_word.h"
+#include "core/mode.h"
 #include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
@@ -48,16 +52,15 @@ inline constexpr Nanoseconds kFairness = 1'000'000;
 // How a stripe is left.
 struct Leave {
   enum class How : std::uint8_t {
-    kStay,      // not at all: only the queue changed
     kRelease,   // by a holder that is done
     kRollBack,  // by an acquisition that failed or is put off: what it was told of goes to the next
     kDie,       // on behalf of a holder whose thread ended
   };
-  How how = How::kStay;
-  bool shared = false;
-  // Who leaves, if exclusive.
+  How how;
+  Mode mode = Mode::kExclusive;
+  // Who leaves, where the word names its holder.
   std::uint32_t slot = 0;
-  // How many holds, if shared.
+  // How many holds, where the word counts them.
   std::uint32_t count = 1;
 };
 
@@ -74,7 +77,7 @@ class Table {
   Cell& cell(std::uint32_t index) { return cells_[index]; }
 
   // One attempt for one stripe, without a lock. On success says whether an earlier holder died.
-  bool tryTake(std::uint32_t stripe, std::uint32_t slot, bool shared, bool& abandoned);
+  bool tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& abandoned);
 
   // Whether some eligible waiter is in the stripe's queue. Without its lock: it may just have come, or gone.
   bool isAwaited(std::uint32_t stripe) {
@@ -87,12 +90,13 @@ class Table {
   bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
 
   // Leaves a stripe and grants it on as the queue asks. False: the word says that it was not held so.
-  bool leave(std::uint32_t stripe, Leave how, Participant* actor, WakeSet& wakes);
-  // The same with the stripe's shard locked.
-  bool leaveLocked(std::uint32_t stripe, Leave how, Participant* actor, WakeSet& wakes);
+  bool leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes);
+  // With the stripe's shard locked, after its queue changed or one of its waiters became eligible: grants the stripe as
+  // the queue asks now, and sets or clears kQueued. The holders stay.
+  void regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes);
 
   // Gives back stripes[0 … count) of an acquisition that comes to nothing, last first.
-  void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, bool shared);
+  void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, Mode mode);
 
   // Locks the shard that the waiter is linked under, or was when it was granted or withdrawn.
   Lock lockFor(const Waiter& waiter);
@@ -127,20 +131,24 @@ class Table {
   struct Freed {
     void operator()(StripeQueue* queues) const;
   };
-  // What leaving a stripe comes to: the next word, and who gets the stripe.
+  // What leaving a stripe, or a change of its queue, comes to: the next word, and who gets the stripe.
   struct Plan {
     std::uint32_t next;
     Waiter* designate = nullptr;
-    // Shared ones form a chain through nextReady.
+    // Those that enter together form a chain through nextReady.
     Waiter* grant = nullptr;
     Nanoseconds fairAt = 0;
   };
 
   bool takeOrLink(Waiter& waiter, std::uint32_t stripe);
-  bool mayTake(const Waiter& waiter, std::uint32_t word, const StripeQueue& queue) const;
+  // The word when the waiter has taken the stripe. Nothing if it must wait.
+  std::optional<std::uint32_t> wordIfTaken(const Waiter& waiter, std::uint32_t word,
+                                           const StripeQueue& queue) const;
+  // Both of leave() and, with nullptr, of regrant().
+  bool changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes);
   Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
-  Plan planShared(Waiter& first, std::uint32_t left) const;
-  Plan planExclusive(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
+  Plan planJoint(Waiter& first, std::uint32_t left) const;
+  Plan planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
   void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
   void complete(Waiter& waiter, WakeSet& wakes);
   void unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes);
@@ -154,8 +162,10 @@ class Table {
   std::unique_ptr<StripeQueue[], Freed> queues_;
 };
 
-// May be granted now: see I3. Marks a waiter that is passed over.
-bool eligible(const Waiter& waiter);
-Waiter* firstEligible(Waiter* from);
+// Whether the waiter is not eligible now: see I3. If so its thread is marked, and looks after it later
+// (Participant::passOver).
+bool passOver(const Waiter& waiter);
+// The first eligible waiter from there on, or nullptr. Marks the threads of those before it.
+Waiter* passOverIneligible(Waiter* from);
 
 }  // namespace stripelock

@@ -30,15 +30,15 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
-  // Succeeds: what it waits for is held by one who does not leave the circle but through this mutex. Unless somebody
-  // scribbled on the words, and then it was granted.
+  // Succeeds: the holder of what it waits for leaves the cycle only through this mutex. Unless somebody overwrote the
+  // words: then the waiter was granted.
   if (!waiter.membership->table().withdraw(waiter)) return {};
   thread.blockedOn = nullptr;
   return blocked;
 }
 
 void WaitGraph::leave(Participant& thread) {
-  // Written by this thread alone, so what it reads here without the mutex is what it wrote.
+  // Only this thread writes it, so it reads here, without the mutex, what it wrote.
   if (!thread.blockedOn) return;
   const Lock lock(mutex_);
   thread.blockedOn = nullptr;
@@ -72,7 +72,7 @@ std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
   return {};
 }
 
-// The blocked threads whose going on this one's depends on.
+// The blocked threads that must go on before this one can.
 std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   std::vector<Participant*> blockers;
   if (!thread.blockedOn) return blockers;
@@ -87,15 +87,15 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   const auto add = [&](Participant* holder) {
     if (holder && holder->blockedOn && holder->undelivered() == 0) blockers.push_back(holder);
   };
-  if (isExclusive(word)) {
+  if (namesHolder(word)) {
     add(Registry::instance().bySlot(holderOf(word)));
-  } else if (isShared(word)) {
-    bool waitsForHolders = !waiter.shared;
-    if (waiter.shared) {
+  } else if (countsHolds(word)) {
+    bool waitsForHolders = !goTogether(modeOf(word), waiter.mode);
+    if (!waitsForHolders) {
       // Other readers do not stand in its way. A writer does that came before it: a blocked one until its thread goes
       // on, an async one that will not give up until all readers have gone.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
-        if (other->shared || !eligible(*other)) continue;
+        if (goTogether(other->mode, waiter.mode) || passOver(*other)) continue;
         if (!other->async) {
           add(other->owner);
         } else if (!other->mayGiveUp) {

@@ -19,6 +19,7 @@
 
 #include <string>
 
+#include "core/mode.h"
 #include "core/sync.h"
 
 namespace stripelock {
@@ -29,7 +30,7 @@ class Participant;
 enum class WaiterState : std::uint8_t {
   kWaiting,     // linked, and asleep or about to be
   kDesignated,  // linked, and its thread woken to try for the stripe; it alone may be so on its stripe
-  kGoingOn,     // took its stripe and goes on to the next; not linked, and nobody else's business
+  kGoingOn,     // took its stripe and goes on to the next; not linked, and only its own thread touches it
   kGranted,     // holds every stripe; not linked
   kWithdrawn,   // gave up; not linked
 };
@@ -44,9 +45,9 @@ struct Waiter {
   std::uint32_t count = 0;
   std::atomic<std::uint32_t> position{0};
   std::atomic<WaiterState> state{WaiterState::kWaiting};
-  bool shared = false;
+  Mode mode = Mode::kExclusive;
   bool async = false;
-  // Before it is granted, by a deadline or a signal. A blocked thread counts as one that will not.
+  // It may end before it is granted, by a deadline or a signal. A blocked thread counts as one that does not give up.
   bool mayGiveUp = false;
   // Async: in the owner's ready list, as designated or granted. Until it is taken from there it must not be freed.
   bool ready = false;
@@ -70,8 +71,8 @@ struct StripeQueue {
   Waiter* tail;
   // The one waiter in state kDesignated, if any. Changed under the shard; may be read without it.
   std::atomic<Waiter*> designated;
-  // Until then the head may be passed over; from then on it is the next to be granted. Says nothing while there is no
-  // head: who links the first sets it.
+  // Until then the head may be passed over; from then on it is the next to be granted. Means nothing while there is no
+  // head: whoever links the first one sets it.
   Nanoseconds fairAt;
 
   void pushBack(Waiter& waiter) {
@@ -106,9 +107,9 @@ struct Request {
   std::uint32_t count;
   // How many of them, from the front, its thread holds already. Given back if the request fails.
   std::uint32_t taken;
-  bool shared;
-  // Milliseconds; 0 makes one attempt, infinity waits for ever. What is too long to matter but finite is for one that
-  // has no deadline and may yet be cancelled.
+  Mode mode;
+  // Milliseconds. 0 makes one attempt, infinity waits for ever. A finite number that is too long to matter means: no
+  // deadline, but the request may be cancelled.
   double timeout;
   // If traced, what inspect() shows while it waits.
   const std::string* note = nullptr;

@@ -2,25 +2,27 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "core/inspect.h"
-#include "node/arguments.h"
 #include "node/call.h"
 
 namespace stripelock {
 
 namespace {
 
-// Stripes that there is room for without an allocation.
+// How many stripes there is room for without an allocation.
 constexpr std::size_t kFewStripes = 64;
+// What an id is at most.
+constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
 
 struct Acquire {
   Membership* membership = nullptr;
   Request request{};
   std::string note;
-  // A copy: another thread may write to the caller's, and so may JavaScript that an interrupt runs.
+  // A copy: another thread may write to the caller's array, and so may JavaScript that an interrupt runs.
   std::array<std::uint32_t, kFewStripes> few;
   std::vector<std::uint32_t> many;
 
@@ -31,12 +33,12 @@ struct Acquire {
   }
 };
 
-// (table, stripes, count, taken, shared, timeout, note?). False: an exception is pending.
+// (table, stripes, count, taken, mode, timeout, note?). False: an exception is pending.
 bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
   bool valid = acquire.membership && call.toIndex(2, kMaxStripes, request.count) &&
-               call.toIndex(3, request.count, request.taken) && call.toBoolean(4, request.shared) &&
+               call.toIndex(3, request.count, request.taken) && call.toMode(4, request.mode) &&
                call.toDouble(5, request.timeout);
   if (valid && call.isNumber(1)) {
     valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.few[0]);
@@ -53,13 +55,13 @@ bool readAcquire(const Call& call, Acquire& acquire) {
   }
   // The core relies on the order, and indexes by the values.
   valid = valid && request.stripes[request.count - 1] < acquire.membership->table().stripes() &&
-          (!request.shared || acquire.membership->hasShares());
+          (!isCounted(request.mode) || acquire.membership->hasShares());
   for (std::uint32_t i = 1; valid && i < request.count; ++i)
     valid = request.stripes[i - 1] < request.stripes[i];
   if (!valid) {
-    invalidArgument(call.env(),
-                    "expected a table, its stripes in rising order, how many, how many of them are taken, "
-                    "a boolean and a number");
+    call.refuse(
+        "expected a table, its stripes in rising order, how many, how many of them are taken, "
+        "a mode and a number");
     return false;
   }
   if (call.toText(6, acquire.note)) request.note = &acquire.note;
@@ -92,20 +94,24 @@ Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle) {
   return object;
 }
 
-// acquireSync(table, stripes, count, taken, shared, timeout, note?): 0 granted, 1 granted and abandoned, an Outcome,
-// or undefined where this thread, or the script that it runs, is being ended. `stripes` is the only one, or an
-// Int32Array that begins with them.
+napi_value granted(const Call& call, bool abandoned) {
+  return call.integer(abandoned ? kGrantedAbandoned : kGranted);
+}
+
+// acquireSync(table, stripes, count, taken, mode, timeout, note?): kGranted, kGrantedAbandoned, an Outcome, or undefined
+// where this thread, or the script that it runs, is being ended. `stripes` is the only one, or an Int32Array that begins
+// with them.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
   Environment& environment = call.environment();
-  // Called by what interrupts a blocked call of this same thread, which cannot go on before this one ends.
+  // An interrupt of a blocked call of this same thread makes this call. The blocked call cannot go on before this one ends.
   if (environment.blocked()) acquire.request.timeout = 0;
   const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
   switch (result.status) {
     case SyncOutcome::Status::kGranted:
-      return call.number(result.abandoned ? 1 : 0);
+      return granted(call, result.abandoned);
     case SyncOutcome::Status::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), result.stripe);
     case SyncOutcome::Status::kDeadlock:
@@ -113,92 +119,117 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
     case SyncOutcome::Status::kInterrupted:
       break;
   }
-  // It may not even make an object any more.
+  // The thread may not even be able to make an object any more.
   return nullptr;
 }
 
-// acquireAsync, with the same arguments: -1 granted, -2 granted and abandoned, an Outcome, or the waiter's id
+// acquireAsync, with the same arguments: kGranted, kGrantedAbandoned, an Outcome, or the waiter's id
 napi_value acquireAsync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
-  const AsyncWaits::Started started =
-      call.environment().participant().asyncWaits().start(*acquire.membership, acquire.request);
+  AsyncWaits& waits = call.environment().participant().asyncWaits();
+  const AsyncWaits::Started started = waits.start(*acquire.membership, acquire.request);
   switch (started.status) {
     case AsyncStart::kGranted:
-      return call.number(started.abandoned ? -2 : -1);
+      return granted(call, started.abandoned);
     case AsyncStart::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), started.stripe);
     case AsyncStart::kPending:
       break;
   }
-  AsyncWaits& waits = call.environment().participant().asyncWaits();
   // A blocked thread's waiters hold nothing. See acquireSync.
   if (call.environment().blocked()) waits.reclaim();
-  return call.number(static_cast<std::int32_t>(started.id));
+  return call.integer(static_cast<std::int32_t>(started.id));
 }
 
 // cancel(id): whether there was such a waiter
-Napi::Value cancel(const Napi::CallbackInfo& info) {
-  Environment& environment = Environment::of(info.Env());
-  if (!environment.started() || !info[0].IsNumber())
-    return invalidArgument(info.Env(), "expected a waiter's id");
-  const bool cancelled =
-      environment.participant().asyncWaits().cancel(info[0].As<Napi::Number>().Uint32Value());
-  return Napi::Boolean::New(info.Env(), cancelled);
+napi_value cancel(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  std::uint32_t id = 0;
+  if (!call.started() || !call.toIndex(0, kMostIds, id)) return call.refuse("expected a waiter's id");
+  return call.boolean(call.environment().participant().asyncWaits().cancel(id));
 }
 
-// release(table, stripe, shared): 0 not held, 1 released, 2 released and take() has something
+// release(table, stripe, mode): kNotHeld, kReleased or kReleasedAndReady
 napi_value release(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+  const Call call(env, info, 3);
   Membership* const membership = call.toTable(0);
   std::uint32_t stripe = 0;
-  bool shared = false;
-  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) ||
-      !call.toBoolean(2, shared)) {
-    return invalidArgument(env, "expected a table, a stripe and a boolean");
-  }
-  if (!membership->release(stripe, shared)) return call.number(0);
-  return call.number(membership->participant().asyncWaits().hasReady() ? 2 : 1);
+  Mode mode{};
+  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) || !call.toMode(2, mode))
+    return call.refuse("expected a table, a stripe and a mode");
+  if (!membership->release(stripe, mode)) return call.integer(kNotHeld);
+  const bool ready = membership->participant().asyncWaits().hasReady();
+  return call.integer(ready ? kReleasedAndReady : kReleased);
 }
 
-// take(out): how many; out gets pairs of a waiter's id and whether it was told of an abandoned stripe
-napi_value take(napi_env env, napi_callback_info info) {
-  const Call call(env, info);
+// The array of a call that hands over a batch. Empty where it is none, or has no room for one entry.
+struct Batch {
+  explicit Batch(const Call& call) {
+    std::size_t length = 0;
+    if (call.started() && call.toInts(0, out, length))
+      room = std::min<std::size_t>(kBatch, length / kEntryInts);
+  }
+  void set(std::size_t index, std::uint32_t id, std::int32_t detail) {
+    out[kEntryInts * index + kEntryId] = static_cast<std::int32_t>(id);
+    out[kEntryInts * index + kEntryDetail] = detail;
+  }
+
   std::int32_t* out = nullptr;
-  std::size_t length = 0;
-  if (!call.started() || !call.toInts(0, out, length)) return invalidArgument(env, "expected an Int32Array");
-  std::array<AsyncWaits::Granted, 128> granted;
-  const std::size_t room = std::min(granted.size(), length / 2);
-  const std::size_t count = call.environment().participant().asyncWaits().take(granted.data(), room);
-  for (std::size_t i = 0; i < count; ++i) {
-    out[2 * i] = static_cast<std::int32_t>(granted[i].id);
-    out[2 * i + 1] = granted[i].abandoned ? 1 : 0;
-  }
-  return call.number(static_cast<std::int32_t>(count));
+  std::size_t room = 0;
+};
+
+napi_value refuseBatch(const Call& call) {
+  return call.refuse("expected an Int32Array with room for an entry");
 }
 
-// expire(out): how many; out gets pairs of a waiter's id and the stripe that it could not have
-Napi::Value expire(const Napi::CallbackInfo& info) {
-  Environment& environment = Environment::of(info.Env());
-  if (!environment.started() || !isInt32Array(info[0]))
-    return invalidArgument(info.Env(), "expected an Int32Array");
-  auto out = info[0].As<Napi::Int32Array>();
-  std::array<AsyncWaits::Expired, 128> expired;
-  const std::size_t room = std::min(expired.size(), out.ElementLength() / 2);
-  const std::size_t count = environment.participant().asyncWaits().expire(expired.data(), room);
-  for (std::size_t i = 0; i < count; ++i) {
-    out[2 * i] = static_cast<std::int32_t>(expired[i].id);
-    out[2 * i + 1] = static_cast<std::int32_t>(expired[i].stripe);
-  }
-  return Napi::Number::New(info.Env(), static_cast<double>(count));
+// takeGrants(out): how many, and kMore. `out` gets entries: a waiter's id, and whether it was told of an abandoned stripe
+napi_value takeGrants(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  Batch batch(call);
+  if (batch.room == 0) return refuseBatch(call);
+  std::array<AsyncWaits::Granted, kBatch> grants;
+  const std::size_t count = call.environment().participant().asyncWaits().take(grants.data(), batch.room);
+  for (std::size_t i = 0; i < count; ++i) batch.set(i, grants[i].id, grants[i].abandoned ? 1 : 0);
+  return call.batch(count, batch.room);
+}
+
+// expire(out): how many, and kMore. `out` gets entries: a waiter's id, and the stripe that it could not have
+napi_value expire(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  Batch batch(call);
+  if (batch.room == 0) return refuseBatch(call);
+  std::array<AsyncWaits::Expired, kBatch> expired;
+  const std::size_t count = call.environment().participant().asyncWaits().expire(expired.data(), batch.room);
+  for (std::size_t i = 0; i < count; ++i)
+    batch.set(i, expired[i].id, static_cast<std::int32_t>(expired[i].stripe));
+  return call.batch(count, batch.room);
 }
 
 // lookForIdle(): takes back what this thread's waiters wait for, where others were granted it and do not come for it
 napi_value lookForIdle(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
-  if (!call.started()) return invalidArgument(env, "not started");
+  if (!call.started()) return call.refuse("not started");
   call.environment().participant().asyncWaits().lookForIdle();
+  return nullptr;
+}
+
+// nextDeadline(): milliseconds until the earliest deadline, 0 if it has passed, Infinity if there is none
+napi_value nextDeadline(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 0);
+  if (!call.started()) return call.refuse("not started");
+  const Deadline deadline = call.environment().participant().asyncWaits().nextDeadline();
+  if (deadline.isNever()) return call.number(std::numeric_limits<double>::infinity());
+  return call.number(std::max(0.0, toMilliseconds(deadline.point() - now())));
+}
+
+// keepAlive(alive): whether the event loop is to stay alive
+napi_value keepAlive(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  bool alive = false;
+  if (!call.started() || !call.toBoolean(0, alive)) return call.refuse("expected a boolean");
+  call.environment().keepAlive(env, alive);
   return nullptr;
 }
 
@@ -207,11 +238,13 @@ napi_value lookForIdle(napi_env env, napi_callback_info info) {
 void addAcquisitions(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "acquireSync", acquireSync);
   addFunction(env, exports, "acquireAsync", acquireAsync);
+  addFunction(env, exports, "cancel", cancel);
   addFunction(env, exports, "release", release);
-  addFunction(env, exports, "take", take);
+  addFunction(env, exports, "takeGrants", takeGrants);
+  addFunction(env, exports, "expire", expire);
   addFunction(env, exports, "lookForIdle", lookForIdle);
-  exports.Set("cancel", Napi::Function::New<cancel>(env, "cancel"));
-  exports.Set("expire", Napi::Function::New<expire>(env, "expire"));
+  addFunction(env, exports, "nextDeadline", nextDeadline);
+  addFunction(env, exports, "keepAlive", keepAlive);
 }
 
 }  // namespace stripelock

@@ -1,4 +1,4 @@
-// Those of the addon's exports that acquire and release.
+// The addon's functions that acquire and release, and look after what waits.
 
 #pragma once
 

@@ -1,5 +1,8 @@
-// A call's arguments and results without the wrapper classes, for the calls that a contended acquisition, or an
-// uncontended lease, consists of.
+// One call from JavaScript: its arguments, checked, and its result. Every function that the addon exports is written with
+// it. lib/ has checked what users pass; these checks keep a wrong call from crashing.
+//
+// It calls Node-API itself where a contended acquisition or an uncontended lease goes through: the wrapper classes would
+// cost more than the rest of such a call.
 
 #pragma once
 
@@ -7,16 +10,31 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
-#include "node/arguments.h"
+#include "core/mode.h"
 #include "node/environment.h"
+#include "node/protocol.h"
 
 namespace stripelock {
 
-// For functions that addFunction has added.
+// Whether the core may keep the address of an array's memory. That of an ArrayBuffer ends when it is detached. That of a
+// SharedArrayBuffer, growable or not, stays while there is a reference to it.
+bool isInSharedMemory(napi_env env, napi_value array);
+
+Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers);
+
+inline constexpr double kNanosecondsPerMillisecond = 1e6;
+
+inline double toMilliseconds(Nanoseconds time) {
+  return static_cast<double>(time) / kNanosecondsPerMillisecond;
+}
+
+// For functions that addFunction has added. The members whose names begin with "to" read an argument; they return false,
+// or nullptr, if it is something else.
 class Call {
  public:
-  // `most`: arguments that it has; to read none that it has not costs less.
+  // `most`: how many arguments the function has. To read more would cost more.
   Call(napi_env env, napi_callback_info info, std::size_t most = kMostArguments) : env_(env), count_(most) {
     void* data = nullptr;
     napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
@@ -24,26 +42,38 @@ class Call {
   }
 
   napi_env env() const { return env_; }
-  // Of the thread that calls; it has started.
+  // Of the calling thread. It has a participant and leases once it has started.
   Environment& environment() const { return *environment_; }
   bool started() const { return environment_->started(); }
+
+  // ── arguments ──
 
   napi_value at(std::size_t index) const { return values_[index]; }
   bool has(std::size_t index) const { return index < count_; }
   bool isNumber(std::size_t index) const { return typeOf(index) == napi_number; }
+  bool isFunction(std::size_t index) const { return typeOf(index) == napi_function; }
   bool toDouble(std::size_t index, double& out) const {
     return napi_get_value_double(env_, values_[index], &out) == napi_ok;
   }
   // An integer from 0 to `most`.
   bool toIndex(std::size_t index, std::uint32_t most, std::uint32_t& out) const {
     double number = 0;
-    if (!toDouble(index, number) || !isIndex(number, most)) return false;
+    // False for NaN too.
+    if (!toDouble(index, number) || !(number >= 0 && number <= most)) return false;
     out = static_cast<std::uint32_t>(number);
-    return true;
+    return number == static_cast<double>(out);
   }
   bool toBoolean(std::size_t index, bool& out) const {
     return napi_get_value_bool(env_, values_[index], &out) == napi_ok;
   }
+  // The number of a mode. Only this function reads modes.
+  bool toMode(std::size_t index, Mode& out) const {
+    std::uint32_t number = 0;
+    if (!toIndex(index, kModes - 1, number)) return false;
+    out = static_cast<Mode>(number);
+    return true;
+  }
+  // An Int32Array. `data` is valid until JavaScript runs again.
   bool toInts(std::size_t index, std::int32_t*& data, std::size_t& length) const {
     napi_typedarray_type type{};
     void* start = nullptr;
@@ -54,23 +84,54 @@ class Call {
     data = static_cast<std::int32_t*>(start);
     return true;
   }
-  // False where it is no string.
+  // An Int32Array whose address the core may keep.
+  bool toSharedInts(std::size_t index, Napi::Int32Array& out) const {
+    std::int32_t* data = nullptr;
+    std::size_t length = 0;
+    if (!toInts(index, data, length) || !isInSharedMemory(env_, values_[index])) return false;
+    out = {env_, values_[index]};
+    return true;
+  }
+  // A string, as UTF-8.
   bool toText(std::size_t index, std::string& out) const {
     if (!has(index) || typeOf(index) != napi_string) return false;
     out = Napi::String(env_, values_[index]).Utf8Value();
     return true;
   }
-  // nullptr where it names no open table.
+  // The number of an open table.
   Membership* toTable(std::size_t index) const {
     std::uint32_t number = 0;
     return started() && toIndex(index, kMostTables, number) ? environment_->membership(number) : nullptr;
   }
 
-  napi_value number(std::int32_t value) const {
+  // ── results ──
+
+  napi_value integer(std::int32_t value) const {
     napi_value result = nullptr;
     napi_create_int32(env_, value, &result);
     return result;
   }
+  napi_value unsignedInteger(std::uint32_t value) const {
+    napi_value result = nullptr;
+    napi_create_uint32(env_, value, &result);
+    return result;
+  }
+  napi_value number(double value) const {
+    napi_value result = nullptr;
+    napi_create_double(env_, value, &result);
+    return result;
+  }
+  napi_value boolean(bool value) const {
+    napi_value result = nullptr;
+    napi_get_boolean(env_, value, &result);
+    return result;
+  }
+  // Of a call that has handed over `count` where there was room for `room`.
+  napi_value batch(std::size_t count, std::size_t room) const {
+    return integer(static_cast<std::int32_t>(count) | (count == room ? kMore : 0));
+  }
+  // Throws a JavaScript TypeError with code ERR_INVALID_ARG_TYPE. Returns nullptr, for the caller to return.
+  napi_value refuse(const char* message) const;
 
  private:
   napi_valuetype typeOf(std::size_t index) const {
@@ -84,14 +145,11 @@ class Call {
   napi_env env_;
   Environment* environment_ = nullptr;
   std::size_t count_;
-  // Those that were not passed are undefined.
+  // JavaScript's undefined for those that were not passed.
   std::array<napi_value, kMostArguments> values_{};
 };
 
-inline void addFunction(Napi::Env env, Napi::Object exports, const char* name, napi_callback function) {
-  napi_value value = nullptr;
-  napi_create_function(env, name, NAPI_AUTO_LENGTH, function, &Environment::of(env), &value);
-  exports.Set(name, value);
-}
+// Adds a function to the addon's exports.
+void addFunction(Napi::Env env, Napi::Object exports, const char* name, napi_callback function);
 
 }  // namespace stripelock

@@ -5,7 +5,7 @@
 namespace stripelock {
 
 Environment::~Environment() {
-  // The references reset themselves here, in the instance data's finalizer, where that is still allowed.
+  // The references reset themselves here. Node-API still allows that in the instance data's finalizer.
   leases_.reset();
   if (participant_) Registry::instance().leave(*participant_);
 }
@@ -33,17 +33,17 @@ void Environment::onEnd(void* self) {
   for (const auto& table : environment.tables_) {
     if (table) table->membership = nullptr;
   }
-  // The last use of it; Node frees it when it cleans up.
+  // This is the last use of it. Node frees it when it cleans up.
   napi_release_threadsafe_function(environment.ready_, napi_tsfn_release);
 }
 
 void Environment::wake(void* self) {
-  // Never blocks: the queue is unbounded, and at most one wake is under way (Participant::wakeReady).
+  // This never blocks: the queue is unbounded, and at most one wake is under way (Participant::wakeReady).
   napi_call_threadsafe_function(static_cast<Environment*>(self)->ready_, nullptr, napi_tsfn_nonblocking);
 }
 
 void Environment::callReady(napi_env env, napi_value callback, void*, void*) {
-  // Without an environment when it is being torn down.
+  // There is no environment while it is being torn down.
   if (!env) return;
   napi_value receiver = nullptr;
   napi_get_undefined(env, &receiver);
@@ -60,7 +60,7 @@ void Environment::keepAlive(Napi::Env env, bool alive) {
 
 std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes) {
   Membership* const membership = Registry::instance().open(*participant_, words.Data(), stripes);
-  if (!membership) return -1;
+  if (!membership) return kNotOpened;
   if (membership->references > 1) return static_cast<std::int32_t>(membership->number);
   if (freeNumbers_.empty()) {
     freeNumbers_.push_back(static_cast<std::uint32_t>(tables_.size()));

@@ -1,10 +1,10 @@
 // What one Node.js environment (the main thread, or a worker) keeps in the addon.
 //
-// Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
-// thread-safe function's own clean-up, since it was registered later. It closes what it has open of leases, then leaves
-// the registry, which cancels what waits, frees what is held, and stops wakes: from then on no other thread touches
-// the thread-safe function. The event loop's descriptor is watched within a blocking call only, and so by nobody here.
-// References to JavaScript memory go after that, with the instance data.
+// Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the thread-safe
+// function's own clean-up, since it was registered later. It closes the open lease tables and gates, then leaves the
+// registry, which cancels what waits, frees what is held, and stops wakes. From then on no other thread touches the
+// thread-safe function. Only a blocking call watches the event loop's descriptor, so nobody does here. References to
+// JavaScript memory go after that, with the instance data.
 
 #pragma once
 
@@ -19,11 +19,12 @@
 
 namespace stripelock {
 
-// What the number of a table is less than.
+// Every table's number is below this one.
 inline constexpr std::uint32_t kMostTables = 0x7fffffff;
 
 class Environment {
  public:
+  // That of the calling thread.
   static Environment& of(Napi::Env env) { return *env.GetInstanceData<Environment>(); }
 
   Environment() = default;
@@ -31,31 +32,35 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  // Joins the registry. `onReady` is called on the event loop when take() has something. False: no slot is free.
+  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has something. False: no slot
+  // is free.
   bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
-  // `numbers`: shared memory of the size of a LeaseExchange.
+  // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
+  // Whether the event loop stays alive.
   void keepAlive(Napi::Env env, bool alive);
 
-  // A table's number in this environment, or -1 where the memory is in use with another number of stripes.
+  // A table's number in this environment, or kNotOpened where the memory is in use with another number of stripes.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes);
+  // To be called as often as open() returned the number.
   void close(std::uint32_t table);
-  // nullptr for a number that is not open.
+  // nullptr for a number at which nothing is open.
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
-  // Uses the given array of shared memory unless the table has one already; returns the one in use.
+  // Uses the given array of shared memory unless the table has one already. Returns the one in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
-  // Blocks. While it does, interrupts of the host may run JavaScript in the middle of it, as a debugger's do.
+  // Blocks. Meanwhile interrupts of the host may run JavaScript in the middle of it, as a debugger's do.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
+  // Within acquireSync. Then JavaScript that runs comes from an interrupt.
   bool blocked() const { return blocked_; }
 
  private:
-  // Keeps the memory alive that the core works on.
+  // It keeps the memory alive that the core works on.
   struct OpenTable {
     Membership* membership;
     Napi::Reference<Napi::Int32Array> words;

@@ -1,5 +1,7 @@
 #include "node/gates.h"
 
+#include <limits>
+
 #include "node/lease_call.h"
 
 namespace stripelock {
@@ -7,53 +9,50 @@ namespace stripelock {
 namespace {
 
 // gateIssue(): a number for a new gate
-napi_value gateIssue(napi_env env, napi_callback_info) {
-  return real(env, static_cast<double>(LeaseRegistry::instance().issueGate()));
+napi_value gateIssue(napi_env env, napi_callback_info info) {
+  return Call(env, info, 0).number(static_cast<double>(LeaseRegistry::instance().issueGate()));
 }
 
-// gateOpen(number, capacity): gate, or -1 for a number that was not issued
+// gateOpen(number, capacity): gate, or kNotOpened for a number that was not issued
 napi_value gateOpen(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   std::uint64_t named = 0;
-  std::uint64_t capacity = 0;
+  std::uint32_t capacity = 0;
   if (!call.started() || !call.toNumber(0, 1, kMaxNumber, named) ||
-      !call.toNumber(1, 1, 4294967295.0, capacity)) {
-    return invalidArgument(env, "expected a number and a capacity");
+      !call.toIndex(1, std::numeric_limits<std::uint32_t>::max(), capacity) || capacity == 0) {
+    return call.refuse("expected a number and a capacity");
   }
-  return call.number(call.leases().openGate(named, static_cast<std::uint32_t>(capacity)));
+  return call.integer(call.leases().openGate(named, capacity));
 }
 
 // gateClose(gate)
 napi_value gateClose(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 1);
   std::uint64_t place = 0;
-  if (!call.toGate(0) || !call.toNumber(0, 0, kMaxNumber, place))
-    return invalidArgument(env, "expected an open gate");
+  if (!call.toGate(0) || !call.toNumber(0, 0, kMaxNumber, place)) return call.refuse("expected an open gate");
   call.leases().closeGate(static_cast<std::uint32_t>(place));
   return nullptr;
 }
 
-// gateAdmit(gate, key, token): undefined, or the higher token on account of which it is refused
+// gateAdmit(gate, key, token): undefined, or the higher token that is the reason for a refusal
 napi_value gateAdmit(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 3);
   FencingGate* const gate = call.toGate(0);
   Text key;
   std::uint64_t token = 0;
   if (!gate || !call.toKey(1, key) || !call.toToken(2, token))
-    return invalidArgument(env, "expected a gate, a key and a token");
+    return call.refuse("expected a gate, a key and a token");
   const std::uint64_t newest = gate->admit(KeyView(key.view()), token);
   if (newest == 0) return nullptr;
-  napi_value result = nullptr;
-  napi_create_bigint_uint64(env, newest, &result);
-  return result;
+  return Napi::BigInt::New(env, newest);
 }
 
-// gateSize(gate): keys that are remembered
+// gateSize(gate): how many keys it remembers
 napi_value gateSize(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 1);
   const FencingGate* const gate = call.toGate(0);
-  if (!gate) return invalidArgument(env, "expected an open gate");
-  return real(env, static_cast<double>(gate->size()));
+  if (!gate) return call.refuse("expected an open gate");
+  return call.number(static_cast<double>(gate->size()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Those of the addon's exports that are about fencing gates.
+// The addon's functions for fencing gates.
 
 #pragma once
 

@@ -8,7 +8,7 @@ namespace stripelock {
 
 namespace {
 
-// Runs in the main context of the environment, whatever the settings for code from strings. Empty if it throws.
+// Runs a script in the main context of the environment, whatever the settings for code from strings. Empty if it throws.
 Napi::Value evaluate(Napi::Env env, const char* script) {
   napi_value result = nullptr;
   if (napi_run_script(env, Napi::String::New(env, script), &result) == napi_ok) return {env, result};
@@ -18,9 +18,9 @@ Napi::Value evaluate(Napi::Env env, const char* script) {
 
 #if defined(__linux__) || defined(__APPLE__)
 
-// A descriptor that stirs when a thread is told something, as an end of its own is told. It is looked up by name, since
-// no other host than Node need have it; and where there is something of that name that is not libuv's, it only says so
-// and ends the process (Bun).
+// A descriptor that becomes readable when the host tells the thread something, for example to end. This looks libuv's
+// functions up by name, since a host other than Node need not have them. Bun has others of these names, which print that
+// they are not there and end the process.
 int descriptorOfLoop(Napi::Env env) {
   const Napi::Value isNode =
       evaluate(env, "typeof process === 'object' && !process.versions.bun && !process.versions.deno");
@@ -40,6 +40,14 @@ int descriptorOfLoop(Napi::Env) { return -1; }
 
 #endif
 
+// Node refuses this call where the environment may run no more JavaScript. It does not see the timeout of a script.
+bool mayRunNoMore(napi_env env) {
+  napi_value undefined = nullptr;
+  napi_get_undefined(env, &undefined);
+  bool equal = false;
+  return napi_strict_equals(env, undefined, undefined, &equal) != napi_ok;
+}
+
 }  // namespace
 
 void HostInterrupts::open(Napi::Env env) {
@@ -52,7 +60,7 @@ void HostInterrupts::open(Napi::Env env) {
 
 Interrupt HostInterrupts::of(napi_env env) {
   env_ = env;
-  return {.requested = requested, .data = this, .descriptor = descriptor_};
+  return {.requested = requested, .data = this, .descriptor = descriptor_, .ending = ending};
 }
 
 bool HostInterrupts::requested(void* self) {
@@ -64,8 +72,8 @@ bool HostInterrupts::requested(void* self) {
   return requested;
 }
 
-// V8 looks after its interrupts where JavaScript is called; an end that was asked for then begins, and goes on when the
-// addon returns. It need only be kept from doing anything else, and whatever it calls would be refused.
+// V8 handles its interrupts when JavaScript is called. If an end was asked for, it begins then, and goes on when the addon
+// returns. Until then the addon must do nothing else, and Node-API would refuse whatever it calls.
 bool HostInterrupts::ask() const {
   napi_value undefined = nullptr;
   napi_get_undefined(env_, &undefined);
@@ -77,17 +85,19 @@ bool HostInterrupts::ask() const {
     napi_is_exception_pending(env_, &thrown);
     // The environment may run no more JavaScript.
     if (!thrown) return true;
-    // What Node-API noted of it; V8 keeps an end that has begun.
+    // This clears what Node-API noted of it. V8 keeps an end that has begun.
     napi_value exception = nullptr;
     napi_get_and_clear_last_exception(env_, &exception);
     napi_valuetype type = napi_undefined;
     napi_typeof(env_, exception, &type);
     if (type == napi_null) return true;
-    // Else it is a stack overflow, so close to the end of the stack is the thread.
+    // Otherwise it is a stack overflow: the thread is close to the end of its stack.
   }
-  // Refused where the environment may run no more JavaScript. It sees no timeout of a script.
-  bool equal = false;
-  return napi_strict_equals(env_, undefined, undefined, &equal) != napi_ok;
+  return mayRunNoMore(env_);
+}
+
+bool HostInterrupts::ending(void* self) {
+  return mayRunNoMore(static_cast<const HostInterrupts*>(self)->env_);
 }
 
 }  // namespace stripelock

@@ -1,5 +1,5 @@
-// What may call a blocked thread back to its host: the thread is being ended (worker.terminate(), process.exit()), or
-// the script that it runs is (the timeout of node:vm, Ctrl+C with breakOnSigint).
+// What may call a blocked thread back to its host: something ends the thread (worker.terminate(), process.exit()), or the
+// script that it runs (the timeout of node:vm, Ctrl+C with breakOnSigint).
 
 #pragma once
 
@@ -17,12 +17,13 @@ class HostInterrupts {
 
  private:
   static bool requested(void* self);
+  static bool ending(void* self);
   bool ask() const;
 
   napi_env env_ = nullptr;
-  // Does nothing. Empty where there can be none.
+  // A function in JavaScript that does nothing. Empty if the host cannot make one.
   Napi::FunctionReference nothing_;
-  // Of the event loop. -1 where there is none.
+  // Of the event loop, or -1 if it has none.
   int descriptor_ = -1;
 };
 

@@ -1,4 +1,4 @@
-// The arguments of the calls that leases are made of.
+// The arguments of the calls for leases and gates.
 
 #pragma once
 
@@ -12,23 +12,16 @@
 
 namespace stripelock {
 
-// What a number may be: integers that a double holds exactly.
+// Numbers are integers up to this one, which a double holds exactly.
 inline constexpr double kMaxNumber = 9007199254740991.0;
-inline constexpr double kNanosecondsPerMillisecond = 1e6;
-// Milliseconds, so that times and sums of two do not overflow: 2^42, 139 years. lib/ has a narrower limit.
+// Times, in milliseconds, are up to 2^42, or 139 years, so that the sum of two does not overflow. lib/ has a narrower limit.
 inline constexpr double kMaxTime = 4398046511104.0;
 
-inline napi_value real(napi_env env, double value) {
-  napi_value result = nullptr;
-  napi_create_double(env, value, &result);
-  return result;
-}
-
-// A string argument as the bytes of its UTF-16 code units: exact for every string, ill-formed ones included, and
-// copied faster than UTF-8 is encoded.
+// A string argument as the bytes of its UTF-16 code units. They are exact for every string, ill-formed ones included, and
+// V8 copies them faster than it encodes UTF-8.
 class Text {
  public:
-  // False where it is no string.
+  // False if it is not a string.
   bool read(napi_env env, napi_value value) {
     std::size_t length = 0;
     if (napi_get_value_string_utf16(env, value, few_.data(), few_.size(), &length) != napi_ok) return false;
@@ -36,7 +29,7 @@ class Text {
       view_ = {few_.data(), length};
       return true;
     }
-    // It may have been cut off.
+    // The text may have been cut off.
     napi_get_value_string_utf16(env, value, nullptr, 0, &length);
     many_.resize(length);
     napi_get_value_string_utf16(env, value, many_.data(), length + 1, &length);
@@ -58,7 +51,7 @@ class LeaseCall : public Call {
  public:
   using Call::Call;
 
-  // Of the thread that calls, which has started.
+  // Of the calling thread, which has started.
   Leases& leases() const { return *environment().leases(); }
 
   bool toNumber(std::size_t index, double least, double most, std::uint64_t& out) const {
@@ -73,7 +66,7 @@ class LeaseCall : public Call {
     bool lossless = false;
     return napi_get_value_bigint_uint64(env(), at(index), &out, &lossless) == napi_ok && lossless;
   }
-  // nullptr where it names none that is open.
+  // nullptr where it is not the number of an open table.
   LeaseTable* leaseTable(double number) const {
     return number >= 0 && number <= kMaxOpen ? leases().table(static_cast<std::uint32_t>(number)) : nullptr;
   }
@@ -97,7 +90,7 @@ inline Nanoseconds toNanoseconds(double milliseconds) {
   return whole * 1'000'000 + static_cast<Nanoseconds>(rest * kNanosecondsPerMillisecond);
 }
 
-// A time of the caller's clock, or NaN for the steady one. False for what is none.
+// A time of the caller's clock, or NaN for the steady one. False for anything else.
 inline bool toTime(double milliseconds, Nanoseconds& out) {
   out = LeaseTable::kSteady;
   if (std::isnan(milliseconds)) return true;
@@ -106,19 +99,15 @@ inline bool toTime(double milliseconds, Nanoseconds& out) {
   return true;
 }
 
-// The token of LeaseExchange::grant. False for what is none.
+// The token of LeaseExchange::grant. False if it is out of range.
 inline bool toToken(const LeaseTable& table, double grant, std::uint64_t& out) {
   if (!(grant >= 0 && grant <= kMaxNumber)) return false;
   out = table.firstToken() + static_cast<std::uint64_t>(grant);
   return true;
 }
 
-inline double toMilliseconds(Nanoseconds time) {
-  return static_cast<double>(time) / kNanosecondsPerMillisecond;
-}
-
-// (key, owner?) and the exchange, as most calls take them. Without an owner: to acquire, a holder without a name; else
-// whoever was granted LeaseExchange::grant.
+// (key, owner?) and the exchange, as most calls take them. No owner means, to acquire, a holder without a name of its own,
+// and otherwise whoever was granted LeaseExchange::grant.
 class LeaseArguments {
  public:
   explicit LeaseArguments(const LeaseCall& call)
@@ -133,16 +122,16 @@ class LeaseArguments {
   LeaseTable& table() const { return *table_; }
   KeyView key() const { return KeyView(key_.view()); }
   Nanoseconds at() const { return at_; }
-  // False for what is none.
+  // False if it is out of range.
   bool readTtl(Nanoseconds& out) const {
     const double ttl = exchange_->ttl;
     if (!(ttl >= 0 && ttl <= kMaxTime)) return false;
     out = toNanoseconds(ttl);
     return true;
   }
-  // To acquire.
+  // What a call is to acquire.
   LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
-  // What has been acquired. Nothing where that is not said.
+  // What the caller has acquired. Empty where neither an owner nor a valid grant says it.
   std::optional<LeaseTable::Claim> held() const {
     std::uint64_t token = 0;
     if (!named_ && !toToken(*table_, exchange_->grant, token)) return std::nullopt;

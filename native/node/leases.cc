@@ -1,7 +1,9 @@
 #include "node/leases.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "node/lease_call.h"
@@ -19,7 +21,7 @@ Leases::~Leases() {
 
 template <typename Object>
 std::int32_t Leases::place(std::vector<Open<Object>>& list, Object* object, std::uint64_t number) {
-  if (!object) return -1;
+  if (!object) return kNotOpened;
   std::size_t unused = 0;
   while (unused < list.size() && list[unused].object) ++unused;
   if (unused == list.size()) list.emplace_back();
@@ -38,7 +40,7 @@ std::int32_t Leases::openGate(std::uint64_t number, std::uint32_t capacity) {
 void Leases::closeTable(std::uint32_t index) {
   const Open<LeaseTable> closed = tables_[index];
   tables_[index] = {};
-  // It may be open here a second time, until the first is found to be garbage.
+  // A second one may be open here until the collector finds that the first is garbage.
   const bool last = std::none_of(tables_.begin(), tables_.end(),
                                  [&](const auto& open) { return open.object == closed.object; });
   if (last) watches.removeAll(*closed.object);
@@ -52,11 +54,8 @@ void Leases::closeGate(std::uint32_t index) {
 
 namespace {
 
-napi_value boolean(napi_env env, bool value) {
-  napi_value result = nullptr;
-  napi_get_boolean(env, value, &result);
-  return result;
-}
+// What an id is at most.
+constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
 
 // The opposite of Text.
 Napi::String fromBytes(napi_env env, const std::string& bytes) {
@@ -65,18 +64,18 @@ Napi::String fromBytes(napi_env env, const std::string& bytes) {
   return Napi::String::New(env, units);
 }
 
-napi_value invalidLeaseArguments(napi_env env) {
-  return invalidArgument(env, "expected a key, an owner or none, and a table and two times in the exchange");
+napi_value refuseLease(const Call& call) {
+  return call.refuse("expected a key, an owner or none, and a table and two times in the exchange");
 }
 
 // leaseIssue(): a number for a new table
-napi_value leaseIssue(napi_env env, napi_callback_info) {
-  return real(env, static_cast<double>(LeaseRegistry::instance().issue()));
+napi_value leaseIssue(napi_env env, napi_callback_info info) {
+  return Call(env, info, 0).number(static_cast<double>(LeaseRegistry::instance().issue()));
 }
 
-// leaseExchange(numbers): `numbers` is all of a small SharedArrayBuffer, laid out as LeaseExchange
+// leaseExchange(numbers): `numbers` is all of a SharedArrayBuffer, laid out as LeaseExchange
 napi_value leaseExchange(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 1);
   napi_typedarray_type type{};
   std::size_t length = 0;
   std::size_t offset = 0;
@@ -84,47 +83,49 @@ napi_value leaseExchange(napi_env env, napi_callback_info info) {
       call.started() &&
       napi_get_typedarray_info(env, call.at(0), &type, &length, nullptr, nullptr, &offset) == napi_ok &&
       type == napi_float64_array && offset == 0 && length * sizeof(double) == sizeof(LeaseExchange) &&
-      isShared({env, call.at(0)});
-  if (!valid) return invalidArgument(env, "expected a shared Float64Array");
+      isInSharedMemory(env, call.at(0));
+  if (!valid) return call.refuse("expected a shared Float64Array of the size of an exchange");
   call.environment().openLeaseExchange({env, call.at(0)});
   return nullptr;
 }
 
 // leaseNow(): the steady clock, in milliseconds
-napi_value leaseNow(napi_env env, napi_callback_info) { return real(env, toMilliseconds(now())); }
+napi_value leaseNow(napi_env env, napi_callback_info info) {
+  return Call(env, info, 0).number(toMilliseconds(now()));
+}
 
-// leaseOpen(number, ownClock): table, or -1 for a number that was not issued
+// leaseOpen(number, ownClock): table, or kNotOpened for a number that was not issued
 napi_value leaseOpen(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   std::uint64_t named = 0;
   bool ownClock = false;
   if (!call.started() || !call.toNumber(0, 1, kMaxNumber, named) || !call.toBoolean(1, ownClock))
-    return invalidArgument(env, "expected a number and a boolean");
-  return call.number(call.leases().openTable(named, ownClock));
+    return call.refuse("expected a number and a boolean");
+  return call.integer(call.leases().openTable(named, ownClock));
 }
 
 // leaseFirstToken(table)
 napi_value leaseFirstToken(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 1);
   const LeaseTable* const table = call.toLeaseTable(0);
-  if (!table) return invalidArgument(env, "expected an open table");
+  if (!table) return call.refuse("expected an open table");
   return Napi::BigInt::New(env, table->firstToken());
 }
 
 // leaseClose(table)
 napi_value leaseClose(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 1);
   std::uint64_t place = 0;
   if (!call.toLeaseTable(0) || !call.toNumber(0, 0, kMaxNumber, place))
-    return invalidArgument(env, "expected an open table");
+    return call.refuse("expected an open table");
   call.leases().closeTable(static_cast<std::uint32_t>(place));
   return nullptr;
 }
 
-// Results are in the exchange.
+// Writes the result into the exchange.
 napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& grant) {
   LeaseExchange& exchange = arguments.exchange();
-  exchange.status = grant.token != 0 ? LeaseExchange::kDone : LeaseExchange::kNo;
+  exchange.status = grant.token != 0 ? kLeaseDone : kLeaseNo;
   exchange.hint = grant.hint;
   if (grant.token != 0) {
     exchange.grant = static_cast<double>(grant.token - arguments.table().firstToken());
@@ -141,7 +142,7 @@ napi_value leaseAcquire(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
   return granted(arguments, arguments.table().tryAcquire(arguments.claim(), ttl));
 }
 
@@ -150,7 +151,7 @@ napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
   return granted(arguments, arguments.table().takeTurn(arguments.claim(), ttl, call.leases().watches));
 }
 
@@ -159,26 +160,26 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return invalidLeaseArguments(env);
+  if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
   const std::optional<LeaseTable::Claim> held = arguments.held();
-  if (!held) return invalidLeaseArguments(env);
+  if (!held) return refuseLease(call);
   const bool renewed = arguments.table().renew(*held, ttl);
-  arguments.exchange().status = renewed ? LeaseExchange::kDone : LeaseExchange::kNo;
+  arguments.exchange().status = renewed ? kLeaseDone : kLeaseNo;
   return nullptr;
 }
 
-LeaseExchange::Status statusOf(bool released, const LeaseWatches& watches) {
-  if (!released) return LeaseExchange::kNo;
-  return watches.hasReady() ? LeaseExchange::kDoneAndReady : LeaseExchange::kDone;
+std::int32_t statusOf(bool released, const LeaseWatches& watches) {
+  if (!released) return kLeaseNo;
+  return watches.hasReady() ? kLeaseDoneAndReady : kLeaseDone;
 }
 
 // leaseRelease(key, owner?)
 napi_value leaseRelease(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
-  if (!arguments) return invalidLeaseArguments(env);
+  if (!arguments) return refuseLease(call);
   const std::optional<LeaseTable::Claim> held = arguments.held();
-  if (!held) return invalidLeaseArguments(env);
+  if (!held) return refuseLease(call);
   const LeaseWatches& watches = call.leases().watches;
   const bool released = arguments.table().release(*held, &watches);
   arguments.exchange().status = statusOf(released, watches);
@@ -193,18 +194,18 @@ napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
   Nanoseconds at = 0;
   std::uint64_t token = 0;
   if (!table || !toTime(exchange->at, at) || !toToken(*table, exchange->grant, token))
-    return invalidLeaseArguments(env);
+    return refuseLease(call);
   const LeaseWatches& watches = call.leases().watches;
   const std::optional<bool> released = table->releaseHinted(exchange->hint, token, at, &watches);
-  exchange->status = released ? statusOf(*released, watches) : LeaseExchange::kUnknown;
+  exchange->status = released ? statusOf(*released, watches) : kLeaseUnknown;
   return nullptr;
 }
 
 // leaseInspect(key): { owner, token, remaining }, or undefined
 napi_value leaseInspect(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
-  if (!arguments) return invalidLeaseArguments(env);
+  if (!arguments) return refuseLease(call);
   const std::optional<LeaseTable::Info> found = arguments.table().inspect(arguments.key(), arguments.at());
   if (!found) return nullptr;
   Napi::Object object = Napi::Object::New(env);
@@ -215,42 +216,43 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
   return object;
 }
 
-// leaseSize(table): entries, expired ones that are not swept included
+// leaseSize(table): entries, including expired ones that are not swept yet
 napi_value leaseSize(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 1);
   const LeaseTable* const table = call.toLeaseTable(0);
-  if (!table) return invalidArgument(env, "expected an open table");
-  return real(env, static_cast<double>(table->size()));
+  if (!table) return call.refuse("expected an open table");
+  return call.number(static_cast<double>(table->size()));
 }
 
 // leaseWatch(table, key): id
 napi_value leaseWatch(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+  const LeaseCall call(env, info, 2);
   LeaseTable* const table = call.toLeaseTable(0);
   Text key;
-  if (!table || !call.toKey(1, key)) return invalidArgument(env, "expected a table and a key");
-  return real(env, call.leases().watches.add(*table, KeyView(key.view())));
+  if (!table || !call.toKey(1, key)) return call.refuse("expected a table and a key");
+  return call.unsignedInteger(call.leases().watches.add(*table, KeyView(key.view())));
 }
 
 // leaseUnwatch(id)
 napi_value leaseUnwatch(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
-  std::uint64_t id = 0;
-  if (!call.started() || !call.toNumber(0, 0, 4294967295.0, id))
-    return invalidArgument(env, "expected an id");
-  return boolean(env, call.leases().watches.remove(static_cast<std::uint32_t>(id)));
+  const LeaseCall call(env, info, 1);
+  std::uint32_t id = 0;
+  if (!call.started() || !call.toIndex(0, kMostIds, id)) return call.refuse("expected an id");
+  return call.boolean(call.leases().watches.remove(id));
 }
 
-// leaseTake(out): how many; out gets the ids of watches whose keys were released
-napi_value leaseTake(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info);
+// takeReleasedKeys(out): how many, and kMore. `out` gets the ids of watches whose keys were released
+napi_value takeReleasedKeys(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 1);
   std::int32_t* out = nullptr;
   std::size_t length = 0;
-  if (!call.started() || !call.toInts(0, out, length)) return invalidArgument(env, "expected an Int32Array");
-  std::array<std::uint32_t, 128> ids;
-  const std::size_t count = call.leases().watches.take(ids.data(), std::min(ids.size(), length));
+  if (!call.started() || !call.toInts(0, out, length) || length == 0)
+    return call.refuse("expected an Int32Array with room for an id");
+  std::array<std::uint32_t, kBatch> ids;
+  const std::size_t room = std::min(ids.size(), length);
+  const std::size_t count = call.leases().watches.take(ids.data(), room);
   std::copy_n(ids.begin(), count, out);
-  return call.number(static_cast<std::int32_t>(count));
+  return call.batch(count, room);
 }
 
 }  // namespace
@@ -271,7 +273,7 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseSize", leaseSize);
   addFunction(env, exports, "leaseWatch", leaseWatch);
   addFunction(env, exports, "leaseUnwatch", leaseUnwatch);
-  addFunction(env, exports, "leaseTake", leaseTake);
+  addFunction(env, exports, "takeReleasedKeys", takeReleasedKeys);
 }
 
 }  // namespace stripelock

@@ -1,61 +1,63 @@
-// What one Node.js environment keeps open of lease tables and fencing gates, and the addon's exports for them.
+// The lease tables and fencing gates that one Node.js environment has open, and the addon's functions for leases.
 
 #pragma once
 
 #include <napi.h>
 
-#include <array>
-#include <memory>
+#include <cstddef>
 #include <vector>
 
 #include "core/lease_registry.h"
 #include "core/lease_watches.h"
+#include "node/protocol.h"
 
 namespace stripelock {
 
-// What goes between JavaScript and the calls of leases in memory that both see: as an argument or a result each number
-// would cost 4 to 14 ns, here one. Times are milliseconds. lib/engine/native/lease-exchange.ts has the same layout.
+// Numbers that JavaScript and the calls for leases exchange, in memory that both see. As an argument or a result each
+// number would cost 4 to 14 ns, here it costs one. Times are milliseconds. Places and values are those of protocol.h.
 struct LeaseExchange {
-  enum Status : std::uint32_t {
-    kNo,
-    kDone,
-    // Released, and leaseTake() has something.
-    kDoneAndReady,
-    // The hint is out of date: ask by the key.
-    kUnknown,
-  };
-  // To the addon: which table, as leaseOpen() has numbered it; the caller's time, NaN for the steady clock's; for how
-  // long to hold.
+  // To the addon: which table, by the number from leaseOpen(); the caller's time, NaN for the steady clock's; how long to
+  // hold.
   double table;
   double at;
   double ttl;
-  // To the addon, once: what is to be added to the steady clock's time for `since`.
+  // To the addon, once: what to add to the steady clock's time for `since`.
   double offset;
-  // From the addon: when it was granted; or after what time to try again.
+  // From the addon: when it granted; or after what time to try again.
   double since;
   double retryAfter;
-  // From the addon what was granted; to it, what to release: a token, counted from the table's first. A double, as all
-  // tables there are will not make 2^53 of them, and a BigInt costs the host more than an object.
+  // From the addon what it granted; to the addon what to release. A token, counted from the table's first. It is a double
+  // because no process grants 2^53 leases, and a BigInt costs the host more than an object.
   double grant;
   std::uint32_t hint;
   // From the addon.
-  Status status;
+  std::int32_t status;
 };
+static_assert(sizeof(LeaseExchange) == kExchangeBytes);
+static_assert(offsetof(LeaseExchange, table) == kExchangeTable * sizeof(double));
+static_assert(offsetof(LeaseExchange, at) == kExchangeAt * sizeof(double));
+static_assert(offsetof(LeaseExchange, ttl) == kExchangeTtl * sizeof(double));
+static_assert(offsetof(LeaseExchange, offset) == kExchangeOffset * sizeof(double));
+static_assert(offsetof(LeaseExchange, since) == kExchangeSince * sizeof(double));
+static_assert(offsetof(LeaseExchange, retryAfter) == kExchangeRetryAfter * sizeof(double));
+static_assert(offsetof(LeaseExchange, grant) == kExchangeGrant * sizeof(double));
+static_assert(offsetof(LeaseExchange, hint) == kExchangeHint * sizeof(std::int32_t));
+static_assert(offsetof(LeaseExchange, status) == kExchangeStatus * sizeof(std::int32_t));
 
 class Leases {
  public:
   explicit Leases(Participant& participant) : watches(participant) {}
-  // On the environment's thread. Its watches are gone then; its leases stay until their time is over.
+  // On the environment's thread. Ends its watches. Its leases stay until they expire.
   ~Leases();
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
-  // An index in this environment, or -1 where there is no such number.
+  // An index in this environment, or kNotOpened for a number that was not issued.
   std::int32_t openTable(std::uint64_t number, bool ownClock);
   std::int32_t openGate(std::uint64_t number, std::uint32_t capacity);
   void closeTable(std::uint32_t index);
   void closeGate(std::uint32_t index);
-  // nullptr for an index that is not open.
+  // nullptr for an index at which nothing is open.
   LeaseTable* table(std::uint32_t index) const {
     return index < tables_.size() ? tables_[index].object : nullptr;
   }

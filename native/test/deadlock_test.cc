@@ -19,16 +19,16 @@ constexpr double kLate = 5'000;
 constexpr int kRounds = 5;
 
 // `count` threads, each of which holds one stripe and blocks on the next one's, in as many locks as given.
-class Circle {
+class Cycle {
  public:
-  Circle(std::vector<SharedMemory*> memories, std::size_t count, bool shared) : shared_(shared) {
+  Cycle(std::vector<SharedMemory*> memories, std::size_t count, Mode mode) : mode_(mode) {
     for (std::size_t i = 0; i < count; ++i) {
       auto thread = std::make_unique<Thread>();
       thread->stripe = static_cast<std::uint32_t>(i);
       for (SharedMemory* memory : memories) {
         thread->clients.push_back(std::make_unique<Client>(thread->environment, *memory));
       }
-      EXPECT_TRUE(thread->holding().take(thread->stripe, shared));
+      EXPECT_TRUE(thread->holding().take(thread->stripe, mode));
       threads_.push_back(std::move(thread));
     }
   }
@@ -56,15 +56,15 @@ class Circle {
     const SyncOutcome& outcome = first.wait->join();
     EXPECT_EQ(outcome.status, Status::kDeadlock);
     checkCycle(outcome.cycle, refused);
-    // The circle is broken: each of the others gets its stripe when the one after it is through.
-    EXPECT_TRUE(first.holding().release({first.stripe}, shared_));
+    // The cycle is broken: each of the others gets its stripe when the one after it is through.
+    EXPECT_TRUE(first.holding().release({first.stripe}, mode_));
     for (std::size_t i = 1; i < threads_.size(); ++i) {
       const std::size_t index = (refused + threads_.size() - i) % threads_.size();
       Thread& thread = *threads_[index];
       Thread& next = *threads_[(index + 1) % threads_.size()];
       EXPECT_EQ(thread.wait->status(), Status::kGranted);
       EXPECT_TRUE(thread.clients[next.stripe % thread.clients.size()]->release({next.stripe}));
-      EXPECT_TRUE(thread.holding().release({thread.stripe}, shared_));
+      EXPECT_TRUE(thread.holding().release({thread.stripe}, mode_));
     }
     return first.wait->milliseconds();
   }
@@ -88,142 +88,53 @@ class Circle {
     }
   }
 
-  const bool shared_;
+  const Mode mode_;
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 
-void expectRefusal(const std::vector<SharedMemory*>& memories, std::size_t count, bool shared) {
+void expectRefusal(const std::vector<SharedMemory*>& memories, std::size_t count, Mode mode) {
   double quickest = kForever;
   for (int round = 0; round < kRounds; ++round) {
-    Circle circle(memories, count, shared);
-    circle.close();
-    const double took = circle.resolve();
+    Cycle cycle(memories, count, mode);
+    cycle.close();
+    const double took = cycle.resolve();
     quickest = std::min(quickest, took);
     EXPECT_LT(took, kLate);
   }
   EXPECT_LT(quickest, kPromptly);
 }
 
-void expectRefusedAtOnce(Client& client, const Stripes& stripes, Ask ask, std::uint32_t stripe) {
-  const SyncOutcome outcome = client.acquireSync(stripes, ask);
-  ASSERT_EQ(outcome.status, Status::kDeadlock);
-  ASSERT_EQ(outcome.cycle.size(), 1u);
-  EXPECT_EQ(outcome.cycle[0].threadId, client.environment().threadId());
-  EXPECT_EQ(outcome.cycle[0].stripe, stripe);
-}
-
 }  // namespace
-
-TEST(Deadlock, IsRefusedToAThreadThatWaitsForItself) {
-  SharedMemory memory(4);
-  Peer peer(memory);
-  ASSERT_TRUE(peer.client.take(2));
-  for (const bool shared : {false, true}) {
-    expectRefusedAtOnce(peer.client, {2}, {.shared = shared}, 2);
-    expectRefusedAtOnce(peer.client, {0, 1, 2, 3}, {.shared = shared, .timeout = 1e6}, 2);
-  }
-  EXPECT_EQ(countHeld(peer.client.table()), 1u);
-  EXPECT_EQ(memory.cell(kContendedCell), 0);
-  EXPECT_TRUE(peer.client.release({2}));
-}
-
-TEST(Deadlock, IsRefusedBeforeWaitingForAnEarlierStripe) {
-  SharedMemory memory(3);
-  Peer holder(memory);
-  Peer peer(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  ASSERT_TRUE(peer.client.take(2));
-  expectRefusedAtOnce(peer.client, {0, 1, 2}, {}, 2);
-}
-
-TEST(Deadlock, IsRefusedToAnUpgradeFromSharedToExclusive) {
-  SharedMemory memory(2);
-  Peer peer(memory);
-  Peer other(memory);
-  ASSERT_TRUE(peer.client.take(1, true));
-  expectRefusedAtOnce(peer.client, {1}, {}, 1);
-  ASSERT_TRUE(other.client.take(1, true));
-  expectRefusedAtOnce(peer.client, {0, 1}, {}, 1);
-  EXPECT_EQ(memory.word(1).load(), kShared + 2);
-  EXPECT_EQ(memory.word(0).load(), 0u);
-}
-
-TEST(Deadlock, IsRefusedToASharedReEntryBehindAQueuedWriter) {
-  SharedMemory memory(1);
-  Peer peer(memory);
-  Peer writer(memory);
-  ASSERT_TRUE(peer.client.take(0, true));
-  EXPECT_EQ(peer.client.sync({0}, {.shared = true}), Status::kGranted);
-  EXPECT_TRUE(peer.client.release({0}, true));
-  const std::uint32_t waiting = writer.client.pend({0});
-  expectRefusedAtOnce(peer.client, {0}, {.shared = true}, 0);
-  EXPECT_TRUE(writer.async().cancel(waiting));
-  EXPECT_EQ(peer.client.sync({0}, {.shared = true}), Status::kGranted);
-}
-
-TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
-  const UsualSlices slices;
-  SharedMemory memory(1);
-  Peer peer(memory);
-  Peer writer(memory);
-  ASSERT_TRUE(peer.client.take(0, true));
-  // Flagged, so that the re-entry does not succeed before it looks for writers.
-  memory.word(0).fetch_or(kQueued);
-  Barrier barrier("proceed: before the next shard");
-  Blocking blocking(peer.client, {0}, {.shared = true});
-  ASSERT_TRUE(barrier.awaitArrival());
-  writer.client.pend({0});
-  barrier.open();
-  EXPECT_EQ(blocking.status(), Status::kDeadlock);
-  EXPECT_EQ(memory.word(0).load(), (kShared + 1) | kQueued);
-}
-
-TEST(Deadlock, IsNotSeenInAnAttemptThatDoesNotWait) {
-  SharedMemory memory(1);
-  Peer peer(memory);
-  ASSERT_TRUE(peer.client.take(0));
-  EXPECT_EQ(peer.client.sync({0}, {.timeout = 0}), Status::kTimedOut);
-  EXPECT_EQ(peer.client.acquire({0}, {.timeout = 0}).status, AsyncStart::kTimedOut);
-}
-
-TEST(Deadlock, IsNotSeenInAnAsyncWaitForItsOwnThread) {
-  SharedMemory memory(1);
-  Peer peer(memory);
-  ASSERT_TRUE(peer.client.take(0));
-  peer.client.pend({0});
-  EXPECT_TRUE(peer.client.release({0}));
-  EXPECT_EQ(takeGrants(peer.environment).size(), 1u);
-}
 
 TEST(Deadlock, OfTwoThreadsIsRefusedToOne) {
   const UsualSlices slices;
   SharedMemory memory(2);
-  expectRefusal({&memory}, 2, false);
+  expectRefusal({&memory}, 2, Mode::kExclusive);
 }
 
 TEST(Deadlock, OfThreeThreadsIsRefusedToOne) {
   const UsualSlices slices;
   SharedMemory memory(3);
-  expectRefusal({&memory}, 3, false);
+  expectRefusal({&memory}, 3, Mode::kExclusive);
 }
 
 TEST(Deadlock, OfEightThreadsIsRefusedToOne) {
   const UsualSlices slices;
   SharedMemory memory(8);
-  expectRefusal({&memory}, 8, false);
+  expectRefusal({&memory}, 8, Mode::kExclusive);
 }
 
 TEST(Deadlock, ThroughSharedHoldsIsRefusedToOne) {
   const UsualSlices slices;
   SharedMemory memory(3);
-  expectRefusal({&memory}, 3, true);
+  expectRefusal({&memory}, 3, Mode::kShared);
 }
 
 TEST(Deadlock, AcrossTwoLocksIsRefusedToOne) {
   const UsualSlices slices;
   SharedMemory one(4);
   SharedMemory other(4);
-  expectRefusal({&one, &other}, 4, false);
+  expectRefusal({&one, &other}, 4, Mode::kExclusive);
 }
 
 TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
@@ -233,7 +144,7 @@ TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
   Peer writer(memory);
   ASSERT_TRUE(writer.client.take(1));
   // Has taken 0, which is not among its holds yet, and waits for 1.
-  Blocking both(reader.client, {0, 1}, {.shared = true});
+  Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 1, 1));
   Blocking first(writer.client, {0});
   ASSERT_TRUE(eventually([&] { return both.decided() || first.decided(); }));
@@ -253,11 +164,11 @@ TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
   Peer holder(memory);
   Peer writer(memory);
   Peer reader(memory);
-  ASSERT_TRUE(holder.client.take(0, true));
+  ASSERT_TRUE(holder.client.take(0, Mode::kShared));
   ASSERT_TRUE(reader.client.take(1));
   Blocking exclusive(writer.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  Blocking shared(reader.client, {0}, {.shared = true});
+  Blocking shared(reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   // Waits for the reader, which waits for the writer, which waits for this one's shared hold. Any of them is refused.
   Blocking second(holder.client, {1});
@@ -269,7 +180,7 @@ TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
     EXPECT_EQ(second.status(), Status::kGranted);
   } else if (second.decided()) {
     EXPECT_EQ(second.status(), Status::kDeadlock);
-    EXPECT_TRUE(holder.client.release({0}, true));
+    EXPECT_TRUE(holder.client.release({0}, Mode::kShared));
     EXPECT_EQ(exclusive.status(), Status::kGranted);
     EXPECT_TRUE(writer.client.release({0}));
     EXPECT_EQ(shared.status(), Status::kGranted);
@@ -277,7 +188,7 @@ TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
     EXPECT_EQ(shared.status(), Status::kDeadlock);
     EXPECT_TRUE(reader.client.release({1}));
     EXPECT_EQ(second.status(), Status::kGranted);
-    EXPECT_TRUE(holder.client.release({0}, true));
+    EXPECT_TRUE(holder.client.release({0}, Mode::kShared));
     EXPECT_EQ(exclusive.status(), Status::kGranted);
   }
 }

@@ -35,7 +35,7 @@ TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
   EXPECT_EQ(second.status(), Status::kGranted);
 }
 
-TEST(Deadlock, IsNotSeenInACircleThatAnAsyncWaiterCloses) {
+TEST(Deadlock, IsNotSeenInACycleThatAnAsyncWaiterCloses) {
   const UsualSlices slices;
   SharedMemory memory(2);
   Peer one(memory);
@@ -62,9 +62,9 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   Peer peer(memory);
   ASSERT_TRUE(writer.client.take(0));
   ASSERT_TRUE(granted.client.take(1));
-  Blocking reader(granted.client, {0}, {.shared = true});
+  Blocking reader(granted.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
-  peer.client.pend({0}, {.shared = true});
+  peer.client.pend({0}, {.mode = Mode::kShared});
   // In the wait graph by now, and stopped there while both are granted the stripe.
   std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
   Barrier barrier("wait: before parking");
@@ -144,7 +144,7 @@ struct BetweenLooks {
 
 }  // namespace
 
-TEST(Deadlock, IsNotSeenInACircleThatOneLeavesBetweenTheTwoLooks) {
+TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
   const UsualSlices slices;
   const Nanoseconds end = now() + static_cast<Nanoseconds>(kStuck * 1e6);
   for (bool left = false; !left;) {
@@ -191,15 +191,15 @@ TEST(Deadlock, IsNeverSeenWhereStripesAreTakenInOrder) {
       std::mt19937 random(i);
       for (int round = 0; round < 60; ++round) {
         // One call each, nested, and held for longer than a slice now and then, so that all are in the wait graph.
-        std::vector<std::pair<std::uint32_t, bool>> held;
+        std::vector<std::pair<std::uint32_t, Mode>> held;
         for (std::uint32_t stripe = 0; stripe < 5; ++stripe) {
           if (random() % 2 == 0) continue;
-          const bool shared = random() % 3 == 0;
-          ASSERT_EQ(peer.client.sync({stripe}, {.shared = shared}), Status::kGranted);
-          held.emplace_back(stripe, shared);
+          const Mode mode = sharedIf(random() % 3 == 0);
+          ASSERT_EQ(peer.client.sync({stripe}, {.mode = mode}), Status::kGranted);
+          held.emplace_back(stripe, mode);
         }
         if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice * 3 / 2));
-        for (const auto& [stripe, shared] : held) ASSERT_TRUE(peer.client.release({stripe}, shared));
+        for (const auto& [stripe, mode] : held) ASSERT_TRUE(peer.client.release({stripe}, mode));
       }
     });
   }

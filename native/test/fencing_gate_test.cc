@@ -38,10 +38,10 @@ TEST(FencingGate, ForgetsTheLowestTokensAndRefusesWhatMayBeStale) {
   EXPECT_EQ(admit(gate, "a", 9), 10u);
   EXPECT_EQ(admit(gate, "never seen", 9), 10u);
   EXPECT_EQ(admit(gate, "b", 20), 0u);
-  EXPECT_EQ(admit(gate, "a", 10), 0u) << "its own token, at the floor, is not stale";
+  EXPECT_EQ(admit(gate, "a", 10), 0u) << "its own token equals the floor and is not stale";
 }
 
-TEST(FencingGate, NeverAdmitsAStaleTokenHoweverLittleItRemembers) {
+TEST(FencingGate, AdmitsNoStaleTokenHoweverLittleItRemembers) {
   const auto seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -68,7 +68,7 @@ TEST(FencingGate, NeverAdmitsAStaleTokenHoweverLittleItRemembers) {
   }
 }
 
-TEST(FencingGate, IsRememberedByItsHighestTokenWhenNobodyUsesIt) {
+TEST(FencingGate, KeepsItsHighestTokenWhileNobodyHasItOpen) {
   LeaseRegistry& registry = LeaseRegistry::instance();
   const std::uint64_t number = registry.issueGate();
   EXPECT_EQ(admit(*registry.openGate(number, 10), "a", 7), 0u);
@@ -79,7 +79,7 @@ TEST(FencingGate, IsRememberedByItsHighestTokenWhenNobodyUsesIt) {
   registry.closeGate(number);
 }
 
-TEST(FencingGate, AdmitsNothingStaleAfterSoManyOthersThatItsFloorIsForgotten) {
+TEST(FencingGate, AdmitsNothingStaleOnceTheRegistryHasForgottenItsFloor) {
   LeaseRegistry& registry = LeaseRegistry::instance();
   const std::uint64_t first = registry.issueGate();
   const std::uint64_t unborn = registry.issueGate();

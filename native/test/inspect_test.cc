@@ -25,10 +25,10 @@ TEST(Inspect, ShowsHoldersAndWaitersOfEveryThreadInOrder) {
   Peer other(memory);
   Peer blocked(memory);
   ASSERT_TRUE(one.client.take(299));
-  ASSERT_TRUE(one.client.take(4, true));
-  ASSERT_TRUE(other.client.take(4, true));
-  ASSERT_TRUE(other.client.take(4, true));
-  other.client.pend({299}, {.shared = true});
+  ASSERT_TRUE(one.client.take(4, Mode::kShared));
+  ASSERT_TRUE(other.client.take(4, Mode::kShared));
+  ASSERT_TRUE(other.client.take(4, Mode::kShared));
+  other.client.pend({299}, {.mode = Mode::kShared});
   Blocking blocking(blocked.client, {299});
   ASSERT_TRUE(awaitWaiters(one.client, 299, 2));
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -46,10 +46,10 @@ TEST(Inspect, ShowsHoldersAndWaitersOfEveryThreadInOrder) {
   ASSERT_EQ(stripes[1].waiters.size(), 2u);
   const StripeInfo::Waiting& first = stripes[1].waiters[0];
   EXPECT_EQ(first.threadId, other.environment.threadId());
-  EXPECT_TRUE(first.async && first.shared);
+  EXPECT_TRUE(first.async && first.mode == Mode::kShared);
   const StripeInfo::Waiting& second = stripes[1].waiters[1];
   EXPECT_EQ(second.threadId, blocked.environment.threadId());
-  EXPECT_FALSE(second.async || second.shared);
+  EXPECT_FALSE(second.async || second.mode == Mode::kShared);
   EXPECT_GE(first.milliseconds, second.milliseconds);
   EXPECT_GE(second.milliseconds, 1);
 
@@ -57,7 +57,7 @@ TEST(Inspect, ShowsHoldersAndWaitersOfEveryThreadInOrder) {
   EXPECT_EQ(countHeld(one.client.table()), 2u);
   EXPECT_TRUE(one.client.release({299}));
   EXPECT_EQ(takeGrants(other.environment).size(), 1u);
-  EXPECT_TRUE(other.client.release({299}, true));
+  EXPECT_TRUE(other.client.release({299}, Mode::kShared));
   EXPECT_EQ(blocking.status(), Status::kGranted);
 }
 
@@ -70,9 +70,9 @@ TEST(Inspect, MayBeCalledWhileEverythingMoves) {
     threads.emplace_back([&, i] {
       for (std::uint32_t round = 0; round < 600; ++round) {
         Peer peer(memory);
-        const bool shared = (round + i) % 2 == 0;
-        ASSERT_EQ(peer.client.sync({0, 1, 2}, {.shared = shared}), Status::kGranted);
-        peer.client.release({0, 1, 2}, shared);
+        const Mode mode = sharedIf((round + i) % 2 == 0);
+        ASSERT_EQ(peer.client.sync({0, 1, 2}, {.mode = mode}), Status::kGranted);
+        peer.client.release({0, 1, 2}, mode);
       }
       active.fetch_sub(1);
     });

@@ -87,7 +87,7 @@ void live(World& world, std::mt19937_64& random) {
     checkGrant(world, key, token, certain);
     if (testing::Test::HasFatalFailure()) return;
     const LeaseTable::Claim held{.key = KeyView(name), .token = token};
-    const std::string holder = named ? owner : LeaseTable::nameOf(token);
+    const std::string holder = named ? owner : LeaseTable::anonymousOwner(token);
     const LeaseTable::Claim byName{.key = KeyView(name), .owner = holder};
     const bool renewed = world.table.renew(random() % 2 == 0 ? held : byName, certain ? kLong : kShort);
     if (certain) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/lease_registry.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -100,10 +99,10 @@ TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
   const std::uint64_t token = leases.acquire("key", "");
   ASSERT_NE(token, 0u);
   EXPECT_EQ(leases.acquire("key", ""), 0u) << "nobody else without a name is the same";
-  EXPECT_EQ(leases.inspect("key")->owner, LeaseTable::nameOf(token));
+  EXPECT_EQ(leases.inspect("key")->owner, LeaseTable::anonymousOwner(token));
   EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token + 1, .at = 0}, nullptr));
   EXPECT_TRUE(leases.table.renew({.key = KeyView("key"), .token = token, .at = 0}, kTtl));
-  EXPECT_TRUE(leases.release("key", LeaseTable::nameOf(token)));
+  EXPECT_TRUE(leases.release("key", LeaseTable::anonymousOwner(token)));
   const std::uint64_t next = leases.acquire("key", "named");
   EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token, .at = 0}, nullptr));
   EXPECT_TRUE(leases.table.release({.key = KeyView("key"), .token = next, .at = 0}, nullptr));
@@ -291,47 +290,6 @@ TEST(LeaseTable, ReadsTheSteadyClockWhereNoTimeIsTold) {
   ASSERT_NE(table.tryAcquire(claim, 5'000'000).token, 0u);
   EXPECT_TRUE(eventually([&] { return !table.inspect(KeyView("key"), LeaseTable::kSteady); }));
   EXPECT_FALSE(table.renew(claim, 5'000'000));
-}
-
-TEST(LeaseRegistry, OpensNothingThatWasNotIssued) {
-  LeaseRegistry& registry = LeaseRegistry::instance();
-  const std::uint64_t number = registry.issue();
-  EXPECT_EQ(registry.openTable(number + 1, false), nullptr);
-  EXPECT_EQ(registry.openTable(0, false), nullptr);
-  EXPECT_EQ(registry.openGate(number + 1, 10), nullptr);
-}
-
-TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
-  LeaseRegistry& registry = LeaseRegistry::instance();
-  const std::uint64_t number = registry.issue();
-  LeaseTable* const table = registry.openTable(number, false);
-  EXPECT_EQ(registry.openTable(number, false), table);
-  registry.closeTable(number);
-  EXPECT_NE(table->tryAcquire({.key = KeyView("key"), .owner = "a"}, kTtl).token, 0u);
-  registry.closeTable(number);
-}
-
-TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
-  LeaseRegistry& registry = LeaseRegistry::instance();
-  const std::size_t before = registry.tables();
-  const std::uint64_t number = registry.issue();
-  constexpr Nanoseconds kMinute = 60'000'000'000;
-  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute).token;
-  registry.closeTable(number);
-  LeaseTable* const again = registry.openTable(number, false);
-  EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kSteady)->token, token);
-  again->renew(claim, 1);
-  registry.closeTable(number);
-  EXPECT_TRUE(eventually([&] {
-    const std::uint64_t other = registry.issue();
-    registry.openTable(other, false);
-    registry.closeTable(other);
-    return registry.tables() == before;
-  }));
-  // A table made anew under the number goes on with higher tokens.
-  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1).token, token);
-  registry.closeTable(number);
 }
 
 }  // namespace stripelock::test

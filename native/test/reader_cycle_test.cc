@@ -31,7 +31,7 @@ void closeTheCycleThrough(std::size_t index, Others others) {
   std::vector<std::unique_ptr<Peer>> readers;
   for (std::size_t i = 0; i < kReaders; ++i) {
     readers.push_back(std::make_unique<Peer>(memory));
-    ASSERT_TRUE(readers[i]->client.take(0, true));
+    ASSERT_TRUE(readers[i]->client.take(0, Mode::kShared));
   }
   Peer writer(memory);
   ASSERT_TRUE(writer.client.take(1));
@@ -40,7 +40,7 @@ void closeTheCycleThrough(std::size_t index, Others others) {
   std::vector<std::unique_ptr<Blocking>> outside;
   for (const auto& other : readers) {
     if (other.get() == &reader || others == Others::kRun) continue;
-    outside.push_back(std::make_unique<Blocking>(other->client, Stripes{2}, Ask{.shared = true}));
+    outside.push_back(std::make_unique<Blocking>(other->client, Stripes{2}, Ask{.mode = Mode::kShared}));
   }
   Blocking first(reader.client, {1}, {.timeout = kStuck});
   Blocking second(writer.client, {0}, {.timeout = kStuck});
@@ -48,19 +48,19 @@ void closeTheCycleThrough(std::size_t index, Others others) {
   if (first.decided()) {
     EXPECT_EQ(first.status(), Status::kDeadlock);
     EXPECT_EQ(first.join().cycle.size(), 2u);
-    EXPECT_TRUE(reader.client.release({0}, true));
+    EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
   } else {
     EXPECT_EQ(second.status(), Status::kDeadlock);
     EXPECT_EQ(second.join().cycle.size(), 2u);
     EXPECT_TRUE(writer.client.release({1}));
     EXPECT_EQ(first.status(), Status::kGranted);
-    EXPECT_TRUE(reader.client.release({0}, true));
+    EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
   }
   EXPECT_TRUE(running.client.release({2}));
   for (const auto& wait : outside) EXPECT_EQ(wait->status(), Status::kGranted) << "was in no cycle";
   for (const auto& other : readers) {
     if (other.get() != &reader) {
-      EXPECT_TRUE(other->client.release({0}, true));
+      EXPECT_TRUE(other->client.release({0}, Mode::kShared));
     }
   }
   EXPECT_NE(second.status(), Status::kTimedOut);
@@ -221,7 +221,7 @@ TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
   for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
     for (int i = 0; i < 2; ++i) {
       peers.push_back(std::make_unique<Peer>(memory));
-      ASSERT_TRUE(peers.back()->client.take(layer, true));
+      ASSERT_TRUE(peers.back()->client.take(layer, Mode::kShared));
     }
   }
   std::atomic<int> looks{0};
@@ -244,7 +244,7 @@ TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
     Peer& peer = *peers[peers.size() - 1 - i];
     const auto layer = static_cast<std::uint32_t>((peers.size() - 1 - i) / 2);
     EXPECT_TRUE(peer.client.release({layer + 1}));
-    EXPECT_TRUE(peer.client.release({layer}, true));
+    EXPECT_TRUE(peer.client.release({layer}, Mode::kShared));
   }
 }
 

@@ -157,7 +157,7 @@ TEST(Reclaim, MakesUpForGrantsThatWerePassedOver) {
   Peer peer(memory);
   for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_TRUE(holder.client.take(stripe));
   const std::uint32_t one = peer.client.pend({0});
-  const std::uint32_t other = peer.client.pend({0, 1}, {.shared = true});
+  const std::uint32_t other = peer.client.pend({0, 1}, {.mode = Mode::kShared});
   Blocking blocking(peer.client, {2});
   ASSERT_TRUE(awaitWaiters(holder.client, 2, 1));
   EXPECT_TRUE(holder.client.release({0, 1}));
@@ -231,18 +231,18 @@ TEST(Reclaim, LetsReadersPassAWriterWhoseThreadBlocks) {
   SharedMemory memory(2);
   Peer peer(memory);
   Peer other(memory);
-  ASSERT_TRUE(peer.client.take(0, true));
+  ASSERT_TRUE(peer.client.take(0, Mode::kShared));
   ASSERT_TRUE(other.client.take(1));
   // Waits for its own thread, behind which the other's shared acquisition waits, for which this thread waits.
   const std::uint32_t pending = peer.client.pend({0});
-  Blocking reader(other.client, {0}, {.shared = true});
+  Blocking reader(other.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(other.client, 0, 2));
   Blocking blocking(peer.client, {1});
   EXPECT_EQ(reader.status(), Status::kGranted);
-  EXPECT_TRUE(other.client.release({0}, true));
+  EXPECT_TRUE(other.client.release({0}, Mode::kShared));
   EXPECT_TRUE(other.client.release({1}));
   EXPECT_EQ(blocking.status(), Status::kGranted);
-  EXPECT_TRUE(peer.client.release({0}, true));
+  EXPECT_TRUE(peer.client.release({0}, Mode::kShared));
   const auto grants = takeGrants(peer.environment);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].id, pending);

@@ -188,7 +188,7 @@ TEST(Registry, FindsEachMemberOfATableWhoeverHasLeft) {
   SharedMemory memory(1);
   std::vector<std::unique_ptr<Peer>> peers;
   for (int i = 0; i < 8; ++i) peers.push_back(std::make_unique<Peer>(memory));
-  for (const auto& peer : peers) ASSERT_EQ(peer->client.sync({0}, {.shared = true}), Status::kGranted);
+  for (const auto& peer : peers) ASSERT_EQ(peer->client.sync({0}, {.mode = Mode::kShared}), Status::kGranted);
   // From the middle, the front and the back.
   for (const std::size_t gone : {3u, 0u, 5u}) {
     const std::int32_t id = peers[gone]->environment.threadId();

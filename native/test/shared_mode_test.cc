@@ -13,15 +13,15 @@ TEST(SharedMode, LetsReadersInTogetherAndKeepsAWriterOut) {
   Peer one(memory);
   Peer other(memory);
   Peer writer(memory);
-  EXPECT_EQ(one.client.sync({0}, {.shared = true, .fast = false}), Status::kGranted);
-  EXPECT_EQ(other.client.sync({0}, {.shared = true, .fast = false}), Status::kGranted);
+  EXPECT_EQ(one.client.sync({0}, {.mode = Mode::kShared, .fast = false}), Status::kGranted);
+  EXPECT_EQ(other.client.sync({0}, {.mode = Mode::kShared, .fast = false}), Status::kGranted);
   EXPECT_EQ(memory.word(0).load(), kShared + 2);
   EXPECT_EQ(writer.client.sync({0}, {.timeout = 1}), Status::kTimedOut);
-  EXPECT_TRUE(one.client.release({0}, true));
+  EXPECT_TRUE(one.client.release({0}, Mode::kShared));
   EXPECT_EQ(writer.client.sync({0}, {.timeout = 0}), Status::kTimedOut);
-  EXPECT_TRUE(other.client.release({0}, true));
+  EXPECT_TRUE(other.client.release({0}, Mode::kShared));
   EXPECT_EQ(writer.client.sync({0}, {.timeout = 0}), Status::kGranted);
-  EXPECT_EQ(one.client.sync({0}, {.shared = true, .timeout = 1}), Status::kTimedOut);
+  EXPECT_EQ(one.client.sync({0}, {.mode = Mode::kShared, .timeout = 1}), Status::kTimedOut);
 }
 
 TEST(SharedMode, LetsTheWriterInWithTheLastReader) {
@@ -29,15 +29,15 @@ TEST(SharedMode, LetsTheWriterInWithTheLastReader) {
   Peer one(memory);
   Peer other(memory);
   Peer writer(memory);
-  ASSERT_TRUE(one.client.take(0, true));
-  ASSERT_TRUE(other.client.take(0, true));
+  ASSERT_TRUE(one.client.take(0, Mode::kShared));
+  ASSERT_TRUE(other.client.take(0, Mode::kShared));
   writer.client.pend({0});
   EXPECT_EQ(memory.word(0).load(), (kShared + 2) | kQueued);
   // Not the last: no need to call the core.
-  EXPECT_TRUE(one.client.giveBack(0, true));
+  EXPECT_TRUE(one.client.giveBack(0, Mode::kShared));
   EXPECT_FALSE(writer.async().hasReady());
-  EXPECT_FALSE(other.client.giveBack(0, true));
-  EXPECT_TRUE(other.client.releaseSlow(0, true));
+  EXPECT_FALSE(other.client.giveBack(0, Mode::kShared));
+  EXPECT_TRUE(other.client.releaseSlow(0, Mode::kShared));
   EXPECT_EQ(awaitGrants(writer.environment).size(), 1u);
 }
 
@@ -46,12 +46,12 @@ TEST(SharedMode, DoesNotLetNewReadersPassAWaitingWriter) {
   Peer reader(memory);
   Peer late(memory);
   Peer writer(memory);
-  ASSERT_TRUE(reader.client.take(0, true));
+  ASSERT_TRUE(reader.client.take(0, Mode::kShared));
   const std::uint32_t waiting = writer.client.pend({0});
-  EXPECT_FALSE(late.client.take(0, true));
-  EXPECT_EQ(late.client.sync({0}, {.shared = true, .timeout = 1}), Status::kTimedOut);
-  EXPECT_EQ(late.client.acquire({0}, {.shared = true, .timeout = 0}).status, AsyncStart::kTimedOut);
-  const std::uint32_t pending = late.client.pend({0}, {.shared = true});
+  EXPECT_FALSE(late.client.take(0, Mode::kShared));
+  EXPECT_EQ(late.client.sync({0}, {.mode = Mode::kShared, .timeout = 1}), Status::kTimedOut);
+  EXPECT_EQ(late.client.acquire({0}, {.mode = Mode::kShared, .timeout = 0}).status, AsyncStart::kTimedOut);
+  const std::uint32_t pending = late.client.pend({0}, {.mode = Mode::kShared});
   // Gone, the writer stands in the way of nobody.
   EXPECT_TRUE(writer.async().cancel(waiting));
   const auto grants = awaitGrants(late.environment);
@@ -65,10 +65,10 @@ TEST(SharedMode, LetsReadersBehindAWriterInAsSoonAsItTimesOut) {
   Peer reader(memory);
   Peer late(memory);
   Peer writer(memory);
-  ASSERT_TRUE(reader.client.take(0, true));
+  ASSERT_TRUE(reader.client.take(0, Mode::kShared));
   Blocking exclusive(writer.client, {0}, {.timeout = 50});
   ASSERT_TRUE(awaitWaiters(reader.client, 0, 1));
-  Blocking shared(late.client, {0}, {.shared = true});
+  Blocking shared(late.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(reader.client, 0, 2));
   EXPECT_EQ(exclusive.status(), Status::kTimedOut);
   EXPECT_EQ(shared.status(), Status::kGranted);
@@ -80,18 +80,18 @@ TEST(SharedMode, LetsAllReadersUpToTheNextWriterInTogether) {
   Peer writer(memory);
   Peer peer(memory);
   ASSERT_TRUE(writer.client.take(0));
-  const std::uint32_t first = peer.client.pend({0}, {.shared = true});
-  const std::uint32_t second = peer.client.pend({0}, {.shared = true});
+  const std::uint32_t first = peer.client.pend({0}, {.mode = Mode::kShared});
+  const std::uint32_t second = peer.client.pend({0}, {.mode = Mode::kShared});
   const std::uint32_t exclusive = peer.client.pend({0});
-  const std::uint32_t third = peer.client.pend({0}, {.shared = true});
+  const std::uint32_t third = peer.client.pend({0}, {.mode = Mode::kShared});
   EXPECT_TRUE(writer.client.release({0}));
   auto grants = awaitGrants(peer.environment);
   ASSERT_EQ(grants.size(), 2u);
   EXPECT_EQ(grants[0].id, first);
   EXPECT_EQ(grants[1].id, second);
   EXPECT_EQ(memory.word(0).load(), (kShared + 2) | kQueued);
-  EXPECT_TRUE(peer.client.release({0}, true));
-  EXPECT_TRUE(peer.client.release({0}, true));
+  EXPECT_TRUE(peer.client.release({0}, Mode::kShared));
+  EXPECT_TRUE(peer.client.release({0}, Mode::kShared));
   grants = takeGrants(peer.environment);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].id, exclusive);
@@ -113,9 +113,9 @@ class ReaderStream {
       threads_.emplace_back([this, &memory] {
         Peer peer(memory);
         while (!done_.load()) {
-          ASSERT_EQ(peer.client.sync({0}, {.shared = true}), Status::kGranted);
+          ASSERT_EQ(peer.client.sync({0}, {.mode = Mode::kShared}), Status::kGranted);
           std::this_thread::sleep_for(std::chrono::microseconds(100));
-          ASSERT_TRUE(peer.client.release({0}, true));
+          ASSERT_TRUE(peer.client.release({0}, Mode::kShared));
         }
       });
     }
@@ -157,8 +157,8 @@ TEST(SharedMode, DoesNotStarveAReaderByAStreamOfWriters) {
     });
   }
   for (int round = 0; round < 20; ++round) {
-    ASSERT_EQ(reader.client.sync({0}, {.shared = true, .timeout = kStuck}), Status::kGranted);
-    ASSERT_TRUE(reader.client.release({0}, true));
+    ASSERT_EQ(reader.client.sync({0}, {.mode = Mode::kShared, .timeout = kStuck}), Status::kGranted);
+    ASSERT_TRUE(reader.client.release({0}, Mode::kShared));
   }
   done.store(true);
   for (std::thread& writer : writers) writer.join();
@@ -171,17 +171,18 @@ TEST(SharedMode, ShowsReadersNothingHalfWritten) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
-      const bool shared = i % 2 == 0;
+      const bool reads = i % 2 == 0;
+      const Mode mode = sharedIf(reads);
       Peer peer(memory);
       for (int round = 0; round < 2000; ++round) {
-        ASSERT_EQ(peer.client.sync({0}, {.shared = shared, .fast = round % 3 != 0}), Status::kGranted);
-        if (shared) {
+        ASSERT_EQ(peer.client.sync({0}, {.mode = mode, .fast = round % 3 != 0}), Status::kGranted);
+        if (reads) {
           ASSERT_EQ(first, second);
         } else {
           ++first;
           ++second;
         }
-        ASSERT_TRUE(peer.client.release({0}, shared));
+        ASSERT_TRUE(peer.client.release({0}, mode));
       }
     });
   }

@@ -7,8 +7,8 @@
 
 namespace stripelock::test {
 
-Held::Held(World& world, Stripes stripes, bool shared, bool toldAbandoned, std::int32_t threadId)
-    : world_(&world), stripes_(std::move(stripes)), shared_(shared), threadId_(threadId) {
+Held::Held(World& world, Stripes stripes, Mode mode, bool toldAbandoned, std::int32_t threadId)
+    : world_(&world), stripes_(std::move(stripes)), mode_(mode), threadId_(threadId) {
   bool flagged = false;
   bool dirty = false;
   for (const std::uint32_t stripe : stripes_) {
@@ -16,14 +16,14 @@ Held::Held(World& world, Stripes stripes, bool shared, bool toldAbandoned, std::
     enter(world_->data[stripe], flagged);
   }
   // Readers may enter while another one is dying, before the word says so; a dead writer is in the word first.
-  if (toldAbandoned || dirty || !shared_) {
+  if (toldAbandoned || dirty || mode_ == Mode::kExclusive) {
     EXPECT_EQ(toldAbandoned, flagged) << "thread " << threadId_;
   }
 }
 
 void Held::enter(GuardedData& data, bool& flagged) {
   flagged |= data.dirty | data.readerDied.load();
-  if (shared_) {
+  if (mode_ == Mode::kShared) {
     seen_.push_back(data.updates);
     check(data, data.updates);
     return;
@@ -44,7 +44,7 @@ void Held::check(const GuardedData& data, std::uint64_t expected) const {
 void Held::beforeRelease() {
   for (std::size_t i = 0; i < stripes_.size(); ++i) {
     GuardedData& data = world_->data[stripes_[i]];
-    if (shared_) {
+    if (mode_ == Mode::kShared) {
       check(data, seen_[i]);
       continue;
     }
@@ -58,7 +58,7 @@ void Held::beforeRelease() {
 void Held::beforeDeath() {
   beforeRelease();
   for (const std::uint32_t stripe : stripes_) {
-    if (shared_) {
+    if (mode_ == Mode::kShared) {
       world_->data[stripe].readerDied.store(true);
     } else {
       world_->data[stripe].dirty = true;

@@ -51,10 +51,10 @@ struct World {
 // What a thread holds, checked when it begins and when it ends.
 class Held {
  public:
-  Held(World& world, Stripes stripes, bool shared, bool toldAbandoned, std::int32_t threadId);
+  Held(World& world, Stripes stripes, Mode mode, bool toldAbandoned, std::int32_t threadId);
 
   const Stripes& stripes() const { return stripes_; }
-  bool shared() const { return shared_; }
+  Mode mode() const { return mode_; }
   void beforeRelease();
   void beforeDeath();
 
@@ -64,7 +64,7 @@ class Held {
 
   World* world_;
   Stripes stripes_;
-  bool shared_;
+  Mode mode_;
   std::int32_t threadId_;
   // Of each stripe, while held shared.
   std::vector<std::uint64_t> seen_;

@@ -23,6 +23,9 @@ namespace stripelock::test {
 using Stripes = std::vector<std::uint32_t>;
 using Status = SyncOutcome::Status;
 
+inline constexpr std::array kEachMode{Mode::kExclusive, Mode::kShared};
+constexpr Mode sharedIf(bool condition) { return condition ? Mode::kShared : Mode::kExclusive; }
+
 inline constexpr double kForever = std::numeric_limits<double>::infinity();
 inline constexpr Nanoseconds kAnHour = 3'600'000'000'000;
 
@@ -78,6 +81,8 @@ class SharedMemory {
   void* data() { return lines_.get(); }
   Word& word(std::uint32_t stripe);
   std::int64_t cell(std::uint32_t index);
+  // Whether all words are 0.
+  bool isFree();
 
  private:
   struct alignas(64) Line {
@@ -117,7 +122,7 @@ class Environment {
 };
 
 struct Ask {
-  bool shared = false;
+  Mode mode = Mode::kExclusive;
   double timeout = kForever;
   // Take what is free as JavaScript does, and call the core for the rest only.
   bool fast = true;
@@ -136,8 +141,8 @@ class Client {
   Table& table() { return membership_->table(); }
 
   // The compare-and-swaps of lock_word.h. False where JavaScript calls the core.
-  bool take(std::uint32_t stripe, bool shared = false);
-  bool giveBack(std::uint32_t stripe, bool shared = false);
+  bool take(std::uint32_t stripe, Mode mode = Mode::kExclusive);
+  bool giveBack(std::uint32_t stripe, Mode mode = Mode::kExclusive);
 
   SyncOutcome acquireSync(const Stripes& stripes, Ask ask = {}, Interrupt interrupt = {});
   Status sync(const Stripes& stripes, Ask ask = {}) { return acquireSync(stripes, ask).status; }
@@ -145,8 +150,10 @@ class Client {
   // The id of one that has to wait.
   std::uint32_t pend(const Stripes& stripes, Ask ask = {});
   // False if the word of any says that it is not held so.
-  bool release(const Stripes& stripes, bool shared = false);
-  bool releaseSlow(std::uint32_t stripe, bool shared = false) { return membership_->release(stripe, shared); }
+  bool release(const Stripes& stripes, Mode mode = Mode::kExclusive);
+  bool releaseSlow(std::uint32_t stripe, Mode mode = Mode::kExclusive) {
+    return membership_->release(stripe, mode);
+  }
   void close();
 
  private:

@@ -35,16 +35,16 @@ constexpr std::array<std::uint32_t, 14> kStrange{kQueued,
 TEST(Tampering, NeitherCrashesNorHangsAnyOperation) {
   SharedMemory memory(2);
   for (const std::uint32_t strange : kStrange) {
-    for (const bool shared : {false, true}) {
+    for (const Mode mode : kEachMode) {
       Peer peer(memory);
       Peer other(memory);
       memory.word(0).store(strange);
       memory.word(1).store(0);
       other.client.acquire({0}, {.timeout = 1});
-      peer.client.sync({0, 1}, {.shared = shared, .timeout = 2});
-      peer.client.release({0, 1}, shared);
-      peer.client.acquire({0, 1}, {.shared = shared, .timeout = 0});
-      peer.client.acquire({0, 1}, {.shared = shared, .timeout = 1e6});
+      peer.client.sync({0, 1}, {.mode = mode, .timeout = 2});
+      peer.client.release({0, 1}, mode);
+      peer.client.acquire({0, 1}, {.mode = mode, .timeout = 0});
+      peer.client.acquire({0, 1}, {.mode = mode, .timeout = 1e6});
       inspect(peer.client.table());
       holdersOf(peer.client.table(), 0);
       countHeld(peer.client.table());
@@ -60,18 +60,18 @@ TEST(Tampering, DoesNotOverflowTheCountOfReaders) {
   SharedMemory memory(1);
   Peer peer(memory);
   memory.word(0).store(kShared | kHolderMask);
-  EXPECT_EQ(peer.client.sync({0}, {.shared = true, .timeout = 1, .fast = false}), Status::kTimedOut);
+  EXPECT_EQ(peer.client.sync({0}, {.mode = Mode::kShared, .timeout = 1, .fast = false}), Status::kTimedOut);
   EXPECT_EQ(holderOf(memory.word(0).load()), kHolderMask);
-  EXPECT_TRUE(isShared(memory.word(0).load()));
+  EXPECT_TRUE(countsHolds(memory.word(0).load()));
 }
 
 TEST(Tampering, RefusesTheReleaseOfAStripeThatWasFreedBehindItsBack) {
   SharedMemory memory(1);
   Peer peer(memory);
-  for (const bool shared : {false, true}) {
-    ASSERT_TRUE(peer.client.take(0, shared));
+  for (const Mode mode : kEachMode) {
+    ASSERT_TRUE(peer.client.take(0, mode));
     memory.word(0).store(0);
-    EXPECT_FALSE(peer.client.release({0}, shared));
+    EXPECT_FALSE(peer.client.release({0}, mode));
     EXPECT_EQ(memory.word(0).load(), 0u);
   }
 }
@@ -80,7 +80,7 @@ TEST(Tampering, LeavesAlienHoldersAloneWhenAThreadEnds) {
   SharedMemory memory(2);
   {
     Peer peer(memory);
-    ASSERT_TRUE(peer.client.take(0, true));
+    ASSERT_TRUE(peer.client.take(0, Mode::kShared));
     memory.word(0).store(kMaxSlots);
     memory.word(1).store(kShared + 5);
   }
@@ -120,9 +120,10 @@ TEST(Tampering, EndsAtTheDeadlineWhileWordsAreScribbledOn) {
         Peer peer(memory);
         for (int round = 0; round < 15; ++round) {
           const Stripes stripes = random() % 2 == 0 ? Stripes{0, 1, 2} : Stripes{1};
-          const Ask ask{
-              .shared = random() % 2 == 0, .timeout = 0.01 * (random() % 100), .fast = random() % 2 == 0};
-          if (peer.client.sync(stripes, ask) == Status::kGranted) peer.client.release(stripes, ask.shared);
+          const Ask ask{.mode = sharedIf(random() % 2 == 0),
+                        .timeout = 0.01 * (random() % 100),
+                        .fast = random() % 2 == 0};
+          if (peer.client.sync(stripes, ask) == Status::kGranted) peer.client.release(stripes, ask.mode);
           peer.client.acquire(stripes, ask);
           takeGrants(peer.environment);
           takeExpired(peer.environment);

@@ -34,7 +34,7 @@ TEST(ThreadEnd, TellsOfAnyStripeOfASet) {
   Peer dying(memory);
   Peer next(memory);
   for (const std::uint32_t stripe : {1u, 4u, 6u}) ASSERT_TRUE(dying.client.take(stripe));
-  ASSERT_TRUE(dying.client.take(3, true));
+  ASSERT_TRUE(dying.client.take(3, Mode::kShared));
   dying.environment.end();
   EXPECT_EQ(memory.cell(kAbandonedCell), 4);
   EXPECT_EQ(countHeld(next.client.table()), 0u);
@@ -79,13 +79,13 @@ TEST(ThreadEnd, TellsReadersAndStillTheNextWriter) {
   Peer writer(memory);
   ASSERT_TRUE(dying.client.take(0));
   dying.environment.end();
-  EXPECT_TRUE(reader.client.acquireSync({0}, {.shared = true}).abandoned);
-  EXPECT_TRUE(reader.client.acquireSync({0}, {.shared = true}).abandoned);
-  EXPECT_TRUE(reader.client.release({0}, true));
-  EXPECT_TRUE(reader.client.release({0}, true));
+  EXPECT_TRUE(reader.client.acquireSync({0}, {.mode = Mode::kShared}).abandoned);
+  EXPECT_TRUE(reader.client.acquireSync({0}, {.mode = Mode::kShared}).abandoned);
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
   EXPECT_TRUE(writer.client.acquireSync({0}).abandoned);
   EXPECT_TRUE(writer.client.release({0}));
-  EXPECT_FALSE(reader.client.acquireSync({0}, {.shared = true}).abandoned);
+  EXPECT_FALSE(reader.client.acquireSync({0}, {.mode = Mode::kShared}).abandoned);
 }
 
 TEST(ThreadEnd, GivesBackItsSharesAndNobodyElses) {
@@ -93,14 +93,14 @@ TEST(ThreadEnd, GivesBackItsSharesAndNobodyElses) {
   Peer dying(memory);
   Peer reader(memory);
   Peer writer(memory);
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(dying.client.take(0, true));
-  ASSERT_TRUE(reader.client.take(0, true));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(dying.client.take(0, Mode::kShared));
+  ASSERT_TRUE(reader.client.take(0, Mode::kShared));
   writer.client.pend({0});
   dying.environment.end();
   EXPECT_EQ(memory.word(0).load(), (kShared + 1) | kQueued | kAbandoned);
   EXPECT_EQ(memory.cell(kAbandonedCell), 1);
   EXPECT_FALSE(writer.async().hasReady());
-  EXPECT_TRUE(reader.client.release({0}, true));
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
   const auto grants = awaitGrants(writer.environment);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_TRUE(grants[0].abandoned);
@@ -144,7 +144,7 @@ TEST(ThreadEnd, TakesItsWaitersOutOfTheQueues) {
   Peer next(memory);
   ASSERT_TRUE(holder.client.take(1));
   dying.client.pend({0, 1});
-  dying.client.pend({1}, {.shared = true, .timeout = 1e6});
+  dying.client.pend({1}, {.mode = Mode::kShared, .timeout = 1e6});
   next.client.pend({1});
   dying.environment.end();
   EXPECT_EQ(memory.word(0).load(), 0u);
@@ -245,12 +245,12 @@ TEST(ThreadEnd, AtRandomMomentsLeavesNothingBehind) {
       for (int life = 0; life < 300; ++life) {
         Peer peer(memory);
         const auto stripe = static_cast<std::uint32_t>(random() % 4);
-        const bool shared = random() % 2 == 0;
+        const Mode mode = sharedIf(random() % 2 == 0);
         // Of all that it begins it ends nothing.
-        peer.client.take(stripe, shared);
-        peer.client.acquire({0, 1, 3}, {.shared = shared});
+        peer.client.take(stripe, mode);
+        peer.client.acquire({0, 1, 3}, {.mode = mode});
         peer.client.acquire({stripe});
-        if (random() % 4 == 0) peer.client.sync({stripe}, {.shared = shared, .timeout = 0.1});
+        if (random() % 4 == 0) peer.client.sync({stripe}, {.mode = mode, .timeout = 0.1});
         if (random() % 4 == 0) peer.environment.awaitWake(0.1);
         if (random() % 2 == 0) takeGrants(peer.environment);
         peer.environment.end();

@@ -19,7 +19,7 @@ void letThemLook() { std::this_thread::sleep_for(std::chrono::nanoseconds(kFirst
 // writer, and the holder blocks for 1.
 struct BehindAWriter {
   explicit BehindAWriter(double writersTimeout) {
-    EXPECT_TRUE(holder.client.take(0, true));
+    EXPECT_TRUE(holder.client.take(0, Mode::kShared));
     EXPECT_TRUE(reader.client.take(1));
     id = writer.client.pend({0}, {.timeout = writersTimeout});
   }
@@ -36,7 +36,7 @@ struct BehindAWriter {
 TEST(WaitEdges, DoNotLeadPastAnAsyncWriterThatMayGiveUp) {
   const UsualSlices slices;
   BehindAWriter world(kStuck);
-  Blocking shared(world.reader.client, {0}, {.shared = true});
+  Blocking shared(world.reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
   Blocking second(world.holder.client, {1});
   letThemLook();
@@ -51,14 +51,14 @@ TEST(WaitEdges, DoNotLeadPastAnAsyncWriterThatMayGiveUp) {
 TEST(WaitEdges, LeadPastAnAsyncWriterThatWillNotGiveUp) {
   const UsualSlices slices;
   BehindAWriter world(kForever);
-  Blocking shared(world.reader.client, {0}, {.shared = true});
+  Blocking shared(world.reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
   Blocking second(world.holder.client, {1});
   ASSERT_TRUE(eventually([&] { return shared.decided() || second.decided(); }));
   EXPECT_TRUE((shared.decided() && shared.status() == Status::kDeadlock) ||
               (second.decided() && second.status() == Status::kDeadlock));
   EXPECT_TRUE(world.writer.async().cancel(world.id));
-  EXPECT_TRUE(world.holder.client.release({0}, true));
+  EXPECT_TRUE(world.holder.client.release({0}, Mode::kShared));
   EXPECT_TRUE(world.reader.client.release({1}));
 }
 
@@ -68,11 +68,11 @@ TEST(WaitEdges, DoNotLeadToAReaderFromOneThatWaitsToReadToo) {
   Peer holder(memory);
   Peer writer(memory);
   Peer reader(memory);
-  ASSERT_TRUE(holder.client.take(0, true));
+  ASSERT_TRUE(holder.client.take(0, Mode::kShared));
   ASSERT_TRUE(reader.client.take(1));
   Blocking exclusive(writer.client, {0}, {.timeout = 60});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  Blocking shared(reader.client, {0}, {.shared = true});
+  Blocking shared(reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   // This thread runs: it does not wait for the reader, which shares the stripe with it once the writer has given up.
   EXPECT_EQ(exclusive.status(), Status::kTimedOut);
@@ -84,9 +84,9 @@ TEST(WaitEdges, OfASecondSharedHoldDoNotLeadPastAnAsyncWriterThatGivesUp) {
   SharedMemory memory(1);
   Peer peer(memory);
   Peer writer(memory);
-  ASSERT_TRUE(peer.client.take(0, true));
+  ASSERT_TRUE(peer.client.take(0, Mode::kShared));
   writer.client.pend({0}, {.timeout = 30});
-  Blocking again(peer.client, {0}, {.shared = true, .timeout = kStuck});
+  Blocking again(peer.client, {0}, {.mode = Mode::kShared, .timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(writer.client, 0, 2));
   letThemLook();
   EXPECT_FALSE(again.decided());
@@ -101,7 +101,7 @@ TEST(WaitEdges, LeadToEachOfSeveralReaders) {
     SharedMemory memory(2);
     Peer readers[3]{Peer(memory), Peer(memory), Peer(memory)};
     Peer writer(memory);
-    for (Peer& reader : readers) ASSERT_TRUE(reader.client.take(0, true));
+    for (Peer& reader : readers) ASSERT_TRUE(reader.client.take(0, Mode::kShared));
     ASSERT_TRUE(writer.client.take(1));
     Blocking exclusive(writer.client, {0});
     ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
@@ -114,7 +114,7 @@ TEST(WaitEdges, LeadToEachOfSeveralReaders) {
       EXPECT_EQ(closing.status(), Status::kGranted);
     } else {
       EXPECT_EQ(closing.status(), Status::kDeadlock);
-      for (Peer& reader : readers) EXPECT_TRUE(reader.client.release({0}, true));
+      for (Peer& reader : readers) EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
       EXPECT_EQ(exclusive.status(), Status::kGranted);
     }
   }
@@ -133,7 +133,7 @@ TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   ASSERT_TRUE(holder.client.take(1));
   ASSERT_TRUE(reader.client.take(2));
   const std::uint32_t id = busy.client.pend({0});
-  Blocking both(reader.client, {0, 1}, {.shared = true});
+  Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   // In the wait graph by then.
   std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
@@ -142,7 +142,7 @@ TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   EXPECT_TRUE(holder.client.release({0}));
   // The busy one's event loop does not turn, so the reader gets the first stripe past it.
   ASSERT_TRUE(barrier.awaitArrival());
-  ASSERT_TRUE(other.client.take(0, true));
+  ASSERT_TRUE(other.client.take(0, Mode::kShared));
   Blocking waiting(other.client, {2});
   letThemLook();
   EXPECT_FALSE(waiting.decided()) << "the reader waits for nothing that this thread has";
@@ -151,8 +151,8 @@ TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   EXPECT_EQ(both.status(), Status::kGranted);
   EXPECT_TRUE(reader.client.release({2}));
   EXPECT_EQ(waiting.status(), Status::kGranted);
-  EXPECT_TRUE(reader.client.release({0, 1}, true));
-  EXPECT_TRUE(other.client.release({0}, true));
+  EXPECT_TRUE(reader.client.release({0, 1}, Mode::kShared));
+  EXPECT_TRUE(other.client.release({0}, Mode::kShared));
   EXPECT_TRUE(busy.async().cancel(id));
 }
 

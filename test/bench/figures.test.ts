@@ -3,7 +3,7 @@ import { figureOf, ratioOf, timesWorse } from '../../bench/results.mjs';
 import { workloadTable } from '../../bench/report.mjs';
 import { evaluate } from '../../bench/targets.mjs';
 import { format } from '../../bench/support/format.mjs';
-import { pairedRatio, summary } from '../../bench/support/statistics.mjs';
+import { summary } from '../../bench/support/statistics.mjs';
 
 type Figures = Record<string, number>;
 
@@ -16,8 +16,8 @@ function row(
   return { subject, floor: subject.startsWith('floor'), status, why, rounds };
 }
 
-function workload(name: string, runner: string, rows: ReturnType<typeof row>[], measure?: string) {
-  return { name, group: 'a group', runner, measure, rows };
+function workload(name: string, runner: 'single' | 'threads', rows: ReturnType<typeof row>[]) {
+  return { name, group: 'a group', runner, measure: undefined, rows };
 }
 
 const results = (...workloads: ReturnType<typeof workload>[]) =>
@@ -49,7 +49,7 @@ describe('the summary of several rounds', () => {
   });
 
   it('compares round by round, so that a machine that was slow for a while cancels out', () => {
-    expect(pairedRatio([10, 100, 10], [5, 50, 5])).toBe(2);
+    expect(ratioOf(row('x', times(10, 100, 10)), row('y', times(5, 50, 5)), 'nsPerOp')).toBe(2);
   });
 });
 

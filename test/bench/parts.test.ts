@@ -129,7 +129,7 @@ describe('a subject', () => {
     'has the methods for what it can: %s',
     (_name, subject) => {
       if (subject.limit?.({ group: '', needs: [], keys: 1 }) !== undefined) return;
-      const lock = subject.open(subject.create({ stripes: 4 }));
+      const lock = subject.open(subject.create({ stripes: 4 })) as Record<string, unknown>;
       for (const ability of subject.can) {
         for (const method of methods[ability] ?? []) expect(lock[method]).toBeTypeOf('function');
       }
@@ -147,16 +147,19 @@ describe('a subject', () => {
     },
   );
 
+  /** A workload as far as a subject looks at it. */
+  const needing = (...needs: Parameters<typeof whyNot>[1]['needs']) => ({ group: '', keys: 1, needs });
+
   it('cannot do what it lacks an ability for, one of several being enough', () => {
     const subject = { ...subjects[0]!, can: ['run'] as const };
-    expect(whyNot(subject, { needs: ['sync'] })).toBe('has no sync');
-    expect(whyNot(subject, { needs: [['acquire', 'run'], 'many'] })).toBe('has no many');
-    expect(whyNot(subject, { needs: [['acquire', 'run']] })).toBeUndefined();
+    expect(whyNot(subject, needing('sync'))).toBe('has no sync');
+    expect(whyNot(subject, needing(['acquire', 'run'], 'many'))).toBe('has no many');
+    expect(whyNot(subject, needing(['acquire', 'run']))).toBeUndefined();
   });
 
   it('cannot do what it says itself', () => {
     const subject = { ...subjects[0]!, limit: () => 'is too small' };
-    expect(whyNot(subject, { needs: [] })).toBe('is too small');
+    expect(whyNot(subject, needing())).toBe('is too small');
   });
 });
 

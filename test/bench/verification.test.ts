@@ -91,14 +91,14 @@ describe('a workload with many requests', () => {
 
   it('finds out that blocking threads did not exclude each other', async () => {
     const workload = workloadNamed('sync, 16 threads, 1024 stripes, 100 µs section, zipf');
-    await expect(runners.threads!(workload, noLock!, efforts.quick, calibrate())).rejects.toThrow(
+    await expect(runners.threads(workload, noLock, efforts.quick, calibrate())).rejects.toThrow(
       /half-done work|were kept/,
     );
   });
 
   it('finds out that requests of one thread did not exclude each other', async () => {
     const workload = workloadNamed('async, 1 thread, 1 key, 100 in flight');
-    await expect(runners.threads!(workload, noLock!, efforts.quick, 1)).rejects.toThrow(
+    await expect(runners.threads(workload, noLock, efforts.quick, 1)).rejects.toThrow(
       /half-done work|were kept/,
     );
   });
@@ -107,7 +107,7 @@ describe('a workload with many requests', () => {
     'finds nothing wrong with a lock: %s',
     async (_name, subject) => {
       const workload = workloadNamed('sync, 16 threads, 1024 stripes, 100 µs section, zipf');
-      const figures = await runners.threads!(workload, subject, efforts.quick, calibrate());
+      const figures = await runners.threads(workload, subject, efforts.quick, calibrate());
       expect(figures.opsPerSecond).toBeGreaterThan(0);
     },
   );

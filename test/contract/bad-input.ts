@@ -1,13 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import type { Suite } from '../support/engine.js';
+import {
+  ACQUIRING,
+  failureOf,
+  isAsync,
+  untyped,
+  WRONG_TYPE,
+  WRONG_VALUE,
+  type Acquiring,
+  type Refusal,
+} from '../support/refusals.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 
-const WRONG_TYPE = { name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' };
-const WRONG_VALUE = { name: 'RangeError', code: 'ERR_OUT_OF_RANGE' };
-type Expected = typeof WRONG_TYPE;
-
-const NOT_KEYS: [unknown, Expected][] = [
+const NOT_KEYS: [unknown, Refusal][] = [
   [undefined, WRONG_TYPE],
   [null, WRONG_TYPE],
   [true, WRONG_TYPE],
@@ -50,7 +56,7 @@ const NOT_SIGNALS: unknown[] = [
 ];
 const NOT_FUNCTIONS: unknown[] = [undefined, null, 5, 'fn', {}, Promise.resolve()];
 
-const NOT_TIMEOUTS: [unknown, Expected][] = [
+const NOT_TIMEOUTS: [unknown, Refusal][] = [
   [null, WRONG_TYPE],
   ['100', WRONG_TYPE],
   [true, WRONG_TYPE],
@@ -63,31 +69,12 @@ const NOT_TIMEOUTS: [unknown, Expected][] = [
   [NaN, WRONG_VALUE],
 ];
 
-/** Types do not matter here. */
-type Untyped = Record<string, (...args: unknown[]) => unknown>;
-const untyped = (lock: StripedLock): Untyped => lock as unknown as Untyped;
-
-const ACQUIRING = ['acquire', 'acquireSync', 'tryAcquire', 'withLock', 'withLockSync'] as const;
-type Acquiring = (typeof ACQUIRING)[number];
-const isAsync = (method: string): boolean => method === 'acquire' || method === 'withLock';
-
-/** What a call of one of the acquiring methods fails with. Those that give a promise must not throw instead. */
-async function failureOf(
-  lock: StripedLock,
-  method: Acquiring,
-  keys: unknown,
-  options?: unknown,
-): Promise<unknown> {
-  const args = method.startsWith('withLock') ? [keys, options, () => 'ran'] : [keys, options];
-  const call = (): unknown => untyped(lock)[method]!(...args);
-  return isAsync(method) ? rejectionOf(call() as Promise<unknown>) : thrownBy(call);
-}
-
+/** A refused call leaves no trace in the counters. */
 async function expectFailure(
   lock: StripedLock,
   method: Acquiring,
   [keys, options]: [unknown, unknown?],
-  expected: Expected,
+  expected: Refusal,
 ): Promise<void> {
   expect(await failureOf(lock, method, keys, options)).toMatchObject(expected);
   expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: 0 });
@@ -96,7 +83,7 @@ async function expectFailure(
 export const badInputSuite: Suite = (makeLock, engine) => {
   describe('bad input', () => {
     for (const method of ACQUIRING) {
-      it(`to ${method}(): what is no key is refused, alone and in a list, and nothing is taken`, async () => {
+      it(`to ${method}(): anything but a key is refused, alone and in a list, and nothing is taken`, async () => {
         const lock = makeLock({ timeout: 0 });
         for (const [key, expected] of NOT_KEYS) {
           await expectFailure(lock, method, [key], expected);
@@ -106,11 +93,11 @@ export const badInputSuite: Suite = (makeLock, engine) => {
           await expectFailure(lock, method, [['good', key], { mode: 'shared' }], expected);
         }
         await expectFailure(lock, method, [['good', ['nested']]], WRONG_TYPE);
-        // A hole in a list is no key either.
+        // A hole in a list cannot be a key either.
         await expectFailure(lock, method, [new Array(3)], WRONG_TYPE);
       });
 
-      it(`to ${method}(): what are no options, and no mode, is refused`, async () => {
+      it(`to ${method}(): wrong options and wrong modes are refused`, async () => {
         const lock = makeLock();
         for (const options of NOT_OPTIONS) await expectFailure(lock, method, ['key', options], WRONG_TYPE);
         for (const mode of NOT_MODES) await expectFailure(lock, method, ['key', { mode }], WRONG_TYPE);
@@ -118,7 +105,7 @@ export const badInputSuite: Suite = (makeLock, engine) => {
     }
 
     for (const method of ['acquire', 'acquireSync', 'withLock', 'withLockSync'] as const) {
-      it(`to ${method}(): what is no timeout is refused`, async () => {
+      it(`to ${method}(): a wrong timeout is refused`, async () => {
         const lock = makeLock();
         for (const [timeout, expected] of NOT_TIMEOUTS) {
           await expectFailure(lock, method, ['key', { timeout }], expected);
@@ -127,14 +114,14 @@ export const badInputSuite: Suite = (makeLock, engine) => {
     }
 
     for (const method of ['acquire', 'withLock'] as const) {
-      it(`to ${method}(): what is no AbortSignal is refused`, async () => {
+      it(`to ${method}(): anything but an AbortSignal is refused as a signal`, async () => {
         const lock = makeLock();
         for (const signal of NOT_SIGNALS) await expectFailure(lock, method, ['key', { signal }], WRONG_TYPE);
       });
     }
 
     for (const method of ['withLock', 'withLockSync'] as const) {
-      it(`to ${method}(): what is no function is refused before anything is taken`, async () => {
+      it(`to ${method}(): anything but a function is refused before a stripe is taken`, async () => {
         const lock = makeLock();
         for (const fn of NOT_FUNCTIONS) {
           for (const args of [
@@ -160,16 +147,16 @@ export const badInputSuite: Suite = (makeLock, engine) => {
 
     it('to the constructor is refused', () => {
       const make = makeLock as (options: unknown) => StripedLock;
-      const refused: [unknown, Expected][] = [
-        ...NOT_STRINGS.map((name): [unknown, Expected] => [{ name }, WRONG_TYPE]),
-        ...NOT_TIMEOUTS.map(([timeout, expected]): [unknown, Expected] => [{ timeout }, expected]),
-        ...[null, 'yes', 1, {}].map((trace): [unknown, Expected] => [{ trace }, WRONG_TYPE]),
-        ...[null, '8', true, 8n, {}].map((stripes): [unknown, Expected] => [{ stripes }, WRONG_TYPE]),
-        ...[0, -1, 1.5, NaN, Infinity, 1_048_577, 2 ** 32].map((stripes): [unknown, Expected] => [
+      const refused: [unknown, Refusal][] = [
+        ...NOT_STRINGS.map((name): [unknown, Refusal] => [{ name }, WRONG_TYPE]),
+        ...NOT_TIMEOUTS.map(([timeout, expected]): [unknown, Refusal] => [{ timeout }, expected]),
+        ...[null, 'yes', 1, {}].map((trace): [unknown, Refusal] => [{ trace }, WRONG_TYPE]),
+        ...[null, '8', true, 8n, {}].map((stripes): [unknown, Refusal] => [{ stripes }, WRONG_TYPE]),
+        ...[0, -1, 1.5, NaN, Infinity, 1_048_577, 2 ** 32].map((stripes): [unknown, Refusal] => [
           { stripes },
           WRONG_VALUE,
         ]),
-        ...[null, 'c++', '', 1, {}].map((wrong): [unknown, Expected] => [{ engine: wrong }, WRONG_TYPE]),
+        ...[null, 'c++', '', 1, {}].map((wrong): [unknown, Refusal] => [{ engine: wrong }, WRONG_TYPE]),
       ];
       for (const [options, expected] of refused) {
         expect(thrownBy(() => make(options))).toMatchObject(expected);

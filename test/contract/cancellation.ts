@@ -55,7 +55,7 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       expect(lock.inspect()).toEqual([]);
     });
 
-    it('of one waiter leaves those before and behind it in their places', async () => {
+    it('of one waiter keeps the order of the others', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       const aborts = Array.from({ length: 9 }, () => new AbortController());
@@ -75,7 +75,7 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       expect(served).toEqual([1, 2, 3, 5, 6, 7]);
     });
 
-    it('of one signal takes out all acquisitions that were given it', async () => {
+    it('by one signal removes every acquisition that has this signal', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       const abort = new AbortController();
@@ -101,7 +101,7 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       await theirs.release();
       const again = await other.tryAcquire(third);
       await turns();
-      // Whether it is now waiting for the third key or granted depends on who was first.
+      // The acquisition waits for the third key if the other thread took that first; otherwise it is granted.
       if (again !== undefined) {
         expect(waiting.state).toBe('pending');
         abort.abort();
@@ -209,7 +209,7 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       expect(getEventListeners(signal, 'abort')).toHaveLength(0);
     });
 
-    it('of thousands by one signal takes one listener, and rejects each of them', async () => {
+    it('of thousands by one signal uses one listener, and rejects each of them', async () => {
       const lock = makeLock();
       const warnings: Error[] = [];
       const collect = (warning: Error): void => void warnings.push(warning);
@@ -230,7 +230,7 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       expect(warnings).toEqual([]);
     });
 
-    it('works through withLock, whose function is then not called', async () => {
+    it('works through withLock, which then does not call its function', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       const abort = new AbortController();

@@ -2,55 +2,91 @@ import { describe } from 'vitest';
 import { StripedLock } from 'stripelock';
 import type { EngineUnderTest, MakeLock, Suite } from '../support/engine.js';
 import { badInputSuite } from './bad-input.js';
+import { blockWhilePendingSuite } from './block-while-pending.js';
 import { cancellationSuite } from './cancellation.js';
-import { deadlinesSuite } from './deadlines.js';
+import { deadlinesSuite, oneAttemptSuite } from './deadlines.js';
 import { exclusiveSuite } from './exclusive.js';
 import { failuresSuite } from './failures.js';
 import { guardsSuite } from './guards.js';
 import { handlesSuite } from './handles.js';
 import { idleGrantsSuite } from './idle-grants.js';
-import { keepAliveSuite } from './keep-alive.js';
+import { idleLoopSuite, keepAliveSuite } from './keep-alive.js';
 import { keysSuite } from './keys.js';
 import { modelSuite } from './model.js';
 import { multiKeySuite } from './multi-key.js';
 import { mutualExclusionSuite } from './mutual-exclusion.js';
-import { oddInputSuite } from './odd-input.js';
+import { oddBytesSuite } from './odd-bytes.js';
+import { oddListsSuite } from './odd-lists.js';
+import { oddValuesSuite } from './odd-values.js';
+import { otherRealmsSuite } from './other-realms.js';
 import { racesSuite } from './races.js';
 import { responsivenessSuite } from './responsiveness.js';
 import { selfWaitSuite } from './self-wait.js';
 import { sharedSuite } from './shared.js';
+import { stackOverflowSuite, uncontendedOverflowSuite } from './stack-overflow.js';
 import { statsInspectSuite } from './stats-inspect.js';
 import { withLockSuite } from './with-lock.js';
 import { workerThreadsSuite } from './worker-threads.js';
 
-const SUITES: readonly Suite[] = [
+/** What happens to the words and counters of a lock. */
+const WORDS: readonly Suite[] = [
   exclusiveSuite,
   sharedSuite,
   multiKeySuite,
   mutualExclusionSuite,
-  deadlinesSuite,
-  cancellationSuite,
-  racesSuite,
-  selfWaitSuite,
-  keysSuite,
-  badInputSuite,
-  oddInputSuite,
-  handlesSuite,
   guardsSuite,
-  failuresSuite,
-  withLockSuite,
-  workerThreadsSuite,
-  keepAliveSuite,
-  responsivenessSuite,
-  idleGrantsSuite,
   statsInspectSuite,
   modelSuite,
 ];
 
-/** Tells all of the contract of one engine. */
-export function lockContract(engine: EngineUnderTest): void {
+/** How other threads get and open a lock's memory. */
+const MEMORY: readonly Suite[] = [handlesSuite, workerThreadsSuite];
+
+/** The outcome of an acquisition where nobody holds what it wants. */
+const UNCONTENDED: readonly Suite[] = [
+  oneAttemptSuite,
+  cancellationSuite,
+  selfWaitSuite,
+  failuresSuite,
+  withLockSuite,
+  idleLoopSuite,
+];
+
+/** What depends neither on where the words are nor on what takes a free stripe. */
+const THE_REST: readonly Suite[] = [
+  blockWhilePendingSuite,
+  deadlinesSuite,
+  racesSuite,
+  keysSuite,
+  badInputSuite,
+  oddValuesSuite,
+  oddListsSuite,
+  otherRealmsSuite,
+  oddBytesSuite,
+  stackOverflowSuite,
+  keepAliveSuite,
+  responsivenessSuite,
+  idleGrantsSuite,
+];
+
+function run(title: string, suites: readonly Suite[], engine: EngineUnderTest): void {
   const makeLock: MakeLock = (options) => new StripedLock({ engine: engine.name, ...options });
-  describe(`${engine.name} engine${engine.coreOnly ? ', core only' : ''}`, () => {
-    for (const suite of SUITES) suite(makeLock, engine);
+  describe(title, () => {
+    for (const suite of suites) suite(makeLock, engine);
   });
+}
+
+/** Runs the whole contract on one engine. */
+export function lockContract(engine: EngineUnderTest): void {
+  run(`${engine.name} engine`, [...WORDS, ...MEMORY, ...UNCONTENDED, ...THE_REST], engine);
+}
+
+/** Runs the parts that can depend on where the native engine keeps the words of a lock. */
+export function memoryContract(engine: EngineUnderTest): void {
+  run(`${engine.name} engine, own memory`, [...WORDS, ...MEMORY, uncontendedOverflowSuite], engine);
+}
+
+/** Runs the parts that can depend on whether the fast path or the core takes and frees a free stripe. */
+export function coreOnlyContract(engine: EngineUnderTest): void {
+  run(`${engine.name} engine, core only`, [...WORDS, ...UNCONTENDED, uncontendedOverflowSuite], engine);
 }

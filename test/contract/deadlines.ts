@@ -6,7 +6,7 @@ import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
 import { rejectionOf, thrownBy, turns, until, watch } from '../support/waiting.js';
 
-/** Clocks differ in what they round to; by no more than this, in milliseconds. */
+/** Milliseconds by which clocks may differ, as they round differently. */
 const ROUNDING = 2;
 
 export const deadlinesSuite: Suite = (makeLock) => {
@@ -68,33 +68,10 @@ export const deadlinesSuite: Suite = (makeLock) => {
       for (const part of ['"xxxx', '-5', 'cafe', '2 more']) expect(message).toContain(part);
     });
 
-    it('of 0 make one attempt: success on a free key, failure at once on a held one', async () => {
-      const lock = makeLock();
-      lock.acquireSync('key', { timeout: 0 }).release();
-      (await lock.acquire('key', { timeout: 0 })).release();
-      const guard = lock.acquireSync('key');
-      const { timeouts } = lock.stats();
-      expect(thrownBy(() => lock.acquireSync('key', { timeout: 0 }))).toBeInstanceOf(LockTimeoutError);
-      const attempt = watch(lock.acquire('key', { timeout: 0 }));
-      // Had it been waiting in a queue, this would be granted to it.
-      guard.release();
-      await turns();
-      expect(attempt.reason).toBeInstanceOf(LockTimeoutError);
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: timeouts + 2 });
-    });
-
-    it('may be 0 for the whole lock', async () => {
-      const lock = makeLock({ timeout: 0 });
-      const guard = lock.acquireSync('key');
-      expect(thrownBy(() => lock.acquireSync('key'))).toBeInstanceOf(LockTimeoutError);
-      expect(await rejectionOf(lock.acquire('key'))).toBeInstanceOf(LockTimeoutError);
-      guard.release();
-    });
-
     it('of more than 2^31 ms and of Infinity do not fire early', async () => {
       const lock = makeLock({ timeout: Infinity });
       const other = await Agent.start(lock);
-      // The longest first: a timer that is set for a shorter one is not set again for those behind it.
+      // The longest comes first: a timer that is set for a shorter timeout is not set again for a longer one.
       const long = [
         Infinity,
         Number.MAX_VALUE,
@@ -114,8 +91,8 @@ export const deadlinesSuite: Suite = (makeLock) => {
       let theirs = await other.acquireSync(asyncKey);
       const waiters = [...long.map((timeout) => lock.acquire(asyncKey, { timeout })), lock.acquire(asyncKey)];
       const watched = waiters.map(watch);
-      // A timeout that had overflowed would have fired at once; a timer that had, would go off again and again, and
-      // node would warn.
+      // A timeout that overflows would fire at once. A timer that overflows would fire again and again, and Node would
+      // warn.
       await delay(60);
       expect(warnings).toEqual([]);
       expect(watched.map(({ state }) => state)).toEqual(watched.map(() => 'pending'));
@@ -135,7 +112,7 @@ export const deadlinesSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
     });
 
-    it('are one for all keys of an acquisition, however many it has to wait for', async () => {
+    it('apply to the whole acquisition, however many of its keys it waits for', async () => {
       const timeout = 800;
       const lock = makeLock({ timeout });
       const keys = keysApart(lock, 3);
@@ -144,18 +121,18 @@ export const deadlinesSuite: Suite = (makeLock) => {
       const start = performance.now();
       const waiting = [watch(a.acquireSync(keys)), watch(b.acquire(keys))];
       await until(() => lock.stats().waiting === 2, 'both wait');
-      // The first key becomes free late, and is taken by one of them; that must not start the time anew.
+      // The first key becomes free late, and one of them takes it. That must not restart its timeout.
       await holder.releaseAfter(held[0]!, 600);
       const errors = await Promise.all(waiting.map(({ promise }) => rejectionOf(promise)));
       const elapsed = performance.now() - start;
       for (const error of errors) expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', timeout });
-      // Starting anew would take 600 + 800 ms.
+      // With a restart it would take 600 + 800 ms.
       expect(elapsed).toBeLessThan(1350);
       expect(lock.stats()).toMatchObject({ held: 2, waiting: 0 });
       expect(lock.tryAcquire(keys[0]!)).toBeDefined();
     });
 
-    it('that pass give back what was taken so far to those who wait for it', async () => {
+    it('that pass release the keys taken so far for those who wait for them', async () => {
       const lock = makeLock();
       const [first, second] = keysApart(lock, 2) as [string, string];
       const other = await Agent.start(lock);
@@ -163,13 +140,13 @@ export const deadlinesSuite: Suite = (makeLock) => {
       const both = watch(lock.acquire([first, second], { timeout: 150 }));
       const behind = lock.acquire(first, { timeout: 10_000 });
       (await behind).release();
-      // Either the one behind had to wait for the timeout, or the engine holds nothing while it waits.
+      // Either the acquisition behind waited until the timeout, or this engine holds nothing while it waits.
       expect(['pending', 'rejected']).toContain(both.state);
       expect(await rejectionOf(both.promise)).toBeInstanceOf(LockTimeoutError);
       lock.acquireSync(first).release();
     });
 
-    it('fire in their own order, not in that of arrival, and spare those that have time left', async () => {
+    it('fire in the order of their times, not of arrival, and only for those whose time is up', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       const order: number[] = [];
@@ -196,6 +173,48 @@ export const deadlinesSuite: Suite = (makeLock) => {
       expect(guard.held).toBe(true);
       expect(lock.tryAcquire('key')).toBeUndefined();
       expect(lock.stats().timeouts).toBe(0);
+    });
+  });
+};
+
+export const oneAttemptSuite: Suite = (makeLock) => {
+  describe('a timeout of 0', () => {
+    it('makes one attempt on free keys, which succeeds and can be released, in every mode', async () => {
+      const lock = makeLock();
+      for (const keys of ['key', ['key', 'another', 'third']]) {
+        for (const mode of ['exclusive', 'shared'] as const) {
+          const options = { timeout: 0, mode };
+          for (const acquire of [() => lock.acquireSync(keys, options), () => lock.acquire(keys, options)]) {
+            const guard = await acquire();
+            expect(guard.held).toBe(true);
+            expect(lock.tryAcquire(keys)).toBeUndefined();
+            guard.release();
+            expect(lock.stats().held).toBe(0);
+            lock.tryAcquire(keys)!.release();
+          }
+        }
+      }
+    });
+
+    it('makes one attempt on a held key, which fails at once', async () => {
+      const lock = makeLock();
+      const guard = lock.acquireSync('key');
+      const { timeouts } = lock.stats();
+      expect(thrownBy(() => lock.acquireSync('key', { timeout: 0 }))).toBeInstanceOf(LockTimeoutError);
+      const attempt = watch(lock.acquire('key', { timeout: 0 }));
+      // If the attempt waited in a queue, this release would grant it the key.
+      guard.release();
+      await turns();
+      expect(attempt.reason).toBeInstanceOf(LockTimeoutError);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: timeouts + 2 });
+    });
+
+    it('can be the default of the lock', async () => {
+      const lock = makeLock({ timeout: 0 });
+      const guard = lock.acquireSync('key');
+      expect(thrownBy(() => lock.acquireSync('key'))).toBeInstanceOf(LockTimeoutError);
+      expect(await rejectionOf(lock.acquire('key'))).toBeInstanceOf(LockTimeoutError);
+      guard.release();
     });
   });
 };

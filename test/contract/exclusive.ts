@@ -6,7 +6,7 @@ import { turns, until, watch } from '../support/waiting.js';
 
 export const exclusiveSuite: Suite = (makeLock) => {
   describe('exclusive acquisition', () => {
-    it('takes a free key in each of the three ways', async () => {
+    it('takes a free key with acquireSync, acquire and tryAcquire', async () => {
       const lock = makeLock();
       for (const guard of [lock.acquireSync('a'), await lock.acquire('b'), lock.tryAcquire('c')]) {
         expect(guard).toBeInstanceOf(Guard);
@@ -17,7 +17,7 @@ export const exclusiveSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0 });
     });
 
-    it('refuses a held key to one attempt, in this thread and in another', async () => {
+    it('refuses one attempt on a held key, in this thread and in another', async () => {
       const lock = makeLock();
       const other = await Agent.start(lock);
       const guard = lock.acquireSync('key');
@@ -50,7 +50,7 @@ export const exclusiveSuite: Suite = (makeLock) => {
         const waiting = watch(b[how]('key', { timeout: Infinity }));
         await until(() => lock.stats().waiting === 1, 'the other thread waits');
         expect(waiting.state).toBe('pending');
-        // The releasing thread does nothing else until then, so only its release can wake the waiter.
+        // The releasing thread does nothing else meanwhile, so only its release can wake the waiter.
         await a.releaseAfter(held, 5);
         const theirs = await waiting.promise;
         expect(await a.tryAcquire('key')).toBeUndefined();
@@ -59,7 +59,7 @@ export const exclusiveSuite: Suite = (makeLock) => {
       }
     });
 
-    it('serves the async waiters of a thread in the order in which they came', async () => {
+    it('serves the async waiters of a thread in order of arrival', async () => {
       const lock = makeLock();
       const first = lock.acquireSync('key');
       const served: number[] = [];
@@ -88,7 +88,7 @@ export const exclusiveSuite: Suite = (makeLock) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('works with one stripe, and with the most there may be', () => {
+    it('works with one stripe, and with the largest number of stripes', () => {
       for (const stripes of [1, 1_048_576]) {
         const lock = makeLock({ stripes });
         const guard = lock.acquireSync('key');
@@ -98,7 +98,7 @@ export const exclusiveSuite: Suite = (makeLock) => {
       }
     });
 
-    it('keeps locks apart: a key of one lock says nothing about another', () => {
+    it('keeps locks apart: a key held in one lock is free in another', () => {
       const [a, b] = [makeLock(), makeLock()];
       const guard = a.acquireSync('key');
       expect(b.tryAcquire('key')).toBeDefined();

@@ -16,8 +16,8 @@ function brokenSignal(method: 'addEventListener' | 'removeEventListener'): Abort
 }
 
 export const failuresSuite: Suite = (makeLock, engine) => {
-  describe('what fails around an acquisition', () => {
-    it('leaves nothing taken where it is the signal’s addEventListener', async () => {
+  describe('a failure during an acquisition', () => {
+    it('of the signal’s addEventListener leaves nothing taken', async () => {
       const lock = makeLock();
       const [a, b, c] = keysApart(lock, 3) as [string, string, string];
       const holder = lock.acquireSync(b);
@@ -33,7 +33,7 @@ export const failuresSuite: Suite = (makeLock, engine) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('costs no acquisition its outcome where it is the signal’s removeEventListener', async () => {
+    it('of the signal’s removeEventListener costs no acquisition its outcome', async () => {
       const lock = makeLock();
       const holder = lock.acquireSync('key');
       const options = (): object => ({ signal: brokenSignal('removeEventListener') });
@@ -51,7 +51,7 @@ export const failuresSuite: Suite = (makeLock, engine) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
 
-    it('loses no stripe where it is Error.prepareStackTrace, and the lock is traced', async () => {
+    it('of Error.prepareStackTrace loses no stripe of a traced lock', async () => {
       const lock = makeLock({ trace: true });
       const [a, b] = keysApart(lock, 2) as [string, string];
       const usual: unknown = Reflect.get(Error, 'prepareStackTrace');
@@ -82,7 +82,7 @@ export const failuresSuite: Suite = (makeLock, engine) => {
       }
     });
 
-    it('costs nothing where Error.stackTraceLimit is frozen, and the lock is traced', async () => {
+    it('to change a frozen Error.stackTraceLimit does no harm to a traced lock', async () => {
       for (const flags of [['--frozen-intrinsics'], []]) {
         const { code, stderr } = await runProgram('frozen-trace.mjs', [engine.name], flags);
         expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
@@ -90,7 +90,7 @@ export const failuresSuite: Suite = (makeLock, engine) => {
     });
 
     it.each(['numbers', 'faked', 'faked-before'])(
-      'costs no later acquisition its timeout where it is the timers (%s)',
+      'of the timers costs no later acquisition its timeout (%s)',
       async (timers) => {
         const { code, stdout, stderr } = await runProgram('odd-timers.mjs', [engine.name, timers]);
         expect({ code, stdout, stderr: code === 0 ? '' : stderr }).toEqual({
@@ -101,21 +101,21 @@ export const failuresSuite: Suite = (makeLock, engine) => {
       },
     );
 
-    it('loses no stripe where it is a subscriber of a diagnostics channel', async () => {
+    it('of a subscriber of a diagnostics channel loses no stripe', async () => {
       const { code, stdout } = await runProgram('throwing-subscribers.mjs', [engine.name]);
-      // Where all goes through the engine, one more: the first, of a free key.
+      // Where every acquisition goes through the engine, the first one, of a free key, is published as well.
       const reported = engine.coreOnly ? 11 : 10;
       expect({ code, stdout }).toEqual({ code: 0, stdout: `reported ${reported}, held 0, waiting 0\n` });
     });
   });
 
   describe('a guard', () => {
-    it('is never taken for a promise, whatever its prototypes have for a then', async () => {
+    it('is never taken for a promise, even if its prototypes have a then', async () => {
       const { code, stdout, stderr } = await runProgram('thenable-guards.mjs', [engine.name]);
       expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'held 0\n', stderr: '' });
     });
 
-    it('is JSON like what console.log shows', () => {
+    it('becomes JSON with what console.log shows', () => {
       const lock = makeLock();
       const guard = lock.acquireSync(['text', 7, new Uint8Array([1, 2])]);
       const shown = {
@@ -145,7 +145,7 @@ export const failuresSuite: Suite = (makeLock, engine) => {
           thrownBy(() => Reflect.construct(forge, [...own, 'key', 2], Object) as unknown),
         ).toBeInstanceOf(TypeError);
       }
-      // What it refers to has nothing of the lock in it that could be reached.
+      // Nothing of the lock can be reached from what the guard refers to.
       const reached = new Set<unknown>();
       const reach = (value: unknown): void => {
         if (

@@ -38,7 +38,7 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       expect(lock.tryAcquire('key')).toBeDefined();
     });
 
-    it('open a copy of the memory, as of a lock of its own, also where that can grow', () => {
+    it('open a copy of the memory as a separate lock, also if the memory can grow', () => {
       const lock = makeLock({ stripes: 3 });
       const { byteLength } = wordsOf(lock.handle);
       for (const options of [undefined, { maxByteLength: byteLength + 4096 }]) {
@@ -54,7 +54,7 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       }
     });
 
-    it('of memory that grows while it is in use go on with the lock that they opened', async () => {
+    it('keep working for a lock whose memory grows while it is in use', async () => {
       const lock = makeLock({ stripes: 3 });
       const { byteLength } = wordsOf(lock.handle);
       const memory = new (SharedArrayBuffer as new (length: number, options?: object) => SharedArrayBuffer)(
@@ -71,19 +71,19 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       other.acquireSync('key', { mode: 'shared' }).release();
       expect(other.stats()).toMatchObject({ held: 0, waiting: 0 });
       expect(other.inspect()).toEqual([]);
-      // Its size says no more how many stripes it has.
+      // Its size no longer matches its stripes.
       const error = thrownBy(() => StripedLock.from(handle));
       expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
     });
 
-    it('cannot be changed by those who have them', () => {
+    it('cannot be changed', () => {
       const lock = makeLock();
       const { handle } = lock as { handle: Record<string, unknown> };
       expect(Object.isFrozen(handle)).toBe(true);
       expect(() => (handle['stripes'] = 5)).toThrow(TypeError);
     });
 
-    it('that are none are refused', () => {
+    it('of the wrong type are refused', () => {
       const lock = makeLock({ stripes: 4 });
       const none: unknown[] = [undefined, null, 5, 'handle', true, {}, [], () => 1, Symbol('handle'), 5n];
       none.push(
@@ -100,7 +100,7 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       }
     });
 
-    it('with any field exchanged are refused, or open a lock that works', () => {
+    it('with one field replaced are refused, or open a lock that works', () => {
       const lock = makeLock({ stripes: 4 });
       const bigger = makeLock({ stripes: 5 });
       const { byteLength } = wordsOf(lock.handle);
@@ -199,7 +199,7 @@ export const handlesSuite: Suite = (makeLock, engine) => {
       ]);
       expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
       const { opened, refused, used } = JSON.parse(stdout) as Record<string, number>;
-      // Otherwise it would have looked at only one side.
+      // Otherwise the program tested only one side.
       expect(opened).toBeGreaterThan(0);
       expect(refused).toBeGreaterThan(0);
       expect(used).toBeGreaterThan(0);
@@ -207,7 +207,7 @@ export const handlesSuite: Suite = (makeLock, engine) => {
   });
 };
 
-/** Of several sizes, shared and not, and what only looks like one. */
+/** WebAssembly memories of several sizes, shared and not, and an object that only looks like one. */
 function wasmMemories(): object[] {
   const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
     .WebAssembly;

@@ -5,9 +5,9 @@ import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
 import { until, watch } from '../support/waiting.js';
 
-/** Milliseconds: more than others need to take a turn back, on a busy machine too, and far less than the thread computes. */
+/** Milliseconds: more than others need to revoke a grant, even on a busy machine; far less than the thread computes. */
 const TIMEOUT = 2000;
-/** Longer than a queue is passed over: so the stripe is handed to its head, and not just freed for it. */
+/** Milliseconds. After this time a release hands the stripe over to the head of the queue instead of freeing it. */
 const HANDED_OVER = 20;
 
 export const idleGrantsSuite: Suite = (makeLock) => {
@@ -70,7 +70,7 @@ export const idleGrantsSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
     });
 
-    it('does not keep the other stripes of a set', async () => {
+    it('does not keep the other stripes of its set from others', async () => {
       const lock = makeLock();
       const busy = await Agent.start(lock);
       const keys = keysApart(lock, 3) as [string, string, string];

@@ -1,47 +1,53 @@
 import { describe, expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
-import type { Suite } from '../support/engine.js';
+import type { EngineUnderTest, Suite } from '../support/engine.js';
+
+/**
+ * Runs a scenario in a process of its own, in which nothing but the lock can keep the event loop alive. A process that
+ * does not end by itself is killed, and its code says so.
+ */
+async function run(engine: EngineUnderTest, scenario: string): Promise<string> {
+  const { code, signal, stdout, stderr } = await runProgram('keep-alive.mjs', [engine.name, scenario]);
+  expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
+  return stdout.trim();
+}
 
 export const keepAliveSuite: Suite = (_makeLock, engine) => {
-  const run = async (scenario: string): Promise<string> => {
-    const { code, signal, stdout, stderr } = await runProgram('keep-alive.mjs', [engine.name, scenario]);
-    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
-    return stdout.trim();
-  };
-
-  // Each scenario runs in a process of its own, in which nothing but the lock can keep the event loop alive. The
-  // process is killed, which the code shows, if it does not end by itself.
   describe('the event loop', () => {
     it('is kept alive by a pending acquisition until it is granted', async () => {
-      expect(await run('granted-by-a-thread')).toBe('granted');
+      expect(await run(engine, 'granted-by-a-thread')).toBe('granted');
     });
 
     it('is kept alive by a pending acquisition until it times out', async () => {
-      expect(await run('timeout')).toBe('ERR_LOCK_TIMEOUT');
+      expect(await run(engine, 'timeout')).toBe('ERR_LOCK_TIMEOUT');
     });
 
     it('of a worker thread is kept alive by its pending acquisition', async () => {
-      expect(await run('pending-in-a-worker')).toBe('granted in the worker');
+      expect(await run(engine, 'pending-in-a-worker')).toBe('granted in the worker');
     });
 
+    it('may end when the last pending acquisition is aborted', async () => {
+      expect(await run(engine, 'aborted')).toBe('aborted');
+    });
+
+    it('may end when the last pending acquisition was granted', async () => {
+      expect(await run(engine, 'granted-by-itself')).toBe('granted 3');
+    });
+
+    it('is kept alive again by the next pending acquisition', async () => {
+      expect(await run(engine, 'again')).toBe('first second third');
+    });
+  });
+};
+
+export const idleLoopSuite: Suite = (_makeLock, engine) => {
+  describe('the event loop', () => {
     it('is not kept alive by a lock that is idle, or by guards that are held', async () => {
-      expect(await run('idle')).toBe('done');
-    });
-
-    it('is let go when the last pending acquisition is aborted', async () => {
-      expect(await run('aborted')).toBe('aborted');
-    });
-
-    it('is let go when the last pending acquisition was granted', async () => {
-      expect(await run('granted-by-itself')).toBe('granted 3');
-    });
-
-    it('is kept alive again by the next acquisition after it was let go', async () => {
-      expect(await run('again')).toBe('first second third');
+      expect(await run(engine, 'idle')).toBe('done');
     });
 
     it('of idle worker threads that opened the lock ends by itself', async () => {
-      expect(await run('idle-workers')).toBe('4 ended');
+      expect(await run(engine, 'idle-workers')).toBe('4 ended');
     });
   });
 };

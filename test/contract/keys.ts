@@ -48,7 +48,7 @@ export const keysSuite: Suite = (makeLock) => {
       guard.release();
     });
 
-    it('with lone surrogates are hashed as if these were U+FFFD, as everywhere in UTF-8', () => {
+    it('with lone surrogates are hashed with U+FFFD in their place, as in any UTF-8 encoder', () => {
       const lock = makeLock({ stripes: STRIPES });
       for (const [lone, replaced] of [
         ['\ud83d', '\ufffd'],
@@ -63,8 +63,8 @@ export const keysSuite: Suite = (makeLock) => {
       }
     });
 
-    it('that end in a lone surrogate share a stripe, sliced from others or not, once the code is optimized', () => {
-      // Two, as each remembers the stripes of strings.
+    it('that end in a lone surrogate share a stripe, sliced or not, also in optimized code', () => {
+      // Two locks, as each caches the stripes of strings.
       const [one, other] = [makeLock({ stripes: 65_536 }), makeLock({ stripes: 65_536 })];
       const flat = (text: string): string => Buffer.from(text, 'utf16le').toString('utf16le');
       for (let i = 0; i < 30_000; i++) {
@@ -85,14 +85,14 @@ export const keysSuite: Suite = (makeLock) => {
       }
     });
 
-    it('may be empty: text or bytes, which are the same', () => {
+    it('may be empty: empty text and empty bytes are the same key', () => {
       const lock = makeLock({ stripes: STRIPES });
       const guard = lock.acquireSync('');
       expect(lock.tryAcquire(new Uint8Array())).toBeUndefined();
       guard.release();
     });
 
-    it('that are bytes count by content: views, Buffers, shared memory and odd offsets alike', () => {
+    it('that are bytes are compared by content: views, Buffers, shared memory, odd offsets', () => {
       const lock = makeLock({ stripes: STRIPES });
       for (const length of [1, 3, 8, 17, 128, 129, 240, 241, 4096]) {
         const bytes = Uint8Array.from({ length }, (_, i) => (i * 31 + length) & 0xff);
@@ -162,13 +162,13 @@ export const keysSuite: Suite = (makeLock) => {
       }
     });
 
-    it('that are integers do not share stripes by rule: not with their negative, nor with a power of two times them', () => {
+    it('that are integers do not regularly share stripes with their negative or with a power of two times them', () => {
       const lock = makeLock({ stripes: STRIPES });
       const count = 4096;
       for (const factor of [-1, 2, 2 ** 8, 2 ** 16, 2 ** 24, 2 ** 31, 2 ** 32, -(2 ** 32), 2 ** 40]) {
         let shared = 0;
         for (let i = 1; i <= count; i++) if (lock.stripeOf(i) === lock.stripeOf(i * factor)) shared++;
-        // By chance it is one pair in a million.
+        // By chance one pair in a million shares a stripe.
         expect(shared, `times ${factor}`).toBeLessThan(5);
       }
     });
@@ -181,7 +181,7 @@ export const keysSuite: Suite = (makeLock) => {
       expect(Math.min(...load)).toBeGreaterThan(800);
     });
 
-    it('keep their stripe however many others are used in between', () => {
+    it('keep their stripe, however many other keys are used in between', () => {
       const lock = makeLock({ stripes: STRIPES });
       const keys = Array.from({ length: 30_000 }, (_, i) => `key ${i}`);
       const first = keys.map((key) => lock.stripeOf(key));

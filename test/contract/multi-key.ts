@@ -26,7 +26,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       }
     });
 
-    it('takes a key that is named twice, and different keys on one stripe, once', async () => {
+    it('takes a stripe once for a key that is named twice and for different keys on one stripe', async () => {
       const lock = makeLock({ stripes: 7 });
       const together = keysTogether(lock, 3);
       const lists: LockKey[][] = [['key', 'key'], together, [...together, ...together], [5, 5, 5]];
@@ -42,7 +42,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       }
     });
 
-    it('takes what a list names now, whatever it or one like it named before', () => {
+    it('takes the keys that a list has now, whatever it or a similar list had before', () => {
       const lock = makeLock({ stripes: 1009 });
       const random = randomFrom(seedFor('lists asked for again'));
       for (const length of [1, 2, 7, 16, 17, 64, 128, 129, 300]) {
@@ -51,7 +51,7 @@ export const multiKeySuite: Suite = (makeLock) => {
           const changed = below(random, length);
           if (round % 2 === 0) keys[changed] = [`other ${round}`, round, 'x'.repeat(300)][below(random, 3)]!;
           const expected = [...new Set(keys.map((key) => lock.stripeOf(key)))].sort((a, b) => a - b);
-          // The list itself, and one that is the same.
+          // The list itself, and an equal one.
           for (const list of [keys, [...keys]]) {
             const guard = lock.acquireSync(list);
             expect(guard.stripes).toEqual(expected);
@@ -63,7 +63,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('accepts keys of all types in one call, and does not mind the list being changed later', () => {
+    it('accepts keys of all types in one call, and ignores later changes of the list', () => {
       const lock = makeLock();
       const keys = ['text', 42, new Uint8Array([1, 2, 3]), -7];
       const guard = lock.acquireSync(keys);
@@ -76,7 +76,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('holds nothing, and is valid, for an empty list of keys', async () => {
+    it('gives a valid guard that holds nothing for an empty list of keys', async () => {
       const lock = makeLock();
       const everything = lock.acquireSync(keysApart(lock, 10));
       for (const acquire of inEachWay(lock, [])) {
@@ -98,7 +98,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
 
-    it('takes all the stripes there are in one call', async () => {
+    it('takes all stripes of the lock in one call', async () => {
       const lock = makeLock({ stripes: 5000 });
       const keys = Array.from({ length: 60_000 }, (_, i) => i);
       const all = new Set(keys.map((key) => lock.stripeOf(key))).size;
@@ -115,7 +115,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       }
     });
 
-    it('takes nothing when one attempt meets a held key, wherever that is in the list', async () => {
+    it('takes nothing in one attempt when any key of the list is held', async () => {
       const lock = makeLock();
       const keys = keysApart(lock, 3);
       const other = await Agent.start(lock);
@@ -130,7 +130,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       }
     });
 
-    it('waits for each key that is held, and has them all in the end', async () => {
+    it('waits for each held key, and holds them all in the end', async () => {
       const lock = makeLock();
       const keys = keysApart(lock, 4);
       const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
@@ -161,7 +161,7 @@ export const multiKeySuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
     });
 
-    it('never deadlocks on opposite orders, and loses no update', async () => {
+    it('never deadlocks when threads name keys in opposite order, and loses no update', async () => {
       const lock = makeLock({ timeout: 30_000 });
       const cells = new SharedArrayBuffer(4 * 2);
       const rounds = 5000;

@@ -26,7 +26,7 @@ export const racesSuite: Suite = (makeLock) => {
         console.log(`release and timeout, ${how}: ${waiter!.granted} granted, ${waiter!.failed} timed out`);
         expect(holder!.granted).toBe(rounds);
         expect(waiter!.granted + waiter!.failed).toBe(rounds * waitersEach);
-        // If one of the outcomes never came, it was not the same moment.
+        // If one of the outcomes never came, the two did not meet.
         expect(waiter!.granted).toBeGreaterThan(rounds / 100);
         expect(waiter!.failed).toBeGreaterThan(rounds / 100);
         expect(new Int32Array(cells)[0]).toBe(holder!.granted + waiter!.granted);

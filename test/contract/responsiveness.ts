@@ -8,14 +8,14 @@ import type { Suite } from '../support/engine.js';
 import { watch } from '../support/waiting.js';
 
 /**
- * Milliseconds in which each of these answers where it has a thread to run on: usually a few. If pending
- * acquisitions sat on libuv's threads, of which there are four, it would be the timeout of the acquisitions.
+ * Milliseconds in which each of these answers if it has a thread to run on; usually it takes a few. If pending
+ * acquisitions used libuv's four threads, it would take until these acquisitions time out.
  */
 const PROMPT = 3000;
 
 export const responsivenessSuite: Suite = (makeLock) => {
   describe('ten thousand pending acquisitions', () => {
-    it('leave fs, dns and crypto prompt, and are all granted in order in the end', async () => {
+    it('do not delay fs, dns and crypto, and are all granted in order', async () => {
       const lock = makeLock({ stripes: 64 });
       const count = 10_000;
       const keys = Array.from({ length: 64 }, (_, i) => i);

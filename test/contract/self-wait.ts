@@ -10,7 +10,7 @@ const EXCLUSIVE = { mode: 'exclusive' } as const;
 const SHARED = { mode: 'shared' } as const;
 
 export const selfWaitSuite: Suite = (makeLock) => {
-  describe('a thread that would block for what it holds itself', () => {
+  describe('a thread that would block for a stripe that it holds itself', () => {
     it('is refused at once, for equal keys, keys on one stripe, and upgrades', () => {
       const lock = makeLock({ stripes: 16, timeout: Infinity, name: 'self' });
       const [key, twin] = keysTogether(lock, 2) as [string, string];
@@ -21,7 +21,7 @@ export const selfWaitSuite: Suite = (makeLock) => {
         [SHARED, key, EXCLUSIVE],
       ] as const) {
         const guard = lock.acquireSync(key, first);
-        // An infinite timeout: where it was not refused, this would hang.
+        // With an infinite timeout it would hang if it was not refused.
         const error = thrownBy(() => lock.acquireSync(wanted, second));
         expect(error).toBeInstanceOf(DeadlockError);
         expect(error).toBeInstanceOf(LockError);
@@ -37,7 +37,7 @@ export const selfWaitSuite: Suite = (makeLock) => {
       expect(lock.stats().deadlocks).toBe(4);
     });
 
-    it('is left with nothing of what it asked for', () => {
+    it('gets none of the keys that it asked for', () => {
       const lock = makeLock({ timeout: Infinity });
       const keys = keysApart(lock, 3);
       const guard = lock.acquireSync(keys[1]!);
@@ -47,7 +47,7 @@ export const selfWaitSuite: Suite = (makeLock) => {
       lock.tryAcquire(keys)!.release();
     });
 
-    it('may ask without blocking, and wait on the event loop', async () => {
+    it('may try without blocking, and wait on the event loop', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       expect(lock.tryAcquire('key')).toBeUndefined();
@@ -67,7 +67,7 @@ export const selfWaitSuite: Suite = (makeLock) => {
       lock.tryAcquire('key')!.release();
     });
 
-    it('is not confused with another thread that holds the same', async () => {
+    it('is not confused with another thread that waits for the same stripe', async () => {
       const lock = makeLock();
       const other = await Agent.start(lock);
       const guard = lock.acquireSync('key');

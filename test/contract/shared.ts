@@ -29,7 +29,7 @@ export const sharedSuite: Suite = (makeLock) => {
       expect(lock.tryAcquire('key')).toBeDefined();
     });
 
-    it('waits while an exclusive holder is there; then all shared waiters go in together', async () => {
+    it('waits for an exclusive holder; then all shared waiters are granted together', async () => {
       const lock = makeLock();
       const writer = lock.acquireSync('key');
       expect(lock.tryAcquire('key', SHARED)).toBeUndefined();
@@ -41,7 +41,7 @@ export const sharedSuite: Suite = (makeLock) => {
       expect(guards.every((guard) => guard.held)).toBe(true);
     });
 
-    it('grants a writer when the last of the shared holders is gone, and not before', async () => {
+    it('grants a writer when the last shared holder released, and not before', async () => {
       const lock = makeLock();
       const other = await Agent.start(lock);
       const ours = [lock.acquireSync('key', SHARED), lock.acquireSync('key', SHARED)];
@@ -63,7 +63,7 @@ export const sharedSuite: Suite = (makeLock) => {
       const writer = watch(lock.acquire('key', { signal: abort.signal }));
       const behind = lock.acquire('key', SHARED);
       abort.abort();
-      // The first reader is still there: only the writer stood in the way.
+      // The first reader still holds the key: only the writer was in the way.
       expect((await behind).held).toBe(true);
       expect(writer.state).toBe('rejected');
       expect(reader.held).toBe(true);
@@ -72,13 +72,13 @@ export const sharedSuite: Suite = (makeLock) => {
     it('does not let blocked readers in past a writer that waits on an event loop', async () => {
       const lock = makeLock();
       const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
-      // Who holds it: another thread than the writer's, or the same.
+      // The holder is in another thread than the writer, or in the same one.
       const holders = [() => a.acquireSync('key', SHARED), async () => lock.acquire('key', SHARED)];
       for (const hold of holders) {
         const reader = await hold();
         const writer = watch(lock.acquire('key'));
         await until(() => lock.stats().waiting === 1, 'the writer waits');
-        // Longer than sleepers rely on being called.
+        // Longer than a blocked thread sleeps without looking itself.
         const late = watch(b.acquireSync('key', { ...SHARED, timeout: 150 }));
         await rejectionOf(late.promise);
         expect(writer.state).toBe('pending');
@@ -117,8 +117,8 @@ export const sharedSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
     });
 
-    // The bounds of the two tests below say only "not for ever": a starved waiter waits as long as the others
-    // keep coming, which here is until it is served.
+    // The bounds of the two tests below mean "not for ever": the other threads keep coming until the waiter is served,
+    // so a starved one would never be.
     it('does not starve a writer by readers that overlap', async () => {
       const lock = makeLock({ stripes: 1, timeout: 20_000 });
       const stop = new SharedArrayBuffer(8);

@@ -50,7 +50,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       expect(lock.stats()).toMatchObject({ ...now, held: 0, waiting: 0 });
     });
 
-    it('do not count as contended what got its keys at once', async () => {
+    it('do not count an acquisition as contended if it got its keys at once', async () => {
       const lock = makeLock();
       for (let i = 0; i < 100; i++) {
         lock.acquireSync(i).release();
@@ -110,7 +110,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       expect(state!.holders.map((holder) => holder.threadId)).toEqual([other.threadId]);
     });
 
-    it('never tells less than what this thread itself waits for', async () => {
+    it('always shows the waiters of this thread', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       const waiting = lock.acquire('key', { mode: 'shared' });
@@ -124,7 +124,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
     });
 
     if (engine.name === 'native') {
-      it('shows the waiters of all threads in the order of arrival, and for how long they have waited', async () => {
+      it('shows the waiters of all threads in order of arrival, with the time that they have waited', async () => {
         const lock = makeLock();
         const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
         const guard = lock.acquireSync('key');
@@ -149,7 +149,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
         const times = state!.waiters.map(({ waitingFor }) => waitingFor);
         expect(times).toEqual(times.toSorted((x, y) => y - x));
         expect(Math.min(...times)).toBeGreaterThanOrEqual(0);
-        // No longer than this test has run: the time of a day or of an epoch would be far more.
+        // No longer than this test runs. A time of day or since an epoch would be far more.
         expect(Math.max(...times)).toBeLessThan(60_000);
 
         guard.release();
@@ -158,13 +158,15 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
         expect(lock.inspect()).toEqual([]);
       });
 
-      it('lists a waiter for several keys at the stripe that it waits for', () => {
+      it('lists a waiter for several keys at the stripe that it waits for now', async () => {
         const lock = makeLock();
         const keys = keysApart(lock, 3);
-        lock.acquireSync(keys[1]!);
-        void lock.acquire(keys, { timeout: 60_000 }).catch(() => undefined);
+        const guard = lock.acquireSync(keys[1]!);
+        const waiting = lock.acquire(keys);
         const waited = lock.inspect().filter(({ waiters }) => waiters.length > 0);
         expect(waited.map(({ stripe }) => stripe)).toEqual([lock.stripeOf(keys[1]!)]);
+        guard.release();
+        (await waiting).release();
       });
     }
   });

@@ -5,12 +5,12 @@ import { rejectionOf, thrownBy, turns, watch } from '../support/waiting.js';
 
 type Settle = (value: unknown) => void;
 
-/** A thenable that is no promise. */
+/** A thenable that is not a promise. */
 function thenable(then: (resolve: Settle, reject: Settle) => void): PromiseLike<unknown> {
   return { then } as PromiseLike<unknown>;
 }
 
-/** An object that throws when it is asked whether it is a thenable. */
+/** An object whose `then` getter throws. */
 function throwingGetter(error: Error): PromiseLike<unknown> {
   const get = (): never => {
     throw error;
@@ -20,7 +20,7 @@ function throwingGetter(error: Error): PromiseLike<unknown> {
 
 export const withLockSuite: Suite = (makeLock) => {
   describe('withLock', () => {
-    it('holds the keys while its function runs, also where that is async, and passes on what it gives', async () => {
+    it('holds the keys while its function runs, sync or async, and passes on its result', async () => {
       const lock = makeLock();
       const seen: Guard[] = [];
       const sync = await lock.withLock('key', (guard) => {
@@ -53,7 +53,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(order).toEqual(['a in', 'a out', 'b in', 'b out', 'c in', 'c out']);
     });
 
-    it('releases when its function throws or rejects, with whatever value', async () => {
+    it('releases when its function throws or rejects, whatever the value', async () => {
       const lock = makeLock();
       const reasons: unknown[] = [new Error('no'), 'text', undefined, null, 0];
       for (const reason of reasons) {
@@ -94,7 +94,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('does not mind that its function releases the guard itself', async () => {
+    it('works if its function releases the guard itself', async () => {
       const lock = makeLock();
       let taken: Guard | undefined;
       await lock.withLock('key', (guard) => {
@@ -106,7 +106,7 @@ export const withLockSuite: Suite = (makeLock) => {
       taken!.release();
     });
 
-    it('rejects without calling its function when the keys cannot be had', async () => {
+    it('rejects without calling its function when the keys are unavailable', async () => {
       const lock = makeLock();
       const holder = lock.acquireSync('key');
       let calls = 0;
@@ -120,7 +120,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
 
-    it('shows in inspect() a function that never settles', async () => {
+    it('shows up in inspect() while its function never settles', async () => {
       const lock = makeLock();
       const running = watch(lock.withLock('key', () => new Promise(() => undefined)));
       await turns();
@@ -130,7 +130,7 @@ export const withLockSuite: Suite = (makeLock) => {
   });
 
   describe('withLockSync', () => {
-    it('holds the keys while its function runs, and passes on what that returns', () => {
+    it('holds the keys while its function runs, and passes on its result', () => {
       const lock = makeLock();
       const result = lock.withLockSync(['key', 'other'], { mode: 'shared', timeout: 0 }, (guard) => {
         expect(guard).toMatchObject({ held: true, mode: 'shared', keys: ['key', 'other'] });
@@ -173,7 +173,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('releases also where looking for then throws', () => {
+    it('releases if reading then throws', () => {
       const lock = makeLock();
       const error = new Error('from the getter');
       const result = throwingGetter(error);

@@ -7,7 +7,7 @@ import { thrownBy } from '../support/waiting.js';
 
 export const workerThreadsSuite: Suite = (makeLock) => {
   describe('worker threads', () => {
-    it('come and go: a second generation works on where the first ended', async () => {
+    it('come and go: a second generation continues where the first ended', async () => {
       const lock = makeLock({ stripes: 3, timeout: 30_000 });
       const cells = new SharedArrayBuffer(4 * 8);
       const rounds = 500;
@@ -22,7 +22,7 @@ export const workerThreadsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('can go on with a lock whose maker has ended', async () => {
+    it('can use a lock after the thread that made it has ended', async () => {
       const [lock] = await runThreads<{ handle: StripedLock['handle'] }>('make-lock.mjs', [
         { options: { name: 'orphan', stripes: 5, engine: makeLock().engine } },
       ]);
@@ -60,7 +60,7 @@ export const workerThreadsSuite: Suite = (makeLock) => {
       }
     });
 
-    it('do not see a released guard of one thread as a release by another', async () => {
+    it('are not affected by further releases of a guard of another thread', async () => {
       const lock = makeLock();
       const other = await Agent.start(lock);
       const ours = lock.acquireSync('key');
@@ -78,7 +78,7 @@ export const workerThreadsSuite: Suite = (makeLock) => {
       again.release();
     });
 
-    it('get tokens that rise from holder to holder, across threads and ways to acquire', async () => {
+    it('get tokens that rise from holder to holder, in any thread and by any way to acquire', async () => {
       const lock = makeLock();
       const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
       let last = 0n;

@@ -1,34 +1,37 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLeaseStore } from 'stripelock';
 import { loadAddon } from '../../dist/engine/native/addon.js';
-
-/** Where the numbers are of `LeaseExchange`, in `native/node/leases.h`. */
-const [TABLE, AT, TTL, GRANT] = [0, 1, 2, 6];
-const DOUBLES = 8;
+import {
+  EXCHANGE_AT as AT,
+  EXCHANGE_BYTES,
+  EXCHANGE_GRANT as GRANT,
+  EXCHANGE_TABLE as TABLE,
+  EXCHANGE_TTL as TTL,
+} from '../../dist/engine/native/protocol.js';
 
 const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
 
 describe('the addon refuses what lib/ would never pass, instead of crashing:', () => {
-  // It has started by then, for this thread. From the first call of leaseExchange on only this test can use leases.
+  // This makes the addon start in this thread. After the first call of leaseExchange only this test can use leases.
   new MemoryLeaseStore();
   const addon = loadAddon();
-  const numbers = new Float64Array(new SharedArrayBuffer(8 * DOUBLES));
+  const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   const raw = addon as unknown as Record<string, (...args: unknown[]) => unknown>;
 
-  it('memory for the exchange that may go away, or is too small', () => {
+  it('memory for the exchange that may go away, or has another size', () => {
     for (const wrong of [
       undefined,
       'numbers',
-      new Float64Array(DOUBLES),
-      new Float64Array(new SharedArrayBuffer(8 * DOUBLES - 8)),
-      new Float64Array(new SharedArrayBuffer(8 * DOUBLES + 8), 8),
-      new Int32Array(new SharedArrayBuffer(8 * DOUBLES)),
+      new Float64Array(EXCHANGE_BYTES / 8),
+      new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES - 8)),
+      new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES + 8), 8),
+      new Int32Array(new SharedArrayBuffer(EXCHANGE_BYTES)),
     ]) {
       expect(() => raw['leaseExchange']!(wrong)).toThrow(refusal);
     }
   });
 
-  it('a table that is not open, a key or an owner that is no text, a time that is none', () => {
+  it('a table that is not open, a key or an owner that is not a string, a time out of range', () => {
     addon.leaseExchange(numbers);
     const table = addon.leaseOpen(addon.leaseIssue(), false);
     const right = { [TABLE]: table, [AT]: NaN, [TTL]: 1000, [GRANT]: 0 };
@@ -68,7 +71,7 @@ describe('the addon refuses what lib/ would never pass, instead of crashing:', (
     expect(() => withNumbers('leaseAcquire', ['key'])).toThrow(refusal);
   });
 
-  it('numbers that name no gate, and tokens that are none', () => {
+  it('numbers that name no gate, and tokens out of range', () => {
     const { gateOpen, gateAdmit, gateSize, gateClose } = raw;
     expect(() => gateOpen!('1', 10)).toThrow(refusal);
     expect(() => gateOpen!(addon.gateIssue(), 0)).toThrow(refusal);

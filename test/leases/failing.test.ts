@@ -1,39 +1,26 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseManager, type LeaseWarning } from 'stripelock';
-import { FixedClock } from 'stripelock/testing';
-import { rejectionOf, turns, until } from '../support/waiting.js';
-import { failing, FaultyStore, gate } from './faulty-store.js';
+import type { LeaseWarning } from 'stripelock';
+import { rejectionOf, until } from '../support/waiting.js';
+import { failing, gate } from './faulty-store.js';
+import { onFaultyStore } from './fixed-time.js';
 
 const TTL = 900;
 
-interface Failing {
-  clock: FixedClock;
-  store: FaultyStore;
-  manager: LeaseManager;
-  warnings: (LeaseWarning & { at: number })[];
-  pass: (milliseconds: number) => Promise<void>;
-}
+type Told = LeaseWarning & { at: number };
 
-function onFixedClock(warning?: { before?: number }): Failing {
-  const clock = new FixedClock();
-  const store = new FaultyStore(clock);
-  const warnings: Failing['warnings'] = [];
-  const call = (told: LeaseWarning): void => void warnings.push({ ...told, at: clock.now() });
-  const options = warning && { warning: { ...warning, call } };
-  const manager = new LeaseManager({ store, clock, ttl: TTL, ...options });
-  const pass = async (milliseconds: number): Promise<void> => {
-    for (let i = 0; i < milliseconds; i++) {
-      clock.advance(1);
-      await turns(1);
-    }
-  };
-  return { clock, store, manager, warnings, pass };
+function withWarnings(warning?: {
+  before?: number;
+}): ReturnType<typeof onFaultyStore> & { warnings: Told[] } {
+  const warnings: Told[] = [];
+  const call = (told: LeaseWarning): void => void warnings.push({ ...told, at: made.clock.now() });
+  const made = onFaultyStore({ ttl: TTL, ...(warning && { warning: { ...warning, call } }) });
+  return { ...made, warnings };
 }
 
 describe('a lease that ends since it could not be renewed', () => {
   it('says so, with the cause', async () => {
-    const { manager, store, pass } = onFixedClock();
+    const { manager, store, pass } = withWarnings();
     const lease = await manager.acquire('key');
     const { signal } = lease;
     store.before.renew = failing;
@@ -44,7 +31,7 @@ describe('a lease that ends since it could not be renewed', () => {
   });
 
   it('has no cause that was mended before', async () => {
-    const { clock, manager, store, pass } = onFixedClock();
+    const { clock, manager, store, pass } = withWarnings();
     const lease = await manager.acquire('key', { maxHold: 500 });
     const { signal } = lease;
     store.before.renew = () => {
@@ -58,7 +45,7 @@ describe('a lease that ends since it could not be renewed', () => {
 
 describe('a warning before the end', () => {
   it('comes once, that long before the deadline, while renewals fail, and again with the next failures', async () => {
-    const { clock, manager, store, warnings, pass } = onFixedClock({ before: 200 });
+    const { clock, manager, store, warnings, pass } = withWarnings({ before: 200 });
     const lease = await manager.acquire('key');
     store.before.renew = () => {
       const now = clock.now();
@@ -73,7 +60,7 @@ describe('a warning before the end', () => {
   });
 
   it('comes also while a renewal hangs, by default a third of the TTL before the deadline', async () => {
-    const { manager, store, warnings, pass } = onFixedClock({});
+    const { manager, store, warnings, pass } = withWarnings({});
     const lease = await manager.acquire('key');
     const hangs = gate();
     store.before.renew = hangs.pass;
@@ -87,7 +74,7 @@ describe('a warning before the end', () => {
   });
 
   it('does not come where renewals succeed, or are not to be sent, and is refused where it makes no sense', async () => {
-    const { manager, warnings, pass } = onFixedClock({ before: 800 });
+    const { manager, warnings, pass } = withWarnings({ before: 800 });
     const leases = [await manager.acquire('a'), await manager.acquire('b', { renew: false })];
     await pass(2 * TTL);
     expect([warnings, leases.map(({ held }) => held)]).toEqual([[], [true, false]]);
@@ -105,15 +92,11 @@ describe('a warning before the end', () => {
   });
 
   it('may give the lease up', async () => {
-    const { clock, store } = onFixedClock();
     const call = (): void => void lease.release();
-    const manager = new LeaseManager({ store, clock, ttl: TTL, warning: { before: 400, call } });
+    const { store, manager, pass } = onFaultyStore({ ttl: TTL, warning: { before: 400, call } });
     const lease = await manager.acquire('key');
     store.before.renew = failing;
-    for (let i = 0; i < 500; i++) {
-      clock.advance(1);
-      await turns(1);
-    }
+    await pass(500);
     await until(() => store.inner.size === 0, 'it is released');
     expect(lease.held).toBe(false);
   });
@@ -124,7 +107,7 @@ it('failures of the store are published, with what they were about and the time 
   const listener = (message: unknown): void => void messages.push(message);
   subscribe('stripelock:lease:failed', listener);
   onTestFinished(() => void unsubscribe('stripelock:lease:failed', listener));
-  const { manager, store, pass } = onFixedClock();
+  const { manager, store, pass } = withWarnings();
   const lease = await manager.acquire('key');
   store.before.renew = failing;
   await pass(300);

@@ -1,15 +1,23 @@
-// The mutations that `npm run mutate` plants, each with the tests that must tell it. An entry:
+// The mutations that `npm run mutate` plants, each with the tests that must find it.
 //
-//   kind      'native': C++, told by tests of native/test
-//   name      what the mutation does, as a sentence
-//   edits     { file, find, replace }: `find` occurs exactly once in the file; an entry that has fallen behind fails
-//   tests     a filter as GoogleTest has it. The fewest that do
-//   variant   of the build, as `npm run test:native` names it
-//   smoke     whether it is one of the few that run in .ci/run
-//   argued    instead of tests: why nothing can tell it. Not run
-//
-// A line of the core that no entry misses is one that could be deleted: a change there brings its mutations along.
+// A line of the core that no entry changes could be deleted unnoticed: a change there brings its mutations along.
 
 import { nativeMutations } from './native.mjs';
 
+/**
+ * @typedef {object} Edit
+ * @property {string} file
+ * @property {string} find Occurs exactly once in the file; else the entry has fallen behind, and fails.
+ * @property {string} replace
+ *
+ * @typedef {object} Mutation
+ * @property {string} name What the mutation does, as a sentence.
+ * @property {readonly Edit[]} edits
+ * @property {string} tests A filter of GoogleTest: the fewest tests that find it.
+ * @property {string} variant Of the build, as `npm run test:native` names it.
+ * @property {boolean} [smoke] Whether it is one of the few that run in `.ci/run`.
+ * @property {string} [argued] Instead of tests: why nothing can find it. Not run.
+ */
+
+/** @type {readonly Mutation[]} */
 export const mutations = [...nativeMutations];

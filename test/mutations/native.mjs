@@ -1,11 +1,20 @@
 // Mutations of native/core, each with the tests that tell it. See list.mjs.
 
-/** `edits`: of one file of native/core each, what to find and what to put there. */
+/**
+ * @typedef {import('./list.mjs').Mutation} Mutation
+ */
+
+/**
+ * @param {string} name
+ * @param {readonly (readonly [file: string, find: string, replace: string])[]} edits Of files of native/core.
+ * @param {Partial<Pick<Mutation, 'tests' | 'variant' | 'smoke' | 'argued'>>} rest
+ * @returns {Mutation}
+ */
 function mutation(name, edits, rest) {
   return {
-    kind: 'native',
     name,
     edits: edits.map(([file, find, replace]) => ({ file: `native/core/${file}`, find, replace })),
+    tests: '',
     variant: 'plain',
     ...rest,
   };
@@ -15,7 +24,7 @@ export const nativeMutations = [
   // ── the queue, and what a release comes to ──
   mutation(
     'local grants restart the fairness clock',
-    [['table.cc', 'chosen == &first ? time + kFairness : queue.fairAt', 'time + kFairness']],
+    [['table_grants.cc', 'chosen == &first ? time + kFairness : queue.fairAt', 'time + kFairness']],
     { tests: 'FairnessClock.RunsOnWhile*', smoke: true },
   ),
   mutation(
@@ -31,13 +40,7 @@ export const nativeMutations = [
   ),
   mutation(
     'the fairness clock is not set when readers are granted',
-    [
-      [
-        'table.cc',
-        '.grant = &first,\n          .fairAt = now() + kFairness};',
-        '.grant = &first,\n          .fairAt = 0};',
-      ],
-    ],
+    [['table_grants.cc', '.grant = &first, .fairAt = now() + kFairness};', '.grant = &first, .fairAt = 0};']],
     { tests: 'FairnessClock.StartsAnewForTheNextWhenReaders*' },
   ),
   mutation(
@@ -52,32 +55,32 @@ export const nativeMutations = [
   ),
   mutation(
     'who waits behind a designated one sets QUEUED',
-    [['table.cc', 'if (!queue.designated.load()) next |= kQueued;', 'next |= kQueued;']],
+    [['table.cc', 'if (!taken && !queue.designated.load()) next |=', 'if (!taken) next |=']],
     { tests: 'Exact.WhoWaitsBehind*' },
   ),
   mutation(
     'a grant to the last in the queue sets QUEUED',
-    [['table.cc', 'if (!alone) plan.next |= kQueued;', 'plan.next |= kQueued;']],
+    [['table_grants.cc', 'if (!alone) plan.next |= kQueued;', 'plan.next |= kQueued;']],
     { tests: 'Fairness.HandsTheStripeToTheHead*' },
   ),
   mutation(
     'a grant leaves no QUEUED for those who wait on',
-    [['table.cc', 'if (!alone) plan.next |= kQueued;', '']],
+    [['table_grants.cc', 'if (!alone) plan.next |= kQueued;', '']],
     { tests: 'LostWakeUp.*:Fairness.GivesAsync*' },
   ),
   mutation(
     'one that waits alone is handed the stripe before its time',
-    [['table.cc', 'alone && first.async && first.owner == actor', 'alone && first.async']],
+    [['table_grants.cc', 'alone && first.async && first.owner == actor', 'alone && first.async']],
     { tests: 'FairnessClock.IsNotStartedAnew*' },
   ),
   mutation(
     'a reader of the releasing thread is granted exclusively, past a writer',
-    [['table.cc', '!candidate->async || candidate->shared ||', '!candidate->async ||']],
+    [['table_grants.cc', '!candidate->async || isJoint(candidate->mode) ||', '!candidate->async ||']],
     { tests: 'Exact.AReaderOfTheReleasing*' },
   ),
   mutation(
     'readers are let in by a free word only',
-    [['table.cc', 'if (first->shared && !isExclusive(bare))', 'if (first->shared && isFree(bare))']],
+    [['table_grants.cc', 'if (!withHold(bare, first->mode, first->owner->slot()))', 'if (!isFree(bare))']],
     { tests: 'AsyncWaits.LetReadersPass*' },
   ),
   mutation(
@@ -85,8 +88,8 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        'Waiter* other = firstEligible(queue.head); other; other = firstEligible(other->next)',
-        'Waiter* other = queue.head; other; other = other->next',
+        'Waiter* other = passOverIneligible(queue.head);\n  while (other && goTogether(other->mode, waiter.mode)) other = passOverIneligible(other->next);',
+        'Waiter* other = queue.head;\n  while (other && goTogether(other->mode, waiter.mode)) other = other->next;',
       ],
     ],
     { tests: 'Exact.AReaderPasses*' },
@@ -96,20 +99,20 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        'return !waiter.async || !waiter.owner->passOver(waiter.position.load() > 0);',
-        'static_cast<void>(waiter);\n  return true;',
+        'return waiter.async && waiter.owner->passOver(waiter.position.load() > 0);',
+        'static_cast<void>(waiter);\n  return false;',
       ],
     ],
     { tests: 'Requeue.PutsOneBetween*' },
   ),
   mutation(
     'a release forgets that nobody has seen to an abandoned stripe',
-    [['table.cc', 'if (leave.how == Leave::How::kRelease) left', 'left']],
+    [['table_grants.cc', 'leave.how == Leave::How::kRelease && traits', 'traits']],
     { tests: 'ThreadEnd.KeepsTheFlagWhereAnAcquisition*' },
   ),
   mutation(
     'a thread that dies leaves no flag',
-    [['table.cc', 'return leave.how == Leave::How::kDie ? left | kAbandoned : left;', 'return left;']],
+    [['table_grants.cc', '  if (leave.how == Leave::How::kDie) *left |= kAbandoned;\n', '']],
     { tests: 'ThreadEnd.Frees*' },
   ),
   mutation(
@@ -141,7 +144,7 @@ export const nativeMutations = [
   ),
   mutation(
     'a share that is granted is not counted',
-    [['table.cc', '    waiter->membership->countTaken(*waiter, stripe);\n    // Its', '    // Its']],
+    [['table_grants.cc', '    waiter->membership->countTaken(*waiter, stripe);\n    // Its', '    // Its']],
     { tests: 'Exact.AReaderOfTwoStripes*' },
   ),
   mutation(
@@ -261,7 +264,7 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        '  // Sets kQueued for those that go on waiting (keeps I3).\n  leaveLocked(stripe, {}, waiter.owner, wakes);',
+        '  // Sets kQueued for those that go on waiting (keeps I3).\n  regrant(stripe, waiter.owner, wakes);',
         '',
       ],
     ],
@@ -269,12 +272,12 @@ export const nativeMutations = [
   ),
   mutation(
     'a sync waiter that was granted all is not woken',
-    [['table.cc', '    wakes.addParked(owner);\n', '']],
+    [['table_grants.cc', '    wakes.addParked(owner);\n', '']],
     { tests: 'LostWakeUp.IsNoneForAThreadThatWants*', smoke: true },
   ),
   mutation(
     'a sync waiter that is designated is not woken',
-    [['table.cc', '      wakes.addParked(*waiter.owner);\n    }\n    return;', '    }\n    return;']],
+    [['table_grants.cc', '      wakes.addParked(*waiter.owner);\n    }\n    return;', '    }\n    return;']],
     { tests: 'LostWakeUp.IsNoneForAThreadThatWants*' },
   ),
 
@@ -294,12 +297,12 @@ export const nativeMutations = [
     'a grant counts as delivered before its stripes are given back',
     [
       [
-        'async_waits.cc',
-        'waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.shared);\n',
-        'owner_.delivered();\n  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.shared);\n',
+        'async_returns.cc',
+        'waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);\n',
+        'owner_.delivered();\n  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);\n',
       ],
       [
-        'async_waits.cc',
+        'async_returns.cc',
         'for what it does not really hold.\n  owner_.delivered();',
         'for what it does not really hold.',
       ],
@@ -374,6 +377,21 @@ export const nativeMutations = [
     { tests: 'Exact.AGrantInTheMomentOfAnInterrupt*' },
   ),
   mutation(
+    'a grant to a thread that is interrupted after a slice is kept',
+    [['sync_wait.cc', 'slept ? interrupt_.check() : interrupt_', 'slept ? false : interrupt_']],
+    { tests: 'Exact.AGrantAfterTheFirstSlice*' },
+  ),
+  mutation(
+    'each thread that wakes asks about its script',
+    [['sync_wait.cc', 'slept ? interrupt_.check() : interrupt_.checkEnding()', 'interrupt_.check()']],
+    { tests: 'Exact.AGrantWithinTheFirstSlice*' },
+  ),
+  mutation(
+    'a grant to a thread that is being ended is kept',
+    [['sync_wait.cc', ': interrupt_.checkEnding()', ': false']],
+    { tests: 'SyncWait.GivesBackWhatItIsGranted*' },
+  ),
+  mutation(
     'a thread looks around once',
     [
       [
@@ -425,7 +443,7 @@ export const nativeMutations = [
   ),
   mutation(
     'a thread that something was taken back from is not called',
-    [['async_waits.cc', 'if (any) owner_.wakeReady();', '']],
+    [['async_returns.cc', 'if (any) owner_.wakeReady();', '']],
     { tests: 'Revocation.CallsAThread*' },
   ),
   mutation(
@@ -444,7 +462,7 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        'its thread will look after it.\n  leaveLocked(stripe, {}, waiter.owner, wakes);',
+        'its thread will look after it.\n  regrant(stripe, waiter.owner, wakes);',
         'its thread will look after it.',
       ],
     ],
@@ -452,7 +470,7 @@ export const nativeMutations = [
   ),
   mutation(
     'a waiter gets no more time each time that it is revoked',
-    [['async_waits.cc', '(kRevokeAfter << waiter.revoked)', 'kRevokeAfter']],
+    [['async_returns.cc', '(kRevokeAfter << waiter.revoked)', 'kRevokeAfter']],
     { tests: 'Revocation.GivesAWaiterTwice*' },
   ),
   mutation(
@@ -464,7 +482,7 @@ export const nativeMutations = [
   // ── the wait graph ──
   mutation(
     'the graph takes readers for what a reader waits for',
-    [['wait_graph.cc', 'bool waitsForHolders = !waiter.shared;', 'bool waitsForHolders = true;']],
+    [['wait_graph.cc', '    if (!waitsForHolders) {\n', '    waitsForHolders = true;\n    {\n']],
     { tests: 'WaitEdges.DoNotLeadPast*' },
   ),
   mutation(
@@ -479,7 +497,13 @@ export const nativeMutations = [
   ),
   mutation(
     'a second shared hold is refused for a writer that gives up',
-    [['sync_wait.cc', '!other->shared && !other->mayGiveUp', '!other->shared']],
+    [
+      [
+        'sync_wait.cc',
+        '!goTogether(other->mode, request_.mode) && !other->mayGiveUp',
+        '!goTogether(other->mode, request_.mode)',
+      ],
+    ],
     { tests: 'WaitEdges.OfASecondSharedHold*' },
   ),
   mutation(
@@ -517,7 +541,7 @@ export const nativeMutations = [
   mutation(
     'a cycle is believed at the first look',
     [['wait_graph.cc', '== blockers.end()) return {};', '== blockers.end()) break;']],
-    { tests: 'Deadlock.IsNotSeenInACircleThatOneLeaves*' },
+    { tests: 'Deadlock.IsNotSeenInACycleThatOneLeaves*' },
   ),
   mutation(
     'what a thread was granted and does not know of counts as held',
@@ -527,13 +551,13 @@ export const nativeMutations = [
   mutation(
     'a waiter that gave up counts as waiting',
     [['table.cc', '  waiter.state.store(WaiterState::kWithdrawn);\n', '']],
-    { tests: 'Deadlock.IsNotSeenInACircleThatOneLeaves*' },
+    { tests: 'Deadlock.IsNotSeenInACycleThatOneLeaves*' },
   ),
 
   // ── sync waits and what their thread waits for ──
   mutation(
     'an upgrade is left to the wait graph',
-    [['sync_wait.cc', '    if (!request_.shared) return true;\n', '']],
+    [['sync_wait.cc', '    if (!goTogether(kCountedMode, request_.mode)) return true;\n', '']],
     { tests: 'Deadlock.IsRefusedToAnUpgrade*', variant: 'plain-long-slices' },
   ),
   mutation(
@@ -541,7 +565,7 @@ export const nativeMutations = [
     [
       [
         'sync_wait.cc',
-        'for (Waiter* other = firstEligible(table_.queueOf(stripe).head); other;\n         other = firstEligible(other->next)) {',
+        'for (Waiter* other = passOverIneligible(table_.queueOf(stripe).head); other;\n         other = passOverIneligible(other->next)) {',
         'for (Waiter* other = table_.queueOf(stripe).head; other; other = other->next) {',
       ],
     ],
@@ -600,7 +624,7 @@ export const nativeMutations = [
     [
       [
         'async_waits.cc',
-        '  if (table.withdraw(waiter)) {\n    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.shared);\n',
+        '  if (table.withdraw(waiter)) {\n    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.mode);\n',
         '  if (table.withdraw(waiter)) {\n',
       ],
     ],
@@ -611,7 +635,7 @@ export const nativeMutations = [
     [
       [
         'async_waits.cc',
-        '    table.rollBack(waiter.stripes, position, owner_, waiter.shared);\n    dispose',
+        '    table.rollBack(waiter.stripes, position, owner_, waiter.mode);\n    dispose',
         '    dispose',
       ],
     ],
@@ -657,7 +681,7 @@ export const nativeMutations = [
     'the state of a granted sync waiter changes before its thread is to be woken',
     [
       [
-        'table.cc',
+        'table_grants.cc',
         '    wakes.addParked(owner);\n    // Last: its thread may return at once, and the waiter be gone.\n    waiter.state.store(WaiterState::kGranted);',
         '    waiter.state.store(WaiterState::kGranted);\n    wakes.addParked(owner);',
       ],
@@ -669,7 +693,7 @@ export const nativeMutations = [
   ),
   mutation(
     'what was given back before a sync wait is looked for once',
-    [['async_waits.cc', 'to waiters just passed.\n  reclaimReady();', 'to waiters just passed.']],
+    [['async_returns.cc', 'to waiters just passed.\n  reclaimReady();', 'to waiters just passed.']],
     {
       argued:
         'Who grants after the first look sees the thread block, and wakes it; it then gives back. The second look saves that.',
@@ -679,7 +703,7 @@ export const nativeMutations = [
     'a thread that blocks looks for grants after the partial ones only',
     [
       [
-        'async_waits.cc',
+        'async_returns.cc',
         '  reclaimReady();\n  for (AsyncWaiter* waiter : multiple_)',
         '  for (AsyncWaiter* waiter : multiple_)',
       ],
@@ -693,7 +717,7 @@ export const nativeMutations = [
     'an acquisition that holds nothing is put off',
     [
       [
-        'async_waits.cc',
+        'async_returns.cc',
         'if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;',
         'if (!waiter.is(WaiterState::kWaiting)) return;',
       ],
@@ -737,7 +761,13 @@ export const nativeMutations = [
   ),
   mutation(
     'a waiter of the releasing thread is looked for among the sync ones',
-    [['table.cc', 'candidate->owner != actor || !candidate->async ||', 'candidate->owner != actor ||']],
+    [
+      [
+        'table_grants.cc',
+        'candidate->owner != actor || !candidate->async ||',
+        'candidate->owner != actor ||',
+      ],
+    ],
     { argued: 'A thread that leaves a stripe has no sync waiter in the queue of that stripe.' },
   ),
   mutation(

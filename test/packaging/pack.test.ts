@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-// The tarball that users get, installed as they install it: once with a compiler, once without.
+// The tarball that users get, installed as they do it: once with a compiler, once without.
 
 const root = path.resolve(import.meta.dirname, '../..');
 const windows = process.platform === 'win32';
@@ -30,12 +30,12 @@ function run(command: string, args: string[], cwd: string, env: NodeJS.ProcessEn
   });
 }
 
-/** What a user's shell would have: nothing of the npm or the build that may have started this test. */
+/** The environment of a user's shell: without what the npm or the build that started this test has set. */
 async function usersEnvironment(): Promise<NodeJS.ProcessEnv> {
   const ours =
     /^(npm_(package|lifecycle|config_local_prefix|command|execpath)|STRIPELOCK_|INIT_CWD$|NODE_OPTIONS$|VITEST)/i;
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !ours.test(name)));
-  // Node's headers as the build here found them, so that no install has to download them.
+  // Node's headers where this build found them, so that no install has to download them.
   const config = path.join(root, 'build', 'config.gypi');
   const nodedir = existsSync(config)
     ? /"nodedir": "([^"]+)"/.exec(await readFile(config, 'utf8'))?.[1]
@@ -68,7 +68,7 @@ async function environmentWithoutCompiler(
   return { ...hidden, PATH: bin };
 }
 
-/** Packs a copy: neither another test nor a prebuilt binary that lies about here can change what is installed. */
+/** Packs a copy, so that neither another test nor a prebuilt binary in this folder can change what is installed. */
 async function pack(folder: string, env: NodeJS.ProcessEnv): Promise<{ tarball: string; files: string[] }> {
   const stage = path.join(folder, 'stage');
   const left = new Set(['.git', 'build', 'coverage', 'node_modules', 'prebuilds']);
@@ -76,7 +76,7 @@ async function pack(folder: string, env: NodeJS.ProcessEnv): Promise<{ tarball: 
     recursive: true,
     filter: (source) => !left.has(path.relative(root, source)) && !source.endsWith('.tgz'),
   });
-  // Scripts are left out because dist/ is built already, and the copy has no TypeScript.
+  // Without scripts, because dist/ is already built, and the copy has no TypeScript.
   const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
   const { code, stdout, stderr } = await run('npm', args, stage, env);
   if (code !== 0) throw new Error(`npm pack failed: ${stderr}`);
@@ -91,7 +91,7 @@ async function install(project: string, tarball: string, env: NodeJS.ProcessEnv)
   return run('npm', args, project, env);
 }
 
-/** Locks in two threads, through both ways of loading, and reports what was used and which warnings came. */
+/** Locks in two threads, by import and by require, and reports the engine and the warnings. */
 const program = `
 const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
 const { StripedLock } = require('stripelock');
@@ -131,7 +131,7 @@ interface Report {
   whileHeld: string;
   again: string;
   warnings: { name: string; code?: string }[];
-  /** How often the warning stands in what the user sees. */
+  /** How often the user sees the warning. */
   shown: number;
 }
 
@@ -175,7 +175,7 @@ const inPackage = (project: string, ...names: string[]): string =>
   path.join(project, 'node_modules', 'stripelock', ...names);
 
 describe('the tarball', () => {
-  it('holds what is used, compiled and read', () => {
+  it('contains all files that are used, compiled and read', () => {
     expect(packed.files).toEqual(
       expect.arrayContaining([
         'LICENSE',
@@ -191,14 +191,14 @@ describe('the tarball', () => {
     expect(packed.files.some((file) => /^native\/node\/.*\.cc$/.test(file))).toBe(true);
   });
 
-  it('holds no tests, benchmarks or build results', () => {
+  it('contains no tests, benchmarks or build results', () => {
     const unwanted = /^(\.|test\/|bench\/|build\/|examples\/|native\/test\/|node_modules\/)|\.tsbuildinfo$/;
     expect(packed.files.filter((file) => unwanted.test(file))).toEqual([]);
   });
 });
 
 describe('installed where a compiler exists', () => {
-  it('is compiled, and locks natively by import and require, in every thread, without a warning', async () => {
+  it('compiles the addon, and locks natively by import and require, in every thread, without a warning', async () => {
     expect(installed.code, installed.stderr).toBe(0);
     expect(existsSync(inPackage(withCompiler, 'build', 'Release', 'stripelock.node')), installed.stderr).toBe(
       true,
@@ -214,7 +214,7 @@ describe('installed where a compiler exists', () => {
     const use = `
       const lock = new StripedLock({ name: 'typed' });
       const exclusive: Guard<string, 'exclusive'> = lock.acquireSync('a');
-      // @ts-expect-error a shared guard is no proof of exclusive access
+      // @ts-expect-error a shared guard does not prove exclusive access
       const wrong: Guard<string, 'exclusive'> = lock.acquireSync('a', { mode: 'shared' });
       // @ts-expect-error there is no such option
       new StripedLock({ stripe: 3 });
@@ -269,7 +269,7 @@ describe('installed where no compiler exists', () => {
     });
   });
 
-  it('uses a prebuilt binary once there is one, and then compiles nothing', async () => {
+  it('uses a prebuilt binary if there is one, and then compiles nothing', async () => {
     const report = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
     const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
     const target = `${process.platform}-${process.arch}${musl ? '-musl' : ''}`;

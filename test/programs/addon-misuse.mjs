@@ -5,17 +5,27 @@ import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
+import { HEADER_INTS, STRIPE_INTS } from '../../dist/engine/contract/layout.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../../dist/engine/contract/mode.js';
 import { loadAddon } from '../../dist/engine/native/addon.js';
+import {
+  EXCHANGE_AT,
+  EXCHANGE_BYTES,
+  EXCHANGE_GRANT,
+  EXCHANGE_HINT,
+  EXCHANGE_TABLE,
+  EXCHANGE_TTL,
+  GRANTED,
+  NOT_HELD,
+} from '../../dist/engine/native/protocol.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
 /** Milliseconds that one call may block. */
 const LONGEST = 2;
 const CALLS = 20_000;
-const HEADER_INTS = 64;
-const STRIPE_INTS = 16;
 const INT = Int32Array.BYTES_PER_ELEMENT;
 
-/** Writes what a list of stripes never has, and again what it has. */
+/** Writes into a list of stripes what belongs there and what never does, in turns. */
 function scribble({ shared, stop }) {
   for (let i = 0; Atomics.load(stop, 0) === 0; i++) {
     shared[i % shared.length] = i % 3 === 0 ? 0x7fff_ffff : i % 5;
@@ -43,7 +53,7 @@ function main() {
   for (const table of tables) table.number = addon.open(table.words, table.stripes);
   let lease = addon.leaseOpen(addon.leaseIssue(), false);
   let gate = addon.gateOpen(addon.gateIssue(), 10);
-  const numbers = new Float64Array(new SharedArrayBuffer(64));
+  const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   addon.leaseExchange(numbers);
 
   const shared = new Int32Array(new SharedArrayBuffer(64 * INT));
@@ -126,8 +136,9 @@ function main() {
   ];
   const any = () => makers[below(random, makers.length)]();
   const table = () => tables[below(random, tables.length)];
+  const mode = () => (random() < 0.5 ? SHARED_MODE.code : EXCLUSIVE_MODE.code);
 
-  /** Arguments that may be right. Of others it would block for ever, or end what the rest needs. */
+  /** Arguments that may be right. */
   const likely = {
     acquireSync: () => acquisition(),
     acquireAsync: () => acquisition(),
@@ -135,12 +146,12 @@ function main() {
       const { number, stripes } = table();
       return [number, new Int32Array(new SharedArrayBuffer(stripes * INT))];
     },
-    release: () => [table().number, below(random, 4), random() < 0.5],
+    release: () => [table().number, below(random, 4), mode()],
     open: () => {
       const { words, stripes } = table();
       return [words, stripes];
     },
-    take: () => [new Int32Array(below(random, 300))],
+    takeGrants: () => [new Int32Array(below(random, 300))],
     expire: () => [new Int32Array(below(random, 300))],
     addNote: () => [table().number, Int32Array.of(below(random, 70)), 'note'],
     leaseAcquire: () => leaseArguments(),
@@ -149,7 +160,7 @@ function main() {
     leaseRelease: () => leaseArguments(),
     leaseReleaseHinted: () => {
       leaseArguments();
-      new Int32Array(numbers.buffer)[14] = integers[below(random, integers.length)];
+      new Int32Array(numbers.buffer)[EXCHANGE_HINT] = integers[below(random, integers.length)];
       return [];
     },
     gateAdmit: () => [gate, 'key', BigInt(below(random, 100))],
@@ -163,18 +174,14 @@ function main() {
       () => shared,
       growable,
     ][below(random, 4)]();
-    return [
-      number,
-      list,
-      typeof list === 'number' ? 1 : count,
-      0,
-      random() < 0.5,
-      random() * LONGEST,
-      'note',
-    ];
+    return [number, list, typeof list === 'number' ? 1 : count, 0, mode(), random() * LONGEST, 'note'];
   }
   function leaseArguments() {
-    numbers.set([lease, NaN, below(random, 50), 0, 0, 0, below(random, 50), 0]);
+    numbers.fill(0);
+    numbers[EXCHANGE_TABLE] = lease;
+    numbers[EXCHANGE_AT] = NaN;
+    numbers[EXCHANGE_TTL] = below(random, 50);
+    numbers[EXCHANGE_GRANT] = below(random, 50);
     return random() < 0.5 ? ['key'] : ['key', 'owner'];
   }
 
@@ -183,11 +190,11 @@ function main() {
     const name = names[below(random, names.length)];
     const args =
       likely[name] && random() < 0.6 ? likely[name]() : Array.from({ length: below(random, 8) }, any);
-    // Of what is right by accident.
+    // An acquisition that is right by accident would block for long.
     if (name === 'acquireSync' && typeof args[5] === 'number' && args[5] > LONGEST) args[5] = 0;
     if (likely[name] && random() < 0.3 && args.length > 0)
       args[below(random, Math.min(args.length, 5))] = any();
-    if (random() < 0.2) numbers[below(random, 8)] = integers[below(random, integers.length)];
+    if (random() < 0.2) numbers[below(random, numbers.length)] = integers[below(random, integers.length)];
     try {
       addon[name](...args);
       counts.returned++;
@@ -195,7 +202,7 @@ function main() {
       assert.equal(error.code, 'ERR_INVALID_ARG_TYPE', `${name}: ${error.stack}`);
       counts.refused++;
     }
-    // Whatever was closed.
+    // The call may have closed one of them.
     for (const each of tables) each.number = addon.open(each.words, each.stripes);
     if (name === 'leaseClose') lease = addon.leaseOpen(addon.leaseIssue(), false);
     if (name === 'gateClose') gate = addon.gateOpen(addon.gateIssue(), 10);
@@ -203,14 +210,13 @@ function main() {
   }
   Atomics.store(stop, 0, 1);
   const last = addon.open(wordsOf(2), 2);
-  assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, false, 0), 0);
+  assert.equal(addon.acquireSync(last, Int32Array.of(0, 1), 2, 0, EXCLUSIVE_MODE.code, 0), GRANTED);
   assert.equal(addon.held(last), 2);
-  assert.equal(addon.acquireSync(last, 1, 1, 0, false, 0).status, 'timeout');
-  // 2 where others, that wait since then, have been granted.
-  for (const stripe of [0, 1]) assert.ok(addon.release(last, stripe, false) > 0);
+  assert.equal(addon.acquireSync(last, 1, 1, 0, EXCLUSIVE_MODE.code, 0).status, 'timeout');
+  for (const stripe of [0, 1]) assert.notEqual(addon.release(last, stripe, EXCLUSIVE_MODE.code), NOT_HELD);
   assert.equal(addon.held(last), 0);
   console.log(JSON.stringify(counts));
-  // What is pending was never known to this thread's engine.
+  // This thread's engine never learned of the pending acquisitions, and would not end.
   scribbler.once('exit', () => process.exit(0));
 }
 

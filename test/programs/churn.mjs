@@ -1,12 +1,13 @@
-// Arguments: seed, number of threads, milliseconds after which no more are started. Run with --expose-gc. Prints what came of it, and how much memory it took.
+// Arguments: seed, number of threads, milliseconds after which no more are started. Needs --expose-gc. Prints the
+// result, and how much memory it took.
 import { setTimeout as delay } from 'node:timers/promises';
 import { churn } from '../support/churn.mjs';
 
 const [seed, total, longest] = process.argv.slice(2).map(Number);
-/** Threads until memory has found its level. */
+/** Threads after which memory does not grow any more. */
 const WARM = 30;
 const memory = async () => {
-  // What is closed when its JavaScript side has been collected goes some turns later, and then what that kept.
+  // What the addon keeps for a collected object is freed some turns later, and then what that kept alive.
   for (let i = 0; i < 10; i++) {
     globalThis.gc();
     await delay(20);

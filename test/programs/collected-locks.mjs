@@ -1,9 +1,9 @@
-// Makes locks that are waited for, asynchronously, and then used no more. They must be collected. To be run with
-// --expose-gc. Prints how many are left, of how many.
+// Makes locks, waits for them asynchronously, and drops them. They must be collected. Needs --expose-gc. Prints how
+// many are left, and of how many.
 import { StripedLock } from 'stripelock';
 
 const LOCKS = 300;
-/** Far longer than it takes, in milliseconds, as the machine may be busy. */
+/** Milliseconds: far longer than it takes, as the machine may be busy. */
 const PATIENCE = 20_000;
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -14,7 +14,7 @@ async function use() {
   const failed = lock.acquire('key', { timeout: 5 }).catch((error) => error.code);
   reader.release();
   const guard = await granted;
-  if ((await failed) !== 'ERR_LOCK_TIMEOUT') throw new Error('it should have run out of time');
+  if ((await failed) !== 'ERR_LOCK_TIMEOUT') throw new Error('it should have timed out');
   guard.release();
   return new WeakRef(lock.handle.buffer);
 }

@@ -1,5 +1,5 @@
-// A debugger, here a worker's session with the main thread, runs code in the middle of a blocking acquisition: it may do
-// with locks what it likes, but not block. Prints what it found.
+// A debugger, here a worker's session with the main thread, runs code in the middle of a blocking acquisition. That
+// code may use locks, but cannot block. Prints what it found.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Session } from 'node:inspector/promises';
@@ -7,23 +7,23 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { StripedLock } from 'stripelock';
 import { loadAddon } from '../../dist/engine/native/addon.js';
 
-/** Milliseconds in which a thread that is blocked comes to run what a debugger asks of it, many times over. */
+/** Milliseconds: many times what a blocked thread needs to run code of a debugger. */
 const LONG = 20_000;
 
-/** Keys in the order of their stripes, so that it is known which of several are taken first. */
+/** Keys in the order of their stripes, so that it is known which one is taken first. */
 function keysOf(lock) {
   const keys = Array.from({ length: 8 }, (_, i) => i).sort((a, b) => lock.stripeOf(a) - lock.stripeOf(b));
   assert.equal(new Set(keys.map((key) => lock.stripeOf(key))).size, keys.length);
   return keys;
 }
 
-/** In the main thread, while it is blocked for the keys 3, 6 and 7, of which another thread holds the first. */
+/** Runs in the main thread while that is blocked for the keys 3, 6 and 7. Another thread holds the first of them. */
 const CODE = `
   const { lock, addon, keys, held } = globalThis.known;
   const failure = (fn) => { try { fn(); return 'none'; } catch (error) { return error.code; } };
   ({
     waiting: lock.stats().waiting,
-    // By the same memory that the blocked acquisition was passed in.
+    // Uses the memory in which the stripes of the blocked acquisition were passed.
     free: lock.withLockSync([keys[1], keys[4], keys[5]], () => lock.stats().held),
     same: failure(() => lock.acquireSync(keys[3], { timeout: ${LONG} })),
     both: failure(() => lock.acquireSync([keys[0], keys[3]], { timeout: ${LONG} })),
@@ -50,7 +50,7 @@ async function debug({ lock: handle, cells }) {
   });
   const elapsed = performance.now() - start;
   assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
-  // What it made wait holds nothing while its thread is blocked.
+  // A waiter that it added holds nothing while its thread is blocked.
   lock.tryAcquire(keys[0]).release();
   assert.equal(lock.stats().waiting, 2);
   session.disconnect();
@@ -67,9 +67,9 @@ if (isMainThread) {
   const keys = keysOf(lock);
   globalThis.known = { lock, addon: loadAddon(), keys, held: lock.acquireSync(keys[2]) };
   const guard = lock.acquireSync([keys[3], keys[6], keys[7]], { timeout: LONG });
-  // What a debugger asked for has been answered by then.
+  // The debugger has its answer by then.
   assert.equal(cells[0], 1);
-  // The first of them is for what is pending, now that this thread goes on.
+  // The pending acquisition gets the first of them, now that this thread is not blocked any more.
   assert.deepEqual(
     lock.inspect().map(({ stripe }) => stripe),
     [lock.stripeOf(keys[0]), ...guard.stripes],

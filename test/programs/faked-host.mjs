@@ -1,4 +1,4 @@
-// Waits for locks while the functions of the host are faked, as test runners do, and after they are given back.
+// Waits for locks while the functions of the host are faked, as by test runners, and after they are restored.
 // Prints "ok". Argument: the engine.
 import { setTimeout as startTimer } from 'node:timers';
 import { StripedLock } from 'stripelock';
@@ -28,7 +28,7 @@ function restore() {
 
 function within(what, promise) {
   const late = new Promise((_, reject) => {
-    // Far longer than anything here takes.
+    // Milliseconds: far longer than anything here takes.
     startTimer(() => reject(new Error(`${what} hangs`)), 15_000).unref();
   });
   return Promise.race([promise, late]);
@@ -55,10 +55,10 @@ async function runOut() {
 
 fakeAll();
 await waitForAll(1);
-// So many that not all are delivered in one turn of the event loop.
+// Too many to be delivered in one turn of the event loop.
 await waitForAll(300);
 await runOut();
-// One that is granted leaves a timer behind.
+// A granted acquisition leaves a timer behind.
 await waitForAll(1);
 restore();
 await runOut();

@@ -1,9 +1,9 @@
-// Threads that make their first lock near the end of the stack, each at another depth, and then one where there is
-// room. Prints how many failed at first, and the engines of the locks that were made in the end.
+// Threads that make their first lock near a stack overflow, each at another depth, and then one with room on the stack.
+// Prints how many failed at first, and the engines of the last locks.
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
-/** Frames of this program, of about 80 bytes each, from the end of the stack. */
+/** Distance from the end of the stack, in frames of this program, of about 80 bytes each. */
 const DEPTHS = Array.from({ length: 64 }, (_, i) => 20 * (i + 1));
 const AT_ONCE = 4;
 
@@ -14,7 +14,7 @@ function nearTheEnd(frames, then) {
     try {
       descend();
     } catch {
-      // The end.
+      // The stack overflow.
     }
     if (--left === 0) then();
   };

@@ -1,11 +1,11 @@
-// Starts threads whose environment data has something else where that of this package is, and takes their first lock
-// there. Prints their engines.
+// Starts threads whose environment data has something else under this package's name, and takes a first lock in each.
+// Prints their engines.
 import { once } from 'node:events';
 import { isMainThread, parentPort, setEnvironmentData, Worker } from 'node:worker_threads';
 
 const { Memory } = WebAssembly;
 const noise = new Memory({ initial: 256, maximum: 256, shared: true });
-// Where the number of its bytes in use would stand.
+// Where an arena has the number of its used bytes.
 new Int32Array(noise.buffer).fill(100_001, 0, 64);
 const foreign = [
   'text',

@@ -1,13 +1,13 @@
-// Opens handles whose memory was tampered with, and uses what can be opened: everything must end in a result or in
-// an error. Prints how many were opened and refused. Arguments: engine, seed.
+// Opens handles whose memory was changed, and uses the locks that can be opened: each call must return or throw. Prints
+// how many were opened and refused. Arguments: engine, seed.
 import { StripedLock } from 'stripelock';
+import { HEADER_INTS } from '../../dist/engine/contract/layout.js';
 import { handleOfCopy, wordsOf } from '../support/handle-memory.mjs';
 import { below, randomFrom } from '../workers/random.mjs';
 
 const engine = process.argv[2];
 const random = randomFrom(Number(process.argv[3]));
 const counts = { opened: 0, refused: 0, used: 0, failed: 0 };
-const HEADER_INTS = 64;
 
 /** Numbers that are likely to go wrong, and any others. */
 function anyInteger() {
@@ -94,13 +94,13 @@ for (let round = 0; round < 60; round++) {
   else tamper(words, HEADER_INTS, words.length, 10);
   await openAndUse(forged);
 
-  // Nothing but random bytes.
+  // Random bytes only.
   const noise = new SharedArrayBuffer(words.byteLength);
   const bytes = new Uint8Array(noise);
   for (let i = 0; i < bytes.length; i++) bytes[i] = below(random, 256);
   await openAndUse({ ...forged, buffer: noise });
 
-  // The live memory of a lock, changed before it is opened again, and then while it is in use.
+  // The live memory of a lock, changed before the lock is opened again, and while it is in use.
   const live = wordsOf(handle);
   tamper(live, HEADER_INTS, live.length, 5);
   const lock = StripedLock.from(handle);

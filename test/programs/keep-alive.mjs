@@ -1,9 +1,9 @@
-// Arguments: engine, scenario. What a scenario leaves undone when the event loop runs dry is not printed.
+// Arguments: engine, scenario. A scenario that is not finished when the event loop ends prints nothing.
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 
-/** A worker that holds the key for a while and does not keep this process alive. */
+/** Starts a worker that holds the key for a while and does not keep this process alive. */
 async function heldByAWorker(lock, milliseconds) {
   const worker = new Worker(new URL(import.meta.url), {
     workerData: { role: 'hold', handle: lock.handle, milliseconds },
@@ -31,7 +31,7 @@ const scenarios = {
     });
     await once(worker, 'online');
     while (lock.stats().waiting === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-    // Time in which the worker would end, had it nothing that keeps it.
+    // Time in which the worker would end if nothing kept it alive.
     setTimeout(() => guard.release(), 100);
     await once(worker, 'exit');
   },

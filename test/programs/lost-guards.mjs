@@ -1,4 +1,4 @@
-// Argument: engine. Loses guards of a traced lock, collects garbage, and tells what came of it.
+// Argument: engine. Loses guards of a traced lock, collects garbage, and prints the result.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StripedLock } from 'stripelock';
 
@@ -33,7 +33,7 @@ loseAttempt();
 loseShared();
 loseSeveral();
 release();
-// Somebody waits for what only the garbage collector can give back.
+// Waits for a stripe that only the garbage collector can release.
 const waiting = lock.acquire('two', { timeout: Infinity });
 let waited = false;
 void waiting.then((guard) => {

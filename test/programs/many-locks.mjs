@@ -1,5 +1,5 @@
-// Makes many locks, and drops them. Prints how long each took, in milliseconds, for parts of so many locks: as JSON,
-// `opening` in the order of the parts.
+// Makes many locks, and drops them. Prints as JSON how long it took to open each one, in milliseconds, as the mean of
+// each part of the locks.
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StripedLock } from 'stripelock';
@@ -21,7 +21,7 @@ assert.equal(locks.filter((lock) => lock.stats().held === 1).length, LOCKS);
 const guards = locks.map((lock) => lock.tryAcquire('key'));
 assert.equal(guards.filter((guard) => guard !== undefined).length, 0);
 
-// And are closed, when they are found to be garbage.
+// And all are closed when they are collected.
 const last = locks.at(-1);
 locks = [];
 for (let i = 0; i < 5; i++) {

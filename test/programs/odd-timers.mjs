@@ -1,10 +1,10 @@
-// Acquisitions where timers are not what Node's are. Arguments: the engine, and which timers: `numbers`, as browsers and
-// Electron's renderer have them; `faked` while one acquisition waits; `faked-before` the package is loaded, too. Prints
-// how the acquisitions came out.
+// Acquisitions where timers are not Node's. Arguments: the engine, and the timers: `numbers`, as in browsers and in
+// Electron's renderer; `faked` while one acquisition waits; `faked-before` the package is loaded, too. Prints the
+// outcomes of the acquisitions.
 import { mock } from 'node:test';
 
 const [, , engine, timers] = process.argv;
-/** In milliseconds: far longer than anything here takes. */
+/** Milliseconds: far longer than anything here takes. */
 const PATIENCE = 10_000;
 const { setTimeout: real, clearTimeout: clear } = globalThis;
 
@@ -33,7 +33,7 @@ const outcomeOf = (promise) =>
 
 const holder = lock.acquireSync('key');
 const waiting = outcomeOf(lock.acquire('key', { timeout: 20 }));
-// Its timer is there, before the others come.
+// Its timer is set before the others are made.
 await new Promise((resolve) => setImmediate(resolve));
 holder.release();
 const outcomes = [await waiting];

@@ -1,10 +1,10 @@
-// A worker, and a worker of that, which make locks of their own. Prints whether all are in the main thread's arena.
+// A worker and its own worker make locks. Prints whether all are in the main thread's arena.
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 
 const { handle } = new StripedLock({ stripes: 1 });
-// A word of the arena's first line, in which no table is.
+// A word of the arena's first line, which no table uses.
 const words = new Int32Array(handle.arena.buffer, 32, 1);
 if (isMainThread) words[0] = 77;
 const found = [words[0], handle.offset];

@@ -1,9 +1,9 @@
-// Blocks threads, and then ends, by process.exit() or otherwise, and prints the time just before; or prints what
-// processor time it takes them to be blocked; or how long each takes to end when it is terminated.
+// Blocks threads. Then it ends, by process.exit() or otherwise, and prints the time just before; or it prints how much
+// processor time the blocked threads use; or how long each takes to end when it is terminated.
 //
 //   node parked-exit.mjs <scenario> [threads] [atomics]
 //
-// `atomics`: they are blocked in Atomics.wait, to compare with.
+// `atomics`: the threads are blocked in Atomics.wait, for comparison.
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
@@ -14,7 +14,7 @@ const FOR_EVER = { timeout: Infinity };
 /** Milliseconds after which slices have reached their full length (kLongestSlice and kPatience of sync_wait.h). */
 const LONG = 1000;
 
-/** Of one processor, over some seconds, so that what starts and ends a measurement does not count. */
+/** The share of one processor, over some seconds, so that the start and end of a measurement do not count. */
 async function processorTime(milliseconds) {
   const start = clock();
   const before = process.cpuUsage();
@@ -39,7 +39,7 @@ const scenarios = {
     await delay(LONG);
     return processorTime(3000);
   },
-  /** Their event loops have something to do all the time. */
+  /** Threads whose event loops always have something to do. */
   async busyLoops(_lock, workers) {
     for (const worker of workers) for (let i = 0; i < 100; i++) worker.postMessage(i);
     await delay(LONG);
@@ -64,14 +64,14 @@ async function main(scenario, threads = '8', how = 'lock') {
   lock.acquireSync('key');
   const asleep = new Int32Array(new SharedArrayBuffer(8));
   const workers = Array.from({ length: Number(threads) }, (_, i) => {
-    // Some hold what others of them could wait for, and do where it is on the same stripe.
+    // Some hold what others wait for if both are on the same stripe.
     return new Worker(new URL(import.meta.url), {
       workerData: { handle: lock.handle, own: `own-${i}`, how, asleep },
     });
   });
   const blocked = () => (how === 'atomics' ? Atomics.load(asleep, 0) : lock.stats().waiting);
   while (blocked() < workers.length) await delay(1);
-  // Asleep, not spinning any more.
+  // They sleep by now and do not spin any more.
   await delay(50);
   if (scenario === 'exit' || scenario === 'throw') writeSync(1, `${clock()}\n`);
   return scenarios[scenario](lock, workers);

@@ -1,4 +1,4 @@
-// Guards whose prototypes have a `then`. Argument: the engine. Prints what is held in the end.
+// Guards whose prototypes have a `then`. Argument: the engine. Prints how many stripes are held in the end.
 import assert from 'node:assert/strict';
 import { Guard, StripedLock } from 'stripelock';
 

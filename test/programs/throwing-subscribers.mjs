@@ -1,5 +1,5 @@
-// Acquisitions of all outcomes, of which subscribers are told that throw. Node reports what they throw as uncaught.
-// Argument: the engine. Prints how many were reported, and what is left.
+// Acquisitions of all outcomes, with subscribers that throw. Node reports their errors as uncaught. Argument: the
+// engine. Prints how many were reported, and how many stripes are held and waited for in the end.
 import diagnostics_channel from 'node:diagnostics_channel';
 import { setImmediate as turn } from 'node:timers/promises';
 import { StripedLock } from 'stripelock';

@@ -1,5 +1,5 @@
-// Two threads that each made a lock before they heard of the other's, and so have an arena each, use both locks.
-// Prints whether the arenas were two, and the counters that the locks protect.
+// Two threads each make a lock before they get the other's handle. So they have an arena each, and use both locks.
+// Prints the number of arenas, and the counters that the locks protect.
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -22,7 +22,7 @@ if (isMainThread) {
   const [theirs] = await once(worker, 'message');
   const ours = new StripedLock({ stripes: 1 });
   const locks = [ours, StripedLock.from(theirs)];
-  // A line of the arena that no table is in.
+  // A line of the arena that no table uses.
   const [mine, other] = [ours.handle, theirs].map(({ arena }) => new Int32Array(arena.buffer));
   mine[8] = 1;
   const arenas = other[8] === 1 ? 1 : 2;

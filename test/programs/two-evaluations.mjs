@@ -1,5 +1,5 @@
-// Two evaluations of the package over one addon in one thread: what one of them does counts for the other. In the main
-// thread, or with the argument `worker` in a worker. Further arguments: where the second one comes from, and how.
+// Two evaluations of the package over one addon in one thread: each sees what the other one does. First argument:
+// `main` or `worker`, the thread in which they run. Further arguments: how and from where the second one is loaded.
 //
 //   copy <folder>     its JavaScript is another file
 //   reloaded <folder> the same, and the addon's exports are another object
@@ -18,7 +18,7 @@ async function evaluateAgain() {
   const entry = pathToFileURL(`${folder}/dist/index.js`).href;
   if (how === 'realm') return evaluateInRealm(entry);
   if (how === 'reloaded') {
-    // The first has loaded it.
+    // The first one has loaded it.
     new first.StripedLock();
     const { cache } = createRequire(import.meta.url);
     const addons = Object.keys(cache).filter((file) => file.endsWith('.node'));
@@ -41,7 +41,7 @@ async function program() {
   }
 }
 
-/** Both ends of one lock. */
+/** One lock, opened by both. */
 function both(one, two) {
   const made = new one.StripedLock({ stripes: 64, timeout: 10_000 });
   const opened = two.StripedLock.from(made.handle);
@@ -54,7 +54,7 @@ async function locks(one, two) {
   const guard = a.acquireSync(['x', 'y']);
   assert.ok(guard instanceof one.Guard && !(guard instanceof two.Guard));
   assert.equal(b.tryAcquire('x'), undefined);
-  // One thread, which would wait for itself.
+  // Both are one thread, which would wait for itself.
   assert.throws(() => b.acquireSync('x'), two.DeadlockError);
   assert.deepEqual(a.stats(), b.stats());
   assert.deepEqual(a.inspect(), b.inspect());
@@ -63,7 +63,7 @@ async function locks(one, two) {
   assert.throws(() => b.acquireSync('x'), two.DeadlockError);
   for (const share of shares) share.release();
   b.acquireSync('x').release();
-  // Errors of the engine are those of the evaluation that asked.
+  // Errors of the engine have the classes of the evaluation that called it.
   const words = new Int32Array(new SharedArrayBuffer(256 + 64));
   words.set(new Int32Array(a.handle.arena?.buffer ?? a.handle.buffer, a.handle.offset, 64));
   words[3] = 1;
@@ -95,7 +95,7 @@ async function waits(one, two) {
   guard.release();
   await Promise.all(waiting);
   assert.deepEqual(order, [0, 1, 2, 3]);
-  // A blocking wait of the one leaves what was granted to the other, which cannot be told of it meanwhile.
+  // A blocking wait of one takes back what was granted to the other and not delivered.
   const held = a.acquireSync('x');
   const pending = b.acquire('x');
   held.release();

@@ -1,11 +1,11 @@
-// Scripts of node:vm that block for what another thread holds, and whose time runs out meanwhile, on the main thread or
-// in a worker (argument: main or worker). Prints how long each took, as JSON; throws where something is left behind.
+// Scripts of node:vm that time out while they block for a stripe of another thread, in the main thread or in a worker
+// (argument: main or worker). Prints how long each took, as JSON. Throws if one leaves something behind.
 import assert from 'node:assert/strict';
 import vm from 'node:vm';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 
-/** Milliseconds. What is meant to be interrupted waits for so long by itself. */
+/** Milliseconds: how long a script waits if nothing interrupts it. */
 const LONG = 20_000;
 const TIMEOUT = 100;
 
@@ -37,7 +37,7 @@ class Holder {
   }
 }
 
-/** Milliseconds until the script was ended, by its timeout and nothing else. */
+/** Milliseconds until the timeout of the script ended it. Throws if anything else did. */
 function interrupted(script, sandbox, timeout = TIMEOUT) {
   const start = performance.now();
   assert.throws(() => vm.runInNewContext(script, sandbox, { timeout }), {
@@ -55,7 +55,7 @@ function assertHeld(lock, held) {
 }
 
 async function timeouts(lock, holder) {
-  // Each on a stripe of its own.
+  // Each key is on a stripe of its own.
   const [key, ...others] = [0, 1, 2, 3];
   assert.equal(new Set([key, ...others].map((each) => lock.stripeOf(each))).size, 4);
   const times = [];
@@ -68,14 +68,14 @@ async function timeouts(lock, holder) {
       times.push(interrupted('lock.withLockSync(keys, options, () => { throw 1 })', sandbox));
       assertHeld(lock, 1);
     }
-    // The thread's own async acquisitions are as they were.
+    // The thread's own async acquisitions are unchanged.
     const before = lock.acquire([others[0], key], { mode, timeout: LONG });
     times.push(interrupted('lock.acquireSync(key, { timeout: Infinity })', { lock, key }));
     assert.equal(lock.stats().waiting, 1);
     holder.release();
     (await before).release();
     assertHeld(lock, 0);
-    // And it can block again, to the end.
+    // It can block again, and be granted.
     holder.hold(key, { milliseconds: 60 });
     lock.withLockSync([key, ...others], { mode, timeout: LONG }, () => {
       assert.equal(lock.stats().held, 4);

@@ -1,4 +1,5 @@
-// Uses a lock in two threads where there is no WebAssembly to be had. Prints what it made of it.
+// Uses a lock in two threads where WebAssembly is unavailable. Prints the engine, whether there is an arena, and a
+// count.
 import { once } from 'node:events';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';

@@ -15,18 +15,24 @@ const TERMINATE = 100;
 const EXIT = 300;
 const MANY = 60;
 /**
- * Milliseconds that the end of a process with so many may take longer than half as much again as with threads in
- * `Atomics.wait`: measured 0 to 40. With slices of 20 ms it took 400 to 700 longer.
+ * Milliseconds that the end of a process with MANY threads may take beyond 1.5 times what it takes with threads in
+ * `Atomics.wait`. Measured: 0 to 40. With slices of 20 ms it took 400 to 700 longer.
  */
 const MORE = 60;
-/** What a blocked thread takes longer than one in `Atomics.wait` to end; without a wake it is half a slice, 40 ms. */
+/**
+ * Milliseconds that a blocked thread may take longer to end than one in `Atomics.wait`. Without a wake: half a slice,
+ * 40.
+ */
 const LATE = 15;
-/** Of one processor, for MANY: measured 0.5 %, and up to 1.2 % where each wake finds its caches cold; 3.5 to 5 % with slices of 20 ms. */
+/**
+ * Share of one processor for MANY threads. Measured: 0.5 %, and up to 1.2 % where each wake finds its caches cold; with
+ * slices of 20 ms, 3.5 to 5 %.
+ */
 const NEXT_TO_NOTHING = 0.02;
-/** Of one processor, for eight blocked threads together; measured 1.4 %, one that does not sleep takes 100 %. */
+/** Share of one processor for eight blocked threads. Measured: 1.4 %; a thread that does not sleep takes 100 %. */
 const LITTLE = 0.05;
 
-/** Milliseconds from just before a process begins to end, which it prints, to its exit. */
+/** Milliseconds from just before a process ends, a time which it prints, to its exit. */
 async function timeToEnd(args: readonly string[], expected: number): Promise<number> {
   const program = fileURLToPath(new URL('../programs/parked-exit.mjs', import.meta.url));
   const child = spawn(process.execPath, [program, ...args], {
@@ -54,11 +60,11 @@ async function printedBy(...args: string[]): Promise<string> {
   return stdout.trim();
 }
 
-/** Elsewhere no event loop can be watched. */
+/** Event loops can be watched on these platforms only. */
 const watched = process.platform === 'linux' || process.platform === 'darwin';
 
 describe('a thread blocked in acquireSync', () => {
-  // The engine in JavaScript sleeps in Atomics.wait, which node itself interrupts.
+  // The JavaScript engine sleeps in Atomics.wait, which Node itself interrupts.
   for (const engine of ['native', 'javascript'] as const) {
     it(`of the ${engine} engine ends promptly when it is terminated`, async () => {
       const lock = new StripedLock({ engine });
@@ -81,7 +87,7 @@ describe('a thread blocked in acquireSync', () => {
         await victim.worker.terminate();
         times.push(performance.now() - start);
         expect(messages).toEqual([]);
-        // JavaScript is not told when a thread dies, and goes on counting it.
+        // The JavaScript engine does not notice that a thread died, and still counts it.
         expect(lock.stats()).toMatchObject({ waiting: engine === 'native' ? 0 : waiting + 1, held: 1 });
       }
       expectPrompt(`terminate() of a blocked thread, ${engine}`, times, TERMINATE);
@@ -89,7 +95,7 @@ describe('a thread blocked in acquireSync', () => {
     });
   }
 
-  it('ends promptly with all others that are blocked', async () => {
+  it('ends promptly together with seven others', async () => {
     const lock = new StripedLock({ engine: 'native' });
     const ours = lock.acquireSync('key');
     const victims = await Promise.all(
@@ -108,20 +114,20 @@ describe('a thread blocked in acquireSync', () => {
     ours.release();
   });
 
-  // Measured from inside the process, which prints the time before it begins to end, to its exit.
+  // Measured from the time that the process prints before it ends, to its exit.
   for (const [scenario, expected] of [
     ['exit', 5],
     ['throw', 1],
   ] as const) {
-    it(`does not hold up the end of the process (${scenario})`, async () => {
+    it(`does not delay the end of the process (${scenario})`, async () => {
       const times: number[] = [];
       for (let round = 0; round < 3; round++) times.push(await timeToEnd([scenario], expected));
       expectPrompt(`end of a process with eight blocked threads (${scenario})`, times, EXIT);
     });
   }
 
-  // Node ends its threads one after the other, and waits for each.
-  it('does not hold up process.exit() where there are many', { timeout: 120_000 }, async () => {
+  // Node ends its threads one by one, and waits for each.
+  it('does not delay process.exit() together with many others', { timeout: 120_000 }, async () => {
     const ours: number[] = [];
     const theirs: number[] = [];
     for (let round = 0; round < 3; round++) {
@@ -136,7 +142,7 @@ describe('a thread blocked in acquireSync', () => {
     expect(median(ours)).toBeLessThan(allowed);
   });
 
-  it('takes no processor time to speak of', async () => {
+  it('takes hardly any processor time', async () => {
     const share = await printedBy('cpu');
     console.log(`eight blocked threads, a thousand pending acquisitions: ${share} of a processor`);
     expect(Number(share)).toBeLessThan(LITTLE);
@@ -144,8 +150,8 @@ describe('a thread blocked in acquireSync', () => {
 
   describe.runIf(watched)('whose event loop can be watched', () => {
     it.each([
-      ['takes next to no processor time once it has slept for a second', 'longCpu'],
-      ['does not spin where its event loop has unread messages', 'busyLoops'],
+      ['takes almost no processor time after it has slept for a second', 'longCpu'],
+      ['does not spin if its event loop has unread messages', 'busyLoops'],
     ])('%s', { timeout: 60_000 }, async (_, scenario) => {
       const share = await printedBy(scenario, String(MANY));
       console.log(`${MANY} blocked threads, ${scenario}: ${share} of a processor`);

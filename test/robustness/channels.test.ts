@@ -2,40 +2,26 @@ import diagnostics_channel from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { Agent } from '../support/agent.js';
+import { CHANNELS, listen } from '../support/channels.js';
 import { keysApart } from '../support/keys.js';
 import { Victim } from '../support/victim.js';
 import { rejectionOf, thrownBy, until } from '../support/waiting.js';
 
-const NAMES = ['wait', 'timeout', 'deadlock', 'abandoned'] as const;
-type Name = (typeof NAMES)[number];
-type Message = Record<string, unknown>;
-
 function newLock(engine: 'native' | 'javascript' = 'native'): StripedLock {
   return new StripedLock({ engine, stripes: 64, name: 'loud' });
-}
-
-/** What is published from now on, to the end of the test. */
-function listen(...names: Name[]): [Name, Message][] {
-  const heard: [Name, Message][] = [];
-  for (const name of names) {
-    const hear = (message: unknown): void => void heard.push([name, message as Message]);
-    diagnostics_channel.subscribe(`stripelock:${name}`, hear);
-    onTestFinished(() => void diagnostics_channel.unsubscribe(`stripelock:${name}`, hear));
-  }
-  return heard;
 }
 
 const ANY_TIME = expect.any(Number) as number;
 
 for (const engine of ['native', 'javascript'] as const) {
   describe(`the diagnostics channels, on the ${engine} engine`, () => {
-    it('tell of waits: granted, timed out and aborted, with their length', async () => {
+    it('report waits: granted, timed out and aborted, with their length', async () => {
       const lock = newLock(engine);
       const agent = await Agent.start(lock);
       const heard = listen('wait');
       const common = { lock: 'loud', threadId: 0 };
 
-      // At once: not a wait.
+      // Granted at once, which is not a wait.
       lock.acquireSync('key').release();
       (await lock.acquire(['key', 'another'])).release();
       lock.tryAcquire('key')!.release();
@@ -75,7 +61,7 @@ for (const engine of ['native', 'javascript'] as const) {
       expect(Math.min(...waits)).toBeGreaterThanOrEqual(0);
     });
 
-    it('tell of timeouts, with the stripe and who holds it', async () => {
+    it('report timeouts, with the stripe and its holders', async () => {
       const lock = newLock(engine);
       const agent = await Agent.start(lock);
       const [first, second] = keysApart(lock, 2) as [string, string];
@@ -96,7 +82,7 @@ for (const engine of ['native', 'javascript'] as const) {
       );
     });
 
-    it('tell of refused deadlocks, with threads and stripes', () => {
+    it('report refused deadlocks, with threads and stripes', () => {
       const lock = newLock(engine);
       lock.acquireSync('key');
       const heard = listen('deadlock', 'wait');
@@ -108,9 +94,9 @@ for (const engine of ['native', 'javascript'] as const) {
       ]);
     });
 
-    it('publish nothing, and do not even make a message, while nobody listens', async () => {
+    it('make and publish no message while nobody listens', async () => {
       const published: string[] = [];
-      for (const name of NAMES) {
+      for (const name of CHANNELS) {
         const channel = diagnostics_channel.channel(`stripelock:${name}`);
         expect(channel.hasSubscribers).toBe(false);
         Object.defineProperty(channel, 'publish', { configurable: true, value: () => published.push(name) });
@@ -134,7 +120,7 @@ for (const engine of ['native', 'javascript'] as const) {
         expect(lock.acquireSync('key').abandoned).toBe(true);
       }
       expect(published).toEqual([]);
-      // Had the spies not been where the lock publishes, this would not reach them either.
+      // Shows that the spies are where the lock publishes.
       listen('wait');
       const other = lock.acquireSync('other');
       await rejectionOf(lock.acquire('other', { timeout: 1 }));
@@ -145,7 +131,7 @@ for (const engine of ['native', 'javascript'] as const) {
 }
 
 describe('the diagnostics channels', () => {
-  it('tell of abandoned stripes, once, whether granted at once or after a wait', async () => {
+  it('report abandoned stripes once, whether granted at once or after a wait', async () => {
     const lock = newLock();
     const [first, second] = keysApart(lock, 2) as [string, string];
     const stripes = [first, second].map((key) => lock.stripeOf(key));
@@ -166,13 +152,13 @@ describe('the diagnostics channels', () => {
     }
   });
 
-  it('tell of circles of threads on the thread that is refused', async () => {
+  it('report a cycle of threads on the thread that is refused', async () => {
     const lock = newLock();
     const [ourKey, theirKey] = keysApart(lock, 2) as [string, string];
     const agent = await Agent.start(lock);
     const heard = listen('deadlock');
     let refusedHere = 0;
-    // Which of the two is refused is not said; in the end it has been this one.
+    // Either of the two may be refused: repeat until it is this one.
     for (let round = 0; round < 50 && refusedHere === 0; round++) {
       const ours = lock.acquireSync(ourKey);
       const theirs = await agent.acquireSync(theirKey);

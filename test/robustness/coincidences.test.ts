@@ -10,7 +10,7 @@ import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 
 /** Milliseconds in which those behind a waiter that is gone must go on. */
 const AT_ONCE = 100;
-/** Milliseconds that a waiter has which is to time out, but not before others are in place, on a busy machine. */
+/** Milliseconds: the timeout of a waiter that must not time out before the others wait, even on a busy machine. */
 const LONG_ENOUGH = 1000;
 const FOR_EVER = { timeout: Infinity };
 
@@ -60,7 +60,7 @@ describe('grant, timeout and abort at the same moment', () => {
     expect(outcomes.flatMap(({ others }) => others)).toEqual([]);
     expect(sum(({ refused }) => refused)).toBe(0);
     expect(granted + timeouts + aborts).toBe(total);
-    // If one of the outcomes hardly ever came, it was not the same moment.
+    // If one of the outcomes hardly ever came, the three did not meet.
     expect(Math.min(granted, timeouts, aborts)).toBeGreaterThan(total / 100);
     expect([...new Int32Array(cells)]).toEqual(
       keys.map((_, i) => served[i]! + sum(({ added }) => added[i]!)),
@@ -70,7 +70,7 @@ describe('grant, timeout and abort at the same moment', () => {
     expect(lock.tryAcquire(keys)).toBeDefined();
   });
 
-  it('in one turn of the event loop: the first to come decides', async () => {
+  it('in one turn of the event loop end by what comes first', async () => {
     const lock = newLock();
     for (let round = 0; round < 200; round++) {
       const ours = lock.acquireSync('key');
@@ -79,14 +79,14 @@ describe('grant, timeout and abort at the same moment', () => {
       const waiting = watch(lock.acquire('key', { timeout, signal: abort.signal }));
       const behind = watch(lock.acquire('key', FOR_EVER));
       const due = performance.now() + timeout + (round % 3);
-      // Its time runs out while the event loop stands still; so no timer has seen to it.
+      // Its time runs out while the event loop is blocked, so no timer has fired.
       while (performance.now() < due);
       const steps = [() => ours.release(), () => abort.abort(new Error('stop'))];
       if (round % 2 === 0) steps.reverse();
       for (const step of steps) step();
       const guard = await behind.promise.catch(() => undefined);
       await turns(1);
-      if (waiting.state === 'fulfilled') throw new Error('granted after its time, or besides an abort');
+      if (waiting.state === 'fulfilled') throw new Error('granted after its timeout or its abort');
       expect(guard!.held).toBe(true);
       guard!.release();
       expect(lock.inspect()).toEqual([]);
@@ -96,7 +96,8 @@ describe('grant, timeout and abort at the same moment', () => {
 
 describe('a waiter that is gone', () => {
   type Leave = (lock: StripedLock) => Promise<() => Promise<number>>;
-  // Each queues an exclusive waiter for the key, and gives a way to end it that resolves to when it was gone.
+  // Each queues an exclusive waiter for the key, and returns a function that removes it and resolves to the time of
+  // that.
   const leaves: Record<string, Leave> = {
     'by timeout, on an event loop': async (lock) => {
       const waiting = rejectionOf(lock.acquire('key', { timeout: LONG_ENOUGH }));
@@ -132,7 +133,7 @@ describe('a waiter that is gone', () => {
     },
   };
   for (const [how, leave] of Object.entries(leaves)) {
-    it(`(${how}) and was exclusive lets in at once the shared ones behind it`, async () => {
+    it(`(${how}) and was exclusive lets in the shared waiters behind it at once`, async () => {
       const times: number[] = [];
       const lock = newLock();
       const agents = await Promise.all([Agent.start(lock), Agent.start(lock)]);
@@ -162,7 +163,7 @@ describe('a waiter that is gone', () => {
   }
 
   for (const how of ['sync', 'async'] as const) {
-    it(`and waited (${how}) for several keys gives back those it had, to those who wait for them`, async () => {
+    it(`and waited (${how}) for several keys releases those it had, for those who wait for them`, async () => {
       const lock = newLock();
       const keys = keysApart(lock, 4);
       const [agent, other] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
@@ -189,7 +190,7 @@ describe('a waiter that is gone', () => {
 });
 
 describe('death and timeout at the same moment', () => {
-  it('leave one next holder, which is told', async () => {
+  it('leave one next holder, whose guard is abandoned', async () => {
     const seed = seedFor('death and timeout');
     const lock = newLock(1);
     const agent = await Agent.start(lock);

@@ -7,7 +7,7 @@ import { until } from '../support/waiting.js';
 const THREADS = 4;
 
 describe.each(['native', 'javascript'] as const)('async acquisitions on the %s engine', (engine) => {
-  it('of threads that never come to rest do not keep those of other threads waiting for ever', async () => {
+  it('of threads that never pause do not starve those of other threads', async () => {
     const lock = new StripedLock({ engine, stripes: 1 });
     const gate = new SharedArrayBuffer(4);
     const rounds = new SharedArrayBuffer(4 * THREADS);
@@ -20,7 +20,7 @@ describe.each(['native', 'javascript'] as const)('async acquisitions on the %s e
     );
     const ends = Promise.all(workers.map((worker) => once(worker, 'exit')));
     const counts = new Int32Array(rounds);
-    // Over and over, since who comes first may be a matter of how the threads start.
+    // Repeated, since the start of the threads can decide who comes first.
     for (let look = 0; look < 25; look++) {
       const seen = [...counts];
       await until(() => counts.every((count, i) => count > seen[i]! + 500), 'each thread got on');

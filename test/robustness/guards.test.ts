@@ -4,7 +4,7 @@ import { StripedLock } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import { keysApart } from '../support/keys.js';
 import { seedFor } from '../support/seed.js';
-import { runThreads, workerScript } from '../support/threads.js';
+import { runTogether, workerScript } from '../support/threads.js';
 import { thrownBy, turns, until, watch } from '../support/waiting.js';
 
 for (const engine of ['native', 'javascript'] as const) {
@@ -16,26 +16,14 @@ for (const engine of ['native', 'javascript'] as const) {
       const lock = newLock();
       const keys = keysApart(lock, 3);
       const cells = new SharedArrayBuffer(4 * keys.length);
-      const gate = new SharedArrayBuffer(4);
-      const threads = 3;
-      const results = await runThreads<number[]>(
-        'misuse.mjs',
-        Array.from({ length: threads }, (_, i) => ({
-          handle: lock.handle,
-          cells,
-          gate,
-          threads,
-          keys,
-          rounds: 1500,
-          seed: seed + i,
-        })),
-      );
+      const data = { handle: lock.handle, cells, keys, rounds: 1500, seed };
+      const results = await runTogether<number[]>('misuse.mjs', 3, data);
       const expected = keys.map((_, i) => results.reduce((sum, added) => sum + added[i]!, 0));
       expect([...new Int32Array(cells)]).toEqual(expected);
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
     });
 
-    it('kept past the acquisition of another thread free nothing, whatever that waits for or holds', async () => {
+    it('kept after another thread acquired their keys free nothing, while that waits and while it holds', async () => {
       const lock = newLock();
       const keys = keysApart(lock, 3);
       const agent = await Agent.start(lock);
@@ -62,7 +50,7 @@ for (const engine of ['native', 'javascript'] as const) {
       }
     });
 
-    it('disposed of by using after a release by hand leave the next holder alone', async () => {
+    it('disposed of by using after an explicit release do not affect the next holder', async () => {
       const lock = newLock();
       const waiting = watch(
         (async () => {
@@ -80,7 +68,7 @@ for (const engine of ['native', 'javascript'] as const) {
       next.release();
     });
 
-    it('are refused by everything that clones, with an error that says what to send', () => {
+    it('cannot be cloned or posted, and the error says what to send', () => {
       const lock = newLock();
       const [one, two, three, four] = keysApart(lock, 4) as [string, string, string, string];
       const { port1, port2 } = new MessageChannel();

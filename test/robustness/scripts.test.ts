@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
 import { expectPrompt } from '../support/prompt.js';
 
-/** Milliseconds: the timeout of each script, and a slice of 20 ms after which it may be seen, with some room. */
+/** Milliseconds: the timeout of each script, a slice of 20 ms after which it may be noticed, and some room. */
 const HONOURED = 100 + 20 + 30;
 
 interface Timed {
@@ -15,7 +15,7 @@ interface Timed {
 }
 
 describe('a thread that blocks in acquireSync', () => {
-  // In processes of their own, as what is left behind of an ended script could be their end.
+  // In processes of their own, as the remains of an ended script could crash them.
   it.each(['main', 'worker'])(
     'ends with the timeout of its script of node:vm, and leaves nothing held or queued (%s thread)',
     { timeout: 60_000 },
@@ -30,7 +30,7 @@ describe('a thread that blocks in acquireSync', () => {
   );
 
   it.skipIf(process.platform === 'win32')(
-    'ends with Ctrl+C where its script of node:vm asks for that',
+    'ends with Ctrl+C if its script of node:vm asks for that',
     async () => {
       const program = fileURLToPath(new URL('../programs/ctrl-c.mjs', import.meta.url));
       const child = spawn(process.execPath, [program], {
@@ -41,7 +41,7 @@ describe('a thread that blocks in acquireSync', () => {
       let printed = '';
       child.stdout.setEncoding('utf8').on('data', (text: string) => {
         printed += text;
-        // It blocks, or is just about to: both must end.
+        // It is blocked, or about to block: it must end in both cases.
         if (text.includes('blocks')) child.kill('SIGINT');
       });
       const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
@@ -49,15 +49,15 @@ describe('a thread that blocks in acquireSync', () => {
     },
   );
 
-  // What V8 does at an interrupt may run JavaScript in the middle of the wait.
-  it('runs what a debugger asks for, which cannot block it, nor take what it waits with', async () => {
+  // At an interrupt V8 may run JavaScript in the middle of the wait.
+  it('runs code of a debugger, which cannot block it or change what it waits for', async () => {
     const { code, signal, stdout, stderr } = await runProgram('debugged.mjs');
     expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
     const { elapsed, found } = JSON.parse(stdout) as { elapsed: number; found: unknown };
     console.log(`a debugger was answered after ${elapsed.toFixed(0)} ms`);
     expect(found).toEqual({
       waiting: 1,
-      // Theirs, one of ours, and these three.
+      // The other thread's, one of ours, and these three.
       free: 5,
       same: 'ERR_LOCK_TIMEOUT',
       both: 'ERR_LOCK_TIMEOUT',

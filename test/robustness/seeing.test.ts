@@ -23,7 +23,7 @@ function outline(states: readonly StripeState[]): unknown {
 }
 
 describe('inspect()', () => {
-  it('shows from any thread the holders and waiters of all threads, and how long these have waited', async () => {
+  it('shows the holders and waiters of all threads to any thread, and how long these have waited', async () => {
     const lock = newLock();
     const keys = keysApart(lock, 3) as [string, string, string];
     const stripes = keys.map((key) => lock.stripeOf(key));
@@ -71,7 +71,7 @@ describe('inspect()', () => {
         waiters: [[a.threadId, 'async', 'shared']],
       },
     ];
-    // Not from b, which is blocked.
+    // Without b, which is blocked.
     for (const inspect of [() => lock.inspect(), () => a.inspect(), () => c.inspect()]) {
       const least = performance.now() - began;
       const states = await inspect();
@@ -81,7 +81,7 @@ describe('inspect()', () => {
         expect(waitingFor).toBeGreaterThanOrEqual(least - 1);
         expect(waitingFor).toBeLessThanOrEqual(most + 1);
       }
-      // Without a trace there is no more to tell.
+      // An untraced lock knows no more.
       expect(states.flatMap(({ holders }) => holders.flatMap(Object.keys))).toEqual(
         new Array(4).fill('threadId'),
       );
@@ -94,7 +94,7 @@ describe('inspect()', () => {
     expect(lock.inspect()).toEqual([]);
   });
 
-  it('shows what a callback that never settles holds, from another thread', async () => {
+  it('shows to another thread what a callback that never settles holds', async () => {
     for (const trace of [false, true]) {
       const lock = newLock(trace);
       const agent = await Agent.start(lock);
@@ -149,7 +149,7 @@ describe('inspect()', () => {
     expect(lock.inspect()).toEqual([]);
   });
 
-  it('of a traced lock tells two holds of one thread apart, and what waiters want', async () => {
+  it('of a traced lock distinguishes two holds of one thread, and shows what waiters want', async () => {
     const lock = newLock(true);
     const agent = await Agent.start(lock);
     const one = lock.acquireSync('key', { mode: 'shared' });
@@ -175,7 +175,7 @@ describe('inspect()', () => {
     expect(lock.inspect()).toEqual([]);
   });
 
-  it('of a traced lock shows, when a holder’s thread has ended, only who holds the key now', async () => {
+  it('of a traced lock shows only the current holder after the thread of the last one has ended', async () => {
     const lock = newLock(true);
     const agent = await Agent.start(lock);
     await agent.acquireSync('key');
@@ -189,7 +189,7 @@ describe('inspect()', () => {
 });
 
 describe('an error of a timeout', () => {
-  it('tells which threads hold the stripe', async () => {
+  it('names the threads that hold the stripe', async () => {
     const lock = newLock();
     const agents = await Promise.all([Agent.start(lock), Agent.start(lock)]);
     for (const agent of agents) await agent.acquireSync('key', { mode: 'shared' });
@@ -208,7 +208,7 @@ describe('an error of a timeout', () => {
     }
   });
 
-  it('of a traced lock tells also for how long, and where they acquired it', async () => {
+  it('of a traced lock also says for how long, and where they acquired it', async () => {
     const lock = newLock(true);
     const agent = await Agent.start(lock);
     await agent.acquireSync('key');
@@ -235,7 +235,7 @@ describe('a traced guard that is garbage-collected while held', () => {
         waited: boolean;
         kept: boolean;
       };
-      // One for each lost guard: exclusive, shared, of several keys, by all ways. None for one that was released.
+      // One for each lost guard: exclusive, shared, of several keys, acquired in each way. None for a released one.
       expect(warnings.map((warning) => warning.name)).toEqual(new Array(5).fill('StripelockWarning'));
       for (const warning of warnings) {
         expect(warning.code).toBe('STRIPELOCK_GUARD_LOST');

@@ -1,38 +1,19 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { LeaseManager } from 'stripelock';
-import { redisLeaseStore } from 'stripelock/redis';
 import { Replies } from '../../dist/stores/redis/replies.js';
-import { redisClients } from '../support/redis-clients.mjs';
-import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { block } from '../support/block.js';
 import { rejectionOf, watch } from '../support/waiting.js';
+import { redisLibraries, RedisScene } from './redis-setup.js';
 
 const TIMEOUT = 100;
 
-/** Blocks the event loop, as a long computation does. */
-function block(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
-}
-
-// Where there is none, the contract tests say so.
-const servers = redisCommand === undefined ? [] : Object.keys(redisClients);
-
-describe.each(servers)(
+describe.each(redisLibraries)(
   'an event loop that was blocked for longer than an operation may take, on %s',
-  (name) => {
-    let server: RedisServer;
-    const connect = redisClients[name as keyof typeof redisClients] as (
-      port: number,
-    ) => Promise<{ client: object; close: () => void }>;
-
-    beforeAll(async () => {
-      server = await RedisServer.start();
-    });
-    afterAll(() => server.stop());
+  (library) => {
+    const redis = new RedisScene(library);
 
     it('makes no failure of what the server has answered meanwhile: renew, release, close, acquire', async () => {
-      const { client, close } = await connect(server.port);
-      onTestFinished(close);
-      const store = redisLeaseStore({ client, timeout: TIMEOUT });
+      const store = redis.storeWith({ timeout: TIMEOUT });
       const manager = new LeaseManager({ store, renew: false });
       const lease = await manager.acquire('key', { timeout: 20_000 });
       const renewed = lease.renew();
@@ -53,7 +34,6 @@ describe.each(servers)(
       block(3 * TIMEOUT);
       expect((await acquired).held).toBe(true);
       await last.close();
-      await store.close?.();
     });
   },
 );

@@ -5,11 +5,7 @@ import { redisClusterClients } from '../support/redis-clients.mjs';
 import { RedisCluster } from '../support/redis-cluster.mjs';
 import { REDIS_ADVICE, redisCommand } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
-
-interface Connection {
-  client: object;
-  close: () => void;
-}
+import type { Connection } from './redis-setup.js';
 
 if (redisCommand === undefined) {
   reportMissing('the Redis store on a cluster', 'redis-server', REDIS_ADVICE);

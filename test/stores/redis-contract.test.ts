@@ -4,11 +4,7 @@ import { leaseStoreContract } from 'stripelock/testing';
 import { redisClients } from '../support/redis-clients.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
-
-interface Connection {
-  client: object;
-  close: () => void;
-}
+import type { Connection } from './redis-setup.js';
 
 if (redisCommand === undefined) {
   reportMissing('the Redis store, with every client library', 'redis-server', REDIS_ADVICE);

@@ -1,39 +1,16 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { LeaseManager, LeaseStoreError } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
-import { sqliteDrivers, temporaryFile, type SqliteDriver, type TestDatabase } from '../support/sqlite.js';
-
-/** A wall clock that tests set, also backwards. */
-class WallClock {
-  time = 1_700_000_000_000;
-  now(): number {
-    return this.time;
-  }
-}
+import { sqliteDrivers } from '../support/sqlite.js';
+import { SqliteScene, WallClock } from './sqlite-setup.js';
 
 const nodeSqlite = sqliteDrivers.some(({ name }) => name === 'node:sqlite');
 
-describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDriver) => {
-  let file: string;
-  let remove: () => void;
-  let opened: TestDatabase[];
-  const database = (): TestDatabase => {
-    const made = open(file);
-    opened.push(made);
-    return made;
-  };
-
-  beforeEach(() => {
-    ({ file, remove } = temporaryFile());
-    opened = [];
-  });
-  afterEach(() => {
-    for (const made of opened) made.close();
-    remove();
-  });
+describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
+  const sqlite = new SqliteScene(driver);
 
   it('turns the file to WAL, and makes its tables beside those of the caller', async () => {
-    const mine = database();
+    const mine = sqlite.open();
     mine.exec('CREATE TABLE mine (id INTEGER PRIMARY KEY)');
     const store = sqliteLeaseStore({ database: mine, table: 'locks' });
     await store.tryAcquire('key', 'a', 60_000);
@@ -43,7 +20,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   });
 
   it('keeps tables of different names apart', async () => {
-    const shared = database();
+    const shared = sqlite.open();
     const one = sqliteLeaseStore({ database: shared, table: 'one' });
     const other = sqliteLeaseStore({ database: shared, table: 'other' });
     expect(await one.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
@@ -51,7 +28,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   });
 
   it('refuses to work in the transaction of its caller, which stays open', async () => {
-    const mine = database();
+    const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine });
     const refused = { name: 'LockError', code: 'ERR_LEASE_IN_TRANSACTION' };
     mine.exec('BEGIN');
@@ -68,7 +45,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   });
 
   it('tells a transaction of its caller also where the driver does not say', async () => {
-    const mine = database();
+    const mine = sqlite.open();
     const silent = { prepare: (sql: string) => mine.prepare(sql), exec: (sql: string) => mine.exec(sql) };
     const store = sqliteLeaseStore({ database: silent });
     expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
@@ -79,7 +56,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   });
 
   it('waits for others who have the database locked, without blocking the event loop', async () => {
-    const [mine, theirs] = [database(), database()];
+    const [mine, theirs] = [sqlite.open(), sqlite.open()];
     // What it would sleep for, were it not asked to.
     mine.exec('PRAGMA busy_timeout = 30000');
     const store = sqliteLeaseStore({ database: mine, timeout: 30_000 });
@@ -92,7 +69,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   });
 
   it('wakes who waits through the same store when a lease is released', async () => {
-    const store = sqliteLeaseStore({ database: database() });
+    const store = sqliteLeaseStore({ database: sqlite.open() });
     const backoff = { initial: 50_000, max: 50_000, jitter: 0 };
     const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store, backoff })];
     const held = await one.acquire('key');
@@ -108,7 +85,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   });
 
   it('counts a database that stays locked as contention, and fails what must not be taken for an answer', async () => {
-    const [mine, theirs] = [database(), database()];
+    const [mine, theirs] = [sqlite.open(), sqlite.open()];
     const store = sqliteLeaseStore({ database: mine, timeout: 40 });
     await store.tryAcquire('key', 'a', 60_000);
     theirs.exec('BEGIN IMMEDIATE');
@@ -121,122 +98,9 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('has tokens rise after the table was emptied, and when the wall clock was set back meanwhile', async () => {
-    const clock = new WallClock();
-    const mine = database();
-    const store = sqliteLeaseStore({ database: mine, clock });
-    const first = (await store.tryAcquire('key', 'a', 60_000))!;
-    expect(first).toBe(BigInt(clock.time) * 1_000_000n);
-    mine.exec('DELETE FROM stripelock_leases');
-    clock.time -= 3_600_000;
-    const second = (await store.tryAcquire('key', 'b', 60_000))!;
-    expect(second).toBe(first + 1n);
-    const afterRestart = sqliteLeaseStore({ database: database(), clock });
-    await store.release('key', 'b');
-    expect(await afterRestart.tryAcquire('key', 'c', 60_000)).toBe(second + 1n);
-  });
-
-  it('has tokens rise after the file was lost, by the wall clock', async () => {
-    const clock = new WallClock();
-    const first = await sqliteLeaseStore({ database: database(), clock }).tryAcquire('key', 'a', 60_000);
-    clock.time += 1;
-    const second = await sqliteLeaseStore({ database: open(':memory:'), clock }).tryAcquire(
-      'key',
-      'a',
-      60_000,
-    );
-    expect(second! > first!).toBe(true);
-  });
-
-  it('neither ends leases early nor keeps them for ever when the wall clock is set back', async () => {
-    const clock = new WallClock();
-    const store = sqliteLeaseStore({ database: database(), clock });
-    await store.tryAcquire('key', 'a', 60_000);
-    clock.time -= 3_600_000;
-    expect(await store.renew('key', 'a', 60_000)).toBe(true);
-    clock.time += 59_000;
-    expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
-    clock.time += 1100;
-    expect(await store.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
-  });
-
-  describe('while others look at it, the wall clock', () => {
-    const HOUR = 3_600_000;
-    let step = 0;
-
-    beforeEach(() => {
-      step = 0;
-      const now = Date.now.bind(Date);
-      vi.spyOn(Date, 'now').mockImplementation(() => now() + step);
-    });
-    afterEach(() => {
-      vi.restoreAllMocks();
-    });
-
-    it('set back by an hour keeps a dead holder no longer than its time', async () => {
-      const [mine, theirs] = [database(), database()].map((own) => sqliteLeaseStore({ database: own }));
-      await mine!.tryAcquire('key', 'dead', 1000);
-      const started = performance.now();
-      step = -HOUR;
-      // The one has seen it before, the other has not.
-      for (const store of [mine!, theirs!]) {
-        const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
-        await lease.release();
-      }
-      expect(performance.now() - started).toBeGreaterThan(990);
-    });
-
-    it('set back and forth ends no lease early, also where it was renewed meanwhile', async () => {
-      const [mine, theirs] = [database(), database()].map((own) => sqliteLeaseStore({ database: own }));
-      await mine!.tryAcquire('key', 'a', 60_000);
-      expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
-      step = -HOUR;
-      expect(await mine!.renew('key', 'a', 60_000)).toBe(true);
-      expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
-      step = 0;
-      for (const store of [theirs!, mine!]) {
-        expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
-        expect(await store.renew('key', 'a', 60_000)).toBe(true);
-      }
-    });
-
-    it('set forward ends no lease early for those who have looked before', async () => {
-      const [mine, theirs] = [database(), database()].map((own) => sqliteLeaseStore({ database: own }));
-      await mine!.tryAcquire('key', 'a', 60_000);
-      expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
-      step = HOUR;
-      for (const store of [mine!, theirs!]) {
-        expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
-        expect((await store.inspect('key'))!.remaining).toBeGreaterThan(30_000);
-      }
-    });
-
-    it('that is not set is followed to the millisecond, however often the row is written', async () => {
-      const mine = database();
-      const store = sqliteLeaseStore({ database: mine });
-      for (let i = 0; i < 300; i++) {
-        await store.tryAcquire('key', 'a', 60_000);
-        await store.release('key', 'a');
-      }
-      const [row] = mine.prepare('SELECT time - wall AS ahead FROM stripelock_leases_clock').all();
-      expect(row).toEqual({ ahead: 0 });
-    });
-  });
-
-  it('keeps a lease for longer than its holder counts on, by the drift that is allowed', async () => {
-    const clock = new WallClock();
-    const store = sqliteLeaseStore({ database: database(), clock, drift: 0.1 });
-    await store.tryAcquire('key', 'a', 1000);
-    expect((await store.inspect('key'))?.remaining).toBeLessThanOrEqual(1000);
-    clock.time += 1100;
-    expect(await store.tryAcquire('key', 'b', 1000)).toBeUndefined();
-    clock.time += 1;
-    expect(await store.tryAcquire('key', 'b', 1000)).toBeTypeOf('bigint');
-  });
-
   it('removes what has expired as other leases are taken', async () => {
     const clock = new WallClock();
-    const mine = database();
+    const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine, clock });
     for (let i = 0; i < 100; i++) await store.tryAcquire(`key ${i}`, 'a', 60_000);
     clock.time += 100_000;
@@ -247,7 +111,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   it.each(['tryAcquire', 'renew', 'release', 'inspect'] as const)(
     'makes its tables again where somebody has dropped them, by whatever comes first: %s',
     async (first) => {
-      const [mine, theirs] = [database(), database()];
+      const [mine, theirs] = [sqlite.open(), sqlite.open()];
       const store = sqliteLeaseStore({ database: mine });
       await store.tryAcquire('key', 'a', 60_000);
       for (const dropped of ['stripelock_leases', 'stripelock_leases_clock']) {
@@ -261,21 +125,21 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
   );
 
   it('keeps keys apart that UTF-8 cannot', async () => {
-    const store = sqliteLeaseStore({ database: database() });
+    const store = sqliteLeaseStore({ database: sqlite.open() });
     const keys = ['\ud800', '\ud801', '\ufffd', '\u{10ffff}', '\u{10ffff}00d8', 'a\0', 'a\0b', 'a'];
     for (const key of keys) expect(await store.tryAcquire(key, `owner ${key}`, 60_000)).toBeTypeOf('bigint');
     for (const key of keys) expect((await store.inspect(key))?.owner).toBe(`owner ${key}`);
   });
 
   it('fails where its table is not what it takes it for', async () => {
-    const mine = database();
+    const mine = sqlite.open();
     mine.exec('CREATE TABLE stripelock_leases (something TEXT)');
     const manager = new LeaseManager({ store: sqliteLeaseStore({ database: mine }) });
     await expect(manager.tryAcquire('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
   });
 
   it('refuses bad options', () => {
-    const mine = database();
+    const mine = sqlite.open();
     const codeOf = (options: unknown): unknown => {
       try {
         return sqliteLeaseStore(options as never);
@@ -308,12 +172,14 @@ describe.each(sqliteDrivers)('the SQLite store on $name', ({ open }: SqliteDrive
       : 'says what to do where it is to open a file and this Node has no node:sqlite',
     async () => {
       if (!nodeSqlite) {
-        expect(() => sqliteLeaseStore({ path: file })).toThrow(/better-sqlite3 database as options.database/);
+        expect(() => sqliteLeaseStore({ path: sqlite.file })).toThrow(
+          /better-sqlite3 database as options.database/,
+        );
         return;
       }
-      const store = sqliteLeaseStore({ path: file });
+      const store = sqliteLeaseStore({ path: sqlite.file });
       const token = await store.tryAcquire('key', 'a', 60_000);
-      expect((await sqliteLeaseStore({ database: database() }).inspect('key'))?.token).toBe(token);
+      expect((await sqliteLeaseStore({ database: sqlite.open() }).inspect('key'))?.token).toBe(token);
       await store.close?.();
       await store.close?.();
       await expect(store.inspect('key')).rejects.toThrow(/was closed/);

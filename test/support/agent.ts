@@ -49,7 +49,7 @@ export class RemoteGuard {
   }
 }
 
-/** A thread that does with a lock what it is told, one thing after the other. */
+/** A thread that uses a lock as it is told, one call after the other. */
 export class Agent {
   private nextId = 0;
   private readonly calls = new Map<
@@ -66,7 +66,7 @@ export class Agent {
     worker.on('exit', () => this.fail(new Error('the agent ended')));
   }
 
-  /** Its thread has opened the lock when this resolves. */
+  /** Resolves when its thread has opened the lock. */
   static async start(lock: StripedLock): Promise<Agent> {
     const worker = startThread('agent.mjs', { handle: lock.handle });
     const agent = new Agent(worker, worker.threadId);
@@ -102,14 +102,14 @@ export class Agent {
   }
 
   /**
-   * Asks, without waiting for the answer, to release a guard after that many milliseconds, in which the agent's
-   * thread is blocked: nothing but its release can be what wakes a waiter.
+   * Asks the agent, without waiting for the answer, to block for so many milliseconds and then release a guard. Its
+   * thread does nothing else meanwhile, so only this release can wake a waiter.
    */
   releaseAfter(guard: RemoteGuard, milliseconds: number): Promise<unknown> {
     return this.call('releaseAfter', guard.number, milliseconds);
   }
 
-  /** Keeps the agent's thread computing until what this resolves to is called, or the test ends. */
+  /** Keeps the agent's thread busy until the returned function is called or the test ends. */
   async compute(): Promise<() => void> {
     const flag = new Int32Array(new SharedArrayBuffer(4));
     const stop = (): void => void Atomics.store(flag, 0, 2);

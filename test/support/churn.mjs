@@ -1,4 +1,4 @@
-// Threads that use a lock, and end at random moments in all ways: hundreds, or thousands, one after the other.
+// Hundreds or thousands of threads that use a lock, and end at random moments in all ways.
 
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,17 +17,25 @@ import {
 import { below, randomFrom } from '../workers/random.mjs';
 
 const SCRIPT = new URL('../workers/churner.mjs', import.meta.url);
+/** How a thread ends, and its exit code then. */
+const CODES = { terminate: 1, return: 0, throw: 1, exit: 7 };
+/** @type {(keyof typeof CODES)[]} */
 const ENDS = ['terminate', 'terminate', 'terminate', 'return', 'throw', 'exit'];
 const STRIPES = 4;
-/** Milliseconds by which a thread has been told to end after it began to work, or, for some, after it was made. */
+/** Milliseconds within which a thread is told to end, counted from its first work or, for some, from its start. */
 const LONGEST_LIFE = 100;
 /** Milliseconds within which the main thread, which waits for every stripe in turn, must get it. */
 const PATIENCE = 20_000;
 /** Of each thread's own lock: 4 MiB. */
 const OWN_STRIPES = 65_536;
 
-/** One key for each stripe, in their order. */
+/**
+ * One key for each stripe, in their order.
+ *
+ * @param {StripedLock} lock
+ */
 function keysOf(lock) {
+  /** @type {number[]} */
   const keys = [];
   for (let key = 0; keys.filter((own) => own !== undefined).length < STRIPES; key++) {
     keys[lock.stripeOf(key)] ??= key;
@@ -35,7 +43,11 @@ function keysOf(lock) {
   return keys;
 }
 
-/** A thread from its start to its end. Resolves to what was not as it should be. */
+/**
+ * A thread from its start to its end. Resolves to what was not as it should be.
+ *
+ * @param {{ lock: StripedLock, keys: number[], cells: SharedArrayBuffer, number: number, random: () => number }} task
+ */
 async function live({ lock, keys, cells, number, random }) {
   const end = ENDS[below(random, ENDS.length)];
   const milliseconds = below(random, LONGEST_LIFE);
@@ -51,17 +63,18 @@ async function live({ lock, keys, cells, number, random }) {
       milliseconds,
     },
   });
+  /** @type {Error[]} */
   const errors = [];
-  worker.on('error', (error) => errors.push(error));
+  worker.on('error', (/** @type {Error} */ error) => errors.push(error));
   const exit = new Promise((resolve) => worker.once('exit', resolve));
   if (end === 'terminate') {
-    // Some are hit while they are only starting.
+    // Some are terminated while they start.
     if (random() < 0.7) await Promise.race([once(worker, 'message'), exit]);
     await delay(milliseconds);
     await worker.terminate();
   }
   const code = await exit;
-  const meant = { terminate: 1, return: 0, throw: 1, exit: 7 }[end];
+  const meant = CODES[end];
   // One may find its time over before it is at work, and then just returns; one that was terminated before it
   // began also ends with 0.
   const early = code === 0;
@@ -73,6 +86,8 @@ async function live({ lock, keys, cells, number, random }) {
 /**
  * Keeps `atOnce` threads alive, one following the other, while `goesOn(number of threads started)`.
  * `violations` says all that was wrong; it is empty where nothing was.
+ *
+ * @param {{ seed: number, atOnce?: number, goesOn: (started: number) => boolean, onThread?: (started: number) => void }} settings
  */
 export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefined }) {
   const random = randomFrom(seed);
@@ -80,6 +95,7 @@ export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefin
   const keys = keysOf(lock);
   const cells = new SharedArrayBuffer(4 * CELLS * STRIPES);
   const state = new Int32Array(cells);
+  /** @type {string[]} */
   const violations = [];
   let started = 0;
   let over = false;
@@ -91,13 +107,13 @@ export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefin
       try {
         const guard = await lock.acquire(keys[i % STRIPES], { timeout: PATIENCE });
         longest.milliseconds = Math.max(longest.milliseconds, performance.now() - start);
-        // What died here is put right, since the next holder is not told again.
+        // What a dead thread left is repaired, since the guard of the next holder is not abandoned.
         const at = guard.stripes[0] * CELLS;
         if (guard.abandoned) state.fill(0, at, at + SECOND + 1);
         else if (state[at + FIRST] !== state[at + SECOND]) violations.push('the main thread was not told');
         guard.release();
       } catch (error) {
-        violations.push(`the main thread waited in vain: ${error.message}`);
+        violations.push(`the main thread waited in vain: ${/** @type {Error} */ (error).message}`);
       }
       await delay(1);
     }
@@ -114,12 +130,13 @@ export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefin
   over = true;
   const longestWait = await waiting;
 
-  const sum = (which) => keys.reduce((total, _, i) => total + state[i * CELLS + which], 0);
+  const sum = (/** @type {number} */ which) =>
+    keys.reduce((total, _, i) => total + state[i * CELLS + which], 0);
   for (const [what, which] of Object.entries({ FALSE_GRANTS, UNTOLD, FAILURES })) {
     if (sum(which) !== 0) violations.push(`${what}: ${sum(which)}`);
   }
   const stats = lock.stats();
-  for (const name of ['held', 'waiting', 'timeouts', 'deadlocks']) {
+  for (const name of /** @type {const} */ (['held', 'waiting', 'timeouts', 'deadlocks'])) {
     if (stats[name] !== 0) violations.push(`stats().${name} is ${stats[name]} when all threads have ended`);
   }
   if (lock.inspect().length !== 0) violations.push(`left: ${JSON.stringify(lock.inspect())}`);

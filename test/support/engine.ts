@@ -5,10 +5,12 @@ export interface EngineUnderTest {
   readonly name: 'native' | 'javascript';
   /** Every acquisition goes through the engine, none through the fast path in JavaScript. */
   readonly coreOnly: boolean;
+  /** Options of Node with which programs find the same engine and memory; none where these are the default. */
+  readonly nodeOptions?: readonly string[];
 }
 
-/** A new lock on the engine under test. */
+/** Makes a lock on the engine under test. */
 export type MakeLock = (options?: StripedLockOptions) => StripedLock;
 
-/** Some sentences of the contract, to be told of any engine. */
+/** A part of the contract, to be tested on any engine. */
 export type Suite = (makeLock: MakeLock, engine: EngineUnderTest) => void;

@@ -1,14 +1,26 @@
-// Where a handle's table is: a part of an arena, or a buffer of its own. For tests that tamper with it.
+// The table of a handle, for tests that read it or tamper with it: a part of an arena, or a buffer of its own.
 
-const HEADER_BYTES = 256;
-const STRIPE_BYTES = 64;
+import { byteLengthFor } from '../../dist/engine/contract/layout.js';
 
-/** The table's words, header included. */
+/**
+ * The table's words, header included.
+ *
+ * @param {any} handle Its fields are no part of its type.
+ */
 export function wordsOf({ arena, buffer, offset, stripes }) {
-  return new Int32Array(arena?.buffer ?? buffer, offset, (HEADER_BYTES + stripes * STRIPE_BYTES) / 4);
+  return new Int32Array(
+    arena?.buffer ?? buffer,
+    offset,
+    byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT,
+  );
 }
 
-/** The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all. */
+/**
+ * The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all.
+ *
+ * @param {import('stripelock').StripedLockHandle} handle
+ * @param {SharedArrayBuffer} [buffer]
+ */
 export function handleOfCopy(handle, buffer = new SharedArrayBuffer(wordsOf(handle).byteLength)) {
   const words = new Int32Array(buffer);
   words.set(wordsOf(handle).subarray(0, words.length));

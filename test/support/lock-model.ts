@@ -17,7 +17,7 @@ interface Pending {
   readonly abort: AbortController;
 }
 
-/** fast-check wants a model that is made anew for each run; this one lives with the lock, in {@link Subject}. */
+/** fast-check makes a model for each run; ours is in the {@link Subject}, with the lock. */
 type NoModel = Record<string, never>;
 export const freshModel = (): NoModel => ({});
 
@@ -34,13 +34,13 @@ export class Subject {
     const wanted = this.stripesOf(keys);
     const guard = this.lock.tryAcquire(keys, { mode });
     if (guard) this.granted(guard, wanted, mode);
-    // Whoever waits may hold part of what it waits for, so that overlap with a waiter leaves the answer open.
+    // A waiter may already hold a part of its stripes, so with an overlap both answers are right.
     else expect(this.conflictsWithHeld(wanted, mode) || this.overlapsPending(wanted)).toBe(true);
   }
 
   acquireSync(keys: readonly number[], mode: LockMode): void {
     const wanted = this.stripesOf(keys);
-    // Blocking for what this thread holds would be a deadlock; for anything else there is nobody to wait for.
+    // To block for a stripe of this thread would be a deadlock, and no other thread holds any.
     if (this.conflictsWithHeld(wanted, mode) || this.overlapsPending(wanted)) return;
     this.granted(this.lock.acquireSync(keys, { mode }), wanted, mode);
   }
@@ -72,7 +72,7 @@ export class Subject {
     if (this.pending.length > 0) this.pending[choice % this.pending.length]!.abort.abort();
   }
 
-  /** After each command: whoever can only be granted is granted, and what the lock tells agrees. */
+  /** After each command: waits until all who must be granted are, and compares the lock with the model. */
   async settle(): Promise<void> {
     await turns(1);
     await until(
@@ -112,7 +112,7 @@ export class Subject {
   }
 
   private served(waiter: Pending, guard: Guard): void {
-    // One that wanted the same came earlier: it must have been served earlier.
+    // An earlier waiter for the same stripe must have been served earlier.
     const sameBefore = this.pending.filter(({ number, mode, stripes }) => {
       return (
         number < waiter.number && mode === waiter.mode && stripes.size === 1 && equal(stripes, waiter.stripes)
@@ -129,7 +129,7 @@ export class Subject {
     this.remove(waiter);
   }
 
-  /** Nothing that is held, and nobody else who waits, can be what it waits for. */
+  /** Whether nothing that is held and no other waiter can delay this one. */
   private must(waiter: Pending): boolean {
     if (waiter.abort.signal.aborted) return true;
     const others = this.pending.filter((other) => other !== waiter);
@@ -157,7 +157,7 @@ export class Subject {
     this.pending = this.pending.filter((other) => other !== waiter);
   }
 
-  /** What fails in a callback of a promise is told at the next {@link settle}. */
+  /** Keeps a failure in a callback of a promise for the next {@link settle}. */
   private check(fn: () => void): void {
     try {
       fn();
@@ -175,7 +175,7 @@ function equal(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
   return a.size === b.size && [...a].every((stripe) => b.has(stripe));
 }
 
-/** One step, and how it is shown when fast-check tells of a failure. */
+/** One step, and how fast-check shows it in a failure. */
 class Step implements fc.AsyncCommand<NoModel, Subject> {
   constructor(
     private readonly text: string,
@@ -210,7 +210,7 @@ function choosing(method: 'release' | 'abort'): fc.Arbitrary<Step> {
   return anyChoice.map((choice) => new Step(`${method}(${choice})`, (subject) => subject[method](choice)));
 }
 
-/** Releases are as likely as acquisitions, or nothing would ever be free. */
+/** Releases are as likely as acquisitions; otherwise nothing would ever be free. */
 export const anyCommand: fc.Arbitrary<fc.AsyncCommand<NoModel, Subject>>[] = [
   acquiring('tryAcquire'),
   acquiring('acquireSync'),

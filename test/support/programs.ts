@@ -10,10 +10,10 @@ export interface ProgramResult {
   readonly elapsed: number;
 }
 
-/** A program that has not ended by itself after this time, in milliseconds, hangs. */
+/** Milliseconds after which a program that has not ended hangs. */
 const HANGS = 30_000;
 
-/** Runs a script of `test/programs` in a process of its own, up to its end. */
+/** Runs a script of `test/programs` in a process of its own to its end. Kills it after `timeout` milliseconds. */
 export function runProgram(
   name: string,
   args: readonly string[] = [],

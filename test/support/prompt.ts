@@ -2,18 +2,18 @@ import { availableParallelism, loadavg } from 'node:os';
 import { expect } from 'vitest';
 
 /**
- * A bound in time holds where a thread that is to run gets a processor. Where other programs want several
- * processors' worth of each, it gets its share only, and everything takes so many times longer: 1 on a machine
- * that is free, and where nobody knows (Windows).
+ * By how much other programs slow this one down. A bound in time holds if a thread gets a processor when it needs one;
+ * with several programs for each processor everything takes so many times longer. 1 on a free machine, and where the
+ * load is unknown (Windows).
  */
 function competition(): number {
   return Math.max(1, loadavg()[0]! / availableParallelism());
 }
 
 /**
- * Even so a thread may now and then have no processor for tens of milliseconds, so only the median has to keep the
- * bound, and each single round one that is this many times looser. What breaks such a promise breaks it by far more:
- * a missed wake-up or a circle that nobody sees lasts for as long as the acquisition has time, which is for ever.
+ * Even so a thread may get no processor for tens of milliseconds now and then. So the median must keep the bound, and
+ * each single round a bound that is so many times larger. A fault exceeds it by far: a missed wake-up or an unseen
+ * cycle lasts until the timeout of the acquisition, which is infinite.
  */
 const SLACK = 20;
 

@@ -1,11 +1,11 @@
-// A registry of modules of its own in a context of its own, as test runners have them: everything is evaluated again but
-// Node's own modules, and what is no module of this package. Needs --experimental-vm-modules.
+// A registry of modules of its own in a context of its own, as test runners have them: everything is evaluated again
+// but Node's own modules, and what is no module of this package. Needs --experimental-vm-modules.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 
-/** What is no part of the language, and every realm of a test runner for Node has. */
+/** Globals that are not part of the language, but in every realm of a test runner for Node. */
 const GLOBALS = [
   'AbortController',
   'AbortSignal',
@@ -21,10 +21,13 @@ const GLOBALS = [
   'structuredClone',
 ];
 
+/** @param {string} entry A URL. */
 export async function evaluateInRealm(entry) {
-  const context = vm.createContext(Object.fromEntries(GLOBALS.map((name) => [name, globalThis[name]])));
+  const context = vm.createContext(
+    Object.fromEntries(GLOBALS.map((name) => [name, /** @type {any} */ (globalThis)[name]])),
+  );
   const modules = new Map();
-  const outside = async (name) => {
+  const outside = async (/** @type {string} */ name) => {
     const require = createRequire(entry);
     const exports = name.startsWith('node:') ? await import(name) : { default: require(name) };
     const names = Object.keys(exports);
@@ -36,7 +39,7 @@ export async function evaluateInRealm(entry) {
       { context },
     );
   };
-  const inside = async (url) =>
+  const inside = async (/** @type {string} */ url) =>
     new vm.SourceTextModule(await readFile(fileURLToPath(url), 'utf8'), {
       context,
       identifier: url,
@@ -44,13 +47,15 @@ export async function evaluateInRealm(entry) {
         meta.url = url;
       },
     });
-  const load = (specifier, from) => {
+  const load = (/** @type {string} */ specifier, /** @type {string} */ from = entry) => {
     const url = specifier.startsWith('.') ? new URL(specifier, from).href : specifier;
     if (!modules.has(url)) modules.set(url, url.startsWith('file:') ? inside(url) : outside(url));
     return modules.get(url);
   };
   const root = await load(entry);
-  await root.link((specifier, { identifier }) => load(specifier, identifier));
+  await root.link((/** @type {string} */ specifier, /** @type {{ identifier: string }} */ { identifier }) =>
+    load(specifier, identifier),
+  );
   await root.evaluate();
   return root.namespace;
 }

@@ -1,6 +1,13 @@
 /**
- * Every client library, each loaded only where it is used, and connected to a port of this machine. A failing connection
- * is retried for ever, quickly.
+ * @callback Connect
+ * @param {number} port Of this machine.
+ * @returns {Promise<{ client: object, close: () => void }>} A client of whichever library.
+ */
+
+/**
+ * Every client library, each loaded only where it is used. A failing connection is retried for ever, quickly.
+ *
+ * @type {Record<'ioredis' | 'iovalkey' | 'redis', Connect>}
  */
 export const redisClients = {
   ioredis: async (port) => ioRedis((await import('ioredis')).Redis, port),
@@ -14,7 +21,11 @@ export const redisClients = {
   },
 };
 
-/** The same for a cluster, of which one node's port is enough. */
+/**
+ * The same for a cluster, of which one node's port is enough.
+ *
+ * @type {Record<'ioredis' | 'iovalkey' | 'redis', Connect>}
+ */
 export const redisClusterClients = {
   ioredis: async (port) => ioCluster((await import('ioredis')).Cluster, port),
   iovalkey: async (port) => ioCluster((await import('iovalkey')).Cluster, port),
@@ -27,6 +38,10 @@ export const redisClusterClients = {
   },
 };
 
+/**
+ * @param {new (nodes: any[]) => any} Cluster Of either library.
+ * @param {number} port
+ */
 async function ioCluster(Cluster, port) {
   const client = new Cluster([{ port, host: '127.0.0.1' }]);
   client.on('error', () => undefined);
@@ -34,6 +49,10 @@ async function ioCluster(Cluster, port) {
   return { client, close: () => client.disconnect() };
 }
 
+/**
+ * @param {new (port: number, host: string, options: any) => any} Redis Of either library.
+ * @param {number} port
+ */
 async function ioRedis(Redis, port) {
   const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 50 });
   client.on('error', () => undefined);

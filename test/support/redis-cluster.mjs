@@ -8,6 +8,7 @@ const KNOWN_WITHIN = 30_000;
 
 /** Three masters that share the slots. */
 export class RedisCluster {
+  /** @type {{ server: RedisServer, bus: number }[]} */
   nodes = [];
 
   static async start() {
@@ -27,7 +28,11 @@ export class RedisCluster {
     return this.nodes.map(({ server }) => server.port);
   }
 
-  /** On every node; the replies in their order. */
+  /**
+   * On every node; the replies in their order.
+   *
+   * @param {...(string | number | bigint)} parts
+   */
   commandAll(...parts) {
     return Promise.all(this.ports.map((port) => command(port, ...parts)));
   }
@@ -36,13 +41,14 @@ export class RedisCluster {
     for (const { server } of this.nodes) await server.stop();
   }
 
+  /** @param {number} i */
   async #addNode(i) {
-    // By default that of the cluster's bus is 10,000 above the other, where there may be none.
+    // By default the port of the cluster's bus is 10,000 higher, and there may be no such port.
     const bus = await freePort();
     const options = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)];
     const server = await RedisServer.start(...options, '--cluster-node-timeout', '5000');
     this.nodes.push({ server, bus });
-    const bound = (n) => Math.floor((n * SLOTS) / 3);
+    const bound = (/** @type {number} */ n) => Math.floor((n * SLOTS) / 3);
     await server.command('CLUSTER', 'ADDSLOTSRANGE', bound(i), bound(i + 1) - 1);
     await server.command('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
   }
@@ -58,6 +64,6 @@ export class RedisCluster {
       if (infos.every((info) => /cluster_state:ok/.test(info) && /cluster_known_nodes:3/.test(info))) return;
       await delay(20);
     }
-    throw new Error('the nodes of the Redis cluster did not come together');
+    throw new Error('the nodes of the Redis cluster did not join');
   }
 }

@@ -10,27 +10,39 @@ import { command } from './redis-wire.mjs';
 export const REDIS_ADVICE =
   'Put redis-server (or valkey-server) on the PATH. On Debian or Ubuntu: apt-get install redis-server; on macOS: brew install redis.';
 
-const runs = (command) => spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
+const runs = (/** @type {string} */ command) =>
+  spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
 
-/** Undefined where there is none. */
+/** The command that starts a server; undefined where none is installed. */
 export const redisCommand = ['redis-server', 'valkey-server'].find(runs);
 
 export async function freePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address();
+  const { port } = /** @type {net.AddressInfo} */ (server.address());
   server.close();
   await once(server, 'close');
   return port;
 }
 
+/** @param {import('node:child_process').ChildProcess | undefined} child */
+async function endOf(child) {
+  if (child === undefined) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGKILL');
+  await ended;
+}
+
 /** A server of the tests' own, without persistence: restarted, it is empty. */
 export class RedisServer {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
   #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-redis-'));
-  #extra;
+  /** @type {readonly string[]} */
+  #extra = [];
   port = 0;
 
+  /** @param {...string} extra Options. */
   static async start(...extra) {
     const server = new RedisServer();
     server.#extra = extra;
@@ -39,12 +51,13 @@ export class RedisServer {
     return server;
   }
 
-  /** Again, on the same port, after `kill`. */
+  /** Starts it again on the same port, after `kill`. */
   async start() {
     const options = ['--bind', '127.0.0.1', '--port', String(this.port), '--save', '', '--appendonly', 'no'];
     const all = [...options, '--dir', this.#folder, '--repl-diskless-sync-delay', '0', ...this.#extra];
+    if (redisCommand === undefined) throw new Error(REDIS_ADVICE);
     this.#child = spawn(redisCommand, all, { stdio: 'ignore' });
-    // However this process ends, unless it is killed.
+    // On every end of this process, unless it is killed.
     process.on('exit', this.#end);
     for (let i = 0; i < 1000; i++) {
       if ((await this.command('PING').catch(() => '')) === '+PONG') return;
@@ -53,25 +66,25 @@ export class RedisServer {
     throw new Error('redis-server did not start');
   }
 
+  /** @param {NodeJS.Signals} name */
   signal(name) {
-    this.#child.kill(name);
+    this.#child?.kill(name);
   }
 
   async kill() {
-    const ended = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
-    await ended;
+    await endOf(this.#child);
     process.off('exit', this.#end);
   }
 
   async stop() {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) await this.kill();
+    if (this.#child?.exitCode === null && this.#child.signalCode === null) await this.kill();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
+  /** @param {...(string | number | bigint)} parts */
   command(...parts) {
     return command(this.port, ...parts);
   }
 
-  #end = () => void this.#child.kill('SIGKILL');
+  #end = () => void this.#child?.kill('SIGKILL');
 }

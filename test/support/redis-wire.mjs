@@ -1,7 +1,12 @@
 import { once } from 'node:events';
 import net from 'node:net';
 
-/** One command on a connection of its own; the reply as it is on the wire, without the last line's end. */
+/**
+ * One command on a connection of its own; the reply as it is on the wire, without the last line's end.
+ *
+ * @param {number} port
+ * @param {...(string | number | bigint)} parts
+ */
 export async function command(port, ...parts) {
   const socket = net.connect(port, '127.0.0.1');
   try {

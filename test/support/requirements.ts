@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 /**
- * Says that tests cannot run here: a failure in CI, and otherwise a skipped test with a warning that nobody overlooks.
+ * Reports that tests cannot run here: fails in CI, and otherwise skips a test with a warning that is hard to overlook.
  */
 export function reportMissing(what: string, missing: string, advice: string): void {
   describe(what, () => {

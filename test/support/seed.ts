@@ -1,8 +1,7 @@
 import { randomInt } from 'node:crypto';
 
 /**
- * The seed of a random test: a new one each time, printed, so that a failure can be replayed by setting
- * STRIPELOCK_SEED to it.
+ * Returns a new seed for a random test, and prints it. Set STRIPELOCK_SEED to it to replay a failure.
  */
 export function seedFor(test: string): number {
   const given = process.env['STRIPELOCK_SEED'];

@@ -25,7 +25,7 @@ export const missingDrivers: readonly string[] = [
 ].filter((name) => !sqliteDrivers.some((driver) => driver.name === name));
 export const DRIVER_ADVICE = 'Run `node scripts/build-test-drivers.mjs`, which `npm test` does first.';
 
-/** A file in a folder of its own, to be removed with it. */
+/** A file in a folder of its own, which is removed with it. */
 export function temporaryFile(): { file: string; remove: () => void } {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-'));
   return {

@@ -8,9 +8,9 @@ export function workerScript(name: string): string {
   return fileURLToPath(new URL(`../workers/${name}`, import.meta.url));
 }
 
-/** Starts a thread that ends with the test at the latest. */
+/** Starts a thread. It is terminated at the end of the test, if not earlier. */
 export function startThread(script: string, workerData: unknown): Worker {
-  // What the test process was told about engines holds for its threads, too.
+  // The environment variables that select engines apply to threads, too.
   const worker = new Worker(workerScript(script), { workerData, env: { ...process.env } });
   onTestFinished(async () => {
     await worker.terminate();
@@ -18,10 +18,10 @@ export function startThread(script: string, workerData: unknown): Worker {
   return worker;
 }
 
-/** Runs a script in a thread up to the thread's own end. Resolves to the one message that it posts. */
+/** Runs a script in a thread to its end. Resolves to the one message that it posts. */
 export function runThread<T>(script: string, workerData: unknown): Promise<T> {
   const result = messageAtEnd<T>(script, startThread(script, workerData));
-  // A test that fails before it waits for its threads should show its own failure only.
+  // A test that fails before it awaits its threads shows its own failure only.
   result.catch(() => undefined);
   return result;
 }
@@ -41,4 +41,15 @@ export function runThreads<T>(script: string, workerData: readonly unknown[]): P
   const results = Promise.all(workerData.map((data) => runThread<T>(script, data)));
   results.catch(() => undefined);
   return results;
+}
+
+/** Runs a script in several threads at once, which meet at one gate. Each gets the same data, and a seed of its own. */
+export function runTogether<T>(
+  script: string,
+  threads: number,
+  data: { readonly seed: number; readonly [name: string]: unknown },
+): Promise<T[]> {
+  const gate = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  const each = Array.from({ length: threads }, (_, i) => ({ ...data, gate, threads, seed: data.seed + i }));
+  return runThreads<T>(script, each);
 }

@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import type { LockKey, LockMode, StripedLock } from 'stripelock';
 import { startThread } from './threads.js';
 
-/** The ways in which a thread can end; all but `terminate` are its own doing. */
+/** The ways in which a thread can end. In all but `terminate` it ends itself. */
 export const ENDS = ['return', 'throw', 'reject', 'exit', 'terminate'] as const;
 export type End = (typeof ENDS)[number];
 export type OwnEnd = Exclude<End, 'terminate'>;
@@ -15,25 +15,25 @@ export interface Want {
 
 export interface VictimPlan {
   readonly holds?: readonly (Want & { readonly how?: 'sync' | 'async' })[];
-  /** Async acquisitions that it starts and never sees the end of. */
+  /** Async acquisitions that it starts and that are pending at its end. */
   readonly pending?: readonly Want[];
-  /** What it then blocks for. */
+  /** The acquisition for which it then blocks. */
   readonly parked?: Want;
-  /** Its event loop stands still until the cell changes; then it ends by itself, in the same turn. */
+  /** It blocks its event loop until the cell changes, and ends in the same turn. */
   readonly numb?: { readonly cell: SharedArrayBuffer; readonly end: OwnEnd };
 }
 
-/** A thread that will end without giving back anything. */
+/** A thread that ends without releasing anything. */
 export class Victim {
   private constructor(
     readonly worker: Worker,
     readonly threadId: number,
   ) {
-    // One that is about to throw on purpose is no failure of the test.
+    // A thread that throws on purpose does not fail the test.
     worker.on('error', () => undefined);
   }
 
-  /** It holds what it is to hold, and waits for what it is to wait for, but for `parked`, when this resolves. */
+  /** Resolves when it holds `holds` and waits for `pending`; it is about to block for `parked`. */
   static async start(lock: StripedLock, plan: VictimPlan, script = 'victim.mjs'): Promise<Victim> {
     const worker = startThread(script, { handle: lock.handle, ...plan });
     const victim = new Victim(worker, worker.threadId);
@@ -41,7 +41,7 @@ export class Victim {
     return victim;
   }
 
-  /** Resolves to the time of its exit, on performance.now()'s clock. */
+  /** Ends the thread. Resolves to the time of its exit, on performance.now()'s clock. */
   async end(how: End): Promise<number> {
     const exit = this.exit();
     if (how === 'terminate') void this.worker.terminate();
@@ -50,7 +50,7 @@ export class Victim {
   }
 
   async exit(): Promise<number> {
-    // once() would reject with the error that the thread ends by.
+    // once() would reject with the error of the thread.
     return new Promise((resolve) => this.worker.once('exit', () => resolve(performance.now())));
   }
 }

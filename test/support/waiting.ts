@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 
-/** How long a test waits for what must happen, before it says so: far longer than it ever takes, as the machine may be busy. */
+/** Milliseconds that a test waits for what must happen. Far longer than it takes, as the machine may be busy. */
 const PATIENCE = 20_000;
 
-/** Waits until something that no event tells of has come about, such as another thread being blocked. */
+/** Waits until a condition holds that has no event, such as another thread being blocked. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!condition()) {
@@ -12,12 +12,12 @@ export async function until(condition: () => boolean, what: string): Promise<voi
   }
 }
 
-/** Lets the event loop turn a few times, in which anything wrongly granted would have been delivered. */
+/** Lets the event loop turn a few times. A wrong grant would be delivered by then. */
 export async function turns(count = 5): Promise<void> {
   for (let i = 0; i < count; i++) await nextTurn();
 }
 
-/** A promise whose state can be asked for. */
+/** A promise whose state can be read. */
 export interface Watched<T> {
   readonly promise: Promise<T>;
   state: 'pending' | 'fulfilled' | 'rejected';
@@ -46,7 +46,7 @@ export function watch<T>(promise: Promise<T>): Watched<T> {
   return watched;
 }
 
-/** What a function throws; fails if it does not. */
+/** What a function throws. Fails if it does not throw. */
 export function thrownBy(fn: () => unknown): unknown {
   try {
     fn();
@@ -56,7 +56,7 @@ export function thrownBy(fn: () => unknown): unknown {
   throw new Error('nothing was thrown');
 }
 
-/** What a promise is rejected with; fails if it is not. */
+/** What a promise is rejected with. Fails if it is fulfilled. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise;

@@ -1,5 +1,8 @@
 /**
- * The public contract of "stripelock": what `types.test-d.ts` holds the package's own types against.
+ * The public contract of "stripelock": `types.test-d.ts` compares the package's own types with it. Code written against it
+ * must run unchanged. The package may have more beside it.
+ *
+ * Durations are milliseconds. Methods ending in `Sync` block the calling thread; the others never do.
  */
 
 /** What is locked. A string is hashed as its UTF-8 bytes; a number must be a safe integer. */

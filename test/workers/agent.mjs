@@ -1,4 +1,4 @@
-// Does with a lock what the messages say, and answers each. See test/support/agent.ts.
+// Uses a lock as messages tell it, and answers each. See test/support/agent.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 
@@ -31,7 +31,7 @@ const methods = {
   // Its function never settles.
   hang: (keys) => void lock.withLock(keys, () => new Promise(() => undefined)),
   stripeOf: (key) => lock.stripeOf(key),
-  // Its event loop does not turn until the flag is 2.
+  // Blocks its event loop until the flag is 2.
   compute: (flag) => {
     Atomics.store(flag, 0, 1);
     while (Atomics.load(flag, 0) !== 2);

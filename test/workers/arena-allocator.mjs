@@ -1,4 +1,4 @@
-// Allocates tables of random sizes while other threads do. Posts [start, end] of each.
+// Allocates tables of random sizes while other threads do the same. Posts [start, end] of each.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Arena } from '../../dist/engine/native/arena.js';
 import { meet } from './meet.mjs';

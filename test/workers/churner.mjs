@@ -1,5 +1,5 @@
-// Uses a lock in all ways until it ends, at a random moment and in the middle of whatever it does: on its own, or
-// because it is terminated. What it is doing is to be seen in shared memory. See test/support/churn.mjs.
+// Uses a lock in all ways until it ends by itself or is terminated, at a random moment and in the middle of anything.
+// Shared memory shows what it is doing. See test/support/churn.mjs.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -25,7 +25,7 @@ const cell = (i, which) => i * CELLS + which;
 const count = (which, i = 0) => void Atomics.add(state, cell(i, which), 1);
 let last = Infinity;
 const isOver = () => performance.now() >= last;
-/** Guards of this thread's tasks. */
+/** The guards of this thread's tasks. */
 let holding = 0;
 
 class End extends Error {}
@@ -41,7 +41,7 @@ function write(i, told) {
   const before = Atomics.exchange(state, cell(i, OWNER), number);
   const differs = state[cell(i, FIRST)] !== state[cell(i, SECOND)];
   if ((before !== 0 || differs) && !told) count(UNTOLD, i);
-  // Whoever was at work here is dead, and what it left is put right.
+  // The thread in this section is dead. This repairs what it left.
   if (told) state[cell(i, SECOND)] = state[cell(i, FIRST)];
   const value = state[cell(i, FIRST)] + 1;
   state[cell(i, FIRST)] = value;
@@ -67,8 +67,8 @@ async function acquire(names, mode) {
   const way = below(random, 3);
   if (way === 0) return lock.tryAcquire(names, { mode });
   if (way === 1) {
-    // To block while a task of this thread holds something, or has been granted something that it has yet to come
-    // to know, could be a deadlock.
+    // To block while a task of this thread holds something, or was granted something and does not know yet, could be a
+    // deadlock.
     await nextTurn();
     if (holding === 0) return lock.acquireSync(names, options);
   }
@@ -97,7 +97,7 @@ async function task() {
   }
 }
 
-// A lock that only this thread uses: its memory is to go when the thread does.
+// A lock that only this thread uses: its memory must be freed with the thread.
 const own = StripedLock.from(extra);
 const numbers = Array.from({ length: own.stripes }, (_, i) => i);
 globalThis.kept = [own, own.acquireSync(numbers, { mode: 'shared' })];
@@ -110,5 +110,5 @@ try {
   if (!(error instanceof End)) count(FAILURES);
   throw error;
 }
-// Neither gave back what it holds at its end.
+// Neither releases what it holds at its end.
 globalThis.kept.push(lock.tryAcquire(keys[below(random, keys.length)]));

@@ -1,5 +1,5 @@
-// One of the threads whose acquisitions of one key are granted, run out of time and are aborted at about the same
-// moment, round by round. Adds one to a plain counter for each grant.
+// One of the threads whose acquisitions of one key are granted, time out and are aborted at about the same moment,
+// round by round. Adds one to a plain counter for each grant.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -15,7 +15,7 @@ const random = randomFrom(seed);
 const result = { granted: 0, timeouts: 0, aborts: 0, refused: 0, others: [], added: keys.map(() => 0) };
 
 const WAITERS = 6;
-/** Milliseconds: about as long as a key is held, all waiters together. */
+/** Milliseconds: about as long as all waiters together hold a key. */
 const MOMENT = 3;
 
 function use(guard, chosen, mode) {
@@ -75,7 +75,7 @@ for (let round = 0; stopped ? Atomics.load(stopped, 0) === 0 : round < rounds; r
   spun(random() * MOMENT);
   if (random() < 0.5) await nextTurn();
   abort.abort();
-  // No guard is held here that has not come to be used: that may come in a later turn only.
+  // Here no guard is held and unused: that can happen in a later turn only.
   await nextTurn();
   const chosen = choose();
   try {

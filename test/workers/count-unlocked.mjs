@@ -1,4 +1,4 @@
-// Adds one to a plain counter as the other workers do, but under no lock.
+// Adds one to a plain counter as the other workers do, but without a lock.
 import { parentPort, workerData } from 'node:worker_threads';
 import { dawdle } from './dawdle.mjs';
 import { meet } from './meet.mjs';

@@ -1,11 +1,11 @@
-// Holds a key until it is asked to hand it over, which it does once somebody waits. `cells`: [0] is 1 from when it is asked
-// to when it is to acquire the key again, [1] is 1 while it holds the key.
+// Holds a key until it is asked for it, and releases it when somebody waits. `cells`: [0] is 1 from the request until
+// it must acquire the key again, [1] is 1 while it holds the key.
 import { workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 
 const { handle, key, cells } = workerData;
 const lock = StripedLock.from(handle);
-/** Who asked may not come. In milliseconds. */
+/** Milliseconds after which it stops waiting for the requester, which may never wait for the key. */
 const PATIENCE = 2;
 
 for (;;) {

@@ -1,4 +1,4 @@
-// Holds one key, and when told blocks for another; gives both back when it has them.
+// Holds one key, blocks for another when told, and releases both when it has them.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 

@@ -1,5 +1,5 @@
-// Takes keys when told to, for so many milliseconds from then on, or until told to give them back; tells by a cell:
-// how often it has taken some, and how often given back.
+// Takes keys when told, and releases them after so many milliseconds, or when told. Counts in a cell how often it has
+// taken some, and how often it has released them.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 

@@ -1,4 +1,4 @@
-// Takes and gives back one key without a pause until told to stop.
+// Takes and releases one key without a pause until told to stop.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';

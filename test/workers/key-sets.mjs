@@ -1,5 +1,5 @@
-// Adds one to the plain counters of a set of keys, again and again, while holding these keys: a fixed set, or a
-// new random one each time. Each round uses one of the ways to acquire, and ends before the next begins.
+// Adds one to the plain counters of a set of keys while it holds these keys, again and again: a fixed set, or a new
+// random one each time. Each round uses one way to acquire, and ends before the next one begins.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';

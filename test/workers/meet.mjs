@@ -1,4 +1,9 @@
-/** Waits until that many threads are here, so that none is done before the last begins. */
+/**
+ * Waits until that many threads are here, so that none is done before the last begins.
+ *
+ * @param {SharedArrayBuffer} gate
+ * @param {number} threads
+ */
 export function meet(gate, threads) {
   const arrived = new Int32Array(gate);
   if (Atomics.add(arrived, 0, 1) + 1 === threads) Atomics.notify(arrived, 0);

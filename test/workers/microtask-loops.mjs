@@ -1,5 +1,5 @@
-// Acquires one key again and again by many loops at once, none of which ever waits for more than a promise of its own,
-// until told to stop: where the lock lets it, this thread never gets to its event loop.
+// Acquires one key again and again in many loops at once, until told to stop. Each loop waits for its own promises
+// only, so this thread never gets to its event loop if the lock lets it.
 import { workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { meet } from './meet.mjs';

@@ -1,5 +1,5 @@
-// Takes and gives back keys, in any order, and every guard that it ever had again and again, whoever holds these
-// keys by then. Adds one to a plain counter of each key that it holds.
+// Takes and releases keys in any order, and releases old guards again and again, whoever holds their keys by then. Adds
+// one to a plain counter of each key that it holds.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -24,7 +24,7 @@ function misuse() {
 
 meet(gate, threads);
 for (let round = 0; round < rounds; round++) {
-  // Ascending, so that threads never wait for each other in a circle.
+  // Ascending, so that threads never wait for each other in a cycle.
   const chosen = [...new Set([below(random, keys.length), below(random, keys.length)])].sort((a, b) => a - b);
   const guards = [];
   const blocking = round % 3 !== 0;

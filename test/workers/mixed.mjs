@@ -1,5 +1,5 @@
-// Adds one to plain counters, one for each stripe, under keys of these stripes: by acquireSync, by tryAcquire, and
-// by acquire with several acquisitions pending at once, also while acquireSync blocks the thread.
+// Adds one to plain counters, one for each stripe, while it holds a key of the stripe: by acquireSync, by tryAcquire,
+// and by acquire with several acquisitions pending at once, also while acquireSync blocks the thread.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -41,7 +41,7 @@ for (let round = 0; round < rounds; round++) {
   } else {
     pending.push(lock.acquire(key).then(bumpAndRelease));
     ways.async++;
-    // What was granted meanwhile is used and released in this turn; to block while holding it would be a deadlock.
+    // What was granted meanwhile is used and released in this turn. To block while holding it would be a deadlock.
     await nextTurn();
   }
   if (pending.length === MOST_PENDING) {

@@ -1,4 +1,4 @@
-// Has a thread of its own, which does what victim.mjs does; ends itself when told.
+// Starts victim.mjs in a worker of its own, and ends itself when told.
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 
 const inner = new Worker(new URL('victim.mjs', import.meta.url), { workerData });

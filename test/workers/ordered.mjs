@@ -1,7 +1,7 @@
-// Takes stripes one on top of the other, blocking and not, several at a time, with other acquisitions pending: in
-// such an order that it can never end in a deadlock. A task asks for stripes above those that it holds; a thread
-// blocks only for stripes above all that its tasks hold. Adds one to a plain counter of each stripe while it holds
-// it exclusively, and looks that it does not change while it holds it shared.
+// Takes stripes on top of those that it holds, blocking and not, several at a time, with other acquisitions pending, in
+// an order in which no deadlock is possible: a task asks for stripes above those that it holds, and a thread blocks
+// only for stripes above all that its tasks hold. Adds one to a plain counter of each stripe that it holds exclusively,
+// and checks that the counter does not change while it holds the stripe shared.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -16,7 +16,7 @@ const stopped = stop && new Int32Array(stop);
 const random = randomFrom(seed);
 const added = new Array(keys.length).fill(0);
 const result = { added, acquisitions: 0, changed: 0, failures: [] };
-/** What the tasks of this thread hold: the highest of each guard. */
+/** The highest stripe of each guard that the tasks of this thread hold. */
 const held = new Map();
 
 const TASKS = 4;
@@ -46,7 +46,7 @@ function use(numbers, mode) {
 
 async function descend(lowest, depth) {
   const blocking = random() < 0.5;
-  // In this turn a task may have been granted something that it has yet to come to know, and to put down in `held`.
+  // A task may have been granted something in this turn, which it does not know yet and which is not in `held`.
   if (blocking) await nextTurn();
   const bottom = blocking ? Math.max(lowest, ...[...held.values()].map((highest) => highest + 1)) : lowest;
   const numbers = chooseAbove(bottom, 3);

@@ -1,4 +1,10 @@
-/** mulberry32 (Tommy Ettinger, public domain): small, and good enough to choose what a test does next. */
+/**
+ * Numbers from 0 up to, but not including, 1. The same seed gives the same numbers, in every thread. mulberry32 (Tommy
+ * Ettinger, public domain): small, and good enough to choose what a test does next.
+ *
+ * @param {number} seed
+ * @returns {() => number}
+ */
 export function randomFrom(seed) {
   let state = seed | 0;
   return () => {
@@ -9,6 +15,12 @@ export function randomFrom(seed) {
   };
 }
 
+/**
+ * An integer from 0 up to, but not including, the limit.
+ *
+ * @param {() => number} random
+ * @param {number} limit
+ */
 export function below(random, limit) {
   return Math.floor(random() * limit);
 }

@@ -1,4 +1,4 @@
-// Writers move two plain integers on together, with work in between; readers look whether they differ.
+// Writers increment two plain integers with work in between. Readers check whether they differ.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';

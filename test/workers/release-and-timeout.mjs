@@ -1,5 +1,5 @@
-// Two threads, in step. Each round the holder takes the key, the waiter waits for it with a timeout of 1 ms, and
-// the holder gives it back after about 1 ms.
+// Two threads in step. In each round the holder takes the key, the waiter waits for it with a timeout of 1 ms, and the
+// holder releases it after about 1 ms.
 import { parentPort, workerData } from 'node:worker_threads';
 import { LockTimeoutError, StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
@@ -56,8 +56,8 @@ for (let round = 1; round <= rounds; round++) {
   if (role === 'holder') {
     const guard = lock.acquireSync('key');
     reach(HELD, round);
-    // Timers are late rather than early, so the moment is looked for above the timeout: now and then far above, as they
-    // are very late on a busy machine.
+    // Timers are late rather than early, so the holder releases after more than the timeout: now and then far more, as
+    // they are very late on a busy machine.
     const above = round % 10 === 0 ? 8 * random() : 0.5 * random();
     const end = performance.now() + TIMEOUT * (0.9 + above);
     while (performance.now() < end);

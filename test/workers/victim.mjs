@@ -1,4 +1,4 @@
-// Takes what it is told to take, says so, and ends in the way it is told, without giving anything back.
+// Takes what it is told to take, says so, and ends as it is told, without releasing anything.
 // See test/support/victim.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -28,10 +28,10 @@ for (const { keys, mode } of pending) {
 parentPort.postMessage('ready');
 if (parked) {
   globalThis.kept.push(lock.acquireSync(parked.keys, { mode: parked.mode, timeout: Infinity }));
-  parentPort.postMessage('got what it was parked for');
+  parentPort.postMessage('granted what it was parked for');
 }
 if (numb) {
-  // The event loop stands still from before the grant until the end.
+  // The event loop is blocked from before the grant until the end.
   Atomics.wait(new Int32Array(numb.cell), 0, 0);
   ends[numb.end]();
 }

@@ -1,19 +1,20 @@
 import type { StripeState, StripedLockStats } from '../../common/types.js';
+import type { Mode } from './mode.js';
 import type { TableMemory, TableSpan } from './table-memory.js';
 
 /**
- * Evaluations of this package in one thread share a native engine if this number is the same in them. To be raised with
- * every change to this file, to `lease-table.ts`, to `layout.ts` or to what the addon exports.
+ * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
+ * every change to this file, to `lease-table.ts`, to `layout.ts`, to `mode.ts` or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 1;
+export const ENGINE_PROTOCOL = 2;
 
 export type EngineName = 'native' | 'javascript';
 
-/** How an acquisition that could not be finished by compare-and-swap alone came out. */
+/** The outcome of an acquisition that compare-and-swap alone could not finish. */
 export type Outcome =
   /** All stripes are held now. `abandoned`: some stripe's earlier holder died. */
   | { status: 'granted'; abandoned: boolean }
-  /** Nothing is held. `stripe` is the one that could not be had, `holders` the thread ids known to hold it. */
+  /** Nothing is held. `stripe` is the one that was not free in time, `holders` the thread ids known to hold it. */
   | { status: 'timeout'; stripe: number; holders: readonly number[] }
   /** Nothing is held. `threads` wait for each other in this order; `stripes[i]` is what `threads[i]` waits for. */
   | { status: 'deadlock'; threads: readonly number[]; stripes: readonly number[] }
@@ -28,16 +29,16 @@ export interface Request {
   readonly stripes: readonly number[];
   /** How many of them, from the front, the caller holds already. Given back if the request fails. */
   readonly taken: number;
-  readonly shared: boolean;
+  readonly mode: Mode;
   /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
   readonly timeout: number;
-  /** A signal may put an end to it before that. */
+  /** A signal may end it earlier. */
   readonly abortable?: boolean;
-  /** Of a traced acquisition: what `inspect()` shows while it waits. */
+  /** What `inspect()` shows of a traced acquisition while it waits. */
   readonly note: string | undefined;
 }
 
-/** Of what must not be cloned to another thread: no symbol can be, and its description is what the DataCloneError shows. */
+/** A property of what must not be cloned to another thread. Symbols cannot be cloned, and the DataCloneError shows this. */
 export const THREAD_BOUND = Symbol(
   'a stripelock Guard belongs to its thread: send the handle of the lock instead, and acquire there',
 );
@@ -60,15 +61,16 @@ export interface AsyncWaiter {
  *
  * T1  From the first change of a word to the hand-over of the guard nothing can throw, or the failure is undone.
  *
- * Any call of a function in JavaScript can throw: it may overflow the stack, or run what somebody else wrote (a getter, a
- * listener, `Error.prepareStackTrace`, a method that was replaced). A built-in function checks the stack, too. What
- * cannot throw: storing, allocating, and calling the addon where it was just called. So whoever changes words makes other
- * calls before: guard, promise, listener, timer, note and microtask are there first. Where a call has to come after, a
- * `catch` lets `defer` (`host.ts`) make it from the microtask queue: never next to the engine's call, but some functions up,
- * where what was enough for that call is more than enough.
+ * Any call of a function in JavaScript can throw: it may overflow the stack, or run somebody else's code (a getter, a
+ * listener, `Error.prepareStackTrace`, a method that was replaced). A built-in function checks the stack, too. A function
+ * that runs for the first time, or again after long, has to be compiled, which takes far more of the stack. What cannot
+ * throw: storing, allocating, and calling the addon where it was just called. So whoever changes words makes all other
+ * calls before: guard, promise, listener, timer, note and microtask come first. If a call has to come after, a `catch` lets
+ * `defer` (`host.ts`) make it from the microtask queue: never next to the engine's call, but some functions up, where the
+ * stack that was enough for that call is more than enough.
  *
- * So where {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing,
- * and can be called again.
+ * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing, and
+ * can be called again.
  */
 export interface LockTable {
   readonly engine: EngineName;
@@ -115,7 +117,7 @@ export interface LockTable {
    */
   cancel(waiter: AsyncWaiter): boolean;
   /** Gives one stripe back where the fast path could not, {@link shares} included. */
-  release(stripe: number, shared: boolean): void;
+  release(stripe: number, mode: Mode): void;
 
   /** Ids of the threads that hold a stripe, as far as known. */
   holders(stripe: number): readonly number[];

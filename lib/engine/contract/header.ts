@@ -10,7 +10,7 @@ import {
   VERSION_INDEX,
 } from './layout.js';
 
-/** As it is at import: test clocks replace it later, and tokens would begin below those of earlier locks. */
+/** Bound at import: test clocks replace it later, and tokens would begin below those of earlier locks. */
 const wallClock = Date.now.bind(Date);
 
 /** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
@@ -20,7 +20,7 @@ export function createMemory(engine: number, stripes: number): SharedArrayBuffer
   return buffer;
 }
 
-/** The same in zeroed memory, at a multiple of 8 bytes from its start. */
+/** The same in zeroed memory, at `offset` bytes from its start, a multiple of 8. */
 export function fillHeader(buffer: SharedArrayBuffer, offset: number, engine: number, stripes: number): void {
   const header = new Int32Array(buffer, offset, HEADER_INTS);
   header[MAGIC_INDEX] = MAGIC;
@@ -29,4 +29,10 @@ export function fillHeader(buffer: SharedArrayBuffer, offset: number, engine: nu
   header[STRIPES_INDEX] = stripes;
   // Nanoseconds since 1970, so that tokens go on rising where what they fence outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
+}
+
+/** All cells of the header of a table at `offset` bytes from the start of its memory. */
+export function cellsOf(buffer: ArrayBufferLike, offset: number): BigInt64Array {
+  const bytes = HEADER_INTS * Int32Array.BYTES_PER_ELEMENT;
+  return new BigInt64Array(buffer, offset, bytes / BigInt64Array.BYTES_PER_ELEMENT);
 }

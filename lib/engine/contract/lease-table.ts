@@ -23,7 +23,7 @@ export interface LeaseTable {
   readonly grantedHint: number;
   /** Of what was {@link granted}. */
   tokenOf(granted: number): bigint;
-  /** True if granted. Without an owner, to a holder without a name of its own, whom {@link nameOf} names. */
+  /** True if granted. Without an owner, to a holder without a name of its own, whom {@link anonymousOwner} names. */
   tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean;
   /**
    * The same for a thread that waits for the key, or would: lets the thread go first that has waited longest.
@@ -43,7 +43,7 @@ export interface LeaseTable {
 }
 
 /** The name of a holder that gave none. `native/core/lease_table.cc` makes the same. */
-export function nameOf(token: bigint): string {
+export function anonymousOwner(token: bigint): string {
   return `lease ${token}`;
 }
 

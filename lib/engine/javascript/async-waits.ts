@@ -1,21 +1,16 @@
-import { Deadlines } from '../../common/deadlines.js';
 import { defer } from '../../common/host.js';
 import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
-import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
-import { Alarm } from './alarm.js';
-import { type GivesWay, joinGivesWay, leaveGivesWay, recover } from './blocking.js';
+import { METRIC_CELLS } from '../contract/layout.js';
+import type { Mode } from '../contract/mode.js';
+import { joinGivesWay, leaveGivesWay, recover } from './blocking.js';
 import { Delivery } from './delivery.js';
 import { clock, makeRoom } from './host.js';
-import { LaneMember } from './lane-member.js';
+import { CALLED, LOOKS } from './lanes.js';
 import { LocalQueue, Pending } from './local-queue.js';
-import { patience } from './patience.js';
-import { CALLED, type Cause, LOOKS, type Stripes } from './stripes.js';
-
-/**
- * For so long, in milliseconds, a stripe that others wait for may go from one waiter of this thread to the next
- * without the detour through the event loop.
- */
-const LONGEST_KEPT = 1;
+import { LocalQueues, type QueuesOwner } from './local-queues.js';
+import type { Stripes } from './stripes.js';
+import type { GivesWay } from './thread.js';
+import { WaitTimes, type TimedWaits } from './wait-times.js';
 
 /** What the waits need of the table that they belong to. */
 export interface AsyncWaitsOwner {
@@ -24,47 +19,28 @@ export interface AsyncWaitsOwner {
 }
 
 /**
- * The acquisitions of one thread and lock that wait without blocking the thread.
+ * The acquisitions of one thread and lock that wait without blocking the thread, from the start to the outcome. They wait
+ * in {@link LocalQueues}.
  *
- * An acquisition takes its stripes in ascending order and waits in the queue of the first that it cannot have;
- * it keeps those before. A queue, not each waiter, waits in the stripe's async lane ({@link LaneMember}).
- *
- * I6  A queue with waiters sleeps in its lane or watches its claim, with QUEUED set; or this table holds its stripe
- *     exclusively, with QUEUED set, so that the release comes to {@link release}; or the thread is blocked in a sync
- *     wait, at whose end {@link resume} arms it.
  * I7  A stripe that was taken for an acquisition that is not settled can be given back at any time.
  *
- * A stack overflow can end any call that user code makes here. I8 holds for what is changed, and what then remains to be
- * done is done from a microtask: until then, I6 may not hold. Each step can be done again.
+ * A stack overflow can end any call that user code makes here. What then remains to be done is done from a microtask; see
+ * {@link LocalQueues}.
  */
-export class AsyncWaits implements GivesWay {
-  readonly #stripes: Stripes;
+export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
+  readonly unfinished = new Set<Pending | LocalQueue>();
   readonly #owner: AsyncWaitsOwner;
-  readonly #members: LaneMember;
-  readonly #queues = new Map<number, LocalQueue>();
+  readonly #queues: LocalQueues;
   readonly #byWaiter = new Map<AsyncWaiter, Pending>();
-  readonly #deadlines = new Deadlines<Pending>();
   readonly #delivery = new Delivery<Pending>((entry) => this.#deliver(entry));
-  /** Those that wait and hold some of their stripes. */
-  readonly #partial = new Set<Pending>();
-  /** What a stack overflow has left undone. */
-  readonly #unfinished = new Set<Pending | LocalQueue>();
+  readonly #times = new WaitTimes(this);
   /** While the thread is blocked: what it put off. */
   #aside: Pending[] = [];
-  readonly #unarmed = new Set<LocalQueue>();
-  #blocked = false;
   #joined = false;
-  readonly #alarm = new Alarm(() => this.#onAlarm());
-  #lookedAt = 0;
 
   constructor(stripes: Stripes, owner: AsyncWaitsOwner) {
-    this.#stripes = stripes;
     this.#owner = owner;
-    this.#members = new LaneMember(stripes, (queue) => {
-      recover();
-      this.#pump(queue, CALLED);
-      this.#updateJoined();
-    });
+    this.#queues = new LocalQueues(stripes, this);
   }
 
   /**
@@ -75,28 +51,28 @@ export class AsyncWaits implements GivesWay {
     makeRoom();
     const entry = new Pending(waiter, request, clock());
     try {
-      if (this.#advance(entry, false)) {
+      if (this.#queues.advance(entry, false)) {
         this.#updateJoined();
         return true;
       }
       const { cells } = this.#owner;
-      Atomics.add(cells, CONTENDED_CELL, 1n);
-      Atomics.add(cells, WAITING_CELL, 1n);
+      Atomics.add(cells, METRIC_CELLS.contended, 1n);
+      Atomics.add(cells, METRIC_CELLS.waiting, 1n);
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
       this.#updateJoined();
-      this.#deadlines.add(entry);
-      this.#setTimer(entry.deadline, entry.since);
+      this.#times.start(entry);
       return false;
     } catch (error) {
       entry.isGivenUp = true;
       entry.kept = request.taken;
-      this.#unfinished.add(entry);
-      defer(this.#finish, undefined);
+      this.unfinished.add(entry);
+      defer(this.finish, undefined);
       throw error;
     }
   }
 
+  /** See `LockTable.cancel`. */
   cancel(waiter: AsyncWaiter): boolean {
     const entry = this.#byWaiter.get(waiter);
     if (entry === undefined || entry.isGivenUp) return false;
@@ -105,55 +81,31 @@ export class AsyncWaits implements GivesWay {
   }
 
   /** Gives a stripe back: to this thread's next waiter, or to all. Where it throws, the stripe is still held. */
-  release(stripe: number, shared: boolean): void {
-    makeRoom();
-    const stripes = this.#stripes;
-    if (!shared && !stripes.isOwn(stripe)) return;
-    const queue = this.#queues.get(stripe);
-    const next = queue?.first;
-    if (queue === undefined || next === undefined || this.#blocked) {
-      if (queue !== undefined && this.#blocked) this.#unarmed.add(queue);
-      stripes.release(stripe, shared);
-    } else if (queue.got === 'no' && this.#mayKeep(queue) && stripes.handOver(stripe, shared, next.shared)) {
-      queue.got = next.shared ? 'shared' : 'exclusive';
-      try {
-        this.#pump(queue, LOOKS);
-      } catch {
-        this.#unfinished.add(queue);
-        defer(this.#finish, undefined);
-      }
-    } else {
-      queue.keptSince = 0;
-      this.#pump(queue, undefined);
-      stripes.release(stripe, shared);
-    }
+  release(stripe: number, mode: Mode): void {
+    this.#queues.release(stripe, mode);
   }
 
-  *waiting(): Generator<Pending> {
-    for (const queue of this.#queues.values()) {
-      for (let entry = queue.first; entry !== undefined; entry = entry.next) yield entry;
-    }
+  /** All that are in queues. */
+  waiting(): Iterable<Pending> {
+    return this.#queues.waiting();
   }
 
   get holdsAny(): boolean {
-    return this.#partial.size > 0 || !this.#delivery.isEmpty;
+    return this.#queues.partial.size > 0 || !this.#delivery.isEmpty;
   }
 
   withdrawClaims(): void {
-    this.#blocked = true;
-    for (const queue of this.#members.heads) {
-      this.#unarmed.add(queue);
-      this.#members.withdrawClaim(queue);
-    }
+    this.#queues.block();
+    this.#queues.withdrawClaims();
   }
 
   giveBack(): void {
     makeRoom();
-    this.#blocked = true;
+    this.#queues.block();
     const aside = this.#aside;
     const first = aside.length;
     // First all are noted, with no call in between (I8).
-    for (const entry of this.#partial) {
+    for (const entry of this.#queues.partial) {
       entry.state = 'aside';
       aside.push(entry);
     }
@@ -170,16 +122,14 @@ export class AsyncWaits implements GivesWay {
   }
 
   relayCalls(): boolean {
-    const { asleep } = this.#members;
-    for (const { stripe } of asleep) this.#stripes.relay(stripe);
-    return asleep.size > 0;
+    return this.#queues.relayCalls();
   }
 
   resume(): void {
     makeRoom();
     const aside = this.#aside;
     if (aside.length > 1) aside.sort((a, b) => a.since - b.since);
-    this.#blocked = false;
+    this.#queues.unblock();
     // Last first, as each goes to the front of its queue.
     for (let entry; (entry = aside.pop()) !== undefined;) {
       // Another outcome may have come first.
@@ -188,19 +138,15 @@ export class AsyncWaits implements GivesWay {
       try {
         entry.queue?.remove(entry);
         // Its time goes on: it had been granted, and now is not.
-        if (entry.place < 0) this.#deadlines.add(entry);
-        if (this.#advance(entry, true)) this.#makeReady(entry);
-        else this.#setTimer(entry.deadline, clock());
+        this.#times.add(entry);
+        if (this.#queues.advance(entry, true)) this.makeReady(entry);
       } catch {
-        this.#unfinished.add(entry);
-        defer(this.#finish, undefined);
+        this.unfinished.add(entry);
+        defer(this.finish, undefined);
       }
     }
-    for (const queue of this.#unarmed) {
-      // Where it fails, this is called again.
-      this.#pump(queue, LOOKS);
-      this.#unarmed.delete(queue);
-    }
+    // Where it fails, this is called again.
+    this.#queues.armAgain();
   }
 
   leave(): void {
@@ -211,56 +157,57 @@ export class AsyncWaits implements GivesWay {
       this.#uncount(entry);
     }
     this.#byWaiter.clear();
-    this.#members.leave();
+    this.#queues.leaveLanes();
   }
 
-  /** Takes what can be had of a stripe for those who wait, and sees to it that the rest is called (I6). */
-  #pump(queue: LocalQueue, cause: Cause | undefined): void {
-    let may = cause;
-    for (let head; (head = queue.first) !== undefined;) {
-      if (queue.got === 'no') {
-        if (!this.#members.obtain(queue, head, may)) return;
-        queue.keptSince = 0;
-      }
-      if ((queue.got === 'shared') !== head.shared) {
-        // The one that it was taken for has left.
-        this.#giveBackGot(queue);
-        may = CALLED;
-        continue;
-      }
-      const { shared } = head;
-      this.#took(queue, head);
-      // Its release, which is this table's, goes on with the rest.
-      if (!shared) {
-        if (queue.first === undefined) break;
-        return;
-      }
-      may = CALLED;
+  get needsLooks(): boolean {
+    return this.#byWaiter.size > 0 || this.#queues.any;
+  }
+
+  lookAgain(): void {
+    recover();
+    this.#queues.lookAgain();
+    this.#delivery.schedule();
+  }
+
+  expire(entry: Pending): void {
+    recover();
+    const { queue } = entry;
+    // The event loop may have been busy, and the call that came meanwhile still be in it.
+    if (queue?.first === entry) this.#queues.pump(queue, LOOKS);
+    if (entry.state !== 'waiting') {
+      this.#times.remove(entry);
+      return;
     }
-    if (queue.got !== 'no') this.#giveBackGot(queue);
-    this.#emptied(queue);
+    const outcome = this.#owner.timedOut(entry.wanted);
+    this.#drop(entry);
+    entry.waiter.settle(outcome);
   }
 
-  #giveBackGot(queue: LocalQueue): void {
-    // Where it throws, nothing has changed.
-    this.#stripes.release(queue.stripe, queue.got === 'shared');
-    queue.got = 'no';
+  called(queue: LocalQueue): void {
+    recover();
+    this.#queues.pump(queue, CALLED);
+    this.#updateJoined();
+  }
+
+  makeReady(entry: Pending): void {
+    makeRoom();
+    if (entry.state !== 'ready') {
+      this.#delivery.add(entry);
+      entry.state = 'ready';
+    }
+    this.#delivery.schedule();
   }
 
   /** Does what a stack overflow has left undone. Where one is caught, there is room for no call but that of `defer`. */
-  readonly #finish = (): void => {
+  readonly finish = (): void => {
     recover();
-    for (const what of this.#unfinished) {
-      this.#unfinished.delete(what);
-      if (what instanceof LocalQueue) {
-        // A head may have left undone what its call was for.
-        this.#stripes.callAgain(what.stripe);
-        this.#pump(what, LOOKS);
-      } else if (what.isGivenUp) {
-        this.#drop(what);
-      } else {
-        this.#goOn(what);
-      }
+    for (const what of this.unfinished) {
+      this.unfinished.delete(what);
+      // A head may have left undone what its call was for.
+      if (what instanceof LocalQueue) this.#queues.pumpAgain(what);
+      else if (what.isGivenUp) this.#drop(what);
+      else this.#goOn(what);
     }
     this.#updateJoined();
   };
@@ -270,79 +217,8 @@ export class AsyncWaits implements GivesWay {
     const { state, queue } = entry;
     if (state === 'ready') this.#delivery.schedule();
     if (state !== 'waiting') return;
-    if (queue !== undefined) this.#pump(queue, LOOKS);
-    else if (this.#advance(entry, true)) this.#makeReady(entry);
-  }
-
-  /** Nobody waits here any more: others come first, and QUEUED may be in vain. */
-  #emptied(queue: LocalQueue): void {
-    if (queue.asleep) this.#stripes.idle.add(queue.stripe);
-    this.#members.rest(queue);
-    if (queue.claim !== 0) this.#members.withdrawClaim(queue);
-    else this.#stripes.relay(queue.stripe);
-    if (!queue.asleep && !queue.watchesClaim) this.#queues.delete(queue.stripe);
-  }
-
-  /** The head of a queue has its stripe. */
-  #took(queue: LocalQueue, head: Pending): void {
-    makeRoom();
-    const { shared } = head;
-    queue.remove(head);
-    head.taken++;
-    queue.got = 'no';
-    try {
-      this.#stripes.entered(queue.stripe, shared);
-      if (this.#advance(head, false)) this.#makeReady(head);
-    } catch {
-      this.#unfinished.add(head);
-      defer(this.#finish, undefined);
-    }
-  }
-
-  /** Takes stripes up to the first that cannot be had, and waits there. True: has all. */
-  #advance(entry: Pending, first: boolean): boolean {
-    const stripes = this.#stripes;
-    const { shared } = entry;
-    for (let stripe; (stripe = entry.stripes[entry.taken]) !== undefined;) {
-      let queue = this.#queues.get(stripe);
-      const isEmpty = queue?.first === undefined;
-      if (isEmpty && stripes.arrive(stripe, shared)) {
-        entry.taken++;
-        continue;
-      }
-      if (isEmpty && stripes.intrude(stripe, shared)) {
-        entry.taken++;
-        stripes.entered(stripe, shared);
-        continue;
-      }
-      if (queue === undefined) this.#queues.set(stripe, (queue = new LocalQueue(stripe)));
-      stripes.idle.delete(stripe);
-      queue.wasIdle = false;
-      if (first) queue.unshift(entry);
-      else queue.push(entry);
-      if (entry.taken > 0) this.#partial.add(entry);
-      if (!(isEmpty || first) || queue.got !== 'no' || !this.#members.obtain(queue, entry, undefined))
-        return false;
-      queue.remove(entry);
-      entry.taken++;
-      queue.got = 'no';
-      stripes.entered(stripe, shared);
-      if (queue.first === undefined) {
-        if (queue.asleep) stripes.idle.add(stripe);
-        this.#members.rest(queue);
-      }
-    }
-    this.#partial.delete(entry);
-    return true;
-  }
-
-  #makeReady(entry: Pending): void {
-    makeRoom();
-    if (entry.state !== 'ready') {
-      this.#delivery.add(entry);
-      entry.state = 'ready';
-    }
-    this.#delivery.schedule();
+    if (queue !== undefined) this.#queues.pump(queue, LOOKS);
+    else if (this.#queues.advance(entry, true)) this.makeReady(entry);
   }
 
   #deliver(entry: Pending): boolean {
@@ -355,21 +231,20 @@ export class AsyncWaits implements GivesWay {
   #forget(entry: Pending): void {
     entry.state = 'settled';
     this.#byWaiter.delete(entry.waiter);
-    this.#deadlines.remove(entry);
-    this.#partial.delete(entry);
+    this.#times.remove(entry);
+    this.#queues.partial.delete(entry);
     this.#uncount(entry);
     this.#updateJoined();
-    // Lets the thread end; where it goes on, the timer can be used again.
-    if (this.#byWaiter.size === 0) this.#alarm.letGo();
+    if (this.#byWaiter.size === 0) this.#times.letGo();
   }
 
   #uncount(entry: Pending): void {
-    if (entry.isCounted) Atomics.sub(this.#owner.cells, WAITING_CELL, 1n);
+    if (entry.isCounted) Atomics.sub(this.#owner.cells, METRIC_CELLS.waiting, 1n);
     entry.isCounted = false;
   }
 
   #updateJoined(): void {
-    const joins = this.#byWaiter.size > 0 || this.#members.asleep.size > 0;
+    const joins = this.#byWaiter.size > 0 || this.#queues.anyAsleep;
     if (joins === this.#joined) return;
     if (joins) joinGivesWay(this);
     else leaveGivesWay(this);
@@ -383,8 +258,8 @@ export class AsyncWaits implements GivesWay {
     try {
       this.#drop(entry);
     } catch {
-      this.#unfinished.add(entry);
-      defer(this.#finish, undefined);
+      this.unfinished.add(entry);
+      defer(this.finish, undefined);
     }
   }
 
@@ -394,92 +269,25 @@ export class AsyncWaits implements GivesWay {
     const { queue } = entry;
     const wasFirst = queue?.first === entry;
     // From here on, and if it fails, this is nobody's; the queue is looked after in any case.
-    if (wasFirst) this.#unfinished.add(queue);
+    if (wasFirst) this.unfinished.add(queue);
     queue?.remove(entry);
     this.#forget(entry);
     this.#releaseTaken(entry);
     if (!wasFirst) return;
-    this.#unfinished.delete(queue);
-    // Those behind may be let in where it was not: readers behind a writer.
+    this.unfinished.delete(queue);
     try {
-      this.#pump(queue, LOOKS);
-      this.#stripes.relay(queue.stripe);
+      this.#queues.headLeft(queue);
     } catch {
-      this.#unfinished.add(queue);
-      defer(this.#finish, undefined);
+      this.unfinished.add(queue);
+      defer(this.finish, undefined);
     }
   }
 
   #releaseTaken(entry: Pending): void {
     while (entry.taken > entry.kept) {
-      this.release(entry.stripes[entry.taken - 1]!, entry.shared);
+      this.release(entry.stripes[entry.taken - 1]!, entry.mode);
       entry.taken--;
     }
-    this.#partial.delete(entry);
-  }
-
-  #mayKeep(queue: LocalQueue): boolean {
-    if (!this.#stripes.othersWait(queue.stripe, queue.claim, queue.asleep)) return true;
-    const now = clock();
-    if (queue.keptSince === 0) queue.keptSince = now;
-    return now - queue.keptSince < LONGEST_KEPT;
-  }
-
-  /** One timer for all: the next deadline, the next look at the queues, and what keeps the event loop alive. */
-  #setTimer(deadline: number, now: number): void {
-    this.#alarm.setFor(Math.min(deadline, now + patience.eventLoop), now);
-  }
-
-  #onAlarm(): void {
-    try {
-      recover();
-      this.#onTime(clock());
-    } finally {
-      if (this.#byWaiter.size > 0) {
-        this.#setTimer(this.#deadlines.first?.deadline ?? Infinity, clock());
-      } else if (this.#queues.size > 0) {
-        // To end the sleeps that nobody needs.
-        this.#setTimer(Infinity, clock());
-        this.#alarm.letGo();
-      }
-    }
-  }
-
-  #onTime(now: number): void {
-    if (now - this.#lookedAt >= patience.eventLoop) {
-      this.#lookedAt = now;
-      for (const queue of this.#queues.values()) this.#lookAgain(queue);
-      this.#delivery.schedule();
-    }
-    for (let entry; (entry = this.#deadlines.first) !== undefined && entry.deadline <= now;)
-      this.#expire(entry);
-  }
-
-  #expire(entry: Pending): void {
-    const { queue } = entry;
-    // The event loop may have been busy, and the call that came meanwhile still be in it.
-    if (queue?.first === entry) this.#pump(queue, LOOKS);
-    if (entry.state !== 'waiting') {
-      this.#deadlines.remove(entry);
-      return;
-    }
-    const outcome = this.#owner.timedOut(entry.wanted);
-    this.#drop(entry);
-    entry.waiter.settle(outcome);
-  }
-
-  #lookAgain(queue: LocalQueue): void {
-    const stripes = this.#stripes;
-    const { stripe, first } = queue;
-    if (first === undefined) {
-      if (queue.wasIdle) this.#members.wake(queue);
-      queue.wasIdle = true;
-      return;
-    }
-    if (!first.shared) stripes.writerWaits(stripe);
-    // Its release will call; but not where it is this queue's, taken and not made use of.
-    if (queue.got === 'no' && stripes.isAwaited(stripe)) return;
-    stripes.refresh(stripe);
-    this.#pump(queue, LOOKS);
+    this.#queues.partial.delete(entry);
   }
 }

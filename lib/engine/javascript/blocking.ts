@@ -1,45 +1,30 @@
 import { defer } from '../../common/host.js';
-import { WAITING_CELL } from '../contract/layout.js';
+import { METRIC_CELLS } from '../contract/layout.js';
+import type { Mode } from '../contract/mode.js';
 import { afterCode, clock, makeRoom } from './host.js';
+import { laneIndex, SLEEPERS, SYNC_LANE, WRITERS } from './lanes.js';
 import { patience } from './patience.js';
-import { laneIndex, SLEEPERS, type Stripes, SYNC_LANE, WRITERS } from './stripes.js';
-import { thread } from './thread.js';
-
-/**
- * What a thread's async acquisitions do while the thread is blocked in `acquireSync`, of whatever lock. Nothing can
- * be delivered to them then, so whatever they had been given others would wait for in vain, and the thread might
- * wait for one of those: a deadlock that is nobody's fault.
- */
-export interface GivesWay {
-  /** Leaves the place at the head of every lane. */
-  withdrawClaims(): void;
-  /** Gives back all that was taken for acquisitions that are not settled yet. */
-  giveBack(): void;
-  /** Answers calls that this thread cannot follow, by calling others. False: none can come. */
-  relayCalls(): boolean;
-  readonly holdsAny: boolean;
-  /** The thread runs again. */
-  resume(): void;
-  /** The thread ends, and can follow no more calls: calls others in its stead. */
-  leave(): void;
-}
+import type { Stripes } from './stripes.js';
+import { type Blocked, type GivesWay, thread } from './thread.js';
 
 /**
  * For so long, in milliseconds, a blocked thread lets its async acquisitions keep what was taken for them: most
- * waits are over by then, and one of many stripes need not start over.
+ * waits are over by then, and an acquisition of many stripes need not start over.
  */
 const GRACE = 1;
 
+/** Has `waits` told when this thread blocks, and when it ends. */
 export function joinGivesWay(waits: GivesWay): void {
   thread.joined.add(waits);
   if (thread.listensForEnd) return;
   thread.listensForEnd = true;
-  // Not emitted where a thread is terminated: those who are not called then look for themselves in the end.
+  // Not emitted where a thread is terminated: those who are not called then look for themselves after a while.
   process.once('exit', () => {
     for (const waits of thread.joined) waits.leave();
   });
 }
 
+/** No longer. */
 export function leaveGivesWay(waits: GivesWay): void {
   thread.joined.delete(waits);
 }
@@ -49,37 +34,37 @@ export interface BlockedTable {
   readonly stripesHere: Stripes;
   readonly cells: BigInt64Array;
   /** Gives one stripe back that the wait had taken. Where it throws, nothing has changed. */
-  giveBackTaken(stripe: number, shared: boolean): void;
+  giveBackTaken(stripe: number, mode: Mode): void;
 }
 
 /**
  * One sync wait of this thread, and a note of all that it has changed. A stack overflow can end it, or the end of a
- * `vm` timeout, in which no `finally` runs. Then {@link recover} undoes by the note what was done. Each note follows what
+ * `vm` timeout, in which no `finally` runs. Then {@link recover} undoes what the note says. Each note follows what
  * it tells of without a call in between (I8).
  */
-export class BlockedThread {
-  /** It holds so many of its stripes, from the front. */
+export class BlockedThread implements Blocked {
+  /** How many of its stripes it holds, from the front. */
   taken: number;
-  /** So many of them are to be left to the caller, if the wait is undone. */
+  /** How many of them are left to the caller if the wait is undone. */
   kept = 0;
-  /** In WAITING. */
+  /** It is counted in the metric `waiting`. */
   isCounted = false;
-  /** Where it sleeps, or is the head. */
+  /** The stripe in whose lane it sleeps, or is the head. */
   stripe = -1;
   sleeps = false;
   sleepsAsWriter = false;
   claim = 0;
   readonly #table: BlockedTable;
   readonly #stripes: readonly number[];
-  readonly #shared: boolean;
+  readonly #mode: Mode;
   #since = 0;
   #interval = GRACE;
   #gaveBack = false;
 
-  constructor(table: BlockedTable, stripes: readonly number[], shared: boolean, taken: number) {
+  constructor(table: BlockedTable, stripes: readonly number[], mode: Mode, taken: number) {
     this.#table = table;
     this.#stripes = stripes;
-    this.#shared = shared;
+    this.#mode = mode;
     this.taken = taken;
     thread.blocked = this;
   }
@@ -106,6 +91,7 @@ export class BlockedThread {
     return Math.min(nap, interval);
   }
 
+  /** Has the async acquisitions of this thread give back what they hold, and make place for others. */
   giveBack(): void {
     this.#gaveBack = true;
     for (const waits of thread.joined) {
@@ -114,21 +100,23 @@ export class BlockedThread {
     }
   }
 
+  /** Takes it out of the counts of the sleepers. */
   leaveLane(): void {
-    const { words } = this.#table.stripesHere;
+    const { memory } = this.#table.stripesHere.lanes;
     const index = laneIndex(this.stripe, SYNC_LANE);
-    if (this.sleeps) Atomics.sub(words, index + SLEEPERS, 1);
+    if (this.sleeps) Atomics.sub(memory, index + SLEEPERS, 1);
     this.sleeps = false;
-    if (this.sleepsAsWriter) Atomics.sub(words, index + WRITERS, 1);
+    if (this.sleepsAsWriter) Atomics.sub(memory, index + WRITERS, 1);
     this.sleepsAsWriter = false;
   }
 
   /** Ends the claim without calling another. */
   dropClaim(): void {
-    this.#table.stripesHere.dropClaim(this.stripe, SYNC_LANE, this.claim);
+    this.#table.stripesHere.lanes.dropClaim(this.stripe, SYNC_LANE, this.claim);
     this.claim = 0;
   }
 
+  /** Ends the claim, and calls others. */
   withdrawClaim(): void {
     this.#table.stripesHere.withdraw(this.stripe, SYNC_LANE, this.claim);
     this.claim = 0;
@@ -139,12 +127,12 @@ export class BlockedThread {
     if (this.#since !== 0 || this.#gaveBack) {
       for (const waits of thread.joined) waits.resume();
     }
-    if (this.isCounted) Atomics.sub(this.#table.cells, WAITING_CELL, 1n);
+    if (this.isCounted) Atomics.sub(this.#table.cells, METRIC_CELLS.waiting, 1n);
     this.isCounted = false;
     thread.blocked = undefined;
   }
 
-  /** To be called when it is not going to get them. Gives back what was taken, now or where there is stack again. */
+  /** To be called when it fails. Gives back what was taken, now or where there is stack again. */
   endFailed(): void {
     makeRoom();
     try {
@@ -157,12 +145,12 @@ export class BlockedThread {
 
   #giveUp(): void {
     while (this.taken > this.kept) {
-      this.#table.giveBackTaken(this.#stripes[this.taken - 1]!, this.#shared);
+      this.#table.giveBackTaken(this.#stripes[this.taken - 1]!, this.#mode);
       this.taken--;
     }
   }
 
-  /** What the wait did not come to do itself. */
+  /** Does what the wait did not come to do itself. */
   undo(): void {
     if (this.claim !== 0) this.withdrawClaim();
     if (this.sleeps) {
@@ -176,14 +164,14 @@ export class BlockedThread {
 }
 
 /**
- * To be called before anything else is done here: a sync wait that is still under way was cut off. Where this throws, it
- * can be called again.
+ * To be called before this thread does anything else here: a sync wait that is still under way was cut off. Where this
+ * throws, it can be called again.
  */
 export function recover(): void {
   thread.blocked?.undo();
 }
 
-/** Sees to it that {@link recover} is called even if this thread does nothing more here. */
+/** Has {@link recover} called even if this thread does nothing more here. */
 export function recoverLater(): void {
   if (thread.recoverySet) return;
   afterCode(recoverNow);

@@ -1,18 +1,18 @@
 import { afterCode, afterTurn, nextTick } from './host.js';
 
-/** So many in a row may come without a turn of the event loop. */
+/** How many may be handed out in a row without a turn of the event loop. */
 const IN_A_ROW = 64;
 
 /**
  * Hands out what is ready, one at a time, each when no microtask is left to run. So when an acquisition is
- * settled, the code that awaits it is what runs next: nothing else of this thread gets in between, blocks for
+ * settled, the code that awaits it runs next: no other code of this thread gets in between, blocks for
  * the same stripe, and finds it held by its own thread. Until then a grant can be taken back.
  *
- * `process.nextTick` called from a microtask does that: node runs such callbacks once the microtasks are done. What is
- * ready waits for as long as microtasks make more of them, as timers do.
+ * `process.nextTick` called from a microtask does that: Node runs such callbacks once the microtasks are done. While
+ * microtasks make more microtasks, what is ready waits, as timers do.
  */
 export class Delivery<T> {
-  /** False: this one no longer counts, on to the next. */
+  /** False: this one no longer counts, and the next follows. */
   readonly #deliver: (item: T) => boolean;
   #ready: T[] = [];
   #next = 0;
@@ -43,7 +43,7 @@ export class Delivery<T> {
     this.#ready.push(item);
   }
 
-  /** What was not handed out yet, and is not going to be. No function is called once it is taken out. */
+  /** Takes out what was not handed out yet. No function is called after that. */
   takeBack(): T[] {
     const items = this.#ready;
     const next = this.#next;
@@ -61,7 +61,7 @@ export class Delivery<T> {
     this.#next = 0;
   }
 
-  /** Sees to it that what is ready is handed out. Where it fails, it can be called again. */
+  /** Has what is ready handed out. Where this fails, it can be called again. */
   schedule(): void {
     if (this.#scheduled || this.isEmpty) return;
     if (++this.#inARow < IN_A_ROW) {
@@ -70,7 +70,7 @@ export class Delivery<T> {
       this.#inARow = 0;
       afterTurn(this.#deliverOne);
     }
-    // Not before: what failed is not scheduled.
+    // Noted last: where the call fails, nothing is scheduled.
     this.#scheduled = true;
   }
 }

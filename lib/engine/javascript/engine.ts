@@ -7,7 +7,7 @@ import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
 /**
- * The engine that needs no addon: shared memory and Atomics alone. What it cannot do:
+ * The engine that needs no addon: it has shared memory and Atomics alone. What it cannot do:
  *
  * | what                              | instead                                                                   |
  * | --------------------------------- | ------------------------------------------------------------------------- |
@@ -20,8 +20,8 @@ import { thread } from './thread.js';
  * | keep one queue for all waiters    | two lanes that take turns, so one sync and one async waiter may pass each |
  * |                                   | other; those of a thread are in order                                     |
  *
- * A thread is one that shares one table: a handle that came to its own thread as a copy makes another table, whose
- * shared holds this one does not know.
+ * All locks from one handle share a table in a thread. A handle that came back to its own thread as a copy makes another
+ * table, and neither knows the shared holds of the other.
  */
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';

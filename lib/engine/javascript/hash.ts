@@ -2,7 +2,7 @@ import { lengthOfBytes } from '../../common/bytes.js';
 
 /**
  * FNV-1a, 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain), of bytes, or of the UTF-8 bytes of
- * a string, without an array for them in between.
+ * a string, without making an array of them.
  */
 const OFFSET_BASIS = 0x811c_9dc5 | 0;
 const PRIME = 0x0100_0193;
@@ -36,8 +36,8 @@ function ofString(text: string): number {
 const REPLACEMENT = 0xfffd;
 
 /**
- * The character of two surrogates, or U+FFFD for one that has no partner. By units within the string alone: where
- * V8 24's optimized `codePointAt` reads the last unit of a slice, it goes on with what follows the slice.
+ * The character of two surrogates, or U+FFFD for one that has no partner. Reads units of the string alone: on Node 24 and
+ * 26, the optimized `codePointAt` reads past the end of a slice whose last unit is a high surrogate.
  */
 function pairAt(text: string, at: number, unit: number): number {
   if (unit >= 0xdc00 || at + 1 >= text.length) return REPLACEMENT;
@@ -45,7 +45,7 @@ function pairAt(text: string, at: number, unit: number): number {
   return (low & 0xfc00) === 0xdc00 ? 0x1_0000 + ((unit & 0x3ff) << 10) + (low & 0x3ff) : REPLACEMENT;
 }
 
-/** From the first character on that is not ASCII. */
+/** Goes on from the first character that is not ASCII. */
 function ofRest(start: number, text: string, from: number): number {
   let hash = start;
   for (let i = from; i < text.length; i++) {

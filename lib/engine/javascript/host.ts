@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers';
 
 /*
- * What this engine uses of its host besides `../../common/host.ts`, as it is when the package is imported: fake timers of test
- * runners stop what puts code off, and time.
+ * What this engine uses of its host besides what is in `../../common/host.ts`, bound when the package is imported: fake
+ * timers of test runners stop the clock, and what runs code later.
  */
 
 export const afterTurn: (callback: () => void) => void = setImmediate;
@@ -13,9 +13,9 @@ export const afterCode: (callback: () => void) => void = queueMicrotask;
 const ROOM = new Array<undefined>(128).fill(undefined);
 
 /**
- * Throws a RangeError where the stack has no more room than this. Whoever has made this call can make calls of functions
- * that are V8's own in the same function, and they do not fail: those in a `catch`, such as of `defer`. V8 checks the stack
- * before it spreads the arguments, in code that it has optimized, too; nothing is called with them.
+ * Throws a RangeError where the stack has no more room than this. A function that has made this call can then call
+ * functions that are V8's own, and these do not fail: in a `catch`, such as `defer`. V8 checks the stack before it spreads
+ * the arguments, also in code that it has optimized; nothing is called with them.
  */
 export const makeRoom: () => unknown = Reflect.apply.bind(undefined, Function.prototype, undefined, ROOM);
 /** Milliseconds from the start of this thread. */

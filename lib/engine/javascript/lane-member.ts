@@ -1,5 +1,5 @@
 /// <reference lib="es2024.sharedmemory" />
-import type { LocalQueue, Pending } from './local-queue.js';
+import type { Mode } from '../contract/mode.js';
 import {
   ASYNC_LANE,
   CALLED,
@@ -7,20 +7,21 @@ import {
   CLAIM,
   DOZES,
   EVENTS,
-  isSharedClaim,
+  isWriter,
   laneIndex,
   OFFERED,
   SLEEPERS,
-  type Stripes,
   WAS_OFFERED,
   WRITERS,
-} from './stripes.js';
+} from './lanes.js';
+import type { LocalQueue, Pending } from './local-queue.js';
+import type { Stripes } from './stripes.js';
 
 /**
- * Waits in the async lanes on behalf of this thread's queues, and tells when something happened there.
+ * Waits in the async lanes on behalf of this thread's queues, and tells when something happens there.
  *
- * A stack overflow may end any of this at any call. What was done then is noted in the queue (I8), and to do it again
- * goes on from there.
+ * A stack overflow may end any of these functions at any call. What was done by then is noted in the queue (I8), and a
+ * second call goes on from there.
  */
 export class LaneMember {
   /** The queues that are the head of their lane. */
@@ -30,45 +31,43 @@ export class LaneMember {
   readonly #stripes: Stripes;
   readonly #onCall: (queue: LocalQueue) => void;
 
-  /** `onCall`: the queue was called; it must take the stripe, sleep again, or relay. */
+  /** `onCall`: the queue was called. It must take the stripe, sleep again, or relay the call (I4). */
   constructor(stripes: Stripes, onCall: (queue: LocalQueue) => void) {
     this.#stripes = stripes;
     this.#onCall = onCall;
   }
 
   /**
-   * Takes the stripe for the head of the queue, if it can be had, and notes it in `queue.got`; else sees to it that the
-   * thread is told when it may be worth another attempt. `cause`: why it may take what others wait for; no attempt
-   * before used that.
+   * Takes the stripe for the head of the queue, if it is available, and notes it in `queue.got`. Else it waits in the lane
+   * until another attempt may succeed. `cause`: why it may take what others wait for; each cause counts for one attempt.
    */
   obtain(queue: LocalQueue, head: Pending, cause: Cause | undefined): boolean {
     const stripes = this.#stripes;
     const { stripe } = queue;
-    const { shared } = head;
-    const got = shared ? 'shared' : 'exclusive';
+    const { mode } = head;
     let may = cause;
-    if (queue.asleep) this.#countWriter(queue, !shared);
-    if (queue.claim !== 0 && isSharedClaim(queue.claim) !== shared) {
-      // The one that claimed has left the queue.
+    if (queue.asleep) this.#countWriter(queue, isWriter(mode));
+    if (queue.claim !== 0 && queue.claim !== stripes.lanes.claimIn(mode)) {
+      // The one that claimed in another mode has left the queue.
       this.withdrawClaim(queue);
       may = CALLED;
     }
     for (;;) {
-      if (this.#answerOffer(queue, shared)) break;
-      if (may !== undefined && stripes.takeCalled(stripe, shared, ASYNC_LANE, may)) break;
+      if (this.#answerOffer(queue, mode)) break;
+      if (may !== undefined && stripes.takeCalled(stripe, mode, ASYNC_LANE, may)) break;
       if (queue.claim === 0 && may !== undefined)
-        this.#setClaim(queue, stripes.claim(stripe, ASYNC_LANE, shared));
+        this.#setClaim(queue, stripes.lanes.claim(stripe, ASYNC_LANE, mode));
       if (queue.claim === 0 && !queue.asleep) {
-        const slept = this.#sleep(queue, shared);
+        const slept = this.#sleep(queue, mode);
         if (slept === 'taken') break;
         if (slept === 'asleep') return false;
         may = CALLED;
         continue;
       }
-      if (stripes.announce(stripe, shared)) break;
+      if (stripes.announce(stripe, mode)) break;
       if (queue.claim === 0 || this.#watchClaim(queue)) return false;
     }
-    queue.got = got;
+    queue.got = mode;
     this.rest(queue);
     this.dropClaim(queue);
     return true;
@@ -76,7 +75,7 @@ export class LaneMember {
 
   /** Ends the claim without calling another. */
   dropClaim(queue: LocalQueue): void {
-    if (queue.claim !== 0) this.#stripes.dropClaim(queue.stripe, ASYNC_LANE, queue.claim);
+    if (queue.claim !== 0) this.#stripes.lanes.dropClaim(queue.stripe, ASYNC_LANE, queue.claim);
     this.#setClaim(queue, 0);
   }
 
@@ -92,21 +91,21 @@ export class LaneMember {
   }
 
   /**
-   * Ends the sleep of a queue in which nobody waits: a sleep that nobody ends keeps the table for good. To wake this one
-   * is to call all in the lane, as nobody can tell whose turn in it is this one's; each follows the call (I4).
+   * Ends the sleep of a queue in which nobody waits: a sleep that never ends keeps the table from being collected. All in
+   * the lane are called, as it is unknown which turn in it is this one's; each follows the call (I4).
    */
   wake(queue: LocalQueue): void {
     const { stripe } = queue;
     if (queue.asleep) this.#stripes.callAll(stripe, ASYNC_LANE);
-    // Another head that watches the claim looks once more.
-    if (queue.watchesClaim) Atomics.notify(this.#stripes.words, laneIndex(stripe, ASYNC_LANE) + CLAIM);
+    // If another thread's head sleeps on the claim, it looks once more.
+    if (queue.watchesClaim) Atomics.notify(this.#stripes.lanes.memory, laneIndex(stripe, ASYNC_LANE) + CLAIM);
   }
 
-  /** Sleeps nowhere any more, and has everybody called whose call it may have got (I4). */
+  /** Sleeps in no lane any more, and calls all whose call it may have got (I4). */
   leave(): void {
     for (const queue of this.asleep) {
       const { stripe } = queue;
-      this.#stripes.idle.delete(stripe);
+      this.#stripes.lanes.idle.delete(stripe);
       this.#uncount(queue);
       this.#stripes.callAll(stripe, ASYNC_LANE);
     }
@@ -121,40 +120,42 @@ export class LaneMember {
   }
 
   /** True: was offered the stripe and has taken it. */
-  #answerOffer(queue: LocalQueue, shared: boolean): boolean {
+  #answerOffer(queue: LocalQueue, mode: Mode): boolean {
     const stripes = this.#stripes;
+    const { memory } = stripes.lanes;
     const { stripe, claim } = queue;
     if (claim === 0) return false;
     const index = laneIndex(stripe, ASYNC_LANE) + CLAIM;
-    let now = Atomics.load(stripes.words, index);
+    let now = Atomics.load(memory, index);
     if (now === (claim | OFFERED)) {
-      if (stripes.takeCalled(stripe, shared, ASYNC_LANE, WAS_OFFERED)) return true;
-      now = Atomics.compareExchange(stripes.words, index, now, claim);
+      if (stripes.takeCalled(stripe, mode, ASYNC_LANE, WAS_OFFERED)) return true;
+      now = Atomics.compareExchange(memory, index, now, claim);
     }
-    // Taken away: it answered too late.
+    // The claim is void: it answered too late.
     if ((now & ~OFFERED) !== claim) this.#setClaim(queue, 0);
     return false;
   }
 
-  #sleep(queue: LocalQueue, shared: boolean): 'taken' | 'asleep' | 'called' {
+  #sleep(queue: LocalQueue, mode: Mode): 'taken' | 'asleep' | 'called' {
     const stripes = this.#stripes;
+    const { memory, idle } = stripes.lanes;
     const { stripe } = queue;
     const lane = laneIndex(stripe, ASYNC_LANE);
     const index = lane + EVENTS;
-    if (!queue.isCounted) Atomics.add(stripes.words, lane + SLEEPERS, 1);
+    if (!queue.isCounted) Atomics.add(memory, lane + SLEEPERS, 1);
     queue.isCounted = true;
-    this.#countWriter(queue, !shared);
-    const events = Atomics.load(stripes.words, index);
-    if (stripes.announce(stripe, shared)) return 'taken';
+    this.#countWriter(queue, isWriter(mode));
+    const events = Atomics.load(memory, index);
+    if (stripes.announce(stripe, mode)) return 'taken';
     const onEvent = (): void => {
       if (!this.asleep.delete(queue)) return;
       queue.asleep = false;
-      stripes.idle.delete(stripe);
+      idle.delete(stripe);
       this.#uncount(queue);
       this.#onCall(queue);
     };
-    // From here to the `then` no stack is checked, as all arguments are passed (I8).
-    const wait = Atomics.waitAsync(stripes.words, index, events, Infinity);
+    // From here to the `then` no stack overflow is possible, as all arguments are passed (I8).
+    const wait = Atomics.waitAsync(memory, index, events, Infinity);
     if (!wait.async) {
       this.#uncount(queue);
       return 'called';
@@ -166,31 +167,31 @@ export class LaneMember {
   }
 
   #uncount(queue: LocalQueue): void {
-    const { words } = this.#stripes;
+    const { memory } = this.#stripes.lanes;
     const lane = laneIndex(queue.stripe, ASYNC_LANE);
-    if (queue.isCounted) Atomics.sub(words, lane + SLEEPERS, 1);
+    if (queue.isCounted) Atomics.sub(memory, lane + SLEEPERS, 1);
     queue.isCounted = false;
-    if (queue.isCountedAsWriter) Atomics.sub(words, lane + WRITERS, 1);
+    if (queue.isCountedAsWriter) Atomics.sub(memory, lane + WRITERS, 1);
     queue.isCountedAsWriter = false;
   }
 
-  #countWriter(queue: LocalQueue, is: boolean): void {
-    if (queue.isCountedAsWriter === is) return;
-    Atomics.add(this.#stripes.words, laneIndex(queue.stripe, ASYNC_LANE) + WRITERS, is ? 1 : -1);
-    queue.isCountedAsWriter = is;
+  #countWriter(queue: LocalQueue, writes: boolean): void {
+    if (queue.isCountedAsWriter === writes) return;
+    Atomics.add(this.#stripes.lanes.memory, laneIndex(queue.stripe, ASYNC_LANE) + WRITERS, writes ? 1 : -1);
+    queue.isCountedAsWriter = writes;
   }
 
-  /** False: there is news already. */
+  /** False: the claim has changed already. */
   #watchClaim(queue: LocalQueue): boolean {
-    const { words } = this.#stripes;
+    const { memory } = this.#stripes.lanes;
     const lane = laneIndex(queue.stripe, ASYNC_LANE);
-    Atomics.store(words, lane + DOZES, 1);
+    Atomics.store(memory, lane + DOZES, 1);
     if (queue.watchesClaim) return true;
     const onChange = (): void => {
       queue.watchesClaim = false;
       this.#onCall(queue);
     };
-    const wait = Atomics.waitAsync(words, lane + CLAIM, queue.claim, Infinity);
+    const wait = Atomics.waitAsync(memory, lane + CLAIM, queue.claim, Infinity);
     if (!wait.async) return false;
     queue.watchesClaim = true;
     void wait.value.then(onChange, undefined);

@@ -1,24 +1,25 @@
 import { Deadlines, type Timed } from '../../common/deadlines.js';
 import { LockError } from '../../common/errors.js';
 import {
-  nameOf,
+  anonymousOwner,
   type GateTable,
   type LeaseEngine,
   type LeaseInfo,
   type LeaseTable,
   type LeaseWatch,
 } from '../contract/lease-table.js';
+import { JavaScriptGate, type Highest } from './gate.js';
 
 /** Expired entries that one operation sweeps: more than it can add. */
 const SWEPT = 2;
 
 /**
- * Leases and gates of one thread, for where the addon does not load. Other threads cannot open them: they would
- * not see the same memory, and must not believe that they do.
+ * Leases and gates of one thread, for where the addon does not load. Other threads cannot open them, as they do not
+ * share their memory.
  */
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
-  /** Random, so that no other thread or process takes a handle of this one for its own. */
+  /** Random, so that no other thread or process takes a handle of this thread for its own. */
   readonly id: readonly [number, number];
   readonly #tables = new Map<number, WeakRef<LeaseTable>>();
   readonly #gone = new FinalizationRegistry<number>((number) => {
@@ -69,9 +70,9 @@ function unknownNumber(): LockError {
 interface Entry extends Timed {
   readonly key: string;
   owner: string;
-  /** What names its grant. */
+  /** The number of its grant. */
   granted: number;
-  /** The table's place for it; not later than {@link expiresAt}, which renewing moves alone. */
+  /** When the table looks at it; not later than {@link expiresAt}, which alone a renewal moves. */
   deadline: number;
   expiresAt: number;
 }
@@ -105,7 +106,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     if (entry && entry.expiresAt > now && entry.owner !== owner) return false;
     this.grantedAt = now;
     const granted = ++this.granted;
-    const name = owner ?? nameOf(this.tokenOf(granted));
+    const name = owner ?? anonymousOwner(this.tokenOf(granted));
     if (entry) {
       entry.owner = name;
       entry.granted = granted;
@@ -197,48 +198,6 @@ class JavaScriptLeaseTable implements LeaseTable {
       else this.#move(first);
     }
     return now;
-  }
-}
-
-/** Admitted by a gate for any key. */
-interface Highest {
-  token: bigint;
-}
-
-/** The same rules as `native/core/fencing_gate.h`; what is forgotten first is what was written with longest ago. */
-class JavaScriptGate implements GateTable {
-  readonly number: number;
-  readonly capacity: number;
-  /** The least recently raised first. */
-  readonly #tokens = new Map<string, bigint>();
-  readonly #highest: Highest;
-  #floor: bigint;
-
-  constructor(number: number, capacity: number, highest: Highest) {
-    this.number = number;
-    this.capacity = capacity;
-    this.#highest = highest;
-    this.#floor = highest.token;
-  }
-
-  get size(): number {
-    return this.#tokens.size;
-  }
-
-  admit(key: string, token: bigint): bigint | undefined {
-    const known = this.#tokens.get(key);
-    const newest = known ?? this.#floor;
-    if (token < newest) return newest;
-    if (token === known) return undefined;
-    this.#tokens.delete(key);
-    if (this.#tokens.size === this.capacity) {
-      const [oldest, forgotten] = this.#tokens.entries().next().value!;
-      this.#tokens.delete(oldest);
-      if (forgotten > this.#floor) this.#floor = forgotten;
-    }
-    this.#tokens.set(key, token);
-    if (token > this.#highest.token) this.#highest.token = token;
-    return undefined;
   }
 }
 

@@ -9,7 +9,7 @@ interface LocalNote {
   readonly since: number;
 }
 
-/** Notes on this thread's traced acquisitions; those of others cannot be seen from here. */
+/** Notes on this thread's traced acquisitions. Those of other threads cannot be seen from here. */
 export class LocalNotes {
   readonly #notes = new Map<number, LocalNote>();
   #nextId = 0;
@@ -23,7 +23,7 @@ export class LocalNotes {
     this.#notes.delete(id);
   }
 
-  /** What this thread's holders of a stripe are shown as. */
+  /** How `inspect()` shows this thread's holders of a stripe. */
   holdersOf(stripe: number, threadId: number): StripeState['holders'] {
     const now = clock();
     const traced = [...this.#notes.values()].filter(({ stripes }) => stripes.includes(stripe));

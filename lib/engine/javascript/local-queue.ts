@@ -1,11 +1,12 @@
 import type { Timed } from '../../common/deadlines.js';
 import type { AsyncWaiter, Request } from '../contract/engine.js';
+import type { Mode } from '../contract/mode.js';
 
 /** An acquisition that waits on this thread's event loop. */
 export class Pending implements Timed {
   readonly waiter: AsyncWaiter;
   readonly stripes: readonly number[];
-  readonly shared: boolean;
+  readonly mode: Mode;
   /** When it began to wait, on the clock of `performance.now()`. */
   readonly since: number;
   readonly deadline: number;
@@ -14,13 +15,13 @@ export class Pending implements Timed {
   place = -1;
   /** It holds `stripes[0 … taken)`. */
   taken: number;
-  /** So many are not its own to give back: the call that was to make it has failed, and its caller still has them. */
+  /** How many of these its caller still has: the call that was to make it has failed, and it must not give them back. */
   kept = 0;
-  /** In WAITING. */
+  /** It is counted in the metric `waiting`. */
   isCounted = false;
-  /** It is not to be settled any more; it may be yet to give back what it has. */
+  /** It is not settled any more, but may have stripes that it has yet to give back. */
   isGivenUp = false;
-  /** - `waiting`: in a queue. - `ready`: has all its stripes. - `aside`: while its thread is blocked. - `settled` */
+  /** `waiting` in a queue; `ready`: has all its stripes; put `aside` while its thread is blocked; `settled`. */
   state: 'waiting' | 'ready' | 'aside' | 'settled' = 'waiting';
   /** Where it waits, and its neighbours there. */
   queue: LocalQueue | undefined = undefined;
@@ -30,7 +31,7 @@ export class Pending implements Timed {
   constructor(waiter: AsyncWaiter, request: Request, since: number) {
     this.waiter = waiter;
     this.stripes = request.stripes;
-    this.shared = request.shared;
+    this.mode = request.mode;
     this.since = since;
     this.deadline = since + request.timeout;
     this.taken = request.taken;
@@ -43,21 +44,22 @@ export class Pending implements Timed {
   }
 }
 
-/** This thread's waiters for one stripe, in order of arrival, and how it waits on their behalf. */
+/** This thread's waiters for one stripe, in order of arrival, and how the thread waits for it. */
 export class LocalQueue {
   readonly stripe: number;
   first: Pending | undefined = undefined;
   #last: Pending | undefined = undefined;
-  /** Sleeps in the stripe's async lane: a waitAsync is under way. There is never more than one. */
+  /** It sleeps in the stripe's async lane: a `waitAsync` is under way. There is never more than one. */
   asleep = false;
-  /** In SLEEPERS, and in WRITERS. */
+  /** It is counted in SLEEPERS. */
   isCounted = false;
+  /** It is counted in WRITERS. */
   isCountedAsWriter = false;
-  /** The stripe was taken for the first, which is yet to have it: as a writer, or as a reader. */
-  got: 'no' | 'exclusive' | 'shared' = 'no';
+  /** The mode in which the stripe was taken for the first waiter, which is yet to have it. */
+  got: Mode | undefined = undefined;
   /** This thread's claim to be the lane's head, or 0. */
   claim = 0;
-  /** A waitAsync on the claim is under way; it may be an earlier one's. */
+  /** A `waitAsync` on the claim is under way; it may be that of an earlier claim. */
   watchesClaim = false;
   /** Since when the stripe has gone from one waiter of this thread to the next, or 0. */
   keptSince = 0;

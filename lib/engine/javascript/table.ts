@@ -1,8 +1,10 @@
 import { defer } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
-import { CONTENDED_CELL, WAITING_CELL } from '../contract/layout.js';
-import { HOLDER_MASK, QUEUED, SHARED } from '../contract/lock-word.js';
+import { cellsOf } from '../contract/header.js';
+import { METRIC_CELLS } from '../contract/layout.js';
+import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
+import { modeOfWord, namesHolder, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
@@ -10,10 +12,12 @@ import { AsyncWaits } from './async-waits.js';
 import { BlockedThread, recover, type BlockedTable } from './blocking.js';
 import { fnv1a } from './hash.js';
 import { clock, makeRoom } from './host.js';
+import { isWriter, LOOKS, SYNC_LANE } from './lanes.js';
 import { LocalNotes } from './local-notes.js';
-import { isExclusive, LOOKS, Stripes, SYNC_LANE } from './stripes.js';
+import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
+/** One thread's view of a lock whose waiters are in its shared memory alone. */
 export class JavaScriptTable implements LockTable, BlockedTable {
   readonly engine = 'javascript';
   readonly stripes: number;
@@ -32,7 +36,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     this.stripes = stripes;
     this.memory = { arena: undefined, buffer, offset: 0 };
     this.words = new Int32Array(buffer);
-    this.cells = new BigInt64Array(buffer, 0, WAITING_CELL + 1);
+    this.cells = cellsOf(buffer, 0);
     this.slot = slot;
     this.stripesHere = new Stripes(this.words, slot);
     this.#syncWait = new SyncWait(this.stripesHere);
@@ -43,11 +47,11 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   }
 
   get shares(): Int32Array | undefined {
-    return this.stripesHere.shares;
+    return this.stripesHere.words.shares;
   }
 
   openShares(): Int32Array {
-    return this.stripesHere.openShares();
+    return this.stripesHere.words.openShares();
   }
 
   hash(key: string | Uint8Array): number {
@@ -59,29 +63,33 @@ export class JavaScriptTable implements LockTable, BlockedTable {
    * run.
    */
   acquireSync(request: Request): Outcome {
-    makeRoom();
     recover();
-    const wait = new BlockedThread(this, request.stripes, request.shared, request.taken);
+    const { stripes, taken, mode, timeout } = request;
+    // Most attempts that fail do so here, and have changed nothing.
+    if (timeout === 0 && taken === 0 && !this.stripesHere.isOpen(stripeAt(request, 0), mode))
+      return this.#timedOut(stripeAt(request, 0));
+    makeRoom();
+    const wait = new BlockedThread(this, stripes, mode, taken);
     try {
       const outcome = this.#acquireSync(request, wait);
       if (outcome.status === 'granted') wait.end();
       else wait.endFailed();
       return outcome;
     } catch (error) {
-      wait.kept = request.taken;
+      wait.kept = taken;
       defer(recover, undefined);
       throw error;
     }
   }
 
-  /** The same holds here. */
+  /** Where this throws, the same holds. */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
     return this.#asyncWaits.start(request, waiter) ? { status: 'granted', abandoned: false } : undefined;
   }
 
-  /** Nothing to do: who waits behind a busy event loop looks for itself after a while. */
+  /** Nothing to do: a waiter behind a busy event loop looks for itself after a while. */
   acquiringAsync(): void {
     return;
   }
@@ -91,13 +99,13 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return this.#asyncWaits.cancel(waiter);
   }
 
-  release(stripe: number, shared: boolean): void {
+  release(stripe: number, mode: Mode): void {
     recover();
-    this.#asyncWaits.release(stripe, shared);
+    this.#asyncWaits.release(stripe, mode);
   }
 
-  giveBackTaken(stripe: number, shared: boolean): void {
-    this.#asyncWaits.release(stripe, shared);
+  giveBackTaken(stripe: number, mode: Mode): void {
+    this.#asyncWaits.release(stripe, mode);
   }
 
   addNote(stripes: Int32Array, note: string): number {
@@ -109,13 +117,13 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   }
 
   holders(stripe: number): number[] {
-    return this.#holders(stripe, this.stripesHere.word(stripe));
+    return this.#holders(stripe, this.stripesHere.words.load(stripe));
   }
 
   stats(): StripedLockStats {
     let held = 0;
     for (let stripe = 0; stripe < this.stripes; stripe++) {
-      if ((this.stripesHere.word(stripe) & HOLDER_MASK) !== 0) held++;
+      if ((this.stripesHere.words.load(stripe) & HOLDER_MASK) !== 0) held++;
     }
     return readStats(this.engine, this.stripes, held, this.cells);
   }
@@ -124,13 +132,12 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     const waiters = this.#waitersByStripe();
     const states: StripeState[] = [];
     for (let stripe = 0; stripe < this.stripes; stripe++) {
-      const word = this.stripesHere.word(stripe);
+      const word = this.stripesHere.words.load(stripe);
       const here = waiters.get(stripe);
       if ((word & (HOLDER_MASK | QUEUED)) === 0 && here === undefined) continue;
-      const shared = (word & SHARED) !== 0;
       states.push({
         stripe,
-        mode: (word & HOLDER_MASK) === 0 ? undefined : shared ? 'shared' : 'exclusive',
+        mode: modeOfWord(word)?.name,
         holders: this.#holders(stripe, word).flatMap((threadId) =>
           threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
         ),
@@ -146,8 +153,12 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     for (const entry of this.#asyncWaits.waiting()) {
       let here = byStripe.get(entry.wanted);
       if (here === undefined) byStripe.set(entry.wanted, (here = []));
-      const mode = entry.shared ? 'shared' : 'exclusive';
-      const waiter = { threadId: this.slot - 1, kind: 'async', mode, waitingFor: now - entry.since } as const;
+      const waiter = {
+        threadId: this.slot - 1,
+        kind: 'async',
+        mode: entry.mode.name,
+        waitingFor: now - entry.since,
+      } as const;
       here.push(entry.note === undefined ? waiter : { ...waiter, keys: parseNote(entry.note).keys });
     }
     return byStripe;
@@ -162,56 +173,57 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   }
 
   /** Takes as many more as are free. */
-  #takeMore({ stripes, shared }: Request, wait: BlockedThread): void {
+  #takeMore({ stripes, mode }: Request, wait: BlockedThread): void {
     const here = this.stripesHere;
     for (let stripe; (stripe = stripes[wait.taken]) !== undefined;) {
       // Keeps I8.
-      if (here.arrive(stripe, shared)) {
+      if (here.words.arrive(stripe, mode)) {
         wait.taken++;
       } else {
-        if (!here.intrude(stripe, shared)) return;
+        if (!here.intrude(stripe, mode)) return;
         wait.taken++;
-        here.entered(stripe, shared);
+        here.entered(stripe, mode);
       }
     }
   }
 
   #waitSync(request: Request, wait: BlockedThread): Outcome {
-    const { stripes, shared } = request;
+    const { stripes, mode } = request;
     const deadline = clock() + request.timeout;
     for (let i = wait.taken; i < stripes.length; i++) {
       const stripe = stripeAt(request, i);
-      if (this.#waitsForItself(stripe, shared, wait)) return this.#deadlock(stripe);
+      if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
     }
-    Atomics.add(this.cells, CONTENDED_CELL, 1n);
-    Atomics.add(this.cells, WAITING_CELL, 1n);
+    Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
+    Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     wait.isCounted = true;
     for (;;) {
       this.#takeMore(request, wait);
       if (wait.taken === stripes.length) return { status: 'granted', abandoned: false };
       const stripe = stripeAt(request, wait.taken);
-      // Again, as a writer may have come since: it would wait for this thread's share.
-      if (this.#waitsForItself(stripe, shared, wait)) return this.#deadlock(stripe);
-      if (!this.#syncWait.waitFor(stripe, shared, deadline, wait)) return this.#timedOut(stripe);
+      // Again, as a writer may have come since, which waits for this thread's share.
+      if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
+      if (!this.#syncWait.waitFor(stripe, mode, deadline, wait)) return this.#timedOut(stripe);
     }
   }
 
-  /** Whether waiting for a stripe would never end, as it is up to this thread itself to release it. */
-  #waitsForItself(stripe: number, shared: boolean, thread: BlockedThread): boolean {
-    if (!this.#heldAgainstItself(stripe, shared)) return false;
+  /** Whether a wait for the stripe would never end, because this thread itself holds it. */
+  #waitsForItself(stripe: number, mode: Mode, thread: BlockedThread): boolean {
+    if (!this.#heldAgainstItself(stripe, mode)) return false;
     // It may be held for an acquisition that is not settled.
     thread.giveBack();
-    return this.#heldAgainstItself(stripe, shared);
+    return this.#heldAgainstItself(stripe, mode);
   }
 
-  #heldAgainstItself(stripe: number, shared: boolean): boolean {
+  #heldAgainstItself(stripe: number, mode: Mode): boolean {
     const stripes = this.stripesHere;
-    if (stripes.isOwn(stripe)) return true;
-    if (stripes.sharesOf(stripe) === 0) return false;
-    if (!shared) return true;
+    const { words, lanes } = stripes;
+    if (words.isOwn(stripe)) return true;
+    if (words.sharesOf(stripe) === 0) return false;
+    if (isWriter(mode)) return true;
     // QUEUED may be all that is left of a writer that gave up, or died.
     stripes.relay(stripe);
-    return (stripes.word(stripe) & QUEUED) !== 0 && stripes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
+    return (words.load(stripe) & QUEUED) !== 0 && lanes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
   }
 
   #deadlock(stripe: number): Outcome {
@@ -222,10 +234,12 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
-  /** The thread ids that are known. */
+  /** The ids of its holders' threads, as far as known. */
   #holders(stripe: number, word: number): number[] {
-    if (isExclusive(word)) return [(word & HOLDER_MASK) - 1];
-    return (word & SHARED) !== 0 && this.stripesHere.sharesOf(stripe) > 0 ? [this.slot - 1] : [];
+    if (namesHolder(word)) return [(word & HOLDER_MASK) - 1];
+    return modeOfWord(word)?.counted === true && this.stripesHere.words.sharesOf(stripe) > 0
+      ? [this.slot - 1]
+      : [];
   }
 }
 

@@ -4,7 +4,7 @@ import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo } from '../contract/lease-table.js';
 import { platformName } from './platform.js';
 
-/** What `native/node/leases.cc` exports; it says what the numbers mean. */
+/** What `native/node/leases.cc` and `gates.cc` export; they say what the arguments and results mean. */
 interface LeaseAddon {
   leaseIssue(): number;
   leaseExchange(numbers: Float64Array): void;
@@ -21,7 +21,7 @@ interface LeaseAddon {
   leaseSize(table: number): number;
   leaseWatch(table: number, key: string): number;
   leaseUnwatch(id: number): boolean;
-  leaseTake(out: Int32Array): number;
+  takeReleasedKeys(out: Int32Array): number;
   gateIssue(): number;
   gateOpen(number: number, capacity: number): number;
   gateClose(gate: number): void;
@@ -29,7 +29,10 @@ interface LeaseAddon {
   gateSize(gate: number): number;
 }
 
-/** What `native/node/addon.cc` exports; it says what the numbers mean. */
+/**
+ * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc` and
+ * `addon.cc` in `native/node`. `protocol.ts` has the numbers that stand for something.
+ */
 export interface Addon extends LeaseAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
@@ -43,7 +46,7 @@ export interface Addon extends LeaseAddon {
     stripes: number | Int32Array,
     count: number,
     taken: number,
-    shared: boolean,
+    mode: number,
     timeout: number,
     note?: string,
   ): number | Failure | undefined;
@@ -52,13 +55,13 @@ export interface Addon extends LeaseAddon {
     stripes: number | Int32Array,
     count: number,
     taken: number,
-    shared: boolean,
+    mode: number,
     timeout: number,
     note?: string,
   ): number | Failure;
   cancel(id: number): boolean;
-  release(table: number, stripe: number, shared: boolean): number;
-  take(out: Int32Array): number;
+  release(table: number, stripe: number, mode: number): number;
+  takeGrants(out: Int32Array): number;
   lookForIdle(): void;
   expire(out: Int32Array): number;
   nextDeadline(): number;
@@ -70,19 +73,19 @@ export interface Addon extends LeaseAddon {
     word: number;
     holders: number[];
     traced: { threadId: number; heldFor: number; note: string }[];
-    waiters: { threadId: number; async: boolean; shared: boolean; waitingFor: number; note: string }[];
+    waiters: { threadId: number; async: boolean; mode: number; waitingFor: number; note: string }[];
   }[];
   addNote(table: number, stripes: Int32Array, note: string): number;
   removeNote(table: number, id: number): void;
 }
 
 /**
- * The binary compiled at install, else a prebuilt one for this platform. Throws where neither loads: what was wrong with
- * the compiled one, if there is one.
+ * Loads the binary compiled at install, else a prebuilt one for this platform. If neither loads, it throws what was wrong
+ * with the compiled one, if there is one.
  */
 export function loadAddon(): Addon {
   const addon = addonExports();
-  // Of an object that native code has filled, V8 makes a dictionary, and optimized code searches it at each call.
+  // V8 makes a dictionary of an object that native code has filled, and optimized code searches it at each call.
   return { ...addon };
 }
 
@@ -106,7 +109,7 @@ function loadFrom(...folder: string[]): Addon {
   }) as Addon;
 }
 
-/** Whether there was no file, by what `bindings` adds to its error. */
+/** Whether there was no file: `bindings` adds what it has tried to its error then. */
 function isMissing(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'tries' in error;
 }

@@ -7,29 +7,29 @@ import {
 } from '../../common/wasm-memory.js';
 import { byteLengthFor } from '../contract/layout.js';
 
-/** Bytes: room for 255 locks of 1024 stripes. Only what is used of it takes memory. */
+/** Bytes: room for 255 locks of 1024 stripes. Only the used part takes memory. */
 const SIZE = 16 * 2 ** 20;
-/** Bytes; what is allocated starts at multiples of it. */
+/** Bytes. Each table starts at a multiple of it. */
 const LINE = 64;
-/** Where the number of bytes in use stands, in 32-bit integers. The first line is the arena's own. */
+/** The index of the number of bytes in use, in 32-bit integers. The first line is the arena's own. */
 const USED_INDEX = 0;
-/** What is in the arena's line besides, so that nobody else's memory of this size is taken for one. */
+/** The index of a mark, so that nobody else's memory of this size counts as an arena. */
 const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
 
 /**
- * Memory for the tables of locks on which WebAssembly can work, since V8 compiles its compare-and-swap to one
- * instruction, where that of `Atomics` is a call (see docs/performance.md). One for all locks and, as far as it can be
- * had, all threads of a process: V8 compiles the call to the function of one instance into the code of its caller,
- * while calls to those of several would cost as much as `Atomics`.
+ * Memory for the tables of locks on which WebAssembly can work: V8 compiles its compare-and-swap to one instruction, but
+ * calls a function for that of `Atomics` (see docs/performance.md). There is one arena for all locks and, if possible, for
+ * all threads of a process: V8 compiles the call of one instance's function into the code of its caller, while calls of
+ * several would cost as much as `Atomics`.
  *
- * What is allocated is never freed. A handle may lie in a message that nobody has received yet, so that nobody knows
- * when the last is gone. When the arena is full, locks get memory of their own, and the garbage collector frees that.
+ * The arena never frees a table. A handle may lie in a message that nobody has received yet, so nobody knows when the last
+ * one is gone. When the arena is full, locks get memory of their own, and the garbage collector frees that.
  */
 export class Arena {
   readonly memory: WasmMemory;
   readonly buffer: SharedArrayBuffer;
-  /** All of it. */
+  /** All of the memory. */
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange;
 
@@ -40,7 +40,7 @@ export class Arena {
     this.compareExchange = compareExchange;
   }
 
-  /** Undefined where WebAssembly is not to be had, or not the addresses that V8 reserves for it. */
+  /** Undefined if WebAssembly is unavailable, or the addresses that V8 reserves for it. */
   static create(): Arena | undefined {
     const memory = createWasmMemory(SIZE);
     if (memory === undefined) return undefined;
@@ -50,7 +50,7 @@ export class Arena {
     return Arena.over(memory);
   }
 
-  /** An arena that another thread may have made. Undefined for what is none, or where it cannot be used. */
+  /** An arena that another thread may have made. Undefined for anything else, or if this thread cannot use it. */
   static over(memory: unknown): Arena | undefined {
     const buffer = bufferOfWasmMemory(memory);
     if (buffer?.byteLength !== SIZE || new Int32Array(buffer)[MARK_INDEX] !== MARK) return undefined;
@@ -59,15 +59,15 @@ export class Arena {
   }
 
   /**
-   * Zeroed memory for a table: its offset in bytes. Undefined if there is no room for it. Other threads may allocate
-   * at the same time; what a thread has allocated when it dies stays unused.
+   * Allocates zeroed memory for a table and returns its offset in bytes. Undefined if there is no room for it. Other
+   * threads may allocate at the same time. If a thread dies afterwards, the memory stays unused.
    */
   allocate(stripes: number): number | undefined {
     const { words } = this;
     const bytes = byteLengthFor(stripes);
     for (;;) {
       const used = Atomics.load(words, USED_INDEX);
-      // Anybody who has a handle can write there.
+      // Anybody who has a handle can write to this number.
       if (used < LINE || used > SIZE - bytes || used % LINE !== 0) return undefined;
       if (Atomics.compareExchange(words, USED_INDEX, used, used + bytes) === used) return used;
     }

@@ -2,22 +2,22 @@ import { LockError } from '../../common/errors.js';
 import { defer } from '../../common/host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
+import { LeaseExchange } from './lease-exchange.js';
 import {
-  DONE_AND_READY,
-  GRANT,
-  HINT,
-  LeaseExchange,
-  NO,
-  RETRY_AFTER,
-  SINCE,
-  STATUS,
-  UNKNOWN,
-} from './lease-exchange.js';
+  BATCH,
+  EXCHANGE_GRANT,
+  EXCHANGE_HINT,
+  EXCHANGE_RETRY_AFTER,
+  EXCHANGE_SINCE,
+  EXCHANGE_STATUS,
+  LEASE_DONE_AND_READY,
+  LEASE_NO,
+  LEASE_UNKNOWN,
+  MORE,
+  NOT_OPENED,
+} from './protocol.js';
 
-/** Watches that one call into the addon tells of. */
-const BATCH = 128;
-
-/** This thread's side of the addon's leases: hands the news of released keys to those who watch them. */
+/** This thread's side of the addon's leases. Hands the news of released keys to those who watch them. */
 export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
@@ -26,10 +26,10 @@ export class NativeLeases implements LeaseEngine {
   /** By the addon's id. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
-  /** What this thread has open, so that it is open once. */
+  /** What this thread has open, so that it opens each table once. */
   readonly #tables = new Map<number, WeakRef<NativeLeaseTable>>();
   readonly #closed = new FinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
-    // A new one may have been opened before the old one was found to be gone.
+    // A new one may have been opened before the collector told that the old one is gone.
     if (this.#tables.get(number)?.deref() === undefined) this.#tables.delete(number);
     this.addon.leaseClose(index);
   });
@@ -47,7 +47,7 @@ export class NativeLeases implements LeaseEngine {
     this.id = addon.registryId();
   }
 
-  /** Once the addon has started. */
+  /** To be called once, when the addon has started. */
   start(): void {
     this.#exchange.open(this.addon);
   }
@@ -56,7 +56,7 @@ export class NativeLeases implements LeaseEngine {
     const open = this.#tables.get(number)?.deref();
     if (open) return open;
     const index = this.addon.leaseOpen(number, ownClock);
-    if (index < 0) throw unknownNumber();
+    if (index === NOT_OPENED) throw unknownNumber();
     const table = new NativeLeaseTable(this, this.#exchange, index, number);
     this.#tables.set(number, new WeakRef(table));
     this.#closed.register(table, { number, index });
@@ -65,12 +65,13 @@ export class NativeLeases implements LeaseEngine {
 
   openGate(capacity: number, number = this.addon.gateIssue()): GateTable {
     const index = this.addon.gateOpen(number, capacity);
-    if (index < 0) throw unknownNumber();
+    if (index === NOT_OPENED) throw unknownNumber();
     const gate = new NativeGate(this.addon, index, number, capacity);
     this.#closedGates.register(gate, index);
     return gate;
   }
 
+  /** `id` is the addon's number for the watch. */
   watch(id: number, freed: () => void): LeaseWatch {
     this.#watches.set(id, freed);
     return {
@@ -80,19 +81,21 @@ export class NativeLeases implements LeaseEngine {
     };
   }
 
-  /** What this thread released itself is delivered before it goes back to its event loop. */
+  /** Delivers what this thread released itself before it goes back to its event loop. */
   deliverSoon(): void {
     if (this.#delivering) return;
     defer(this.#deliverLater, undefined);
     this.#delivering = true;
   }
 
+  /** Calls those whose keys have been released. */
   deliver(): void {
-    let count: number;
+    let handedOver: number;
     do {
-      count = this.addon.leaseTake(this.#batch);
-      // Looked up one by one: who is told may end the watch of another, whose id may be used again.
-      const told = Array.from(this.#batch.subarray(0, count), (id) => ({ id, freed: this.#watches.get(id) }));
+      handedOver = this.addon.takeReleasedKeys(this.#batch);
+      const ids = this.#batch.subarray(0, handedOver & ~MORE);
+      // A call may end the watch of another key, and the id may be in use again.
+      const told = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
       for (const { id, freed } of told) {
         if (!freed || this.#watches.get(id) !== freed) continue;
         try {
@@ -102,7 +105,7 @@ export class NativeLeases implements LeaseEngine {
           defer(freed, undefined);
         }
       }
-    } while (count === BATCH);
+    } while ((handedOver & MORE) !== 0);
   }
 }
 
@@ -128,15 +131,15 @@ class NativeLeaseTable implements LeaseTable {
   }
 
   get granted(): number {
-    return this.#exchange.numbers[GRANT]!;
+    return this.#exchange.numbers[EXCHANGE_GRANT]!;
   }
 
   get grantedAt(): number {
-    return this.#exchange.numbers[SINCE]!;
+    return this.#exchange.numbers[EXCHANGE_SINCE]!;
   }
 
   get grantedHint(): number {
-    return this.#exchange.integers[HINT]!;
+    return this.#exchange.integers[EXCHANGE_HINT]!;
   }
 
   tokenOf(granted: number): bigint {
@@ -149,7 +152,7 @@ class NativeLeaseTable implements LeaseTable {
     // To pass undefined would cost more than to pass nothing.
     if (owner === undefined) this.#addon.leaseAcquire(key);
     else this.#addon.leaseAcquire(key, owner);
-    return exchange.integers[STATUS] !== NO;
+    return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;
   }
 
   takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number {
@@ -157,14 +160,14 @@ class NativeLeaseTable implements LeaseTable {
     exchange.ask(this.#index, at, ttl);
     if (owner === undefined) this.#addon.leaseTakeTurn(key);
     else this.#addon.leaseTakeTurn(key, owner);
-    return exchange.integers[STATUS] === NO ? exchange.numbers[RETRY_AFTER]! : 0;
+    return exchange.integers[EXCHANGE_STATUS] === LEASE_NO ? exchange.numbers[EXCHANGE_RETRY_AFTER]! : 0;
   }
 
   renew(key: string, owner: string, ttl: number, at: number): boolean {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, ttl);
     this.#addon.leaseRenew(key, owner);
-    return exchange.integers[STATUS] !== NO;
+    return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;
   }
 
   release(key: string, owner: string, at: number): boolean {
@@ -176,10 +179,10 @@ class NativeLeaseTable implements LeaseTable {
   releaseGranted(key: string, granted: number, hint: number, at: number): boolean {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, 0);
-    exchange.numbers[GRANT] = granted;
-    exchange.integers[HINT] = hint;
+    exchange.numbers[EXCHANGE_GRANT] = granted;
+    exchange.integers[EXCHANGE_HINT] = hint;
     this.#addon.leaseReleaseHinted();
-    if (exchange.integers[STATUS] === UNKNOWN) this.#addon.leaseRelease(key);
+    if (exchange.integers[EXCHANGE_STATUS] === LEASE_UNKNOWN) this.#addon.leaseRelease(key);
     return this.#released();
   }
 
@@ -193,9 +196,9 @@ class NativeLeaseTable implements LeaseTable {
   }
 
   #released(): boolean {
-    const status = this.#exchange.integers[STATUS]!;
-    if (status === DONE_AND_READY) this.#leases.deliverSoon();
-    return status !== NO;
+    const status = this.#exchange.integers[EXCHANGE_STATUS]!;
+    if (status === LEASE_DONE_AND_READY) this.#leases.deliverSoon();
+    return status !== LEASE_NO;
   }
 }
 

@@ -1,15 +1,15 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** What runs now: on Linux, of whatever name and place. */
+/** The binary of this process on Linux, whatever its name and place. */
 const OWN_BINARY = '/proc/self/exe';
 /** The type of the program header that names the dynamic linker. */
 const PT_INTERP = 3;
-/** Of a path. Longer ones are cut off, which hides no name of a linker that is in use. */
+/** The most that is read of a path. The linkers in use have shorter ones. */
 const MOST_BYTES = 4096;
 
 /**
- * The folder of `prebuilds/` for this platform. Asked for only where the addon has not been compiled here;
- * `scripts/install.mjs` asks here, too.
+ * The folder of `prebuilds/` for this platform, like "linux-x64-musl". `addon.ts` asks for it only if the addon that was
+ * compiled here does not load, and `scripts/install.mjs` only if the package has prebuilt binaries.
  */
 export function platformName(): string {
   const musl = process.platform === 'linux' && linksToMusl(OWN_BINARY) ? '-musl' : '';
@@ -17,9 +17,9 @@ export function platformName(): string {
 }
 
 /**
- * Whether a binary is for musl, by its dynamic linker. A diagnostic report would tell as well, but resolves the name of
- * the peer of each open socket, which can take a minute, while this reads three small pieces of a file. What cannot be
- * read is taken to be for glibc, as most binaries of Node are.
+ * Whether a binary is for musl, by its dynamic linker. A diagnostic report would tell as well, but it resolves the name of
+ * the peer of each open socket, which can take a minute. This reads three small pieces of a file. A file that it cannot
+ * read counts as one for glibc, as most binaries of Node are.
  */
 export function linksToMusl(binary: string): boolean {
   try {
@@ -29,7 +29,7 @@ export function linksToMusl(binary: string): boolean {
   }
 }
 
-/** Of the format's variants. */
+/** The variant of the format: 64 bits or 32, little-endian or big-endian. */
 interface Elf {
   readonly wide: boolean;
   readonly little: boolean;

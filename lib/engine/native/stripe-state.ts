@@ -1,9 +1,9 @@
-import type { LockMode, StripeState } from '../../common/types.js';
-import { HOLDER_MASK, SHARED } from '../contract/lock-word.js';
+import type { StripeState } from '../../common/types.js';
+import { modeCoded, modeOfWord } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import type { Addon } from './addon.js';
 
-/** From what the addon tells of a stripe to what `inspect()` shows. */
+/** Makes what `inspect()` shows of what the addon says about a stripe. */
 export function toStripeState({
   stripe,
   word,
@@ -13,23 +13,18 @@ export function toStripeState({
 }: ReturnType<Addon['inspect']>[number]): StripeState {
   return {
     stripe,
-    mode: modeOf(word),
+    mode: modeOfWord(word)?.name,
     holders: holders.flatMap((threadId): StripeState['holders'] => {
       const notes = traced.filter((note) => note.threadId === threadId);
       if (notes.length === 0) return [{ threadId }];
       return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
     }),
-    waiters: waiters.map(({ threadId, async, shared, waitingFor, note }) => ({
+    waiters: waiters.map(({ threadId, async, mode, waitingFor, note }) => ({
       threadId,
       kind: async ? 'async' : 'sync',
-      mode: shared ? 'shared' : 'exclusive',
+      mode: modeCoded(mode).name,
       waitingFor,
       ...(note === '' ? undefined : { keys: parseNote(note).keys }),
     })),
   };
-}
-
-function modeOf(word: number): LockMode | undefined {
-  if ((word & SHARED) !== 0) return 'shared';
-  return (word & HOLDER_MASK) !== 0 ? 'exclusive' : undefined;
 }

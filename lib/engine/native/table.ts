@@ -1,17 +1,20 @@
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
-import { WAITING_CELL, wordIndex } from '../contract/layout.js';
+import { cellsOf } from '../contract/header.js';
+import { wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
+import type { Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
-import type { NativeEngine } from './engine.js';
+import { GRANTED_ABANDONED } from './protocol.js';
 import { toStripeState } from './stripe-state.js';
+import type { NativeThread } from './thread.js';
 
 /**
- * Sends every acquisition and release through C++, so that tests and benchmarks can tell what the fast path
- * adds. Read once, when this thread first uses the native engine.
+ * Sends every acquisition and release through C++, so that tests and benchmarks can tell what the fast path adds. A thread
+ * reads it once, when it first uses the native engine.
  */
 const CORE_ONLY = process.env['STRIPELOCK_CORE_ONLY'] === '1';
 
@@ -20,7 +23,7 @@ function neverFree(length: number): Int32Array {
   return new Int32Array(length).fill(QUEUED);
 }
 
-/** A lock's memory, and what its addon made of it. */
+/** A lock's memory, and what the addon made of it. */
 export interface OpenedMemory {
   /** The addon's number for it. */
   readonly table: number;
@@ -41,26 +44,26 @@ export class NativeTable implements LockTable {
   readonly cells: BigInt64Array;
   readonly slot: number;
   shares: Int32Array | undefined;
-  readonly #engine: NativeEngine;
+  readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
 
-  constructor(engine: NativeEngine, opened: OpenedMemory) {
+  constructor(thread: NativeThread, opened: OpenedMemory) {
     const { memory, words, stripes, compareExchange } = opened;
     this.stripes = stripes;
     this.memory = memory;
     this.words = CORE_ONLY ? neverFree(words.length) : words;
     this.compareExchange = CORE_ONLY ? undefined : compareExchange;
     this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
-    this.cells = new BigInt64Array(words.buffer, words.byteOffset, WAITING_CELL + 1);
-    this.slot = engine.slot;
-    this.#engine = engine;
-    this.#addon = engine.addon;
+    this.cells = cellsOf(words.buffer, words.byteOffset);
+    this.slot = thread.slot;
+    this.#thread = thread;
+    this.#addon = thread.addon;
     this.#table = opened.table;
   }
 
   openShares(): Int32Array {
-    // The addon keeps its address, which that of an ArrayBuffer is only until somebody detaches it.
+    // The addon keeps its address. That of an ArrayBuffer would be valid only until somebody detaches it.
     const memory = new SharedArrayBuffer(this.stripes * Int32Array.BYTES_PER_ELEMENT);
     this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
     return this.shares;
@@ -71,28 +74,29 @@ export class NativeTable implements LockTable {
   }
 
   acquireSync(request: Request): Outcome {
-    const { stripes, taken, shared, timeout, note } = request;
-    const list = this.#engine.stripesFor(stripes);
-    // Its answer is passed on without a call (keeps T1).
-    const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, shared, timeout, note);
-    if (typeof result === 'number') return { status: 'granted', abandoned: result === 1 };
+    const { stripes, taken, mode, timeout, note } = request;
+    const list = this.#thread.stripesFor(stripes);
+    const { code } = mode;
+    // From here on this calls nothing (keeps T1).
+    const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
+    if (typeof result === 'number') return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
     return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    return this.#engine.acquireAsync(this.#table, request, waiter);
+    return this.#thread.acquireAsync(this.#table, request, waiter);
   }
 
   acquiringAsync(): void {
-    this.#engine.acquiringAsync();
+    this.#thread.acquiringAsync();
   }
 
   cancel(waiter: AsyncWaiter): boolean {
-    return this.#engine.cancel(waiter);
+    return this.#thread.cancel(waiter);
   }
 
-  release(stripe: number, shared: boolean): void {
-    this.#engine.release(this.#table, stripe, shared);
+  release(stripe: number, mode: Mode): void {
+    this.#thread.release(this.#table, stripe, mode);
   }
 
   holders(stripe: number): number[] {

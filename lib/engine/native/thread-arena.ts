@@ -7,20 +7,20 @@ import { Arena } from './arena.js';
 const INHERITED = 'stripelock: arena 1';
 
 /**
- * The one arena whose function a thread uses (see {@link Arena}): that of the first lock that it made or opened. Most
- * often it is the same in all threads, since workers inherit it, and handles bring it. What is in another is used by
- * `Atomics`.
+ * The one arena whose function a thread uses (see {@link Arena}): that of the first lock that it made or opened. It is
+ * usually the same in all threads, since workers inherit it, and handles bring it. For a lock in another arena the thread
+ * uses `Atomics`.
  */
 export class ThreadArena {
   readonly #addon: Addon;
-  /** Null: none is to be had. */
+  /** Null if there can be none. Undefined before the first lock. */
   #arena: Arena | null | undefined = undefined;
 
   constructor(addon: Addon) {
     this.#addon = addon;
   }
 
-  /** For a new lock. */
+  /** The arena for a new lock, if there can be one. */
   get(): Arena | undefined {
     if (this.#arena === undefined) {
       this.#adopt(Arena.over(getEnvironmentData(INHERITED)) ?? Arena.create());
@@ -29,7 +29,7 @@ export class ThreadArena {
     return this.#arena ?? undefined;
   }
 
-  /** What works on the memory that a lock is in; `words` are all of it. */
+  /** What works on the memory that a lock is in, or undefined if only `Atomics` do. `words` are all of the memory. */
   compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
     if (memory === undefined) return undefined;
     if (this.#arena === undefined) this.#adopt(Arena.over(memory));

@@ -1,25 +1,25 @@
 import { invalidArgType } from '../../common/errors.js';
 import type { Script } from './scripts.js';
 
-/** The caller's client: of `ioredis`, `iovalkey` or `redis` (node-redis), single or of a cluster. */
+/** The caller's client: of `ioredis`, `iovalkey` or `redis` (node-redis), of a single server or a cluster. */
 export type RedisClient = object;
 
-/** A connection of its own that hears what is published. */
+/** A second connection, which hears what is published. */
 export interface Subscriber {
-  /** Connects first. Rejects where that fails for good; where the server is away it goes on trying. */
+  /** Connects first. Rejects if that fails for good; while the server is away it goes on trying. */
   subscribe(channel: string): Promise<unknown>;
-  /** Also while it is being connected: then it is not tried any more. Must not throw. */
+  /** Also ends attempts to connect. Must not throw. */
   close(): void;
 }
 
-/** What the store needs of a client, whichever library it is of. */
+/** What the store needs of a client, of whichever library. */
 export interface RedisConnection {
   bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
   bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
-  /** What the client itself puts before every key, but not before the names of channels. */
+  /** What the client puts before every key, but not before the names of channels. */
   readonly keyPrefix: string;
   readonly isCluster: boolean;
-  /** Not connected yet. Undefined where the client offers none. */
+  /** Makes one that is not connected yet. Undefined if the client cannot. */
   subscriber?(heard: (message: string) => void): Subscriber;
 }
 
@@ -35,8 +35,8 @@ export function connectionOf(client: unknown): RedisConnection {
 }
 
 /**
- * Runs a script, in one round trip unless scripts were flushed: then its source is sent. Calls one of the two functions,
- * once, later: a promise more for each call would show beside a server in the same machine.
+ * Runs a script, in one round trip unless scripts were flushed: then its source is sent. Calls one of the two functions
+ * once, later. It returns no promise: one more for each call would be noticeable with a server on the same machine.
  */
 export function evaluate(
   connection: RedisConnection,
@@ -53,7 +53,7 @@ export function evaluate(
 }
 
 interface IoRedis {
-  /** Of a cluster; its `duplicate` takes other arguments. */
+  /** True for a cluster, whose `duplicate` takes other arguments. */
   readonly isCluster?: boolean;
   readonly options?: { readonly keyPrefix?: string };
   evalsha(sha: string, keys: number, ...rest: string[]): Promise<unknown>;
@@ -64,7 +64,7 @@ interface IoRedis {
   disconnect(): void;
 }
 
-/** ioredis, and iovalkey, which came from it. */
+/** ioredis, and its fork iovalkey. */
 class IoRedisConnection implements RedisConnection {
   readonly keyPrefix: string;
   readonly isCluster: boolean;
@@ -87,12 +87,12 @@ class IoRedisConnection implements RedisConnection {
   }
 
   #subscriber(heard: (message: string) => void): Subscriber {
-    // It subscribes before it is connected, which only the queue allows. When it does so again by itself after a
-    // connection was lost, nobody sees that fail: closed meanwhile, it would end the process.
+    // It subscribes before it is connected, which needs the offline queue. Its own resubscribing after a lost connection
+    // is off: if that failed because the client was closed, nobody would catch the rejection, and the process would end.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
     const channels: string[] = [];
-    // It reconnects by itself, and what it misses meanwhile is found by polling.
+    // It reconnects by itself. Polling finds what it misses meanwhile.
     client.on('error', () => undefined);
     client.on('message', (_channel, message) => heard(message));
     client.on('ready', () => {
@@ -149,13 +149,13 @@ class NodeRedisConnection implements RedisConnection {
         if (client.destroy) client.destroy();
         else client.disconnect().catch(() => undefined);
       } catch {
-        // It was not open.
+        // The connection was not open.
       }
     };
     return {
       async subscribe(channel) {
         await client.connect();
-        // Closed just before it was connected, it may have come about all the same.
+        // It may have connected although it was closed just before.
         if (closed) end();
         else await client.subscribe(channel, heard);
       },

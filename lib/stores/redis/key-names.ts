@@ -1,17 +1,17 @@
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { encodeText } from '../exact-text.js';
 
-/** Enough to spread the leases over the nodes of any cluster, and few enough to be kept for ever. */
+/** Enough to spread the leases over the nodes of any cluster, and few enough to be kept forever. */
 const BUCKETS = 1024;
 const DEFAULT_PREFIX = 'stripelock:';
-/** Keys whose names are remembered. */
+/** How many keys' names are remembered. */
 const REMEMBERED = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
 /**
- * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that all of a
- * lease is in one slot of a cluster:
+ * Where a lease is kept. All leases of a bucket share one highest token, and a hash tag, so that everything about a lease
+ * is in one slot of a cluster:
  *
  *     stripelock:{17}:job:nightly     a lease
  *     stripelock:{17}?job:nightly     the stores that wait for it, while there are any
@@ -23,7 +23,7 @@ export interface KeyNames {
   readonly highest: string;
 }
 
-/** Of all keys with a prefix. It remembers those that were asked for last: a lease is acquired, renewed and released. */
+/** The names for all keys with a prefix. It remembers some: a lease is acquired, renewed and released. */
 export class KeyNaming {
   readonly #prefix: string;
   readonly #known = new Map<string, KeyNames>();
@@ -44,7 +44,7 @@ export class KeyNaming {
   }
 }
 
-/** Of a lease's name. */
+/** The name of the waiters, from the lease's name. */
 export function waitersOf(lease: string): string {
   return lease.replace('}:', '}?');
 }

@@ -1,14 +1,14 @@
-/** An attempt that was not answered in time. Its grant may have come, or come yet. */
+/** An attempt that was not answered in time. It may have been granted, or may still be. */
 export interface OverdueAttempt {
   /**
-   * Later attempts of the same owner at the same lease which are under way or were granted. While there are any, the
-   * lease must not be given back by this attempt: the server may have come to it last, and know the owner's lease by
-   * its token.
+   * How many later attempts of the same owner at the same lease are under way or were granted. While there are any, this
+   * attempt must not give the lease back: the server may have executed it last, and then the owner's lease has its
+   * token.
    */
   overtaken: number;
 }
 
-/** Those of a store, by lease and owner. */
+/** The overdue attempts of a store, by lease and owner. */
 export class Overdue {
   readonly #attempts = new Map<string, Set<OverdueAttempt>>();
 
@@ -21,7 +21,7 @@ export class Overdue {
     return attempt;
   }
 
-  /** It was answered, or has failed for good. */
+  /** The attempt was answered, or has failed for good. */
   remove(lease: string, owner: string, attempt: OverdueAttempt): void {
     const id = idOf(lease, owner);
     const attempts = this.#attempts.get(id);

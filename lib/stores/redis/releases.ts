@@ -1,39 +1,40 @@
 import { randomBytes } from 'node:crypto';
+import { LONGEST_DELAY } from '../../common/alarm.js';
 import type { RedisConnection, Subscriber } from './client.js';
 import { OF_CLUSTER } from './scripts.js';
 
-/** Milliseconds that the connection is kept when nobody listens any more: hand-overs come one after the other. */
+/** Milliseconds for which the connection is kept when nobody listens any more: hand-overs follow each other. */
 const LINGER = 1000;
-/** Keys that were waited for while it was kept, at most. */
+/** How many keys that were waited for are remembered, at most. */
 const REMEMBERED = 1000;
 
 /**
- * Who waits in this store for a key to become free, and is to ask again when it may be: when its release was published,
- * and when the time of the lease that was in the way is over. One at a time, in turn, so that thousands do not ask for
- * what one of them can have. What is missed, the waiters' own polling finds.
+ * Wakes those who wait in this store for a key, when the key may be free: when its release was published, and when the
+ * time of the lease that was in the way is over. One at a time, in turn, so that thousands do not ask for what one of
+ * them can have. The waiters' own polling finds what is missed.
  *
  * A release is published to one store, the one that has waited longest, on a channel of its own, and the key is kept for
- * it for a moment. Where nobody waits for it there any more, it passes the news on.
+ * it for a moment. If nobody waits there any more, that store passes the news on.
  */
 export class Releases {
   readonly #connection: RedisConnection;
   readonly #channel: string;
   readonly #passOn: (lease: string) => void;
   readonly #keys = new Map<string, Listeners>();
-  /** Waited for since it hears: the first attempt at such a key has put this store down to be told already. */
+  /** Leases that were waited for while this store hears: the first attempt at such a key registers it as a waiter. */
   readonly #lately = new Set<string>();
-  /** Attempts under way that put this store down to be told, by lease. */
+  /** How many attempts are under way that register this store as a waiter, by lease. */
   readonly #attempts = new Map<string, number>();
-  /** Told before the answer to such an attempt came, which is on another connection. */
+  /** Leases whose release was heard of before such an attempt was answered, which is on another connection. */
   readonly #early = new Set<string>();
   #subscriber: Subscriber | undefined;
-  /** Rejects if it cannot hear. */
+  /** Rejects if the store cannot hear. */
   #subscribed: Promise<unknown> | undefined;
   #hears = false;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** `passOn`: what to do with the news of a release that nobody here waits for any more. */
+  /** `passOn`: called with the news of a release that nobody here waits for any more. */
   constructor(connection: RedisConnection, prefix: string, passOn: (lease: string, channel: string) => void) {
     this.#connection = connection;
     const name = randomBytes(12).toString('base64url');
@@ -56,19 +57,19 @@ export class Releases {
     return () => this.#leave(lease, listeners, listener);
   }
 
-  /** On what this store would hear of the lease's release; undefined where nobody waits for that, or it cannot hear. */
+  /** The channel on which this store hears of the lease's release; undefined if nobody waits, or it cannot hear. */
   channelFor(lease: string): string | undefined {
     return this.#hears && (this.#keys.has(lease) || this.#lately.has(lease)) ? this.#channel : undefined;
   }
 
-  /** An attempt is sent with that channel. Returns what to call when it was answered, or failed. */
+  /** An attempt is sent with that channel. Returns what to call when it was answered or has failed. */
   attempt(lease: string): () => void {
     this.#attempts.set(lease, (this.#attempts.get(lease) ?? 0) + 1);
     return () => {
       const others = this.#attempts.get(lease)! - 1;
       if (others > 0) this.#attempts.set(lease, others);
       else this.#attempts.delete(lease);
-      // Whoever asked listens by then, if he waits.
+      // An acquisition that was refused and waits listens by then.
       if (this.#early.has(lease)) setImmediate(() => this.#early.delete(lease) && this.#told(lease));
     };
   }
@@ -78,7 +79,7 @@ export class Releases {
     this.#keys.get(lease)?.wakeIn(milliseconds);
   }
 
-  /** It was released, and nobody else was told. */
+  /** The lease was released, and nobody else was told. */
   wake(lease: string): void {
     this.#keys.get(lease)?.wake();
   }
@@ -90,7 +91,7 @@ export class Releases {
     this.#disconnect();
   }
 
-  /** Never rejects. The first then asks again: only who hears can be told, and it may have been released since. */
+  /** Never rejects. The first waiter then asks again: the key may have been released before this store could hear. */
   async #subscribe(lease: string, listeners: Listeners): Promise<void> {
     if (!this.#connection.subscriber) return;
     let subscriber: Subscriber | undefined;
@@ -111,7 +112,7 @@ export class Releases {
     }
   }
 
-  /** What is passed on is sent before any later attempt. */
+  /** The lease's release was published to this store. News that it passes on are sent before any later attempt. */
   #told(lease: string): void {
     const listeners = this.#keys.get(lease);
     if (listeners) listeners.wake();
@@ -125,7 +126,7 @@ export class Releases {
     listeners.close();
     this.#keys.delete(lease);
     if (this.#keys.size > 0) return;
-    // The connection keeps the process alive until then; the timer need not.
+    // Until then the connection keeps the process alive. The timer need not.
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this.#disconnect(), LINGER).unref();
   }
@@ -140,12 +141,13 @@ export class Releases {
   }
 }
 
+/** Those who wait for one key. */
 class Listeners {
   /** In the order of their turns. */
   readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Whoever is woken goes to the end: it may not come, or not get it. */
+  /** The one that is woken goes to the end: it may not ask, or be refused. */
   wake(): void {
     const [first] = this.all;
     if (!first) return;
@@ -156,8 +158,8 @@ class Listeners {
 
   wakeIn(milliseconds: number): void {
     clearTimeout(this.#timer);
-    // Longer ones than a timer can wait for are no matter here: polling comes first.
-    this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, 2 ** 31 - 1)).unref();
+    // A time that no timer reaches does not matter here: polling comes first.
+    this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
   }
 
   close(): void {

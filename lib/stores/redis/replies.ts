@@ -1,10 +1,8 @@
-// The global of this name is a getter, which costs more than the reading.
-import { performance } from 'node:perf_hooks';
-import { LeaseStoreError } from '../../lease/errors.js';
+import { Alarm } from '../../common/alarm.js';
+import { performance } from '../../common/host.js';
+import { LeaseStoreError } from '../../lease/contract/errors.js';
 
-/** Milliseconds: no timer waits for longer. */
-const LONGEST = 2 ** 31 - 1;
-/** Milliseconds by which a timer is late only where the event loop was blocked. */
+/** Milliseconds by which a timer is late only if the event loop was blocked. */
 const BLOCKED = 5;
 
 /** A reply that somebody waits for. */
@@ -15,32 +13,29 @@ export interface Awaited {
 }
 
 /**
- * The time limit of all replies that are awaited. It is the same for each, so the first that was asked for is due first,
- * and one timer is enough; it may come for nothing, as setting and clearing timers costs more. It is the client's
- * connection that keeps the process alive.
+ * The time limit of all replies that are awaited. The limit is the same for each, so they are due in the order in which
+ * they were asked for, and one timer is enough. It does not keep the process alive: the client's connection does.
  *
- * While the event loop is blocked nothing is heard, and some clients send nothing: that is no fault of the server. So
- * there is as much time after that as the timer was late, up to the limit once more, and the loop has turned before the
- * verdict: the answer may lie in the socket.
+ * While the event loop is blocked, nothing is heard, and some clients send nothing. That is not the server's fault. So
+ * after a block replies have as much more time as the timer was late, but no more than the limit once more. And the loop
+ * turns before the verdict: the answer may already be in the socket.
  */
 export class Replies {
   readonly #timeout: number;
   readonly #awaited = new Set<Awaited>();
-  #timer: NodeJS.Timeout | undefined;
-  #timerDue = 0;
+  readonly #alarm = new Alarm(() => this.#look(), false);
+  #alarmDue = Infinity;
 
   /** `timeout`: in milliseconds. */
   constructor(timeout: number) {
     this.#timeout = timeout;
   }
 
-  /** `reject` is called when the time is over before {@link arrived} is. */
+  /** Calls `reject` if the time is over before {@link arrived} is called. */
   expect(reject: (error: LeaseStoreError) => void): Awaited {
     const awaited = { due: performance.now() + this.#timeout, reject, isLate: false };
-    if (this.#timeout <= LONGEST) {
-      this.#awaited.add(awaited);
-      if (this.#timer === undefined) this.#lookIn(this.#timeout);
-    }
+    this.#awaited.add(awaited);
+    this.#lookAt(awaited.due, this.#timeout);
     return awaited;
   }
 
@@ -50,26 +45,27 @@ export class Replies {
     return !awaited.isLate;
   }
 
-  #lookIn(milliseconds: number): void {
-    const delay = Math.ceil(milliseconds);
-    this.#timerDue = performance.now() + delay;
-    this.#timer = setTimeout(() => this.#look(), delay).unref();
+  #lookAt(time: number, delay: number): void {
+    if (time >= this.#alarm.due) return;
+    // The timer counts whole milliseconds.
+    this.#alarmDue = time - delay + Math.ceil(delay);
+    this.#alarm.setFor(time, delay);
   }
 
   #look(): void {
     const now = performance.now();
-    const late = now - this.#timerDue;
+    const late = now - this.#alarmDue;
     if (late >= BLOCKED) {
       const soonest = now + Math.min(late, this.#timeout);
       for (const awaited of this.#awaited) awaited.due = Math.max(awaited.due, soonest);
       this.#next(now);
       return;
     }
-    // Timers come before sockets, and these before immediates.
+    // Node runs timers before it reads sockets, and immediates after that.
     setImmediate(() => this.#judge(now));
   }
 
-  /** Those that were due then. */
+  /** Rejects the replies that were due then. */
   #judge(now: number): void {
     for (const awaited of this.#awaited) {
       if (awaited.due > now) break;
@@ -81,8 +77,7 @@ export class Replies {
   }
 
   #next(now: number): void {
-    this.#timer = undefined;
     const [first] = this.#awaited;
-    if (first !== undefined) this.#lookIn(Math.max(0, first.due - now));
+    if (first !== undefined) this.#lookAt(first.due, Math.max(0, first.due - now));
   }
 }

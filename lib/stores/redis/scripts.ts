@@ -1,28 +1,29 @@
 import { createHash } from 'node:crypto';
 
-/** What the channel of a store on a cluster ends with. */
+/** The end of a channel's name, for a store on a cluster. */
 export const OF_CLUSTER = '~';
 
-/** A Lua script. The server runs it as one step, on keys of one slot. */
+/** A Lua script. The server runs it atomically, on keys of one slot. */
 export interface Script {
   readonly source: string;
   readonly sha: string;
 }
 
 /**
- * Milliseconds for which the key is kept for a waiter who was told of a release: enough for one who is far away or busy,
- * and what one who stands still costs the others, once.
+ * Milliseconds for which a key is kept for a waiter that was told of a release: enough for a store that is far away or
+ * busy. A store that hangs delays the others by that much, once.
  */
 export const KEPT_FOR = 100;
 
 /**
- * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' once somebody has put
- * himself down to be woken by the release, else ':'. What is a lease's key is KEYS[1].
+ * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' if somebody has registered
+ * as a waiter, else ':'. The lease's key is KEYS[1].
  *
- * With the mark '~' it is no lease: the key is kept for a waiter, whose channel stands in the owner's place.
+ * With the mark '~' the value is not a lease: the key is kept for a waiter, whose channel is in place of the owner.
  *
- * A script's time is that of its calls, and the server does nothing else meanwhile: so the usual case makes as few as it
- * can. Only whoever is not the owner looks whether the value is a lease at all: the name at its place is proof enough.
+ * The time of a script is that of its calls, and the server does nothing else meanwhile: so the usual case makes as few
+ * calls as possible. Only for a caller that is not the owner does a script check whether the value is a lease at all: an
+ * owner's name in its place is proof enough.
  */
 const HELD = `
 local call = redis.call
@@ -35,14 +36,14 @@ const REFUSE_FOREIGN = `
   end`;
 
 /**
- * KEYS: lease, the bucket's highest token in microseconds, and where the caller waits the lease's waiters. ARGV: owner,
- * milliseconds; the channel on which the caller hears, or ''; a token in microseconds which the new one must exceed.
- * The last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}; the channel
- * is then among the waiters, in order of arrival, for so long.
+ * KEYS: lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters. ARGV: owner,
+ * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed.
+ * The last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
+ * case the channel is among the waiters, in order of arrival, for as long.
  *
- * A token counts nanoseconds, but is made from microseconds: the server's TIME has no more, and Lua's numbers hold
- * whole ones exactly up to 2^53, the year 2255. The three zeros are added to its decimal digits. Where the clock is
- * ahead of all tokens, which it is but for steps back, texts of 16 digits are compared as they are.
+ * A token counts nanoseconds, but is made from microseconds: the server's TIME is no finer, and Lua's numbers are exact up
+ * to 2^53 only, the year 2255. Three zeros are added to the decimal digits. Usually the clock is ahead of all tokens, and
+ * texts of 16 digits are compared; not so after the clock was set back.
  */
 export const ACQUIRE = script(`local call = redis.call
 local time = call('TIME')
@@ -89,10 +90,10 @@ end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Tells the first waiter who hears it, and keeps the key for him: whoever has just released it would be back before him,
- * again and again. Who may not be told so (an ACL), finds it free by polling: the key is free by then, so that is no
- * error. A dead one's connection does not hear. In a cluster nobody can say who has heard: there the key is
- * kept for the first, and others are told to ask when that time is over.
+ * Tells the first waiter that hears it, and keeps the key for that one: else the store that has just released it would
+ * take it again first, over and over. If an ACL forbids to tell waiters, they find the key free by polling: it is free
+ * by then, so that is no error. The connection of a dead waiter does not hear. In a cluster a node cannot say who has
+ * heard: there the key is kept for the first, and others are told to ask when that time is over.
  */
 const WAKE = `
   local kept = false
@@ -110,8 +111,8 @@ const WAKE = `
   if kept then return 2 end`;
 
 /**
- * KEYS: lease, its waiters. ARGV: owner, and the token where it must be that very grant. Answers 0 where it was not
- * held, 2 where a waiter was told of the release, else 1.
+ * KEYS: lease, its waiters. ARGV: owner, and, if it must be one very grant, its token. Answers 0 if that was not held, 2 if
+ * a waiter was told of the release, else 1.
  */
 export const RELEASE = script(`${HELD}
 if not held then return 0 end
@@ -125,8 +126,8 @@ end
 return 1`);
 
 /**
- * KEYS: lease, its waiters. ARGV: the channel of a store that was told of a release, or for which the key is kept, and
- * that has nobody who waits any more.
+ * KEYS: lease, its waiters. ARGV: the channel of a store that was told of a release, or for which the key is kept, but in
+ * which nobody waits any more.
  */
 export const PASS_ON = script(`${HELD}
 call('ZREM', KEYS[2], ARGV[1])

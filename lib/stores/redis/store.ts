@@ -1,6 +1,7 @@
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/errors.js';
+import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
   checkKey,
   checkOwner,
@@ -8,7 +9,7 @@ import {
   type FencingToken,
   type LeaseState,
   type WakingLeaseStore,
-} from '../../lease/lease-store.js';
+} from '../../lease/contract/lease-store.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
@@ -25,21 +26,21 @@ const MICROSECOND = 1000n;
 export interface RedisLeaseStoreOptions {
   /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
   client: RedisClient;
-  /** Before every key; without braces. Default "stripelock:". */
+  /** Put before every key; without braces. Default "stripelock:". */
   prefix?: string;
-  /** Milliseconds after which an operation that was not answered has failed. Default 1000. */
+  /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
+  /** By how much the server's clock may run faster than a holder's, as a fraction. Default 0.001. */
   drift?: number;
 }
 
 /**
- * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; expiry is
- * judged by the server. An operation rejects with LeaseStoreError if the server fails, or has not answered within
- * `timeout`; a grant that is answered later is given back.
+ * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; the server
+ * judges expiry. An operation rejects with LeaseStoreError if the server fails, or does not answer within `timeout`. A
+ * grant that is answered later is given back.
  *
- * A manager's waiting acquisitions are woken when a lease is released, by a second connection that is made from the
- * client while anybody waits. `close` ends that connection; the client stays open.
+ * A release wakes acquisitions that wait in managers, through a second connection that the store makes from the client
+ * while anybody waits. `close` ends that connection; the client stays open.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -49,10 +50,10 @@ export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseSto
 
 const ignore = (): void => undefined;
 
-/** What to do where an operation is not answered in time. */
+/** What to do if an operation is not answered in time. */
 interface Late {
   timedOut(): void;
-  /** Without a reply where it failed in the end. */
+  /** It was answered in the end; or failed, without a reply. */
   settled(reply?: unknown): void;
 }
 
@@ -62,7 +63,7 @@ class RedisLeaseStore implements WakingLeaseStore {
   readonly #names: KeyNaming;
   readonly #replies: Replies;
   readonly #drift: number;
-  /** By bucket, the highest token that this client was given. A server that forgot may have another clock. */
+  /** By bucket, the highest token that this client has received. A server that forgot its own may have another clock. */
   readonly #highest = new Map<string, FencingToken>();
   readonly #overdue = new Overdue();
   #closed = false;
@@ -103,11 +104,11 @@ class RedisLeaseStore implements WakingLeaseStore {
     milliseconds: string,
     ttl: number,
   ): Promise<FencingToken | undefined> {
-    const asked = performance.now();
+    const at = performance.now();
     let reply = await this.#acquire(names, [stored, milliseconds]);
     const known = this.#highest.get(names.highest);
     if (known !== undefined && !Array.isArray(reply) && BigInt(String(reply)) <= known) {
-      // The server has forgotten what this client has not.
+      // The server has forgotten a token that this client remembers.
       const floor = String(known / MICROSECOND);
       reply = await this.#acquire(names, [stored, milliseconds, '', floor]);
     }
@@ -117,11 +118,8 @@ class RedisLeaseStore implements WakingLeaseStore {
     }
     const token = BigInt(String(reply));
     this.#highest.set(names.highest, token);
-    if (performance.now() - asked < ttl) return token;
-    this.#giveBack(names, stored, reply);
-    throw new LeaseStoreError(
-      `Redis granted a lease of ${ttl} ms when that time was over; it was given back`,
-    );
+    const giveBack = (): void => this.#giveBack(names, stored, reply);
+    return grantInTime(token, { store: 'Redis', at, ttl }, performance.now(), giveBack);
   }
 
   async renew(key: string, owner: string, ttl: number): Promise<boolean> {
@@ -171,7 +169,7 @@ class RedisLeaseStore implements WakingLeaseStore {
     return this.#run(ACQUIRE, [lease, highest, waiters], waiting, late).finally(answered);
   }
 
-  /** A grant that comes when its attempt has failed is given back, unless its owner has the lease by a later one. */
+  /** Gives back a grant that comes after its attempt has failed, unless its owner has the lease by a later attempt. */
   #late(names: KeyNames, owner: string): Late {
     let attempt: OverdueAttempt | undefined;
     return {
@@ -205,7 +203,7 @@ class RedisLeaseStore implements WakingLeaseStore {
     });
   }
 
-  /** That very grant, and no later one of the same owner. Nobody waits for it: the lease ends with its time, anyway. */
+  /** Frees this very grant, and no later one of the same owner. Nobody waits for that: the lease ends by itself, anyway. */
   #giveBack({ lease, waiters }: KeyNames, owner: string, reply: unknown): void {
     if (Array.isArray(reply)) return;
     evaluate(this.#connection, RELEASE, [lease, waiters], [owner, String(reply)], ignore, ignore);

@@ -31,7 +31,7 @@ const BUSY = 5;
 const LOCKED = 6;
 const PRIMARY_CODE = 0xff;
 
-/** The caller's database, whichever library it is of. */
+/** The caller's database, of either library. */
 export class Connection {
   readonly #driver: Driver;
 
@@ -52,7 +52,7 @@ export class Connection {
     this.#driver = candidate as Driver;
   }
 
-  /** Opens a file by node:sqlite. Throws a LockError (ERR_NO_SQLITE) where this Node has none. */
+  /** Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this Node has none. */
   static open(path: string): Connection {
     const sqlite = process.getBuiltinModule('node:sqlite') as
       { DatabaseSync: new (path: string) => Driver } | undefined;
@@ -63,7 +63,7 @@ export class Connection {
       );
     }
     const connection = new Connection(new sqlite.DatabaseSync(path));
-    // In WAL mode the file stays whole however the machine stops; leases need not outlive that, and commits be quick.
+    // In WAL mode the file stays intact however the machine stops. Leases need not survive that, and commits are quicker.
     connection.exec('PRAGMA synchronous = NORMAL');
     return connection;
   }
@@ -83,18 +83,18 @@ export class Connection {
     this.#driver.close();
   }
 
-  /** Throws a LockError (ERR_LEASE_IN_TRANSACTION) while a transaction of the caller's is open. */
+  /** Throws a LockError (ERR_LEASE_IN_TRANSACTION) while a transaction of the caller is open. */
   checkOutsideTransaction(): void {
     const open = this.#driver.isTransaction ?? this.#driver.inTransaction ?? this.#beginFails();
     if (!open) return;
     throw new LockError(
       'ERR_LEASE_IN_TRANSACTION',
-      'a transaction is open on the database: a lease taken in it would not be seen before it commits, and be lost ' +
-        'if it rolls back. Give the store a connection of its own',
+      'a transaction is open on the database: others would not see a lease that is taken in it before it commits, and ' +
+        'it would be lost if the transaction rolls back. Give the store a connection of its own',
     );
   }
 
-  /** For a driver that cannot tell: SQLite refuses a transaction within a transaction, by an error without a code. */
+  /** For a driver that does not say: SQLite refuses a transaction within a transaction, with an error without a code. */
   #beginFails(): boolean {
     try {
       this.exec('BEGIN');
@@ -106,10 +106,10 @@ export class Connection {
   }
 }
 
-/** Whether it failed only because somebody else has the database locked. */
+/** Whether an operation failed only because somebody else has the database locked. */
 export function isBusy(error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  // node:sqlite tells SQLite's number, better-sqlite3 its name; both of the extended code.
+  // node:sqlite has SQLite's extended code as a number, better-sqlite3 as a name.
   if (typeof errcode === 'number') return [BUSY, LOCKED].includes(errcode & PRIMARY_CODE);
   return typeof code === 'string' && /^SQLITE_(BUSY|LOCKED)/.test(code);
 }

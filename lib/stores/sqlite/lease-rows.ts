@@ -1,7 +1,7 @@
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
-/** Expired rows that an acquisition removes at most: more than the one that it adds, so that they do not pile up. */
+/** How many expired rows an acquisition removes at most: more than it adds, so that they do not pile up. */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
 
@@ -10,21 +10,21 @@ type Statements = ReturnType<typeof prepare>;
 export interface LeaseRow {
   readonly owner: string;
   readonly token: bigint;
-  /** Milliseconds; above 0. */
+  /** Milliseconds until it expires; above 0. */
   readonly remaining: bigint;
 }
 
 /**
- * The tables, and what is done in them. Each method but {@link find} is one transaction.
+ * The tables, and the operations on them. Each method except {@link find} is one transaction.
  *
  *     <table>         a row for each lease: key, owner, token, and when it expires on the store's clock
- *     <table>_clock   one row: the store's clock, the wall clock when that was read, and the highest token
+ *     <table>_clock   one row: the store's clock, the wall clock at that time, and the highest token
  *
- * The store's clock is the wall clock as long as nobody sets that. Where it is set, {@link StoreClock} goes on by
- * monotonic time. The wall clock is read inside the transaction, so that readings are in the order of the transactions.
+ * The store's clock is the wall clock until somebody sets that. Then {@link StoreClock} goes on by monotonic time. The
+ * wall clock is read inside the transaction, so that readings are in the order of the transactions.
  *
- * A token is the wall clock in nanoseconds or the highest so far plus one, whichever is more. So tokens rise for as
- * long as either the file is kept or the wall clock is not set back.
+ * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So tokens rise as
+ * long as the file is kept or the wall clock is not set back.
  */
 export class LeaseRows {
   readonly #connection: Connection;
@@ -35,7 +35,7 @@ export class LeaseRows {
   #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
 
-  /** `now`: the wall clock, in milliseconds. `monotonic`: what steps of it are told by; undefined for a clock without any. */
+  /** `now`: the wall clock, in milliseconds. `monotonic`: shows its steps; undefined if its steps do not matter. */
   constructor(
     connection: Connection,
     table: string,
@@ -48,7 +48,7 @@ export class LeaseRows {
     this.#now = now;
   }
 
-  /** Without a transaction: what it finds may have changed when it returns. */
+  /** Without a transaction: the result may be outdated when it returns. */
   find(key: string): LeaseRow | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
@@ -86,7 +86,7 @@ export class LeaseRows {
     });
   }
 
-  /** Removes it only if it is that very grant. */
+  /** Removes the lease only if it is this very grant. */
   withdraw(key: string, owner: string, token: bigint): void {
     this.#transaction((statements) => statements.withdraw.run(key, owner, token));
   }
@@ -107,7 +107,7 @@ export class LeaseRows {
     );
   }
 
-  /** Makes the tables again, once, where somebody has dropped them since. */
+  /** Creates the tables again, once, if somebody has dropped them. */
   #withTables<T>(body: (statements: Statements) => T): T {
     try {
       return body(this.#prepared());
@@ -118,7 +118,7 @@ export class LeaseRows {
     }
   }
 
-  /** SQLite would sleep on a locked database for as long as the caller has told it to, and the event loop with it. */
+  /** On a locked database SQLite would sleep for the caller's `busy_timeout`, and block the event loop. */
   #withoutSleeping<T>(body: () => T): T {
     this.#busyTimeout ??= this.#connection.prepare('PRAGMA busy_timeout');
     const timeout = this.#busyTimeout.get()!['timeout'] as bigint;
@@ -131,7 +131,7 @@ export class LeaseRows {
     }
   }
 
-  /** A transaction that sets the clock, unless it finds the lease held by another. */
+  /** A transaction that sets the clock, unless the body finds that another owner holds the lease. */
   #atTime<T>(body: (statements: Statements, now: bigint, wall: bigint, highest: bigint) => T): T {
     let reading!: Reading;
     let row!: ClockRow;
@@ -157,7 +157,7 @@ export class LeaseRows {
     return BigInt(Math.floor(this.#now()));
   }
 
-  /** Makes the tables at first. */
+  /** Creates the tables before the first use. */
   #prepared(): Statements {
     this.#connection.checkOutsideTransaction();
     if (this.#statements) return this.#statements;
@@ -167,7 +167,7 @@ export class LeaseRows {
   }
 }
 
-/** Reading and writing at once, and readers that never lock a writer out. What is in memory has no such mode. */
+/** WAL: readers never lock a writer out. A database in memory has no such mode. */
 function create(connection: Connection, table: string): void {
   connection.prepare('PRAGMA journal_mode = WAL').get();
   connection.exec(
@@ -204,7 +204,7 @@ function rowOf(row: SqliteRow | undefined): ClockRow | undefined {
   return row && { time: row['time'] as bigint, wall: row['wall'] as bigint };
 }
 
-/** After some errors SQLite has done it already. */
+/** After some errors SQLite has already rolled back. */
 function rollBack(connection: Connection): void {
   try {
     connection.exec('ROLLBACK');

@@ -2,11 +2,11 @@
 export interface ClockRow {
   /** The store's time when the row was written. */
   readonly time: bigint;
-  /** What the wall clock showed then. */
+  /** The wall clock at that time. */
   readonly wall: bigint;
 }
 
-/** The wall clock, and a monotonic one read before and after it: milliseconds. Infinite where there is none. */
+/** The wall clock, and a monotonic clock read before and after it, in milliseconds; infinite if there is none. */
 export interface Reading {
   readonly before: number;
   readonly wall: bigint;
@@ -14,25 +14,26 @@ export interface Reading {
 }
 
 /**
- * Milliseconds by which the two clocks may differ without one of them having been set: the wall clock is read in whole
- * ones, and followed where it can be, so that rounding does not add up.
+ * Milliseconds by which the two clocks may differ before one of them counts as set. The wall clock is read in whole
+ * milliseconds, and followed within this tolerance, so that rounding errors do not add up.
  */
 const TOLERANCE = 20;
 
 /**
- * The store's time: that of the row, and what has passed since it was written. That is what the wall clock says, within
- * what this process knows by a monotonic clock: as much more than at its last look as has passed since; and where
- * another row has taken the place of the one that it saw then, not more than that. So a step of the wall clock neither
- * stops the store's time while somebody looks at it, nor ends leases early for those who have looked before.
+ * The store's time: that of the row, plus what has passed since it was written. What has passed is what the wall clock
+ * says, within limits that this process knows by its monotonic clock. If the row is the one that it saw last, as much has
+ * passed since that look as the monotonic clock says; if it is another one, no more than that has passed since it was
+ * written. So a step of the wall clock neither stops the store's time while somebody looks at it, nor ends leases early
+ * for processes that have looked before.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;
-  /** At the last look: what had passed since the row was written, and between which moments that was. */
+  /** At the last look: what had passed since the row was written, and the moments between which the look was. */
   #passed = 0;
   #before = -Infinity;
   #after = Infinity;
 
-  /** `row`: as it was read just before the reading, or before it within one transaction. */
+  /** `row`: read just before the reading, or before it within the same transaction. */
   now(row: ClockRow | undefined, reading: Reading): bigint {
     const { before, wall, after } = reading;
     if (row === undefined) return wall;
@@ -46,7 +47,7 @@ export class StoreClock {
     return row.time + BigInt(Math.floor(passed));
   }
 
-  /** This process has written the row, by that reading. */
+  /** This process has written the row, from this reading. */
   wrote(row: ClockRow, reading: Reading): void {
     this.#looked(row, 0, reading);
   }

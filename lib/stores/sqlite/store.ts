@@ -1,6 +1,7 @@
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/errors.js';
+import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
   checkClock,
   checkKey,
@@ -12,7 +13,7 @@ import {
   type FencingToken,
   type LeaseState,
   type LeaseStore,
-} from '../../lease/lease-store.js';
+} from '../../lease/contract/lease-store.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';
@@ -26,11 +27,11 @@ const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 25;
 
 interface CommonOptions {
-  /** Name of the table that is made where it is missing. Letters, digits and underscores. Default "stripelock_leases". */
+  /** Name of the table, which is created if it is missing. Letters, digits and underscores. Default "stripelock_leases". */
   table?: string;
-  /** Milliseconds that an operation goes on trying while others have the database locked. Default 1000. */
+  /** Milliseconds for which an operation is tried again while others have the database locked. Default 1000. */
   timeout?: number;
-  /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
+  /** By how much the store's clock may run faster than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /** The wall clock that all clients of the file share. Default: `Date.now()`. */
   clock?: Clock;
@@ -43,7 +44,7 @@ export interface SqliteDatabaseOptions extends CommonOptions {
 }
 
 export interface SqlitePathOptions extends CommonOptions {
-  /** A file to open with `node:sqlite`, made where it is missing. */
+  /** A file to open with `node:sqlite`. It is created if it is missing. */
   path: string;
   database?: undefined;
 }
@@ -53,13 +54,13 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
 /**
  * Leases in a SQLite file, for the processes of one machine. `close` closes the database if the store has opened it.
  *
- * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond; while
- * others have the database locked it is tried again without blocking. An acquisition that finds it locked until its
- * time is over counts as contention (undefined), other operations reject with LeaseStoreError. An operation rejects
+ * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond. While
+ * others have the database locked it is tried again without blocking. If the database stays locked for `timeout`, an
+ * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects
  * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
- * (ERR_NO_SQLITE) for a path where this Node has no `node:sqlite`, and what the driver throws where it cannot be opened.
+ * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
 export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): LeaseStore {
   return new SqliteLeaseStore(options);
@@ -83,7 +84,7 @@ class SqliteLeaseStore implements LeaseStore {
     const checked = clock === undefined ? undefined : checkClock(clock);
     this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
-    // A clock of the caller's own stands and runs as he has it.
+    // A clock of the caller's own may stand or jump: nothing monotonic checks it.
     this.#rows = checked
       ? new LeaseRows(this.#connection, name, () => readClock(checked), undefined)
       : new LeaseRows(
@@ -97,22 +98,19 @@ class SqliteLeaseStore implements LeaseStore {
   async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
     const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
     const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
-    const asked = performance.now();
+    const at = performance.now();
     const token = await this.#run<FencingToken | undefined>(
       () => {
-        // A look first: who only polls keeps nobody from writing.
+        // Reads first: polling must not keep others from writing.
         const held = this.#rows.find(storedKey);
         if (held && held.owner !== storedOwner) return undefined;
         return this.#rows.acquire(storedKey, storedOwner, length);
       },
       () => undefined,
     );
-    if (token === undefined || performance.now() - asked < ttl) return token;
-    await this.#run(() => this.#rows.withdraw(storedKey, storedOwner, token), failBusy).catch(
-      () => undefined,
-    );
-    throw new LeaseStoreError(
-      `SQLite granted a lease of ${ttl} ms when that time was over; it was given back`,
+    if (token === undefined) return undefined;
+    return grantInTime(token, { store: 'SQLite', at, ttl }, performance.now(), () =>
+      this.#run(() => this.#rows.withdraw(storedKey, storedOwner, token), failBusy),
     );
   }
 
@@ -145,7 +143,7 @@ class SqliteLeaseStore implements LeaseStore {
     return Promise.resolve();
   }
 
-  /** Tries until the database is not locked, or the time is over: then what `busy` says. */
+  /** Tries until the database is not locked, or the timeout is over: then `busy` decides. */
   async #run<T>(operation: () => T, busy: (cause: unknown, timeout: number) => T): Promise<T> {
     const endsAt = performance.now() + this.#timeout;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
@@ -174,7 +172,7 @@ function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
   return Connection.open(checkNonEmpty(path, 'options.path'));
 }
 
-/** It becomes part of SQL, where a name cannot be a parameter. */
+/** The name becomes part of SQL, where it cannot be a parameter. */
 function checkTable(table: unknown): string {
   checkNonEmpty(table, 'options.table');
   if (/^[A-Za-z_]\w{0,63}$/.test(table as string)) return table as string;

@@ -1,0 +1,25 @@
+// The package that is measured: that of this checkout, or of the folder that a comparison of two builds names.
+
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/** Where a process finds the folder. Its threads find it there, too. */
+export const PACKAGE = 'STRIPELOCK_BENCH_PACKAGE';
+
+/**
+ * @param {string} entry A file of `dist/`.
+ * @returns {Promise<any>} What it exports; typed where it is assigned.
+ */
+function load(entry) {
+  const folder = process.env[PACKAGE] ?? path.resolve(import.meta.dirname, '../..');
+  return import(pathToFileURL(path.join(folder, 'dist', entry)).href);
+}
+
+/** @type {Pick<typeof import('stripelock'), 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
+export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('index.js');
+
+/** @returns {Promise<typeof import('stripelock/redis')>} */
+export const loadRedisStore = () => load('redis.js');
+
+/** @returns {Promise<typeof import('stripelock/sqlite')>} */
+export const loadSqliteStore = () => load('sqlite.js');

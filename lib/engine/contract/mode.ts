@@ -1,0 +1,91 @@
+import type { LockMode } from '../../common/types.js';
+import { HOLDER_MASK, SHARED } from './lock-word.js';
+
+/**
+ * What a lock's mode admits. All of TypeScript that knows which modes there are is this file, and what the fast path does
+ * for each (`fast-path.ts`); the rest passes modes on. The core's own table is in `native/core/lock_word.h`.
+ *
+ * | mode      | code | a free word becomes | a held word admits one more | its holders                 |
+ * | --------- | ---- | ------------------- | --------------------------- | --------------------------- |
+ * | exclusive | 0    | the thread's slot   | never                       | one, which the word names   |
+ * | shared    | 1    | `SHARED + 1`        | if its flag is `SHARED`     | many, which the word counts |
+ *
+ * Evaluations of this package in one thread pass modes to each other's engines. So engines compare modes by `code`, never
+ * by identity.
+ */
+export interface Mode {
+  /** As users write it. */
+  readonly name: LockMode;
+  /** Its number for the addon and in the state of a guard: 0 … {@link MODE_MASK}. */
+  readonly code: number;
+  /** What the first holder writes into a free word, but for its thread's slot if that is named. See {@link firstWord}. */
+  readonly first: number;
+  /** The flags of a held word that admits one more holder in this mode: these and no others. */
+  readonly joins: number;
+  /**
+   * The word counts the holders. So each thread counts its own holds (`LockTable.shares`), and a release subtracts one.
+   * If false, the word names the only holder.
+   */
+  readonly counted: boolean;
+}
+
+/** In place of the flags of a word: no word has these, as they include the bits of {@link HOLDER_MASK}. */
+const NO_WORD = -1;
+
+export const EXCLUSIVE_MODE: Mode = {
+  name: 'exclusive',
+  code: 0,
+  first: 0,
+  joins: NO_WORD,
+  counted: false,
+};
+
+export const SHARED_MODE: Mode = {
+  name: 'shared',
+  code: 1,
+  first: SHARED | 1,
+  joins: SHARED,
+  counted: true,
+};
+
+/** The bits that codes may use. */
+export const MODE_MASK = 3;
+
+const BY_NAME: Readonly<Record<LockMode, Mode>> = { exclusive: EXCLUSIVE_MODE, shared: SHARED_MODE };
+const BY_CODE: readonly Mode[] = Object.values(BY_NAME).sort((a, b) => a.code - b.code);
+
+/** What users may write. */
+export const MODE_NAMES: readonly LockMode[] = BY_CODE.map(({ name }) => name);
+
+/** Undefined for what names no mode. */
+export function modeNamed(name: unknown): Mode | undefined {
+  // Not by a search: each acquisition that names a mode asks.
+  if (name === 'shared') return SHARED_MODE;
+  return name === 'exclusive' ? EXCLUSIVE_MODE : BY_CODE.find((mode) => mode.name === name);
+}
+
+/** The mode whose {@link Mode.code} this is. */
+export function modeCoded(code: number): Mode {
+  return BY_CODE[code]!;
+}
+
+/** The mode in which a stripe with this word is held; undefined if nobody holds it. */
+export function modeOfWord(word: number): Mode | undefined {
+  if ((word & HOLDER_MASK) === 0) return undefined;
+  return (word & SHARED) !== 0 ? SHARED_MODE : EXCLUSIVE_MODE;
+}
+
+/** Whether a word names its only holder. */
+export function namesHolder(word: number): boolean {
+  return modeOfWord(word)?.counted === false;
+}
+
+/** What the first holder writes into a free word. */
+export function firstWord(mode: Mode, slot: number): number {
+  return mode.counted ? mode.first : mode.first | slot;
+}
+
+/** Whether a held word admits one more holder in this mode: it then becomes one more. */
+export function admits(word: number, mode: Mode): boolean {
+  return (word & ~HOLDER_MASK) === mode.joins && (word & HOLDER_MASK) < HOLDER_MASK;
+}

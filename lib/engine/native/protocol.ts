@@ -1,0 +1,46 @@
+/**
+ * The numbers that this folder and the addon's calls agree on. `native/node/protocol.h` has the same ones; a test
+ * compares the two. No loop on either side relies on the other side's value. Modes are numbers, too: see `Mode.code` in
+ * `contract/mode.ts`.
+ */
+
+/** What one call hands over at most, however large the caller's array is. */
+export const BATCH = 128;
+/** Added to the number handed over where more may be left. The caller calls again then. */
+export const MORE = 0x4000_0000;
+/** Integers for each grant or timeout in a batch: the waiter's id, and what there is to tell of it. */
+export const ENTRY_INTS = 2;
+export const ENTRY_ID = 0;
+export const ENTRY_DETAIL = 1;
+
+/** Answers of `acquireSync` and `acquireAsync`. No waiter's id is negative. */
+export const GRANTED = -1;
+export const GRANTED_ABANDONED = -2;
+/** Answers of `release`. Ready: `takeGrants` has something. */
+export const NOT_HELD = 0;
+export const RELEASED = 1;
+export const RELEASED_AND_READY = 2;
+/** Answer of `open`, `leaseOpen` and `gateOpen`. Every number of what is open is at least 0. */
+export const NOT_OPENED = -1;
+
+/** The size of the lease exchange. `lease-exchange.ts` says what each of its numbers means. */
+export const EXCHANGE_BYTES = 64;
+/** Places in units of 64-bit floating-point numbers. */
+export const EXCHANGE_TABLE = 0;
+export const EXCHANGE_AT = 1;
+export const EXCHANGE_TTL = 2;
+export const EXCHANGE_OFFSET = 3;
+export const EXCHANGE_SINCE = 4;
+export const EXCHANGE_RETRY_AFTER = 5;
+export const EXCHANGE_GRANT = 6;
+/** Places in units of 32-bit integers. */
+export const EXCHANGE_HINT = 14;
+export const EXCHANGE_STATUS = 15;
+
+/** What the status of the lease exchange says. */
+export const LEASE_NO = 0;
+export const LEASE_DONE = 1;
+/** Released, and `takeReleasedKeys` has something. */
+export const LEASE_DONE_AND_READY = 2;
+/** The hint is out of date: ask by the key. */
+export const LEASE_UNKNOWN = 3;

@@ -1,0 +1,79 @@
+import { keyNames, LockError, LockTimeoutError } from '../../common/errors.js';
+import type { FencingToken } from './lease-store.js';
+
+/**
+ * A lease is not held any more, or cannot be known to be. Somebody else may have what it guarded. `cause`: what the last
+ * renewal failed with, if that is why.
+ */
+export class LeaseLostError extends LockError {
+  readonly key: string;
+  readonly token: FencingToken;
+
+  constructor(key: string, token: FencingToken, why: string, cause?: unknown) {
+    super(
+      'ERR_LEASE_LOST',
+      `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`,
+      cause === undefined ? undefined : { cause },
+    );
+    this.key = key;
+    this.token = token;
+  }
+
+  static {
+    this.prototype.name = 'LeaseLostError';
+  }
+}
+
+/** The store failed. `cause` is its error. Nothing was granted. What was held is held until its time is over. */
+export class LeaseStoreError extends LockError {
+  constructor(message: string, cause?: unknown) {
+    super('ERR_LEASE_STORE', message, cause === undefined ? undefined : { cause });
+  }
+
+  static {
+    this.prototype.name = 'LeaseStoreError';
+  }
+}
+
+/** A write came with a lower token than an earlier one: its sender has lost the lease, and may not know it yet. */
+export class StaleTokenError extends LockError {
+  readonly key: string;
+  readonly token: FencingToken;
+  /** The highest token that was admitted before; for a key that the gate has forgotten, the highest that may have been. */
+  readonly newest: FencingToken;
+
+  constructor(key: string, token: FencingToken, newest: FencingToken) {
+    super('ERR_STALE_TOKEN', `token ${token} for ${keyNames([key])} is stale: ${newest} was admitted before`);
+    this.key = key;
+    this.token = token;
+    this.newest = newest;
+  }
+
+  static {
+    this.prototype.name = 'StaleTokenError';
+  }
+}
+
+/** The error for an operation of a store that failed with `cause`. */
+export function storeFailure(operation: string, key: string, cause: unknown): LeaseStoreError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
+}
+
+/** `failure`: what the store failed with at last, if it did; `earlier`: what it failed with before it refused. */
+export function leaseTimeout(
+  key: string,
+  timeout: number,
+  failure: unknown,
+  earlier?: unknown,
+): LockTimeoutError {
+  const reason = failure === undefined ? 'another holder has it' : 'the lease store fails';
+  const message = `could not acquire the lease of ${keyNames([key])} within ${timeout} ms: ${reason}`;
+  const cause = failure ?? earlier;
+  return new LockTimeoutError(message, [key], timeout, -1, [], cause === undefined ? undefined : { cause });
+}
+
+/** The error for operations of a closed manager. */
+export function managerClosed(): LockError {
+  return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
+}

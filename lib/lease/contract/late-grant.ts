@@ -1,0 +1,36 @@
+import { LeaseStoreError } from './errors.js';
+import type { FencingToken } from './lease-store.js';
+
+/** What was asked, as far as it decides whether a grant is in time. */
+export interface Asked {
+  /** Names the store in the error. */
+  readonly store: string;
+  /** Just before the request was sent, in milliseconds on the caller's clock. */
+  readonly at: number;
+  readonly ttl: number;
+}
+
+/**
+ * The grant, if it is in time. The time of a lease counts from before the request was sent, so an answer can arrive when
+ * that time is already over: such a grant is given back, and rejects with a LeaseStoreError. `giveBack` must free this
+ * very grant, and no later one; if it fails, the lease ends by itself.
+ */
+export function grantInTime(
+  token: FencingToken,
+  asked: Asked,
+  now: number,
+  giveBack: () => unknown,
+): FencingToken | Promise<never> {
+  return now - asked.at < asked.ttl ? token : refuseLate(asked, giveBack);
+}
+
+async function refuseLate({ store, ttl }: Asked, giveBack: () => unknown): Promise<never> {
+  try {
+    await giveBack();
+  } catch {
+    // The lease ends with its TTL.
+  }
+  throw new LeaseStoreError(
+    `${store} granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
+  );
+}

@@ -1,0 +1,112 @@
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+
+/** Strictly increases from holder to holder of a key, across release, expiry and crash. */
+export type FencingToken = bigint;
+
+/** A clock of the caller's own, for tests above all. */
+export interface Clock {
+  /** Milliseconds; must never go backwards. */
+  now(): number;
+}
+
+/** A clock that does not run by itself, and tells when it was set. */
+export interface AdvancingClock extends Clock {
+  /** Calls `listener` after each change, until the returned function is called. */
+  onAdvance(listener: () => void): () => void;
+}
+
+/** What a store knows about a lease that is held. */
+export interface LeaseState {
+  /** As it was passed to `tryAcquire`. */
+  owner: string;
+  token: FencingToken;
+  /** Milliseconds until it expires, by the store's clock. */
+  remaining: number;
+}
+
+/**
+ * Where leases live. Contention is a result, never an error; only a failing backend rejects.
+ *
+ * Keys and owners are non-empty strings, times to live are whole milliseconds from 1 to {@link MAX_TTL}. Anything else is
+ * refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A lease is
+ * held until its time is over, that moment excluded. `leaseStoreContract` of `stripelock/testing` tests all that a store
+ * must do.
+ */
+export interface LeaseStore {
+  /**
+   * Atomically: if key is free, expired, or held by this same owner, hold it for ttl milliseconds and return its token,
+   * which is new in each of these cases. Else undefined.
+   */
+  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
+  /** Extend to ttl milliseconds from now, only if owner still holds key. The token stays. True if extended. */
+  renew(key: string, owner: string, ttl: number): Promise<boolean>;
+  /** Compare-and-delete: free key only if owner still holds it. True if freed. */
+  release(key: string, owner: string): Promise<boolean>;
+  /** Undefined where nobody holds the key. */
+  inspect(key: string): Promise<LeaseState | undefined>;
+  /** Ends what the store has opened itself. Managers never call it. */
+  close?(): Promise<void>;
+}
+
+/** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */
+export interface WakingLeaseStore extends LeaseStore {
+  /**
+   * Calls `listener` when the key may have become free, until the returned function is called. Not every time, and not
+   * every listener: those who wait go on asking by themselves, too.
+   */
+  onRelease(key: string, listener: () => void): () => void;
+}
+
+/** Milliseconds, 139 years: a time plus this much fits every store's clock. */
+export const MAX_TTL = 2 ** 42;
+
+export function checkKey(key: unknown): string {
+  return checkNonEmpty(key, 'key');
+}
+
+export function checkOwner(owner: unknown): string {
+  return checkNonEmpty(owner, 'owner');
+}
+
+export function checkNonEmpty(value: unknown, name: string): string {
+  if (typeof value !== 'string') throw invalidArgType(name, 'a string', value);
+  if (value === '') throw outOfRange(name, 'a string of at least one character', value);
+  return value;
+}
+
+export function checkTtl(ttl: unknown, name = 'ttl'): number {
+  if (typeof ttl !== 'number') throw invalidArgType(name, 'a number', ttl);
+  if (!Number.isInteger(ttl) || ttl < 1 || ttl > MAX_TTL) {
+    throw outOfRange(name, `a whole number of milliseconds from 1 to ${MAX_TTL}`, ttl);
+  }
+  return ttl;
+}
+
+export function checkClock(clock: unknown): Clock {
+  if (typeof clock !== 'object' || clock === null || typeof (clock as Partial<Clock>).now !== 'function') {
+    throw invalidArgType('options.clock', 'an object with a function now()', clock);
+  }
+  return clock as Clock;
+}
+
+/** The clock's time. Throws for what is not a time, and for a time that overflows when a TTL is added. */
+export function readClock(clock: Clock): number {
+  const now: unknown = clock.now();
+  if (typeof now !== 'number') throw invalidArgType('clock.now()', 'a number', now);
+  if (!(Math.abs(now) <= MAX_TTL)) {
+    throw outOfRange('clock.now()', `a number of milliseconds from -${MAX_TTL} to ${MAX_TTL}`, now);
+  }
+  return now;
+}
+
+/** Calls `listener` when the clock was set, if the clock tells. Returns how to end it. */
+export function onAdvance(clock: Clock | undefined, listener: () => void): () => void {
+  const advancing = clock as Partial<AdvancingClock> | undefined;
+  return typeof advancing?.onAdvance === 'function' ? advancing.onAdvance(listener) : () => undefined;
+}
+
+/** Calls `listener` when the key may have become free. Returns how to end it; undefined if the store does not tell. */
+export function onRelease(store: LeaseStore, key: string, listener: () => void): (() => void) | undefined {
+  const waking = store as Partial<WakingLeaseStore>;
+  return typeof waking.onRelease === 'function' ? waking.onRelease(key, listener) : undefined;
+}

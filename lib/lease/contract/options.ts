@@ -1,0 +1,269 @@
+import {
+  checkBoolean,
+  checkFunction,
+  checkOptionsObject,
+  checkSignal,
+  checkTimeout,
+  DEFAULT_TIMEOUT,
+} from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { LeaseStoreError } from './errors.js';
+import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
+
+/** Milliseconds. */
+const DEFAULT_TTL = 30_000;
+/** Two beats may fail before the lease is lost. */
+const BEATS_PER_TTL = 3;
+const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
+
+/** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
+export interface LeaseWarning {
+  readonly key: string;
+  readonly token: bigint;
+  /** The owner as the store knows it. */
+  readonly holder: string;
+  /** Milliseconds until the local deadline. */
+  readonly remaining: number;
+  /** What the last renewal failed with; undefined if the store has not answered it yet. */
+  readonly cause: LeaseStoreError | undefined;
+}
+
+/** A warning before a lease is lost because renewals fail. */
+export interface LeaseWarningOptions {
+  /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
+  before?: number;
+  /**
+   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. Called
+   * by a timer: later if the event loop is blocked, and not at all after the deadline. What it throws is not caught.
+   */
+  call: (warning: LeaseWarning) => void;
+}
+
+const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
+
+/** How long a lease lasts. */
+export interface LeaseOptions {
+  /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
+  ttl?: number;
+  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
+  renew?: boolean | { every?: number };
+  /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
+  maxHold?: number;
+}
+
+/** For one attempt. */
+export interface TryAcquireLeaseOptions extends LeaseOptions {
+  /** Have a function called before the lease is lost because renewals fail. Default: the manager's. */
+  warning?: LeaseWarningOptions;
+}
+
+/** For a manager, and the defaults of its leases. */
+export interface LeaseManagerOptions {
+  /** Default: a new `MemoryLeaseStore`, on the manager's clock if that is given. */
+  store?: LeaseStore;
+  /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
+  ttl?: number;
+  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
+  renew?: boolean | { every?: number };
+  /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
+  maxHold?: number;
+  /**
+   * Stable identity: the same holder may take its own live lease again (after a crash). Default: unique per
+   * acquisition. A name belongs to one living manager at a time: the store cannot distinguish two of the same name.
+   */
+  holder?: string;
+  /** Let acquisitions of one key through this manager share one lease, released by the last of them. Default false. */
+  reentrant?: boolean;
+  /** Pauses between attempts, in milliseconds: initial, doubling up to max, shortened by up to jitter (0 … 1). Default 10, 1000, 0.5. */
+  backoff?: { initial?: number; max?: number; jitter?: number };
+  /** Judges local deadlines, renewal and maxHold. Default: `performance.now()`. */
+  clock?: Clock;
+}
+
+/** For a manager, with a warning. */
+export interface WarningLeaseManagerOptions extends LeaseManagerOptions {
+  /** Have a function called before a lease is lost because renewals fail. Default: none. */
+  warning?: LeaseWarningOptions;
+}
+
+/** For an acquisition that waits. */
+export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
+  /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits forever. Default 5000. */
+  timeout?: number;
+  /** Aborting ends the wait and rejects with signal.reason. */
+  signal?: AbortSignal;
+}
+
+/** For `withLease`. */
+export interface WithLeaseOptions extends AcquireLeaseOptions {
+  /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
+  ifAvailable?: boolean;
+}
+
+/** Pauses between attempts, checked. */
+export interface Backoff {
+  readonly initial: number;
+  readonly max: number;
+  readonly jitter: number;
+}
+
+/** What was agreed on for one lease, in milliseconds. */
+export interface LeaseTerms {
+  readonly ttl: number;
+  /** Between renewals; Infinity for none. */
+  readonly every: number;
+  readonly maxHold: number;
+  /** From the grant until the first renewal; until the end, if it is not renewed before. */
+  readonly firstLook: number;
+  readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
+}
+
+/** The options of a manager, checked. */
+export interface ManagerSettings {
+  readonly store: LeaseStore | undefined;
+  readonly ttl: number;
+  readonly renew: boolean | { readonly every: number | undefined };
+  readonly maxHold: number;
+  readonly warning: LeaseWarningOptions | undefined;
+  readonly holder: string | undefined;
+  readonly reentrant: boolean;
+  readonly backoff: Backoff;
+  readonly clock: Clock | undefined;
+  /** For a lease whose options say nothing. */
+  readonly terms: LeaseTerms;
+}
+
+/** Checks the options, and fills in the defaults. */
+export function resolveManagerOptions(options: WarningLeaseManagerOptions | undefined): ManagerSettings {
+  checkOptionsObject(options);
+  const { store, ttl, renew, maxHold, warning, holder, reentrant, backoff, clock } = options ?? {};
+  const settings = {
+    store: store === undefined ? undefined : checkStore(store),
+    ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
+    renew: renew === undefined ? true : checkRenew(renew),
+    maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
+    warning: warning === undefined ? undefined : checkWarning(warning),
+    holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
+    reentrant: reentrant === undefined ? false : checkBoolean(reentrant, 'options.reentrant'),
+    backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
+    clock: clock === undefined ? undefined : checkClock(clock),
+  };
+  const every = everyOf(settings.renew, settings.ttl);
+  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold, settings.warning) };
+}
+
+/** The terms of one lease. */
+export function resolveTerms(
+  manager: ManagerSettings,
+  options: TryAcquireLeaseOptions | undefined,
+): LeaseTerms {
+  if (options === undefined) return manager.terms;
+  checkOptionsObject(options);
+  const { ttl, renew, maxHold, warning } = options;
+  if (ttl === undefined && renew === undefined && maxHold === undefined && warning === undefined) {
+    return manager.terms;
+  }
+  const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
+  return makeTerms(
+    own,
+    everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
+    maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
+    warning === undefined ? manager.warning : checkWarning(warning),
+  );
+}
+
+/** In one place, so that all terms have one shape for V8. */
+function makeTerms(
+  ttl: number,
+  every: number,
+  maxHold: number,
+  warning: LeaseWarningOptions | undefined,
+): LeaseTerms {
+  const firstLook = every < ttl && every < maxHold ? every : ttl;
+  return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl) };
+}
+
+/** Checks what an acquisition waits with. */
+export function resolveWait(options: AcquireLeaseOptions | undefined): {
+  timeout: number;
+  signal: AbortSignal | undefined;
+} {
+  if (options === undefined) return DEFAULT_WAIT;
+  const { timeout, signal } = options;
+  return {
+    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    signal: signal === undefined ? undefined : checkSignal(signal),
+  };
+}
+
+function everyOf(renew: boolean | { readonly every: number | undefined }, ttl: number): number {
+  if (renew === false) return Infinity;
+  const every = (renew === true ? undefined : renew.every) ?? ttl / BEATS_PER_TTL;
+  if (every < ttl) return every;
+  throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
+}
+
+function checkWarning(warning: unknown): LeaseWarningOptions {
+  if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
+    throw invalidArgType('options.warning', 'an object', warning);
+  }
+  const { before, call } = warning as { before?: unknown; call?: unknown };
+  checkFunction(call, 'options.warning.call');
+  const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
+  return { ...checked, call: call as LeaseWarningOptions['call'] };
+}
+
+function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): LeaseTerms['warning'] {
+  if (warning === undefined) return undefined;
+  const { before = ttl / BEATS_PER_TTL, call } = warning;
+  if (before < ttl) return { before, call };
+  throw outOfRange('options.warning.before', `a number of milliseconds below the ttl, ${ttl}`, before);
+}
+
+function checkRenew(renew: unknown): boolean | { every: number | undefined } {
+  if (typeof renew === 'boolean') return renew;
+  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
+    throw invalidArgType('options.renew', 'a boolean or an object', renew);
+  }
+  const { every } = renew as { every?: unknown };
+  return { every: every === undefined ? undefined : checkPositive(every, 'options.renew.every') };
+}
+
+function checkBackoff(backoff: unknown): Backoff {
+  if (typeof backoff !== 'object' || backoff === null || Array.isArray(backoff)) {
+    throw invalidArgType('options.backoff', 'an object', backoff);
+  }
+  const { initial, max, jitter } = { ...DEFAULT_BACKOFF, ...withoutUndefined(backoff) };
+  checkPositive(initial, 'options.backoff.initial');
+  checkPositive(max, 'options.backoff.max');
+  if (typeof jitter !== 'number') throw invalidArgType('options.backoff.jitter', 'a number', jitter);
+  if (!(jitter >= 0 && jitter <= 1))
+    throw outOfRange('options.backoff.jitter', 'a number from 0 to 1', jitter);
+  if (max < initial)
+    throw outOfRange('options.backoff.max', `at least options.backoff.initial, ${initial}`, max);
+  return { initial, max, jitter };
+}
+
+function withoutUndefined(object: object): object {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+function checkPositive(value: unknown, name: string): number {
+  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
+  if (!(value > 0 && value < Infinity)) {
+    throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
+  }
+  return value;
+}
+
+const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
+
+function checkStore(store: unknown): LeaseStore {
+  const candidate = store as Partial<LeaseStore> | null;
+  const complete =
+    typeof candidate === 'object' &&
+    candidate !== null &&
+    OPERATIONS.every((operation) => typeof candidate[operation] === 'function');
+  if (!complete) throw invalidArgType('options.store', `an object with ${OPERATIONS.join(', ')}`, store);
+  return candidate as LeaseStore;
+}

@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import { leaseChannels } from '../../common/diagnostics.js';
+import { managerClosed } from '../contract/errors.js';
+import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
+import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
+import type { Hold, HoldContext } from '../hold/hold.js';
+import type { Lease } from '../hold/lease.js';
+import { Schedule } from '../time/schedule.js';
+import { Waits } from '../wait/acquisition.js';
+
+/**
+ * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides at
+ * once and calls those who wait (`TableGrants`); every other store has to be asked (`StoreGrants`).
+ *
+ * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
+ * from the next, so there is at most one hold of each key.
+ */
+export abstract class Grants implements HoldContext {
+  readonly store: LeaseStore;
+  readonly schedule: Schedule<Hold>;
+  readonly backoff: Backoff;
+  readonly stableOwners: boolean;
+  abstract readonly looksBeforeRelease: boolean;
+  /** The owner of all leases; undefined if each acquisition has its own. */
+  protected readonly holder: string | undefined;
+  /** Distinguishes the owners of this manager from those of others. */
+  protected readonly name = randomBytes(9).toString('base64url');
+  /** The terms of a lease whose options say nothing. */
+  protected readonly terms: LeaseTerms;
+  protected readonly waits = new Waits();
+  protected isClosed = false;
+  readonly #reentrant: boolean;
+  /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
+  readonly #latest = new Map<string, Hold>();
+
+  constructor(store: LeaseStore, settings: ManagerSettings) {
+    this.store = store;
+    this.schedule = new Schedule(settings.clock, false);
+    this.backoff = settings.backoff;
+    this.#reentrant = settings.reentrant;
+    this.holder = settings.holder ?? (settings.reentrant ? this.name : undefined);
+    this.stableOwners = this.holder !== undefined;
+    this.terms = settings.terms;
+  }
+
+  /**
+   * One attempt of an acquisition without options, if it can be decided at once. Undefined if not, if the key is bad, and
+   * if nothing is granted: {@link acquire} finds out which.
+   */
+  abstract takeAtOnce(key: string): Hold | undefined;
+
+  /** One attempt. Undefined if another owner has the key. Rejects where the store fails. */
+  abstract tryAcquire(
+    key: string,
+    terms: LeaseTerms,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease | undefined>;
+
+  /** Waits for up to `timeout` milliseconds. Rejects with a LockTimeoutError, or with the signal's reason. */
+  abstract acquire(
+    key: string,
+    terms: LeaseTerms,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease>;
+
+  abstract tokenOf(granted: number): FencingToken;
+
+  abstract free(hold: Hold): Promise<boolean>;
+
+  /** A store of its own adds what its clock needs. */
+  ttlInStore(ttl: number): number {
+    return ttl;
+  }
+
+  lost(hold: Hold): void {
+    this.forget(hold);
+  }
+
+  /** From now on every grant that is still to come is released. */
+  refuse(): void {
+    this.isClosed = true;
+  }
+
+  /** Ends what waits, and releases everything, also what is still to be granted. Rejects with the first LeaseStoreError. */
+  async close(): Promise<void> {
+    this.waits.failAll(managerClosed());
+    const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
+    await this.settled();
+    const failed = closing.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  /** Resolves when the store has answered everything. */
+  protected abstract settled(): Promise<void>;
+
+  /** The hold that acquisitions of the key are to share, if there is one. */
+  protected shared(key: string): Hold | undefined {
+    if (!this.#reentrant) return undefined;
+    const hold = this.#latest.get(key);
+    return hold?.look() && !hold.unused ? hold : undefined;
+  }
+
+  /** With stable owners: the last hold of the key, until it is lost or freed. */
+  protected latest(key: string): Hold | undefined {
+    return this.#latest.get(key);
+  }
+
+  protected forget(hold: Hold): void {
+    if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
+  }
+
+  /** What was granted is held from now on. */
+  protected add(hold: Hold, waited: number): Hold {
+    if (this.stableOwners) {
+      this.#latest.get(hold.key)?.lose('this same holder has taken it again');
+      this.#latest.set(hold.key, hold);
+    }
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(waited);
+    return hold;
+  }
+}

@@ -1,0 +1,110 @@
+import { threadId } from 'node:worker_threads';
+import { leaseChannels } from '../../common/diagnostics.js';
+import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
+import type { LeaseStore } from '../contract/lease-store.js';
+import type { Hold } from '../hold/hold.js';
+import { handOn } from '../wait/hand-on.js';
+import { OrderedOperations } from './ordered.js';
+
+/** What releases need of the manager's grants. */
+export interface HeldLeases {
+  readonly store: LeaseStore;
+  readonly stableOwners: boolean;
+  /** With stable owners: the last hold of the key, until it is lost or freed. */
+  latest(key: string): Hold | undefined;
+  forget(hold: Hold): void;
+}
+
+/**
+ * What is under way to a store: releases, and attempts that are counted with them. With stable owners the operations on
+ * one key are sent one after the other.
+ */
+export class StoreOperations {
+  readonly #held: HeldLeases;
+  readonly #ordered = new OrderedOperations();
+  /** Operations that the store has not answered. */
+  #underWay = 0;
+  /** What to call when there are none left. */
+  #answered: (() => void) | undefined;
+
+  constructor(held: HeldLeases) {
+    this.#held = held;
+  }
+
+  /** Runs it when earlier operations on the key are over, if owners are stable. */
+  inOrder<T>(key: string, operation: () => Promise<T>): Promise<T> {
+    return this.#held.stableOwners ? this.#ordered.run(key, operation) : operation();
+  }
+
+  /** Counts it as under way until it settles. */
+  async count<T>(operation: () => Promise<T>): Promise<T> {
+    this.#underWay++;
+    try {
+      return await operation();
+    } finally {
+      if (--this.#underWay === 0) {
+        this.#answered?.();
+        this.#answered = undefined;
+      }
+    }
+  }
+
+  /** Resolves when nothing is under way. */
+  async settled(): Promise<void> {
+    while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
+  }
+
+  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError. */
+  free(hold: Hold): Promise<boolean> {
+    const { stableOwners } = this.#held;
+    const { key } = hold;
+    return stableOwners
+      ? this.inOrder(key, () => this.#freeLatest(hold))
+      : this.release(key, hold.owner, hold);
+  }
+
+  /** Frees what an attempt may have been granted, unless the same owner holds the key by another attempt. */
+  freeUnheld(key: string, owner: string): Promise<boolean> {
+    return this.inOrder(key, async () => {
+      return this.#held.latest(key) === undefined && (await this.release(key, owner));
+    });
+  }
+
+  /** `hold`: what was held; undefined for a grant that nobody heard of, or that came late. */
+  release(key: string, owner: string, hold?: Hold): Promise<boolean> {
+    const { store } = this.#held;
+    return this.count(async () => {
+      try {
+        const freed = await store.release(key, owner);
+        if (freed) handOn(store, key);
+        return freed;
+      } catch (error) {
+        const failure = storeFailure('release', key, error);
+        if (hold === undefined) announceFailure('release', key, owner, failure);
+        else hold.announceFailure('release', failure);
+        throw failure;
+      }
+    });
+  }
+
+  /** Frees nothing that was granted to the same owner after the hold. */
+  async #freeLatest(hold: Hold): Promise<boolean> {
+    const latest = this.#held.latest(hold.key);
+    if (latest !== undefined && latest !== hold) return false;
+    const freed = await this.release(hold.key, hold.owner, hold);
+    this.#held.forget(hold);
+    return freed;
+  }
+}
+
+/** Publishes to `stripelock:lease:failed`, about a key that nobody holds here. */
+export function announceFailure(
+  operation: 'acquire' | 'release',
+  key: string,
+  holder: string,
+  error: LeaseStoreError,
+): void {
+  if (!leaseChannels.failed.hasSubscribers) return;
+  const nothing = { token: undefined, remaining: undefined };
+  leaseChannels.failed.publish({ key, operation, error, holder, threadId, ...nothing });
+}

@@ -1,0 +1,174 @@
+import { leaseChannels } from '../../common/diagnostics.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { leaseTimeout, storeFailure } from '../contract/errors.js';
+import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
+import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
+import { Hold } from '../hold/hold.js';
+import { createLease, type Lease } from '../hold/lease.js';
+import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
+import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-queue.js';
+import { Grants } from './grants.js';
+import { StoreOperations } from './store-operations.js';
+
+/** Created once: with every release another one would be dropped. */
+const FREED = Promise.resolve(true);
+const NOT_FREED = Promise.resolve(false);
+
+/**
+ * Milliseconds for which the table keeps a lease longer than its holder counts on, so that the holder is told before
+ * somebody else is granted the key: timers are late by up to two. Not on a clock of the caller's own, where every
+ * deadline is met to the millisecond.
+ */
+const MARGIN = 5;
+
+const original = {
+  tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
+  release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
+};
+
+/** Whether a manager may go past the store to its table: not if the store has a `tryAcquire` of its own, by a subclass say. */
+export function hasTable(store: LeaseStore): store is MemoryLeaseStore {
+  return store instanceof MemoryLeaseStore && store.tryAcquire === original.tryAcquire;
+}
+
+/** Grants of a memory store's table, which decides at once. */
+export class TableGrants extends Grants {
+  /** The table says whether what is released had expired. */
+  readonly looksBeforeRelease = false;
+  readonly #table: LeaseTable;
+  /** The table's; undefined where it reads its own. */
+  readonly #clock: Clock | undefined;
+  readonly #queues: TableQueues;
+  /** Whether the manager and the table read the same clock: then the table says when it granted. */
+  readonly #sameClock: boolean;
+  /** The table, for as long as {@link takeAtOnce} may ask it. */
+  #plain: LeaseTable | undefined;
+  /** What {@link takeAtOnce} asks it for. */
+  readonly #plainTtl: number;
+  /** Releases of a store that has a `release` of its own. */
+  readonly #operations: StoreOperations | undefined;
+
+  constructor(store: MemoryLeaseStore, settings: ManagerSettings) {
+    super(store, settings);
+    const { table, clock } = directLeases(store);
+    this.#table = table;
+    this.#clock = clock;
+    this.#queues = queuesFor(table);
+    this.#sameClock = clock === settings.clock;
+    this.#plainTtl = this.ttlInStore(settings.terms.ttl);
+    this.#plain = clock === undefined && this.#sameClock && !this.stableOwners ? table : undefined;
+    if (store.release !== original.release) {
+      this.#operations = new StoreOperations({
+        store,
+        stableOwners: this.stableOwners,
+        latest: (key) => this.latest(key),
+        forget: (hold) => this.forget(hold),
+      });
+    }
+  }
+
+  /** For a manager without a clock, names or shared leases. Short, as is all that it calls, so that V8 inlines it. */
+  takeAtOnce(key: string): Hold | undefined {
+    const table = this.#plain;
+    if (table === undefined || typeof key !== 'string' || key === '') return undefined;
+    if (this.#queues.isAwaited(key)) return undefined;
+    if (table.takeTurn(key, undefined, this.#plainTtl, NaN) !== 0) return undefined;
+    const { granted, grantedHint, grantedAt } = table;
+    const hold = new Hold(this, key, undefined, granted, grantedHint, this.terms, grantedAt);
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) hold.announce(0);
+    return hold;
+  }
+
+  tryAcquire(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
+    const hold = this.shared(key) ?? this.#take(key, terms);
+    return Promise.resolve(hold && createLease(hold));
+  }
+
+  acquire(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
+    // Others that wait for the key wait for its holders. An acquisition that shares with these must not wait for the others.
+    const shared = this.shared(key);
+    if (shared) return Promise.resolve(createLease(shared));
+    // Acquisitions that came before go first.
+    const first = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, 0);
+    if (typeof first !== 'number') return Promise.resolve(createLease(first));
+    if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
+    const asked = performance.now();
+    const tryTurn = (): Lease | number => {
+      const turn = this.#takeTurn(key, terms, performance.now() - asked);
+      return typeof turn === 'number' ? turn : createLease(turn);
+    };
+    const wait = { key, timeout, signal, waits: this.waits };
+    return this.waits.start(new TableAcquisition(wait, this.#queues, this.#clock, tryTurn));
+  }
+
+  tokenOf(granted: number): FencingToken {
+    return this.#table.tokenOf(granted);
+  }
+
+  /** Short, for V8's inlining, too. */
+  free(hold: Hold): Promise<boolean> {
+    if (this.#operations !== undefined) return this.#operations.free(hold);
+    try {
+      if (this.stableOwners) this.forget(hold);
+      // Grants of a table are numbers.
+      const granted = hold.granted as number;
+      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
+      hold.notFreed();
+      return NOT_FREED;
+    } catch (error) {
+      return failed(hold, error);
+    }
+  }
+
+  override ttlInStore(ttl: number): number {
+    return this.#clock === undefined ? Math.min(ttl + MARGIN, MAX_TTL) : ttl;
+  }
+
+  override refuse(): void {
+    super.refuse();
+    this.#plain = undefined;
+  }
+
+  protected async settled(): Promise<void> {
+    await this.#operations?.settled();
+  }
+
+  /** One attempt, whoever else waits. Undefined if another owner has the key. */
+  #take(key: string, terms: LeaseTerms): Hold | undefined {
+    const asked = this.#askedAt();
+    return this.#table.tryAcquire(key, this.holder, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
+      ? this.#granted(key, terms, asked, 0)
+      : undefined;
+  }
+
+  /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next attempt. */
+  #takeTurn(key: string, terms: LeaseTerms, waited: number): Hold | number {
+    const shared = this.shared(key);
+    if (shared) return shared;
+    const asked = this.#askedAt();
+    const ttl = this.ttlInStore(terms.ttl);
+    const retryAfter = this.#table.takeTurn(key, this.holder, ttl, timeArgument(this.#clock));
+    return retryAfter === 0 ? this.#granted(key, terms, asked, waited) : retryAfter;
+  }
+
+  #granted(key: string, terms: LeaseTerms, asked: number | undefined, waited: number): Hold {
+    const { granted, grantedHint, grantedAt } = this.#table;
+    return this.add(
+      new Hold(this, key, this.holder, granted, grantedHint, terms, asked ?? grantedAt),
+      waited,
+    );
+  }
+
+  /** A time not later than the grant, for where the table does not say when it granted. */
+  #askedAt(): number | undefined {
+    return this.#sameClock ? undefined : this.schedule.now();
+  }
+}
+
+/** A clock of the caller's own can fail. */
+function failed(hold: Hold, error: unknown): Promise<never> {
+  const failure = storeFailure('release', hold.key, error);
+  hold.announceFailure('release', failure);
+  return Promise.reject(failure);
+}

@@ -1,0 +1,63 @@
+import { LONGEST_DELAY } from '../../common/alarm.js';
+import type { Backoff } from '../contract/options.js';
+
+/**
+ * Keys that may have been granted without anybody having heard of it, because the attempt failed. Each is freed: again
+ * and again, by the backoff, until the store has answered or the time of such a grant is over. That does not keep the
+ * process alive.
+ */
+export class Unanswered {
+  readonly #free: (key: string, owner: string) => Promise<unknown>;
+  readonly #backoff: Backoff;
+  readonly #underWay = new Set<Promise<void>>();
+  /** Keys that pause until they are freed again. Each call ends a pause. */
+  readonly #pausing = new Set<() => void>();
+  #closed = false;
+
+  /** `free`: must not free what somebody holds. */
+  constructor(free: (key: string, owner: string) => Promise<unknown>, backoff: Backoff) {
+    this.#free = free;
+    this.#backoff = backoff;
+  }
+
+  /** Never throws; the caller need not wait. */
+  add(key: string, owner: string, ttl: number): void {
+    const underWay = this.#giveBack(key, owner, performance.now() + ttl).finally(() => {
+      this.#underWay.delete(underWay);
+    });
+    this.#underWay.add(underWay);
+  }
+
+  /** From now on each key is tried once more at most. Resolves when that is done, whatever the store says. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const wake of [...this.#pausing]) wake();
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  async #giveBack(key: string, owner: string, endsAt: number): Promise<void> {
+    const { initial, max } = this.#backoff;
+    for (let pause = initial; ; pause = Math.min(2 * pause, max)) {
+      const last = this.#closed;
+      try {
+        await this.#free(key, owner);
+        return;
+      } catch {
+        if (last || performance.now() + pause >= endsAt) return;
+      }
+      if (!this.#closed) await this.#pause(Math.min(pause, LONGEST_DELAY));
+    }
+  }
+
+  #pause(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.#pausing.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, milliseconds).unref();
+      this.#pausing.add(wake);
+    });
+  }
+}

@@ -1,0 +1,299 @@
+import { threadId } from 'node:worker_threads';
+import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
+import { keyNames } from '../../common/errors.js';
+import { anonymousOwner } from '../../engine/contract/lease-table.js';
+import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
+import type { FencingToken } from '../contract/lease-store.js';
+import type { LeaseTerms } from '../contract/options.js';
+import type { Due, Schedule } from '../time/schedule.js';
+import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
+import { Users, type Forgetful } from './users.js';
+
+/** What a hold needs of its manager. */
+export interface HoldContext extends RenewalContext {
+  /** On the manager's clock. It has every hold that has not ended. */
+  readonly schedule: Schedule<Hold>;
+  /**
+   * Whether owners outlive their leases. A lease that was lost is then not given back: the same owner may have another
+   * lease of that key by now.
+   */
+  readonly stableOwners: boolean;
+  /**
+   * Whether a release reads the clock first, to tell what has expired from what is released. A memory table says which it
+   * was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
+   */
+  readonly looksBeforeRelease: boolean;
+  /** The token of what the memory table granted. */
+  tokenOf(granted: number): FencingToken;
+  /** Frees the key in the store. Rejects with a LeaseStoreError. */
+  free(hold: Hold): Promise<boolean>;
+  /** The hold was lost. */
+  lost(hold: Hold): void;
+}
+
+/** Why a hold is lost that only the clock has ended. */
+const EXPIRED = 'its time is over';
+
+/**
+ * A grant of the store, and how long it is known to last. It is
+ *
+ *   held       while its local deadline is ahead
+ *   lost       once the deadline has passed, or the store has said so, or another grant has replaced it
+ *   released   once its last holder has released it
+ *
+ * and never leaves the latter two states. The deadline counts from before the request was sent, or from the time of the
+ * grant as the memory table reports it, so that it is never later than the store's.
+ *
+ * Its fields are declared, not defined, and none of its members has a `#`. V8 defines fields in a function of its own,
+ * before the constructor, and marks each object of a class with private methods. It inlines neither if the code becomes
+ * too long.
+ */
+export class Hold implements Due, Forgetful, Renewable {
+  declare readonly key: string;
+  /** Its token, or the number of the grant in the memory table. */
+  declare readonly granted: FencingToken | number;
+  /** What the memory table finds the grant by. */
+  declare readonly hint: number;
+  declare readonly terms: LeaseTerms;
+  /** When it was granted. On the manager's clock, as are all its times. */
+  declare readonly since: number;
+  /** When the schedule looks at it next: to renew it, to warn, or because it expires. */
+  declare deadline: number;
+  declare place: number;
+  /** Undefined unless it is lost. */
+  declare lostReason: string | undefined;
+  declare released: boolean;
+  /** The local deadline after a renewal. */
+  declare private extendedTo: number | undefined;
+  /** How many leases have not been released. */
+  declare private users: number;
+  /** Those leases. A single one is kept without a set, until it has to be watched. */
+  declare private leases: object | undefined;
+  /** Their signals, which are aborted when it is lost. */
+  declare private controllers: Set<AbortController> | undefined;
+  declare private renewal: Renewal | undefined;
+  declare private readonly context: HoldContext;
+  declare private readonly namedOwner: string | undefined;
+
+  /**
+   * The deadline is set, but the schedule does not have it yet. `owner`: undefined for an anonymous one in a memory table.
+   * `since`: not later than the grant.
+   */
+  constructor(
+    context: HoldContext,
+    key: string,
+    owner: string | undefined,
+    granted: FencingToken | number,
+    hint: number,
+    terms: LeaseTerms,
+    since: number,
+  ) {
+    this.context = context;
+    this.key = key;
+    this.namedOwner = owner;
+    this.granted = granted;
+    this.hint = hint;
+    this.terms = terms;
+    this.since = since;
+    this.deadline = since + terms.firstLook;
+    this.place = -1;
+    this.lostReason = undefined;
+    this.released = false;
+    this.extendedTo = undefined;
+    this.users = 0;
+    this.leases = undefined;
+    this.controllers = undefined;
+    this.renewal = undefined;
+  }
+
+  get token(): FencingToken {
+    const { granted } = this;
+    return typeof granted === 'number' ? this.context.tokenOf(granted) : granted;
+  }
+
+  /** The owner as the store knows it. */
+  get owner(): string {
+    return this.namedOwner ?? anonymousOwner(this.token);
+  }
+
+  get expiresAt(): number {
+    return this.extendedTo ?? this.since + this.terms.ttl;
+  }
+
+  set expiresAt(time: number) {
+    this.extendedTo = time;
+  }
+
+  get ended(): boolean {
+    return this.released || this.lostReason !== undefined;
+  }
+
+  /** Whether it is held now. Reads the clock, so that late timers do not matter. */
+  look(): boolean {
+    if (this.ended) return false;
+    if (this.context.schedule.now() < this.expiresAt) return true;
+    this.expire();
+    return false;
+  }
+
+  lose(reason: string): void {
+    if (this.ended) return;
+    this.lostReason = reason;
+    this.context.schedule.clear(this);
+    this.context.lost(this);
+    if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.message(), reason });
+    if (this.controllers) for (const controller of this.controllers) controller.abort(this.lostError(reason));
+  }
+
+  expire(): void {
+    this.lose(EXPIRED);
+  }
+
+  /** A lease uses it. */
+  join(lease: object): void {
+    if (this.users++ === 0) this.leases = lease;
+    else this.sharers().add(lease);
+  }
+
+  /** A lease does not use it any more; true if it was the last. `controller`: what it gave to {@link abortWhenLost}. */
+  leave(lease: object, controller: AbortController | undefined): boolean {
+    if (controller !== undefined) this.controllers?.delete(controller);
+    if (this.leases instanceof Users) this.leases.delete(lease);
+    return --this.users === 0;
+  }
+
+  /** A lease was garbage-collected: nobody can release it any more. Others that share the hold go on. */
+  forgotten(): void {
+    if (this.ended || --this.users > 0) return;
+    this.plan(Infinity);
+    process.emitWarning(
+      `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
+        'it is not renewed any more, and ends with its TTL',
+      { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
+    );
+  }
+
+  /** Whether all leases have left. */
+  get unused(): boolean {
+    return this.users === 0;
+  }
+
+  /** Whether the controller will still be aborted when it is lost. */
+  watchesFor(controller: AbortController): boolean {
+    return this.controllers?.has(controller) === true;
+  }
+
+  abortWhenLost(controller: AbortController): void {
+    (this.controllers ??= new Set()).add(controller);
+  }
+
+  lostError(reason: string): LeaseLostError {
+    const failure = reason === EXPIRED ? this.renewal?.failure : undefined;
+    const why = failure === undefined ? reason : `${reason}, and ${failure.message}`;
+    return new LeaseLostError(this.key, this.token, why, failure);
+  }
+
+  /** Has the schedule run it at the time to renew, or, if it is not renewed then, when it expires. */
+  plan(renewal: number): void {
+    const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
+    const due = renews ? renewal : this.expiresAt;
+    this.context.schedule.set(this, Math.min(due, this.renewal?.warnAt ?? Infinity));
+  }
+
+  /** Called by the schedule. */
+  run(now: number): void {
+    if (!this.look()) return;
+    const { renewal } = this;
+    if (renewal !== undefined && now >= renewal.warnAt) {
+      renewal.warn(now);
+      if (this.ended) return;
+      if (now < renewal.next) {
+        this.plan(renewal.next);
+        return;
+      }
+    }
+    if (now - this.since >= this.terms.maxHold || this.unused) {
+      this.plan(Infinity);
+      return;
+    }
+    this.sharers().watch();
+    // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs to know.
+    this.renew(this.terms.ttl).catch(() => undefined);
+  }
+
+  /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
+  renew(ttl: number): Promise<boolean> {
+    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
+  }
+
+  /** True if this call freed it. Rejects with a LeaseStoreError; it may then be called again. */
+  release(): Promise<boolean> {
+    const { context } = this;
+    if (this.ended || context.looksBeforeRelease || leaseChannels.released.hasSubscribers) {
+      return this.releaseSlow();
+    }
+    this.released = true;
+    context.schedule.clear(this);
+    return context.free(this);
+  }
+
+  /**
+   * The memory table did not have it any more when it was released. If that is because it had expired, it was lost. If
+   * the table still had it some milliseconds after the local deadline, it counts as released: nobody else can have had it.
+   */
+  notFreed(): void {
+    if (!this.released || this.context.schedule.now() < this.expiresAt) return;
+    this.released = false;
+    this.expire();
+  }
+
+  /** Ends it without asking its holders, who learn that it is lost. Rejects with a LeaseStoreError. */
+  async close(): Promise<void> {
+    this.lose('its manager was closed');
+    await this.context.free(this);
+  }
+
+  /** Frees what has expired here: in the store it may still be held. True if this call freed it. */
+  freeExpired(): Promise<boolean> {
+    if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
+    return this.context.free(this);
+  }
+
+  /** Publishes to `stripelock:lease:acquired`. Callers check first that somebody subscribes. */
+  announce(waited: number): void {
+    leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
+  }
+
+  /** Publishes to `stripelock:lease:failed`, if anybody subscribes. */
+  announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
+    if (!leaseChannels.failed.hasSubscribers) return;
+    const remaining = this.expiresAt - this.context.schedule.now();
+    leaseChannels.failed.publish({ ...this.message(), operation, error, remaining });
+  }
+
+  message(): LeaseMessage {
+    return { key: this.key, token: this.token, holder: this.owner, threadId };
+  }
+
+  private releaseSlow(): Promise<boolean> {
+    if (this.look()) {
+      this.released = true;
+      this.context.schedule.clear(this);
+      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+    }
+    return this.released ? this.context.free(this) : this.freeExpired();
+  }
+
+  private sharers(): Users {
+    const { leases } = this;
+    if (leases instanceof Users) return leases;
+    const users = new Users(this, leases!);
+    this.leases = users;
+    return users;
+  }
+
+  private announceRelease(): void {
+    const held = this.context.schedule.now() - this.since;
+    leaseChannels.released.publish({ ...this.message(), held });
+  }
+}

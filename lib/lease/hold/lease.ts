@@ -1,0 +1,129 @@
+import type { FencingToken } from '../contract/lease-store.js';
+import { checkTtl } from '../contract/lease-store.js';
+import { heldSignal } from './held-signal.js';
+import type { Hold } from './hold.js';
+
+/** For managers only. */
+export let createLease: (hold: Hold) => Lease;
+
+/**
+ * A key that is held in a store for a time, and renewed if so asked. It belongs to the thread that acquired it.
+ *
+ * Holding it is a matter of time: between a look at {@link held} and the next step, the process can be paused for longer
+ * than the lease lasts. So pass {@link token} along with every write, and let what is written to refuse tokens
+ * lower than the highest that it has seen (see `FencingGate`).
+ */
+export class Lease implements AsyncDisposable {
+  readonly #hold: Hold;
+  #controller: AbortController | undefined = undefined;
+  /** The last call of release. */
+  #releasing: Promise<boolean> | undefined = undefined;
+
+  private constructor(hold: Hold) {
+    this.#hold = hold;
+    hold.join(this);
+  }
+
+  get key(): string {
+    return this.#hold.key;
+  }
+
+  /** Greater than the token of every earlier holder of the key. Stays the same when the lease is renewed. */
+  get token(): FencingToken {
+    return this.#hold.token;
+  }
+
+  /** Who holds it, as the store knows it. */
+  get holder(): string {
+    return this.#hold.owner;
+  }
+
+  /** On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. */
+  get expiresAt(): number {
+    return this.#hold.expiresAt;
+  }
+
+  /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
+  get held(): boolean {
+    return this.#releasing === undefined && this.#hold.look();
+  }
+
+  /**
+   * Aborts with LeaseLostError when the lease is lost or its local deadline passes, even while a renewal hangs. Not
+   * on release. `aborted` reads the clock, as {@link held} does.
+   */
+  get signal(): AbortSignal {
+    if (this.#controller) return this.#controller.signal;
+    const controller = new AbortController();
+    this.#controller = controller;
+    if (this.#releasing === undefined) {
+      const { lostReason } = this.#hold;
+      if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
+      this.#hold.abortWhenLost(controller);
+    }
+    // The signal must not refer to this lease: the hold has the signal, and would keep a lease that was forgotten.
+    const hold = this.#hold;
+    return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
+  }
+
+  /** Throws LeaseLostError unless the local deadline is still ahead. Right even after the event loop was blocked. */
+  assertHeld(): void {
+    if (this.held) return;
+    throw this.#hold.lostError(this.#hold.lostReason ?? 'it was released');
+  }
+
+  /**
+   * Extends it to `ttl` milliseconds from now; default: its own ttl. False if it is not held any more; the signal is then
+   * aborted, too. Rejects with LeaseStoreError when the store fails; the lease is then held until its deadline.
+   */
+  async renew(ttl: number = this.#hold.terms.ttl): Promise<boolean> {
+    checkTtl(ttl);
+    return this.#releasing === undefined && this.#hold.renew(ttl);
+  }
+
+  /**
+   * True if this call freed it. Idempotent; never frees another holder's lease; never rejects because it was lost.
+   * Rejects with LeaseStoreError when the store fails: then it is not renewed any more, ends with its TTL at the
+   * latest, and the call can be repeated.
+   */
+  release(): Promise<boolean> {
+    const hold = this.#hold;
+    const before = this.#releasing;
+    if (before !== undefined) return (this.#releasing = releaseAgain(hold, before));
+    // If it had expired before, whoever has the signal is told, and so is whoever reads it later.
+    const controller = this.#controller;
+    if (controller !== undefined) hold.look();
+    const releasing = hold.leave(this, controller) ? hold.release() : leaveToOthers(hold);
+    if (hold.lostReason !== undefined) this.#controller ??= abortedBy(hold);
+    return (this.#releasing = releasing);
+  }
+
+  /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => undefined);
+  }
+
+  static {
+    createLease = (hold) => new Lease(hold);
+  }
+}
+
+// Functions, not private methods: V8 marks each object of a class that has private methods.
+
+function abortedBy(hold: Hold): AbortController {
+  const controller = new AbortController();
+  controller.abort(hold.lostError(hold.lostReason!));
+  return controller;
+}
+
+function leaveToOthers(hold: Hold): Promise<boolean> {
+  hold.look();
+  return Promise.resolve(false);
+}
+
+function releaseAgain(hold: Hold, before: Promise<boolean>): Promise<boolean> {
+  return before.then(
+    () => false,
+    () => (hold.unused ? hold.release() : false),
+  );
+}

@@ -1,0 +1,39 @@
+/** Learns that one of the leases that use it was garbage-collected without having been released. */
+export interface Forgetful {
+  forgotten(): void;
+}
+
+const collected = new FinalizationRegistry<Forgetful>((hold) => hold.forgotten());
+
+/**
+ * The leases that use a hold. Until the first renewal it keeps them alive. From then on it only watches them: registering
+ * an object for finalization costs more than an acquisition may, and most leases are released before.
+ */
+export class Users {
+  readonly #hold: Forgetful;
+  #kept: Set<object> | undefined = new Set();
+
+  constructor(hold: Forgetful, first: object) {
+    this.#hold = hold;
+    this.#kept!.add(first);
+  }
+
+  add(lease: object): void {
+    if (this.#kept) this.#kept.add(lease);
+    else collected.register(lease, this.#hold, lease);
+  }
+
+  /** The lease was released. */
+  delete(lease: object): void {
+    if (this.#kept) this.#kept.delete(lease);
+    else collected.unregister(lease);
+  }
+
+  /** From now on leases may be garbage-collected. */
+  watch(): void {
+    const kept = this.#kept;
+    if (kept === undefined) return;
+    this.#kept = undefined;
+    for (const lease of kept) this.add(lease);
+  }
+}

@@ -1,0 +1,95 @@
+import { checkOptionsObject } from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { GateTable } from '../../engine/contract/lease-table.js';
+import { leaseEngine } from '../../engine/select.js';
+import { StaleTokenError } from '../contract/errors.js';
+import { checkKey, type FencingToken } from '../contract/lease-store.js';
+import { checkHandle, numberOf, type HandleFields } from './handle.js';
+
+const KIND = 'stripelock/fencing-gate';
+const DEFAULT_CAPACITY = 65_536;
+const MOST_CAPACITY = 2 ** 24;
+const MOST_TOKEN = 2n ** 64n;
+
+/** For a gate. */
+export interface FencingGateOptions {
+  /** How many keys are remembered one by one, 1 … 16_777_216. Default 65_536, about 10 MB when full. */
+  capacity?: number;
+}
+
+interface GateHandle extends HandleFields {
+  readonly capacity: number;
+}
+
+class OpenedGate {
+  constructor(readonly gate: GateTable) {}
+}
+
+/**
+ * Remembers the highest token seen per key, for all threads; a fenced resource asks it before each write. Check and
+ * write must be one step: if several threads write, under a lock that all of them take
+ * (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`); if one does, with nothing awaited in between.
+ *
+ * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest
+ * token that it has forgotten. A key that it does not remember admits no token lower than that one. So a stale token is
+ * never admitted. But the holder of a forgotten key may be refused although nobody came after it, if its token is older
+ * than those of as many other keys as the gate remembers. It then takes a new lease.
+ */
+export class FencingGate {
+  /** Structured-cloneable; see {@link FencingGate.from}. */
+  readonly handle: object;
+  readonly #gate: GateTable;
+
+  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  constructor(options?: FencingGateOptions) {
+    const opened =
+      (options as unknown) instanceof OpenedGate ? (options as unknown as OpenedGate) : create(options);
+    const { id, name } = leaseEngine();
+    this.#gate = opened.gate;
+    const { number, capacity } = opened.gate;
+    this.handle = Object.freeze<GateHandle>({ kind: KIND, engine: name, id, number, capacity });
+  }
+
+  /**
+   * The same gate, in another thread (or again in this one). Throws a TypeError for what is not a handle, a LockError
+   * (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be loaded in both threads.
+   */
+  static from(handle: object): FencingGate {
+    const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
+    const capacity = checkCapacity(fields.capacity, 'handle.capacity');
+    const gate = leaseEngine().openGate(capacity, numberOf(fields));
+    return new FencingGate(new OpenedGate(gate) as FencingGateOptions);
+  }
+
+  /** Keys that are remembered one by one. */
+  get size(): number {
+    return this.#gate.size;
+  }
+
+  /**
+   * Throws StaleTokenError (code ERR_STALE_TOKEN) if a higher token was admitted before, by any thread, or may have
+   * been admitted for a key that was forgotten. The same token is admitted any number of times.
+   */
+  admit(key: string, token: FencingToken): void {
+    checkKey(key);
+    if (typeof token !== 'bigint') throw invalidArgType('token', 'a bigint', token);
+    if (token < 0n || token >= MOST_TOKEN) throw outOfRange('token', 'a bigint from 0 to 2^64 - 1', token);
+    const newest = this.#gate.admit(key, token);
+    if (newest !== undefined) throw new StaleTokenError(key, token, newest);
+  }
+}
+
+function create(options: FencingGateOptions | undefined): OpenedGate {
+  checkOptionsObject(options);
+  const capacity =
+    options?.capacity === undefined ? DEFAULT_CAPACITY : checkCapacity(options.capacity, 'options.capacity');
+  return new OpenedGate(leaseEngine().openGate(capacity));
+}
+
+function checkCapacity(capacity: unknown, name: string): number {
+  if (typeof capacity !== 'number') throw invalidArgType(name, 'a number', capacity);
+  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
+    throw outOfRange(name, `an integer from 1 to ${MOST_CAPACITY}`, capacity);
+  }
+  return capacity;
+}

@@ -1,0 +1,34 @@
+import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
+import { leaseEngine } from '../../engine/select.js';
+
+/** What a handle of a lease table or a gate carries to another thread. */
+export interface HandleFields {
+  readonly kind: string;
+  readonly engine: 'native' | 'javascript';
+  readonly id: readonly [number, number];
+  readonly number: number;
+}
+
+/** Throws a TypeError for anything but a handle of that kind. */
+export function checkHandle(handle: unknown, kind: string, expected: string): HandleFields {
+  if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== kind) {
+    throw invalidArgType('handle', expected, handle);
+  }
+  return handle as HandleFields;
+}
+
+/** The number of the table or gate in this thread's engine. Throws a LockError if another engine made the handle. */
+export function numberOf({ engine, id, number }: HandleFields): number {
+  const here = leaseEngine();
+  if (!Array.isArray(id)) throw invalidArgType('handle.id', 'an array', id);
+  if (typeof number !== 'number') throw invalidArgType('handle.number', 'a number', number);
+  if (!Number.isSafeInteger(number) || number < 1)
+    throw outOfRange('handle.number', 'a positive integer', number);
+  if (engine === here.name && id[0] === here.id[0] && id[1] === here.id[1]) return number;
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    here.name === 'native' && engine === 'native'
+      ? 'the handle was made in another process, or by another copy of the stripelock addon'
+      : 'leases are shared between threads by the native addon only, and it could not be loaded here or where the handle was made',
+  );
+}

@@ -1,0 +1,157 @@
+import { checkBoolean, checkOptionsObject } from '../../common/checks.js';
+import { invalidArgType } from '../../common/errors.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { leaseEngine } from '../../engine/select.js';
+import {
+  checkClock,
+  checkKey,
+  checkOwner,
+  checkTtl,
+  readClock,
+  type Clock,
+  type FencingToken,
+  type LeaseState,
+  type LeaseStore,
+} from '../contract/lease-store.js';
+import { checkHandle, numberOf, type HandleFields } from './handle.js';
+
+const KIND = 'stripelock/memory-lease-store';
+
+/** For a memory store. */
+export interface MemoryLeaseStoreOptions {
+  /**
+   * Judges expiry. All threads that open a store which was made with a clock must give one, and theirs must agree.
+   * Default: a monotonic clock of the process.
+   */
+  clock?: Clock;
+}
+
+interface StoreHandle extends HandleFields {
+  readonly ownClock: boolean;
+}
+
+/** How this package's own managers reach the table: directly, without a promise for each step. */
+export interface DirectLeases {
+  readonly table: LeaseTable;
+  readonly clock: Clock | undefined;
+}
+
+/** The `at` of a table's calls: NaN if the table reads its own clock. */
+export function timeArgument(clock: Clock | undefined): number {
+  return clock === undefined ? NaN : readClock(clock);
+}
+
+/** For managers only. */
+export let directLeases: (store: MemoryLeaseStore) => DirectLeases;
+
+class OpenedTable {
+  constructor(
+    readonly table: LeaseTable,
+    readonly clock: Clock | undefined,
+  ) {}
+}
+
+/**
+ * Leases on exact keys in memory that every thread of this process sees: pass {@link handle} to a worker and open it
+ * there with {@link MemoryLeaseStore.from}. Each operation is one short native call, decided when its promise is
+ * returned.
+ *
+ * A lease lasts as long as its TTL, even if the thread that took it ends. Tokens have 64 bits, rise over the whole table
+ * and start at the wall clock's nanoseconds since 1970. Released leases leave the table at once, expired ones as
+ * other leases are taken, so that memory is bounded by the leases that are held.
+ *
+ * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
+ * (LockError, code ERR_LOCK_ENGINE).
+ */
+export class MemoryLeaseStore implements LeaseStore {
+  /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
+  readonly handle: object;
+  readonly #table: LeaseTable;
+  readonly #clock: Clock | undefined;
+
+  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) for bad options. */
+  constructor(options?: MemoryLeaseStoreOptions) {
+    const opened =
+      (options as unknown) instanceof OpenedTable ? (options as unknown as OpenedTable) : create(options);
+    this.#table = opened.table;
+    this.#clock = opened.clock;
+    const { id, name } = leaseEngine();
+    const { number } = opened.table;
+    this.handle = Object.freeze<StoreHandle>({
+      kind: KIND,
+      engine: name,
+      id,
+      number,
+      ownClock: opened.clock !== undefined,
+    });
+  }
+
+  /**
+   * The same leases, in another thread (or again in this one). Throws a TypeError for what is not a handle, or if only
+   * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
+   */
+  static from(handle: object, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
+    const clock = clockOf(options);
+    const fields = checkHandle(handle, KIND, 'the handle of a MemoryLeaseStore') as StoreHandle;
+    const ownClock = checkBoolean(fields.ownClock, 'handle.ownClock');
+    if (ownClock !== (clock !== undefined)) {
+      const expected = ownClock
+        ? 'given, as it was when the store was made: its leases do not expire by the default clock'
+        : 'left out, as it was when the store was made: its leases expire by the default clock';
+      throw invalidArgType('options.clock', expected, clock);
+    }
+    const table = leaseEngine().openTable(ownClock, numberOf(fields));
+    return new MemoryLeaseStore(new OpenedTable(table, clock) as MemoryLeaseStoreOptions);
+  }
+
+  /** Keys in the table now, including expired ones that were not swept yet. */
+  get size(): number {
+    return this.#table.size;
+  }
+
+  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
+    return settled(() => {
+      const table = this.#table;
+      const granted = table.tryAcquire(checkKey(key), checkOwner(owner), checkTtl(ttl), this.#at());
+      return granted ? table.tokenOf(table.granted) : undefined;
+    });
+  }
+
+  renew(key: string, owner: string, ttl: number): Promise<boolean> {
+    return settled(() => this.#table.renew(checkKey(key), checkOwner(owner), checkTtl(ttl), this.#at()));
+  }
+
+  release(key: string, owner: string): Promise<boolean> {
+    return settled(() => this.#table.release(checkKey(key), checkOwner(owner), this.#at()));
+  }
+
+  inspect(key: string): Promise<LeaseState | undefined> {
+    return settled(() => this.#table.inspect(checkKey(key), this.#at()));
+  }
+
+  #at(): number {
+    return timeArgument(this.#clock);
+  }
+
+  static {
+    directLeases = (store) => ({ table: store.#table, clock: store.#clock });
+  }
+}
+
+function settled<T>(operation: () => T): Promise<T> {
+  try {
+    return Promise.resolve(operation());
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+function create(options: MemoryLeaseStoreOptions | undefined): OpenedTable {
+  const clock = clockOf(options);
+  return new OpenedTable(leaseEngine().openTable(clock !== undefined), clock);
+}
+
+function clockOf(options: MemoryLeaseStoreOptions | undefined): Clock | undefined {
+  checkOptionsObject(options);
+  return options?.clock === undefined ? undefined : checkClock(options.clock);
+}

@@ -1,0 +1,116 @@
+import { DeadlineTimer } from '../../common/deadline-timer.js';
+import type { Timed } from '../../common/deadlines.js';
+import { performance } from '../../common/host.js';
+import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
+
+/** How often to look at a clock of the caller's own, in milliseconds: nobody says how fast it runs. */
+export const FOREIGN_CLOCK_POLL = 100;
+
+/** Milliseconds that entries which are due together may take before the event loop turns. */
+const BURST = 10;
+/** How many entries are taken out in one go: putting more of them back would take too long. */
+const BATCH = 1000;
+
+/** Something that is due at a time. */
+export interface Due extends Timed {
+  deadline: number;
+  /** Its time has come; it is not in the schedule any more. Must not throw. */
+  run(now: number): void;
+}
+
+/** One timer for any number of entries that are due at some time of one clock. */
+export class Schedule<T extends Due = Due> {
+  readonly #clock: Clock | undefined;
+  readonly #keepAlive: boolean;
+  /** Whether it matters that nothing is scheduled. Where it does not, V8 need not inline the code for it. */
+  readonly #mayRest: boolean;
+  readonly #entries: DeadlineTimer<T>;
+  #stopListening: (() => void) | undefined;
+
+  /** Without a clock, that of `performance.now()`. `keepAlive`: whether entries keep the process alive. */
+  constructor(clock: Clock | undefined, keepAlive: boolean) {
+    this.#clock = clock;
+    this.#keepAlive = keepAlive;
+    this.#mayRest = keepAlive || clock !== undefined;
+    const longest = clock === undefined ? undefined : FOREIGN_CLOCK_POLL;
+    this.#entries = new DeadlineTimer<T>(
+      () => this.now(),
+      () => this.#fire(),
+      false,
+      longest,
+    );
+  }
+
+  now(): number {
+    return this.#clock === undefined ? performance.now() : readClock(this.#clock);
+  }
+
+  /** Moves the entry if it is scheduled already. With Infinity it is never due, but can keep the process alive. */
+  set(entry: T, deadline: number): void {
+    this.#entries.remove(entry);
+    // A finite time that no timer reaches. An entry that is run too early schedules itself again.
+    entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
+    this.add(entry);
+  }
+
+  /** The same for an entry that is not scheduled, by the deadline that it has: finite. */
+  add(entry: T): void {
+    this.#entries.add(entry);
+    if (this.#mayRest) this.#wake();
+  }
+
+  /** What is scheduled; not what is running just now. */
+  entries(): T[] {
+    return this.#entries.toArray();
+  }
+
+  clear(entry: T): void {
+    // It may be about to be run: see #run.
+    if (entry.place < 0) entry.deadline = Infinity;
+    this.#entries.remove(entry);
+    if (this.#mayRest && this.#entries.first === undefined) this.#rest();
+  }
+
+  /** Something is scheduled. */
+  #wake(): void {
+    if (this.#keepAlive) this.#entries.keepAlive(true);
+    if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
+  }
+
+  /** Nothing is scheduled. The timer stays: one that rings for nothing costs less than setting and clearing. */
+  #rest(): void {
+    if (this.#keepAlive) this.#entries.keepAlive(false);
+    this.#stopListening?.();
+    this.#stopListening = undefined;
+  }
+
+  /** Runs the entries that are due now, each once, however they schedule themselves again. */
+  #fire(): void {
+    const now = this.now();
+    const due: T[] = [];
+    const most = this.#clock === undefined ? BATCH : Infinity;
+    while (due.length < most) {
+      const { first } = this.#entries;
+      if (first === undefined || first.deadline > now) break;
+      this.#entries.remove(first);
+      due.push(first);
+    }
+    this.#run(due, now);
+    this.#entries.rearm();
+    if (this.#mayRest && this.#entries.first === undefined) this.#rest();
+  }
+
+  /**
+   * Thousands of entries that are due together would block the event loop. The rest stays due, and runs when the loop
+   * has turned. But if a clock was set, all entries that are due by then run before the call that set it returns.
+   */
+  #run(due: readonly T[], now: number): void {
+    const until = this.#clock === undefined ? performance.now() + BURST : Infinity;
+    for (const entry of due) {
+      // Another entry may have scheduled it again, or cleared it.
+      if (entry.place >= 0 || entry.deadline === Infinity) continue;
+      if (until === Infinity || performance.now() < until) entry.run(now);
+      else this.#entries.add(entry);
+    }
+  }
+}

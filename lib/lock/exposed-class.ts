@@ -1,0 +1,34 @@
+/** A class as everybody may know it: for `instanceof`, and for its prototype. */
+type Exposed<C> = C & { readonly prototype: object };
+
+/**
+ * What stands for a class whose instances only this package may make: another function, which refuses to be called.
+ * Whoever could construct a guard could free what others hold.
+ *
+ * Instances inherit everything from the exposed prototype, except for two properties, which come before it. `constructor`
+ * is the exposed function. `then` is undefined and stays so: whatever `Object.prototype` or the exposed prototype gets
+ * under that name, no instance is taken for a promise, and lost.
+ */
+export function expose<C extends { readonly prototype: object }>(
+  hidden: C,
+  name: string,
+  refusal: string,
+): Exposed<C> {
+  function Refusing(): never {
+    throw new TypeError(refusal);
+  }
+  const own = hidden.prototype;
+  const exposed = Refusing.prototype as object;
+  for (const key of Reflect.ownKeys(own)) {
+    if (key === 'constructor') continue;
+    Object.defineProperty(exposed, key, Reflect.getOwnPropertyDescriptor(own, key)!);
+    Reflect.deleteProperty(own, key);
+  }
+  Object.setPrototypeOf(own, exposed);
+  Object.defineProperties(own, {
+    constructor: { value: Refusing, writable: false },
+    then: { value: undefined },
+  });
+  Object.defineProperties(Refusing, { name: { value: name }, prototype: { writable: false } });
+  return Refusing as unknown as Exposed<C>;
+}

@@ -1,0 +1,63 @@
+import { defer } from '../common/host.js';
+import type { Outcome } from '../engine/contract/engine.js';
+import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
+import { goOn, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
+
+/*
+ * What follows where the fast path did not take all stripes of a guard: the engine goes on. Where one of these functions
+ * throws, the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
+ */
+
+/** Blocks this thread until the guard holds. A guard that holds is returned, whatever else fails. */
+export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
+  const acquisition = new Acquisition(lock, guard, timeout, 'sync');
+  const outcome = goOn(guard, acquisition);
+  if (outcome.status !== 'granted') throw acquisition.failure(outcome);
+  try {
+    acquisition.tellGranted();
+  } catch {
+    defer(() => acquisition.tellGranted(), undefined);
+  }
+  return guard;
+}
+
+/** Waits on the event loop. */
+export function wait<G extends Guard>(
+  lock: LockContext,
+  guard: G,
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<G> {
+  const pending = new PendingAcquisition(lock, guard, timeout, signal);
+  let outcome: Outcome | undefined;
+  try {
+    outcome = goOn(guard, pending, pending);
+  } catch (error) {
+    defer(() => pending.forgetSignal(), undefined);
+    throw error;
+  }
+  if (outcome === undefined) return pending.promise;
+  const decided = outcome;
+  try {
+    pending.settle(decided);
+  } catch {
+    defer(() => pending.settle(decided), undefined);
+  }
+  return pending.promise;
+}
+
+/** One attempt of the engine. False: the guard has nothing. */
+export function tryGoOn(guard: Guard): boolean {
+  const stripes = stripesOf(guard);
+  const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
+  return goOn(guard, request).status === 'granted';
+}
+
+/** {@link recordHeld}, now or, after a stack overflow, from the microtask queue. */
+export function showHeld(lock: LockContext, guard: Guard): void {
+  try {
+    recordHeld(lock, guard);
+  } catch {
+    defer(() => recordHeld(lock, guard), undefined);
+  }
+}

@@ -1,0 +1,138 @@
+// How an async acquisition gives back what it was granted before its thread took it: the thread blocks, or does not come
+// for it. And how such an acquisition waits again.
+
+#include <algorithm>
+
+#include "core/async_waits.h"
+#include "core/membership.h"
+#include "core/participant.h"
+#include "core/revocation.h"
+#include "core/table.h"
+
+namespace stripelock {
+
+namespace {
+
+// Whether the waiter, one of a ready list, keeps others from the stripe. The caller has its owner's revoke mutex.
+bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
+  const bool granted = waiter.is(WaiterState::kGranted);
+  // Others were dropped, and their membership may be gone.
+  if (!granted && !waiter.is(WaiterState::kDesignated)) return false;
+  if (&waiter.membership->table() != &table) return false;
+  // The position is fixed while it is designated.
+  const std::uint32_t held = granted ? waiter.count : waiter.position.load() + 1;
+  return std::binary_search(waiter.stripes, waiter.stripes + held, stripe);
+}
+
+bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
+  if (last && waiter.revoked == 0) return true;
+  return time - waiter.readyAt >= (kRevokeAfter << waiter.revoked);
+}
+
+}  // namespace
+
+// What a granted waiter holds.
+void AsyncWaits::giveBack(AsyncWaiter& waiter) {
+  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);
+  // Only now: until then the words name this thread for what it does not really hold.
+  owner_.delivered();
+}
+
+void AsyncWaits::reclaim() {
+  const Lock revoking(owner_.revokeMutex());
+  reclaimReady();
+  for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
+  // Grants that were decided before the thread was seen to block, to waiters just passed.
+  reclaimReady();
+}
+
+void AsyncWaits::reclaimReady() {
+  while (AsyncWaiter* const waiter = popReady()) putBack(*waiter);
+}
+
+// One that is not in the ready list any more.
+void AsyncWaits::putBack(AsyncWaiter& waiter) {
+  if (!waiter.is(WaiterState::kGranted)) {
+    // Designated: it passes that on.
+    putOff(waiter);
+    return;
+  }
+  giveBack(waiter);
+  STRIPELOCK_SEAM("put back: before queueing again");
+  waiter.membership->table().requeue(waiter);
+}
+
+void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
+  {
+    const Lock lock = table.lockFor(waiter);
+    // Others are in the ready list.
+    if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;
+  }
+  STRIPELOCK_SEAM("reclaim: before withdrawing");
+  // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
+  putOff(waiter);
+}
+
+void AsyncWaits::putOff(AsyncWaiter& waiter) {
+  Table& table = waiter.membership->table();
+  if (!table.withdraw(waiter)) return;
+  table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.mode);
+  STRIPELOCK_SEAM("put back: before queueing again");
+  table.requeue(waiter);
+}
+
+void AsyncWaits::lookForIdle() {
+  const Table* lastTable = nullptr;
+  std::uint32_t lastStripe = 0;
+  for (AsyncWaiter* waiter : waiters_) {
+    if (!waiter || !waiter->is(WaiterState::kWaiting)) continue;
+    Table& table = waiter->membership->table();
+    const std::uint32_t stripe = waiter->stripe();
+    // Crowds wait for one stripe.
+    if (&table == lastTable && stripe == lastStripe) continue;
+    lastTable = &table;
+    lastStripe = stripe;
+    revokeIdle(table, stripe, owner_, false);
+  }
+}
+
+bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
+  bool any = false;
+  {
+    // Whoever has it works on this thread's waiters. Mostly that is the thread itself, which is not away then.
+    Lock revoking(owner_.revokeMutex(), std::defer_lock);
+    if (last) {
+      revoking.lock();
+    } else if (!revoking.try_lock()) {
+      return false;
+    }
+    const Nanoseconds time = now();
+    const auto matches = [&](const Waiter& waiter) {
+      return concerns(waiter, table, stripe) && isRevocable(waiter, time, last);
+    };
+    while (Waiter* const found = owner_.takeBack(matches)) {
+      any = true;
+      auto& waiter = static_cast<AsyncWaiter&>(*found);
+      if (waiter.revoked < kMostRevoked) ++waiter.revoked;
+      STRIPELOCK_SEAM("revoke: before giving back");
+      putBack(waiter);
+    }
+  }
+  // After it was noted that its thread is away: so a look comes that sees that.
+  if (any) owner_.wakeReady();
+  return any;
+}
+
+void AsyncWaits::resettle() {
+  const Lock revoking(owner_.revokeMutex());
+  for (AsyncWaiter* waiter : waiters_) {
+    if (!waiter) continue;
+    Table& table = waiter->membership->table();
+    WakeSet wakes;
+    const Lock lock = table.lockFor(*waiter);
+    if (waiter->is(WaiterState::kWaiting)) table.regrant(waiter->stripe(), &owner_, wakes);
+  }
+}
+
+}  // namespace stripelock

@@ -1,0 +1,111 @@
+// The modes in which a stripe can be held. One table says what each of them admits and how a word shows it; the rest of
+// the core asks that table and does not know which modes there are. The bits are in lock_word.h. After the table of
+// "how" in abseil's Mutex.
+//
+// To add a mode: its number, its row, and, where it goes together with another in a new way, what withHold() and
+// withoutHolds() make of a word.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "core/lock_word.h"
+
+namespace stripelock {
+
+// JavaScript passes these numbers.
+enum class Mode : std::uint8_t { kExclusive = 0, kShared = 1 };
+
+struct ModeTraits {
+  // For people.
+  const char* name;
+  // What the word of a stripe that is held in this mode has set, of kModeFlags.
+  std::uint32_t flag;
+  // The word counts the holds, and each thread counts its own (Membership::sharesOf). Otherwise the word has the slot of
+  // the one holder.
+  bool counted;
+  // A release clears kAbandoned: the holder was told, was alone, and has seen to it.
+  bool clearsAbandoned;
+  // The modes in which others may hold the stripe at the same time: bit n for mode n.
+  std::uint32_t admits;
+};
+
+constexpr std::uint32_t bitOf(Mode mode) { return 1u << static_cast<unsigned>(mode); }
+
+inline constexpr std::array<ModeTraits, 2> kModeTraits{{
+    {.name = "exclusive", .flag = 0, .counted = false, .clearsAbandoned = true, .admits = 0},
+    {.name = "shared",
+     .flag = kShared,
+     .counted = true,
+     .clearsAbandoned = false,
+     .admits = bitOf(Mode::kShared)},
+}};
+inline constexpr std::size_t kModes = kModeTraits.size();
+// All bits of a word that say in which mode it is held.
+inline constexpr std::uint32_t kModeFlags = kShared;
+
+constexpr const ModeTraits& traitsOf(Mode mode) { return kModeTraits[static_cast<std::size_t>(mode)]; }
+constexpr bool isCounted(Mode mode) { return traitsOf(mode).counted; }
+// Whether one thread may hold a stripe in one mode while another holds it in the other.
+constexpr bool goTogether(Mode one, Mode other) { return (traitsOf(one).admits & bitOf(other)) != 0; }
+// Whether several may hold a stripe in this mode.
+constexpr bool isJoint(Mode mode) { return goTogether(mode, mode); }
+
+// The mode in which a stripe is held. Says nothing for one that is free.
+constexpr Mode modeOf(std::uint32_t word) {
+  for (std::size_t i = 1; i < kModes; ++i) {
+    if ((word & kModeFlags) == kModeTraits[i].flag) return static_cast<Mode>(i);
+  }
+  return Mode::kExclusive;
+}
+// A word that is not free does one of the two.
+constexpr bool countsHolds(std::uint32_t word) { return !isFree(word) && isCounted(modeOf(word)); }
+constexpr bool namesHolder(std::uint32_t word) { return !isFree(word) && !isCounted(modeOf(word)); }
+constexpr bool isHeldAloneBy(std::uint32_t word, std::uint32_t slot) {
+  return namesHolder(word) && holderOf(word) == slot;
+}
+
+// The word with one more hold in `mode`, by the participant with that slot. Nothing where those who hold the stripe do
+// not admit it, or cannot be counted any more. Does not look at kQueued. Keeps the flags.
+constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, std::uint32_t slot) {
+  if (isFree(word)) return word | traitsOf(mode).flag | (isCounted(mode) ? 1 : slot);
+  if (!goTogether(modeOf(word), mode) || holderOf(word) == kHolderMask) return std::nullopt;
+  return word + 1;
+}
+
+// The word with `count` holds less. Nothing where it does not say that the stripe is held so: somebody tampered with it,
+// or the caller errs. Keeps the flags.
+constexpr std::optional<std::uint32_t> withoutHolds(std::uint32_t word, Mode mode, std::uint32_t slot,
+                                                    std::uint32_t count) {
+  if (!isCounted(mode)) {
+    if (!isHeldAloneBy(word, slot)) return std::nullopt;
+    return word & ~(kModeFlags | kHolderMask);
+  }
+  if (isFree(word) || modeOf(word) != mode || holderOf(word) < count) return std::nullopt;
+  return holderOf(word) == count ? word & ~(kModeFlags | kHolderMask) : word - count;
+}
+
+// The mode that Membership::sharesOf counts. There is one such count for each stripe.
+inline constexpr Mode kCountedMode = Mode::kShared;
+
+static_assert([] {
+  std::uint32_t flags = 0;
+  for (std::size_t i = 0; i < kModes; ++i) {
+    const auto mode = static_cast<Mode>(i);
+    // Each is told from the others, those that go together are counted, and in one count.
+    if (i > 0 && (kModeTraits[i].flag == 0 || (flags & kModeTraits[i].flag) != 0)) return false;
+    if (isCounted(mode) != (mode == kCountedMode)) return false;
+    flags |= kModeTraits[i].flag;
+    for (std::size_t j = 0; j < kModes; ++j) {
+      const auto other = static_cast<Mode>(j);
+      if (goTogether(mode, other) != goTogether(other, mode)) return false;
+      if (goTogether(mode, other) && !isCounted(mode)) return false;
+    }
+  }
+  return flags == kModeFlags;
+}());
+
+}  // namespace stripelock

@@ -1,0 +1,159 @@
+// What leaving a stripe comes to, and who is granted it then.
+
+#include <optional>
+
+#include "core/membership.h"
+#include "core/participant.h"
+#include "core/table.h"
+
+namespace stripelock {
+
+namespace {
+
+// How far a release looks for a waiter of its own thread before it hands over to another one.
+constexpr int kLocalSearch = 16;
+
+// What is left of a word when `leave` is done, before anybody is granted. Nothing if the word does not say that the
+// stripe is held so.
+std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave) {
+  std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
+  if (!left) return std::nullopt;
+  if (leave.how == Leave::How::kRelease && traitsOf(leave.mode).clearsAbandoned) *left &= ~kAbandoned;
+  if (leave.how == Leave::How::kDie) *left |= kAbandoned;
+  return left;
+}
+
+}  // namespace
+
+bool Table::leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes) {
+  const Lock lock(shardOf(stripe));
+  return changeAndGrant(stripe, &leave, actor, wakes);
+}
+
+void Table::regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes) {
+  changeAndGrant(stripe, nullptr, actor, wakes);
+}
+
+bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes) {
+  Word& word = this->word(stripe);
+  std::uint32_t seen = word.load();
+  for (;;) {
+    const std::optional<std::uint32_t> left = leave ? afterLeaving(seen, *leave) : seen;
+    if (!left) return false;
+    const Plan chosen = plan(queueOf(stripe), *left, actor);
+    STRIPELOCK_SEAM("leave: before the word changes");
+    // Grants are made by this one exchange, so that the stripe is never free in between (I1).
+    if (word.compare_exchange_weak(seen, chosen.next)) {
+      carryOut(stripe, chosen, wakes);
+      return true;
+    }
+  }
+}
+
+Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const {
+  const std::uint32_t bare = left & ~kQueued;
+  // The designated waiter looks after the rest (I4).
+  if (queue.designated.load()) return {.next = bare};
+  Waiter* const first = passOverIneligible(queue.head);
+  if (!first) return {.next = bare};
+  if (!withHold(bare, first->mode, first->owner->slot())) return {.next = bare | kQueued};
+  return isJoint(first->mode) ? planJoint(*first, bare) : planAlone(queue, *first, bare, actor);
+}
+
+// All that go together enter together, up to the first that does not. They are chained through nextReady, since who is
+// eligible may change until they are granted.
+Table::Plan Table::planJoint(Waiter& first, std::uint32_t left) const {
+  std::uint32_t next = left;
+  Waiter* last = nullptr;
+  Waiter* waiter = &first;
+  while (waiter) {
+    const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot());
+    if (!entered) break;
+    next = *entered;
+    if (last) last->nextReady = waiter;
+    last = waiter;
+    waiter = passOverIneligible(waiter->next);
+  }
+  // The first is admitted, or there would be no such plan.
+  last->nextReady = nullptr;
+  return {.next = next | (waiter ? kQueued : 0), .grant = &first, .fairAt = now() + kFairness};
+}
+
+Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left,
+                             const Participant* actor) const {
+  Waiter* chosen = &first;
+  const bool alone = queue.head == queue.tail;
+  // Granted whatever the time, and then the queue is empty: the clock need not be asked.
+  const bool settled = alone && first.async && first.owner == actor;
+  const Nanoseconds time = settled ? 0 : now();
+  if (!settled && time < queue.fairAt) {
+    // A waiter of the releasing thread itself needs no waking.
+    Waiter* candidate = first.owner == actor ? nullptr : &first;
+    for (int i = 0; candidate && i < kLocalSearch; ++i, candidate = candidate->next) {
+      if (candidate->owner != actor || !candidate->async || isJoint(candidate->mode) || passOver(*candidate))
+        continue;
+      chosen = candidate;
+      break;
+    }
+    // One of several stripes is not handed over either: until its thread wakes, nobody could use it or the others.
+    const bool local = chosen->async && chosen->owner == actor;
+    if (!local) return {.next = left, .designate = chosen};
+  }
+  Plan plan{.next = *withHold(left, chosen->mode, chosen->owner->slot()), .grant = chosen};
+  chosen->nextReady = nullptr;
+  plan.fairAt = chosen == &first ? time + kFairness : queue.fairAt;
+  if (!alone) plan.next |= kQueued;
+  return plan;
+}
+
+void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
+  StripeQueue& queue = queueOf(stripe);
+  if (plan.designate) {
+    Waiter& waiter = *plan.designate;
+    queue.designated.store(&waiter);
+    waiter.state.store(WaiterState::kDesignated);
+    if (waiter.async) {
+      waiter.owner->pushReady(waiter);
+      wakes.addReady(*waiter.owner);
+    } else {
+      wakes.addParked(*waiter.owner);
+    }
+    return;
+  }
+  if (!plan.grant) return;
+  queue.fairAt = plan.fairAt;
+  Waiter* waiter = plan.grant;
+  while (waiter) {
+    Waiter* const following = waiter->nextReady;
+    waiter->nextReady = nullptr;
+    queue.remove(*waiter);
+    if (plan.next & kAbandoned) waiter->abandoned = true;
+    waiter->membership->countTaken(*waiter, stripe);
+    // Its thread need not wake until it has everything, or is the one to try (keeps I6).
+    proceed(*waiter, waiter->position.load() + 1, &shardOf(stripe), &wakes);
+    waiter = following;
+  }
+}
+
+void Table::complete(Waiter& waiter, WakeSet& wakes) {
+  Participant& owner = *waiter.owner;
+  STRIPELOCK_SEAM("grant: before it is told");
+  if (waiter.async) {
+    owner.pushGranted(waiter);
+    wakes.addReady(owner);
+  } else {
+    wakes.addParked(owner);
+    // Last: its thread may return at once, and the waiter be gone.
+    waiter.state.store(WaiterState::kGranted);
+  }
+}
+
+void Table::rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, Mode mode) {
+  STRIPELOCK_SEAM("roll back: before the stripes are left");
+  for (std::uint32_t i = count; i-- > 0;) {
+    WakeSet wakes;
+    leave(stripes[i], {.how = Leave::How::kRollBack, .mode = mode, .slot = owner.slot()}, &owner, wakes);
+  }
+}
+
+}  // namespace stripelock

@@ -1,0 +1,122 @@
+#include "node/inspection.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/inspect.h"
+#include "node/call.h"
+
+namespace stripelock {
+
+namespace {
+
+// holders(table, stripe): ids of the threads that hold it
+napi_value holders(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  Membership* const membership = call.toTable(0);
+  std::uint32_t stripe = 0;
+  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe))
+    return call.refuse("expected an open table and a stripe");
+  return toArray(env, holdersOf(membership->table(), stripe));
+}
+
+// held(table): how many stripes are held
+napi_value held(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  Membership* const membership = call.toTable(0);
+  if (!membership) return call.refuse("expected an open table");
+  return call.unsignedInteger(countHeld(membership->table()));
+}
+
+Napi::Array tracedArray(Napi::Env env, const StripeInfo& stripe) {
+  Napi::Array result = Napi::Array::New(env, stripe.traced.size());
+  for (std::size_t i = 0; i < stripe.traced.size(); ++i) {
+    const StripeInfo::Traced& traced = stripe.traced[i];
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("threadId", Napi::Number::New(env, traced.threadId));
+    object.Set("heldFor", Napi::Number::New(env, traced.milliseconds));
+    object.Set("note", Napi::String::New(env, traced.note));
+    result.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return result;
+}
+
+Napi::Array waitersArray(Napi::Env env, const StripeInfo& stripe) {
+  Napi::Array result = Napi::Array::New(env, stripe.waiters.size());
+  for (std::size_t i = 0; i < stripe.waiters.size(); ++i) {
+    const StripeInfo::Waiting& waiting = stripe.waiters[i];
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("threadId", Napi::Number::New(env, waiting.threadId));
+    object.Set("async", Napi::Boolean::New(env, waiting.async));
+    object.Set("mode", Napi::Number::New(env, static_cast<int>(waiting.mode)));
+    object.Set("waitingFor", Napi::Number::New(env, waiting.milliseconds));
+    object.Set("note", Napi::String::New(env, waiting.note));
+    result.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return result;
+}
+
+// inspect(table): [{ stripe, word, holders: [threadId], traced: [{ threadId, heldFor, note }],
+//                    waiters: [{ threadId, async, mode, waitingFor, note }] }]
+napi_value inspectTable(napi_env environment, napi_callback_info info) {
+  const Call call(environment, info, 1);
+  Membership* const membership = call.toTable(0);
+  if (!membership) return call.refuse("expected an open table");
+  const Napi::Env env = environment;
+  const std::vector<StripeInfo> stripes = inspect(membership->table());
+  Napi::Array result = Napi::Array::New(env, stripes.size());
+  for (std::size_t i = 0; i < stripes.size(); ++i) {
+    const Napi::HandleScope scope(env);
+    const StripeInfo& stripe = stripes[i];
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("stripe", Napi::Number::New(env, stripe.stripe));
+    object.Set("word", Napi::Number::New(env, static_cast<std::int32_t>(stripe.word)));
+    object.Set("holders", toArray(env, stripe.holders));
+    object.Set("traced", tracedArray(env, stripe));
+    object.Set("waiters", waitersArray(env, stripe));
+    result.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return result;
+}
+
+// addNote(table, stripes, text): id
+napi_value addNote(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 3);
+  Membership* const membership = call.toTable(0);
+  std::int32_t* stripes = nullptr;
+  std::size_t length = 0;
+  std::string text;
+  if (!membership || !call.toInts(1, stripes, length) || !call.toText(2, text))
+    return call.refuse("expected an open table, stripes and a text");
+  return call.unsignedInteger(
+      membership->table().notes.add({.membership = membership,
+                                     .threadId = membership->participant().threadId(),
+                                     .stripes = std::vector<std::uint32_t>(stripes, stripes + length),
+                                     .text = std::move(text),
+                                     .since = now()}));
+}
+
+// removeNote(table, id)
+napi_value removeNote(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  Membership* const membership = call.toTable(0);
+  std::uint32_t id = 0;
+  if (!membership || !call.toIndex(1, std::numeric_limits<std::uint32_t>::max(), id))
+    return call.refuse("expected an open table and a note's id");
+  membership->table().notes.remove(id);
+  return nullptr;
+}
+
+}  // namespace
+
+void addInspection(Napi::Env env, Napi::Object exports) {
+  addFunction(env, exports, "holders", holders);
+  addFunction(env, exports, "held", held);
+  addFunction(env, exports, "inspect", inspectTable);
+  addFunction(env, exports, "addNote", addNote);
+  addFunction(env, exports, "removeNote", removeNote);
+}
+
+}  // namespace stripelock

@@ -1,0 +1,57 @@
+// The numbers that the addon's calls and lib/engine/native/protocol.ts agree on. That file has the same ones; a test
+// compares the two. No loop on either side relies on the other side's value. Modes are numbers, too: those of Mode in
+// core/mode.h, and of lib/engine/contract/mode.ts.
+
+#pragma once
+
+#include <cstdint>
+
+namespace stripelock {
+
+// ── batches: takeGrants(), expire() and takeReleasedKeys() ──
+
+// What one call hands over at most, however large the caller's array is.
+inline constexpr std::int32_t kBatch = 128;
+// Added to the number handed over where more may be left. The caller calls again then.
+inline constexpr std::int32_t kMore = 1 << 30;
+// Integers for each grant or timeout: the waiter's id, and what there is to tell of it.
+inline constexpr std::int32_t kEntryInts = 2;
+inline constexpr std::int32_t kEntryId = 0;
+inline constexpr std::int32_t kEntryDetail = 1;
+
+// ── answers ──
+
+// Of acquireSync() and acquireAsync(). No waiter's id is negative.
+inline constexpr std::int32_t kGranted = -1;
+inline constexpr std::int32_t kGrantedAbandoned = -2;
+// Of release(). Ready: takeGrants() has something.
+inline constexpr std::int32_t kNotHeld = 0;
+inline constexpr std::int32_t kReleased = 1;
+inline constexpr std::int32_t kReleasedAndReady = 2;
+// Of open(), leaseOpen() and gateOpen(). Every number of what is open is at least 0.
+inline constexpr std::int32_t kNotOpened = -1;
+
+// ── LeaseExchange: see leases.h for what each number means ──
+
+inline constexpr std::int32_t kExchangeBytes = 64;
+// In units of 64-bit floating-point numbers.
+inline constexpr std::int32_t kExchangeTable = 0;
+inline constexpr std::int32_t kExchangeAt = 1;
+inline constexpr std::int32_t kExchangeTtl = 2;
+inline constexpr std::int32_t kExchangeOffset = 3;
+inline constexpr std::int32_t kExchangeSince = 4;
+inline constexpr std::int32_t kExchangeRetryAfter = 5;
+inline constexpr std::int32_t kExchangeGrant = 6;
+// In units of 32-bit integers.
+inline constexpr std::int32_t kExchangeHint = 14;
+inline constexpr std::int32_t kExchangeStatus = 15;
+
+// Its status.
+inline constexpr std::int32_t kLeaseNo = 0;
+inline constexpr std::int32_t kLeaseDone = 1;
+// Released, and takeReleasedKeys() has something.
+inline constexpr std::int32_t kLeaseDoneAndReady = 2;
+// The hint is out of date: ask by the key.
+inline constexpr std::int32_t kLeaseUnknown = 3;
+
+}  // namespace stripelock

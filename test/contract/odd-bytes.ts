@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import { listen } from '../support/channels.js';
+import type { Suite } from '../support/engine.js';
+import { EVERY_TRAP, throwing } from '../support/refusals.js';
+import { rejectionOf, thrownBy } from '../support/waiting.js';
+
+export const oddBytesSuite: Suite = (makeLock) => {
+  describe('odd bytes', () => {
+    it('are compared by their content, whatever their methods and properties say', () => {
+      const lock = makeLock({ stripes: 1_000_003 });
+      class Odd extends Uint8Array {
+        override get length(): number {
+          return 1;
+        }
+        override [Symbol.iterator](): ReturnType<Uint8Array['values']> {
+          return throwing();
+        }
+        override subarray(): Uint8Array<ArrayBuffer> {
+          return throwing();
+        }
+      }
+      const bytes = Uint8Array.of(1, 2, 3);
+      const odd = new Odd(bytes);
+      const own = Object.defineProperty(Uint8Array.from(bytes), 'length', { value: 1e9 });
+      const bare = Object.setPrototypeOf(Uint8Array.from(bytes), new Proxy({}, EVERY_TRAP)) as Uint8Array;
+      for (const key of [odd, own, bare]) {
+        expect(lock.stripeOf(key)).toBe(lock.stripeOf(bytes));
+        const guard = lock.acquireSync(key);
+        const error = thrownBy(() => lock.acquireSync(key, { timeout: 0 }));
+        expect(error).toMatchObject({ message: expect.stringContaining('<010203>') as string });
+        guard.release();
+      }
+    });
+
+    it('are empty if their memory was detached', () => {
+      const lock = makeLock({ stripes: 1_000_003 });
+      const gone = Uint8Array.of(1, 2, 3);
+      structuredClone(gone.buffer, { transfer: [gone.buffer] });
+      expect(lock.stripeOf(gone)).toBe(lock.stripeOf(''));
+      const guard = lock.acquireSync([gone, 'b']);
+      expect(thrownBy(() => lock.acquireSync(gone, { timeout: 0 }))).toMatchObject({
+        code: 'ERR_LOCK_TIMEOUT',
+      });
+      guard.release();
+    });
+
+    it('are shown in messages and errors as they were when the acquisition began to wait', async () => {
+      const lock = makeLock({ name: 'odd bytes' });
+      const bytes = (): Uint8Array<ArrayBuffer> => Uint8Array.of(1, 2, 255);
+      const guard = lock.acquireSync([bytes(), 'other']);
+      const heard = listen('wait', 'timeout');
+      const gone = bytes();
+      const written = bytes();
+      const alsoGone = bytes();
+      const waiting = [
+        lock.acquire(gone, { timeout: 20 }),
+        lock.acquire(written, { timeout: 20 }),
+        lock.acquire([alsoGone, 'other'], { timeout: 30 }),
+        lock.acquire('other', { timeout: 40 }),
+      ];
+      structuredClone(gone.buffer, { transfer: [gone.buffer] });
+      structuredClone(alsoGone.buffer, { transfer: [alsoGone.buffer] });
+      written.fill(9);
+      const errors = await Promise.all(waiting.map(rejectionOf));
+      const expected = [[bytes()], [bytes()], [bytes(), 'other'], ['other']];
+      for (const [i, keys] of expected.entries()) {
+        expect(errors[i]).toMatchObject({ name: 'LockTimeoutError', keys });
+        expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
+      }
+      // Each publishes its wait, and then its timeout.
+      const published = heard.filter(([, message]) => message['lock'] === 'odd bytes');
+      expect(published.map(([, { keys }]) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
+      expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, timeouts: 4 });
+      guard.release();
+    });
+
+    it('stay the keys of their guard, which can be released after they are detached', async () => {
+      const lock = makeLock();
+      const bytes = Uint8Array.of(1, 2, 255);
+      const first = lock.acquireSync(bytes);
+      const waiting = lock.acquire(bytes);
+      first.release();
+      const guard = await waiting;
+      expect(guard.keys[0]).toBe(bytes);
+      structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+      expect(lock.stats().held).toBe(1);
+      guard.release();
+      expect(lock.stats().held).toBe(0);
+    });
+  });
+};

@@ -1,0 +1,129 @@
+// What waiters of the JavaScript engine leave that were terminated, or whose wait a `vm` timeout cut off.
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import vm from 'node:vm';
+import { describe, expect, it } from 'vitest';
+import { StripedLock } from 'stripelock';
+import { Agent } from '../../support/agent.js';
+import { keysApart } from '../../support/keys.js';
+import { startThread } from '../../support/threads.js';
+import { thrownBy, until, watch } from '../../support/waiting.js';
+
+const SHARED = { mode: 'shared' } as const;
+
+function makeLock(stripes = 1): StripedLock {
+  return new StripedLock({ engine: 'javascript', stripes, timeout: 20_000 });
+}
+
+describe('a waiter that is terminated', () => {
+  /** Called once, and passed by: then it is the head of its lane. */
+  const passBy = async (lock: StripedLock, holder: { release(): void }): Promise<{ release(): void }> => {
+    let again: { release(): void } | undefined;
+    for (let guard = holder; again === undefined; guard = again ?? lock.acquireSync('key')) {
+      guard.release();
+      // It may have been quicker: then it waits again once this thread has it back.
+      again = lock.tryAcquire('key');
+    }
+    await delay(10);
+    return again;
+  };
+
+  for (const way of ['sync', 'async'] as const) {
+    for (const place of ['in its lane', 'as its head'] as const) {
+      it(`leaves the stripe to the next tryAcquire (${way}, ${place})`, async () => {
+        for (let round = 0; round < 12; round++) {
+          const lock = makeLock();
+          let guard: { release(): void } = lock.acquireSync('key');
+          const worker = startThread('javascript-waiter.mjs', { handle: lock.handle, way });
+          await once(worker, 'message');
+          await until(() => lock.stats().waiting === 1, 'the thread waits');
+          await delay(round);
+          if (place === 'as its head') guard = await passBy(lock, guard);
+          await worker.terminate();
+          guard.release();
+          const taken = lock.tryAcquire('key');
+          expect(taken, `round ${round}`).toBeDefined();
+          taken!.release();
+        }
+      });
+    }
+  }
+
+  it('leaves the stripe to those who wait behind it, without a look of their own', async () => {
+    const lock = makeLock();
+    let guard: { release(): void } = lock.acquireSync('key');
+    const worker = startThread('javascript-waiter.mjs', { handle: lock.handle, way: 'sync' });
+    await once(worker, 'message');
+    await until(() => lock.stats().waiting === 1, 'the thread waits');
+    guard = await passBy(lock, guard);
+    await worker.terminate();
+    const behind = watch(lock.acquire('key'));
+    guard.release();
+    (await behind.promise).release();
+    lock.tryAcquire('key')!.release();
+  });
+
+  it('keeps readers out for a while at most', async () => {
+    const lock = makeLock();
+    const reader = lock.acquireSync('key', SHARED);
+    const worker = startThread('javascript-waiter.mjs', { handle: lock.handle, way: 'sync' });
+    await once(worker, 'message');
+    await until(() => lock.stats().waiting === 1, 'the writer waits');
+    await delay(50);
+    await worker.terminate();
+    let second: { release(): void } | undefined;
+    await until(() => (second = lock.tryAcquire('key', SHARED)) !== undefined, 'a reader is let in');
+    second!.release();
+    const third = await Agent.start(lock);
+    await (await third.acquireSync('key', SHARED)).release();
+    reader.release();
+    lock.tryAcquire('key')!.release();
+  });
+});
+
+describe('a sync wait that a vm timeout cuts off', () => {
+  const run = (acquire: () => unknown, timeout: number): unknown =>
+    thrownBy(() => void vm.runInNewContext('acquire()', { acquire }, { timeout }));
+
+  it('leaves nothing held, and nobody waiting, at whatever moment it comes', async () => {
+    const lock = makeLock(8);
+    const keys = keysApart(lock, 3) as [string, string, string];
+    const agent = await Agent.start(lock);
+    for (let round = 0; round < 20; round++) {
+      const mode = round % 2 === 0 ? 'exclusive' : 'shared';
+      const theirs = await agent.acquireSync(keys[1]);
+      const start = performance.now();
+      const error = run(() => lock.acquireSync(keys, { mode, timeout: 10_000 }), 5 + round);
+      expect(error).toMatchObject({ code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' });
+      // The wait of 10 s is not waited for. Generous, as the machine may be busy.
+      expect(performance.now() - start).toBeLessThan(5000);
+      const [first, , third] = keys;
+      for (const key of [first, third]) {
+        const free = lock.tryAcquire(key);
+        expect(free, `round ${round}: ${key}`).toBeDefined();
+        free!.release();
+      }
+      expect(lock.stats()).toMatchObject({ held: 1, waiting: 0 });
+      await theirs.release();
+      lock.tryAcquire(keys)!.release();
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    }
+  });
+
+  it('gives back what it had even if its thread does nothing more with locks', async () => {
+    const lock = makeLock(8);
+    const [low, high] = keysApart(lock, 2).sort((a, b) => lock.stripeOf(a) - lock.stripeOf(b)) as [
+      string,
+      string,
+    ];
+    const agent = await Agent.start(lock);
+    const theirs = await agent.acquireSync(high);
+    const pending = watch(lock.acquire([low, high]));
+    run(() => lock.acquireSync([low, high], { timeout: 10_000 }), 30);
+    await theirs.release();
+    // Granted to the acquisition that the blocked thread had put off.
+    (await pending.promise).release();
+    await (await agent.acquireSync([low, high])).release();
+    expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+  });
+});

@@ -1,0 +1,134 @@
+// The JavaScript engine between real threads, with many waiters, and on memory that somebody scribbled on.
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { StripedLock } from 'stripelock';
+import { HEADER_INTS } from '../../../lib/engine/contract/layout.js';
+import { seedFor } from '../../support/seed.js';
+import { runThreads, startThread } from '../../support/threads.js';
+import { watch } from '../../support/waiting.js';
+import { below, randomFrom } from '../../workers/random.mjs';
+
+function makeLock(options?: { stripes?: number; timeout?: number }): StripedLock {
+  return new StripedLock({ engine: 'javascript', ...options });
+}
+
+describe('between threads', () => {
+  interface Result {
+    readonly manner: string;
+    readonly added: number[];
+    readonly torn: number;
+    readonly longest: number;
+  }
+
+  const mixes: [manners: string[], stripes: number, sharedPercent: number, mostKeys: number][] = [
+    [['sync', 'sync', 'sync', 'sync'], 1, 0, 1],
+    [['sync', 'sync', 'sync', 'sync'], 3, 50, 3],
+    [['async', 'async', 'async', 'async'], 1, 30, 1],
+    [['keeping', 'async', 'keeping', 'async'], 4, 30, 4],
+    [['sync', 'async', 'sync', 'keeping'], 1, 30, 1],
+    [['mixed', 'mixed', 'mixed', 'mixed'], 1, 0, 1],
+    [['mixed', 'mixed', 'mixed', 'mixed'], 6, 30, 4],
+    [['mixed', 'sync', 'async', 'keeping'], 4, 30, 3],
+  ];
+  for (const [manners, stripes, sharedPercent, mostKeys] of mixes) {
+    const what = `${manners.join(', ')} on ${stripes} stripes, ${sharedPercent} % shared, up to ${mostKeys} keys`;
+    it(`no call and no update gets lost: ${what}`, async () => {
+      const seed = seedFor(what);
+      const lock = makeLock({ stripes, timeout: Infinity });
+      const cells = new SharedArrayBuffer(8 * stripes);
+      const gate = new SharedArrayBuffer(4);
+      const threads = manners.length;
+      const results = await runThreads<Result>(
+        'javascript-stress.mjs',
+        manners.map((manner, i) => ({
+          ...{ handle: lock.handle, cells, gate, threads, manner, sharedPercent, mostKeys },
+          ...{ rounds: 1500, calledOnly: true, seed: seed + i },
+        })),
+      );
+      const counters = new Int32Array(cells);
+      for (let stripe = 0; stripe < stripes; stripe++) {
+        const added = results.reduce((sum, result) => sum + result.added[stripe]!, 0);
+        expect([counters[2 * stripe], counters[2 * stripe + 1]]).toEqual([added, added]);
+      }
+      expect(results.map(({ torn }) => torn)).toEqual(results.map(() => 0));
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
+    });
+  }
+
+  for (const way of ['sync', 'async'] as const) {
+    it(`a waiter whose thread is ended holds up the others for a moment at most (${way})`, async () => {
+      const lock = makeLock({ stripes: 1, timeout: 20_000 });
+      for (let round = 0; round < 15; round++) {
+        const workers = Array.from({ length: 2 }, () =>
+          startThread('javascript-waiter.mjs', { handle: lock.handle, way }),
+        );
+        await Promise.all(workers.map((worker) => once(worker, 'message')));
+        // Held by this thread while the others are ended, so that none of them ends as a holder.
+        const guard = await lock.acquire('key');
+        const behind = watch(lock.acquire('key'));
+        await delay(round);
+        await Promise.all(workers.map((worker) => worker.terminate()));
+        guard.release();
+        (await behind.promise).release();
+        lock.acquireSync('key').release();
+      }
+      expect(lock.stats()).toMatchObject({ held: 0, timeouts: 0 });
+    });
+  }
+});
+
+describe('many pending acquisitions', () => {
+  for (const stripes of [1, 100_000]) {
+    it(`are cheap: 100,000 of them on ${stripes} stripes`, async () => {
+      const count = 100_000;
+      const lock = makeLock({ stripes, timeout: 60_000 });
+      const all = Array.from({ length: count }, (_, key) => key);
+      const holder = lock.acquireSync(all);
+      let served = 0;
+      const waiting = all.map(async (key) => {
+        const guard = await lock.acquire(key);
+        served++;
+        guard.release();
+      });
+      // A turn of the event loop in which they are looked through, and nothing is found.
+      await delay(120);
+      expect(served).toBe(0);
+      expect(lock.stats().waiting).toBe(count);
+      holder.release();
+      await Promise.all(waiting);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
+    });
+  }
+});
+
+describe('memory that somebody scribbled on', () => {
+  it('makes acquisitions fail or succeed, in time, and crashes nothing', async () => {
+    const random = randomFrom(seedFor('scribbling'));
+    for (let round = 0; round < 60; round++) {
+      const lock = makeLock({ stripes: 4, timeout: 3 });
+      const buffer = Object.values(lock.handle).find((value) => value instanceof SharedArrayBuffer)!;
+      const words = new Int32Array(buffer);
+      const held: { release(): void }[] = [];
+      const work: Promise<unknown>[] = [];
+      for (let step = 0; step < 30; step++) {
+        const place = HEADER_INTS + below(random, words.length - HEADER_INTS);
+        words[place] = random() < 0.5 ? below(random, 4) << 29 : Math.floor((random() - 0.5) * 2 ** 32);
+        const mode = random() < 0.5 ? 'shared' : 'exclusive';
+        const keep = (guard: { release(): void }): void => void held.push(guard);
+        if (random() < 0.7) work.push(lock.acquire([1, 2, 3, 4], { mode }).then(keep, () => undefined));
+        else {
+          try {
+            keep(lock.acquireSync(below(random, 9), { mode }));
+          } catch (error) {
+            expect(error).toMatchObject({ code: expect.stringMatching(/^ERR_LOCK_/) as string });
+          }
+        }
+        if (random() < 0.5) held.pop()?.release();
+        lock.inspect();
+      }
+      await Promise.all(work);
+      for (const guard of held) guard.release();
+    }
+  });
+});

@@ -1,0 +1,56 @@
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { StripedLock } from 'stripelock';
+import { copyPackage, makeFolder, removeFolder } from '../support/package-copy.js';
+import { runThread } from '../support/threads.js';
+
+type Opened =
+  { readonly engine: string; readonly taken: boolean } | { readonly code: string; readonly message: string };
+
+// There are two more installations of the package: one without the addon, and one with an addon of its own.
+describe('a lock that another installation of the package opens in another thread', () => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await makeFolder();
+    await copyPackage(path.join(folder, 'without-addon'));
+    await copyPackage(path.join(folder, 'with-addon'), { addon: 'copy' });
+  });
+
+  afterAll(() => removeFolder(folder));
+
+  const openIn = (copy: string, lock: StripedLock): Promise<Opened> => {
+    const entry = pathToFileURL(path.join(folder, copy, 'dist', 'index.js')).href;
+    return runThread<Opened>('open-by-copy.mjs', { entry, handle: lock.handle });
+  };
+
+  it('is refused if it needs the addon and that is missing, with an error that says so', async () => {
+    const lock = new StripedLock({ engine: 'native' });
+    const refusal = await openIn('without-addon', lock);
+    expect(refusal).toMatchObject({ code: 'ERR_LOCK_ENGINE' });
+    expect(refusal).toMatchObject({ message: expect.stringMatching(/native engine.*same engine/) as string });
+  });
+
+  it('is refused if the addon is another copy, which would have other queues, with an error that says so', async () => {
+    const lock = new StripedLock({ engine: 'native' });
+    const refusal = await openIn('with-addon', lock);
+    expect(refusal).toMatchObject({ code: 'ERR_LOCK_ENGINE' });
+    expect(refusal).toMatchObject({
+      message: expect.stringMatching(/another copy.*same installation/) as string,
+    });
+    // The refusal has changed nothing.
+    lock.acquireSync('key').release();
+    expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+  });
+
+  it('works on the JavaScript engine, which needs nothing but the memory', async () => {
+    const lock = new StripedLock({ engine: 'javascript' });
+    for (const copy of ['without-addon', 'with-addon']) {
+      expect(await openIn(copy, lock)).toEqual({ engine: 'javascript', taken: true });
+      const guard = lock.acquireSync('key');
+      expect(await openIn(copy, lock)).toEqual({ engine: 'javascript', taken: false });
+      guard.release();
+    }
+  });
+});

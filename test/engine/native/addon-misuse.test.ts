@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import { StripedLock } from 'stripelock';
+import { loadAddon } from '../../../dist/engine/native/addon.js';
+import { byteLengthFor } from '../../../dist/engine/contract/layout.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../dist/engine/contract/mode.js';
+import { GRANTED, NOT_HELD, RELEASED } from '../../../dist/engine/native/protocol.js';
+import { runProgram } from '../../support/programs.js';
+import { seedFor } from '../../support/seed.js';
+
+const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
+
+/** TypeScript's library does not have these yet. */
+const Growable = SharedArrayBuffer as unknown as new (
+  bytes: number,
+  options: { maxByteLength: number },
+) => SharedArrayBuffer & { grow(bytes: number): void };
+const Resizable = ArrayBuffer as unknown as new (
+  bytes: number,
+  options: { maxByteLength: number },
+) => ArrayBuffer;
+
+describe('the addon', () => {
+  // This makes the addon start in this thread.
+  new StripedLock({ engine: 'native' });
+  const addon = loadAddon();
+  const stripes = 8;
+  const words = new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes)));
+  const table = addon.open(words, stripes);
+  const counts = (buffer: ArrayBufferLike): Int32Array => new Int32Array(buffer);
+  const bytes = stripes * Int32Array.BYTES_PER_ELEMENT;
+
+  it('keeps addresses of shared memory only, which nobody can detach', () => {
+    const detached = new ArrayBuffer(bytes);
+    const former = counts(detached);
+    structuredClone(detached, { transfer: [detached] });
+    const resizable = new Resizable(bytes, { maxByteLength: 2 * bytes });
+    const wasm = Reflect.get(globalThis, 'WebAssembly') as {
+      Memory: new (limits: { initial: number }) => { buffer: ArrayBuffer };
+    };
+    for (const wrong of [
+      counts(new ArrayBuffer(bytes)),
+      former,
+      counts(resizable),
+      // It is detached when the memory grows.
+      new Int32Array(new wasm.Memory({ initial: 1 }).buffer, 0, stripes),
+      counts(new SharedArrayBuffer(bytes - 4)),
+      counts(new SharedArrayBuffer(bytes + 4)),
+      new Uint32Array(new SharedArrayBuffer(bytes)) as unknown as Int32Array,
+    ]) {
+      expect(() => addon.openShares(table, wrong)).toThrow(refusal);
+    }
+    const ordinary = new Int32Array(byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
+    expect(() => addon.open(ordinary, stripes)).toThrow(refusal);
+    expect(() => {
+      addon.leaseExchange(new Float64Array(8));
+    }).toThrow(refusal);
+    // None of them became the table's.
+    expect(() => addon.acquireSync(table, 0, 1, 0, SHARED_MODE.code, 0)).toThrow(refusal);
+    const right = counts(new SharedArrayBuffer(bytes));
+    expect(addon.openShares(table, right)).toBe(right);
+  });
+
+  it('goes on if the memory of shared holds grows', () => {
+    const buffer = new Growable(bytes, { maxByteLength: 1 << 20 });
+    const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
+    const shares = counts(buffer);
+    expect(addon.openShares(other, shares)).toBe(shares);
+    expect(addon.acquireSync(other, 3, 1, 0, SHARED_MODE.code, 0)).toBe(GRANTED);
+    buffer.grow(1 << 20);
+    expect(addon.acquireSync(other, 3, 1, 0, SHARED_MODE.code, 0)).toBe(GRANTED);
+    expect([...shares.subarray(0, stripes)]).toEqual([0, 0, 0, 2, 0, 0, 0, 0]);
+    expect(addon.release(other, 3, SHARED_MODE.code)).toBe(RELEASED);
+    expect(addon.release(other, 3, SHARED_MODE.code)).toBe(RELEASED);
+    expect(addon.release(other, 3, SHARED_MODE.code)).toBe(NOT_HELD);
+    addon.close(other);
+  });
+
+  it('knows two modes, as numbers, and no others', () => {
+    for (const wrong of [true, false, '1', null, undefined, -1, 0.5, 2, NaN]) {
+      expect(() => addon.acquireSync(table, 0, 1, 0, wrong as number, 0)).toThrow(refusal);
+      expect(() => addon.acquireAsync(table, 0, 1, 0, wrong as number, 0)).toThrow(refusal);
+      expect(() => addon.release(table, 0, wrong as number)).toThrow(refusal);
+    }
+    expect(addon.acquireSync(table, 0, 1, 0, EXCLUSIVE_MODE.code, 0)).toBe(GRANTED);
+    expect(addon.release(table, 0, EXCLUSIVE_MODE.code)).toBe(RELEASED);
+  });
+
+  it('hands over nothing to an array without room for it', () => {
+    for (const wrong of [new Int32Array(0), new Int32Array(1)]) {
+      expect(() => addon.takeGrants(wrong)).toThrow(refusal);
+      expect(() => addon.expire(wrong)).toThrow(refusal);
+    }
+    expect(() => addon.takeReleasedKeys(new Int32Array(0))).toThrow(refusal);
+    expect(addon.takeGrants(new Int32Array(2))).toBe(0);
+    expect(addon.takeReleasedKeys(new Int32Array(1))).toBe(0);
+  });
+
+  it('does not crash, whatever arguments its functions get', { timeout: 60_000 }, async () => {
+    const seed = seedFor('arguments of the addon');
+    const { code, signal, stdout, stderr } = await runProgram(
+      'addon-misuse.mjs',
+      [String(seed)],
+      ['--expose-gc'],
+      60_000,
+    );
+    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
+    const { returned, refused } = JSON.parse(stdout) as { returned: number; refused: number };
+    console.log(`${returned} calls returned, ${refused} were refused`);
+    // Otherwise the calls would have been too much alike.
+    expect(Math.min(returned, refused)).toBeGreaterThan(1000);
+  });
+});

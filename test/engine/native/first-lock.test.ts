@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { copyForTest } from '../../support/package-copy.js';
+import { runProgram } from '../../support/programs.js';
+
+it('the first lock of a thread makes no report and looks at no libc where the compiled addon loads', async () => {
+  const { code, stdout, stderr } = await runProgram('no-look-at-libc.mjs');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const own = { engine: 'native', looks: [] };
+  expect(JSON.parse(stdout)).toEqual([own, own]);
+});
+
+it.runIf(process.platform === 'linux')(
+  'the first lock of a thread looks at the libc once where a prebuilt binary must be chosen, and makes no report',
+  async () => {
+    const { code, stdout } = await runProgram('no-look-at-libc.mjs', [await copyForTest()]);
+    expect(code).toBe(0);
+    const own = { engine: 'javascript', looks: ['openSync /proc/self/exe'] };
+    expect(JSON.parse(stdout)).toEqual([own, own]);
+  },
+);
+
+it('a first lock that fails near the end of the stack does not leave its thread without the native engine', async () => {
+  // It starts many threads, a few at a time, on a machine that may be busy.
+  const { code, stdout, stderr } = await runProgram('first-lock-at-stack-limit.mjs', [], [], 60_000);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const { failed, engines } = JSON.parse(stdout) as { failed: number; engines: Record<string, number> };
+  expect(Object.keys(engines)).toEqual(['native']);
+  // Otherwise it would have looked at only one side.
+  expect(failed).toBeGreaterThan(0);
+  expect(failed).toBeLessThan(engines['native']!);
+});

@@ -1,3 +1,0 @@
-import { lockContract } from './contract/contract.js';
-
-lockContract({ name: 'javascript', coreOnly: false });

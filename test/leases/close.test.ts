@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { rejectionOf, turns, until, watch } from '../support/waiting.js';
+import { failing, FaultyStore, gate } from './faulty-store.js';
+
+describe('close', () => {
+  it('releases everything, ends what waits, tells the holders, and refuses what comes later', async () => {
+    const store = new MemoryLeaseStore();
+    const manager = new LeaseManager({ store });
+    const lease = await manager.acquire('key');
+    const { signal } = lease;
+    const waiting = watch(manager.acquire('key'));
+    await Promise.all([manager.close(), manager.close()]);
+    expect([lease.held, signal.aborted, store.size]).toEqual([false, true, 0]);
+    expect(signal.reason).toMatchObject({ code: 'ERR_LEASE_LOST' });
+    expect(await rejectionOf(waiting.promise)).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+    expect(await rejectionOf(manager.tryAcquire('key'))).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+    expect(await lease.release()).toBe(false);
+  });
+
+  it.each(['acquire', 'tryAcquire', 'timeout 0', 'by name'])(
+    'waits for acquisitions on the wire, and leaves nothing of theirs: %s',
+    async (how) => {
+      const store = new FaultyStore();
+      const late = gate();
+      store.after.tryAcquire = late.pass;
+      const slow = gate();
+      store.before.release = slow.pass;
+      const manager = new LeaseManager(how === 'by name' ? { store, holder: 'worker' } : { store });
+      const asked = watch<unknown>(
+        how === 'tryAcquire'
+          ? manager.tryAcquire('key')
+          : manager.acquire('key', { timeout: how === 'timeout 0' ? 0 : 40_000 }),
+      );
+      // Behind the first, where owners are stable: it is not even sent.
+      const second = how === 'by name' ? watch(manager.tryAcquire('key')) : undefined;
+      await until(() => store.inner.size === 1, 'it is granted, and the reply is on its way');
+      const closing = watch(manager.close());
+      await turns();
+      expect(closing.state).toBe('pending');
+      late.open();
+      await until(() => store.count('release') === 1, 'the grant is given back');
+      expect(closing.state).toBe('pending');
+      slow.open();
+      await closing.promise;
+      expect(store.inner.size).toBe(0);
+      await until(() => asked.state === 'rejected', 'the acquisition is rejected');
+      expect(asked.reason).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+      if (second) {
+        await until(() => second.state === 'rejected', 'the second one is rejected');
+        expect(second.reason).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+      }
+      expect(store.count('tryAcquire')).toBe(1);
+    },
+  );
+
+  it('waits until what may have been granted was given back, and does not wait for a pause', async () => {
+    const store = new FaultyStore();
+    store.after.tryAcquire = failing;
+    store.before.release = failing;
+    const backoff = { initial: 60_000, max: 60_000 };
+    const manager = new LeaseManager({ store, backoff, ttl: 600_000 });
+    await rejectionOf(manager.tryAcquire('key'));
+    await until(() => store.count('release') === 1, 'giving back has failed');
+    delete store.before.release;
+    const started = performance.now();
+    await manager.close();
+    expect(store.inner.size).toBe(0);
+    expect(performance.now() - started).toBeLessThan(20_000);
+  });
+
+  it('rejects where the store failed to release a grant that was on the wire', async () => {
+    const store = new FaultyStore();
+    const late = gate();
+    store.after.tryAcquire = late.pass;
+    const manager = new LeaseManager({ store });
+    const asked = rejectionOf(manager.tryAcquire('key'));
+    const closing = rejectionOf(manager.close());
+    store.before.release = failing;
+    late.open();
+    expect(await closing).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(await asked).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+  });
+
+  it('rejects where the store failed to release', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store });
+    await manager.acquire('key');
+    store.before.release = failing;
+    expect(await rejectionOf(manager.close())).toMatchObject({ code: 'ERR_LEASE_STORE' });
+  });
+});

@@ -1,0 +1,148 @@
+import { getEventListeners } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { rejectionOf, turns, until, watch } from '../support/waiting.js';
+import { failing, FaultyStore, gate } from './faulty-store.js';
+
+describe('a grant that nobody takes', () => {
+  it('gives back a grant that arrives when it is over', async () => {
+    const store = new FaultyStore();
+    store.after.tryAcquire = () => delay(60);
+    const error = await rejectionOf(new LeaseManager({ store, ttl: 50 }).tryAcquire('key', { renew: false }));
+    expect(error).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(store.asked).toEqual(['tryAcquire', 'release']);
+  });
+  it.each(['timeout', 'abort', 'close'])('gives back a late grant after its %s', async (end) => {
+    const store = new FaultyStore();
+    const late = gate();
+    store.after.tryAcquire = late.pass;
+    const manager = new LeaseManager({ store });
+    const abort = new AbortController();
+    const waiting = watch(
+      manager.acquire('key', { timeout: end === 'timeout' ? 10 : Infinity, signal: abort.signal }),
+    );
+    if (end === 'abort') abort.abort();
+    const closed = end === 'close' ? manager.close() : undefined;
+    await until(() => waiting.state === 'rejected', 'the acquisition ends');
+    expect(await store.inspect('key')).toBeDefined();
+    late.open();
+    await closed;
+    await until(() => store.inner.size === 0, 'the grant is given back');
+  });
+
+  it('gives back what a failed last attempt may have been granted, again and again until the store answers', async () => {
+    const store = new FaultyStore();
+    store.after.tryAcquire = failing;
+    let failures = 3;
+    store.before.release = () => {
+      if (failures-- > 0) failing();
+    };
+    const manager = new LeaseManager({ store, backoff: { initial: 1, max: 2 } });
+    const error = await rejectionOf(manager.acquire('key', { timeout: 30 }));
+    expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
+    await until(() => store.inner.size === 0, 'the grant is given back');
+    expect(failures).toBe(-1);
+  });
+
+  it('does not give back by a failed attempt what its holder has by name', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, holder: 'worker' });
+    const held = await manager.acquire('key');
+    store.after.tryAcquire = failing;
+    await rejectionOf(manager.tryAcquire('key'));
+    await rejectionOf(manager.acquire('key', { timeout: 20 }));
+    await delay(20);
+    expect(store.count('release')).toBe(0);
+    expect([held.held, (await store.inspect('key'))?.owner]).toEqual([true, 'worker']);
+    await rejectionOf(manager.tryAcquire('other'));
+    await until(() => store.inner.size === 1, 'what nobody holds is given back');
+  });
+
+  it('does not release its new lease by a late reply to an attempt that was given up', async () => {
+    const store = new FaultyStore();
+    const late = gate();
+    store.after.tryAcquire = late.pass;
+    const manager = new LeaseManager({ store, holder: 'worker' });
+    await rejectionOf(manager.acquire('key', { timeout: 10 }));
+    const second = manager.acquire('key', { timeout: 20_000 });
+    await delay(10);
+    late.open();
+    const lease = await second;
+    await delay(20);
+    expect(await store.inspect('key')).toMatchObject({ owner: 'worker', token: lease.token });
+  });
+});
+
+describe('a single attempt', () => {
+  const calls = {
+    'acquire with timeout 0': (manager: LeaseManager, signal: AbortSignal) =>
+      manager.acquire('key', { timeout: 0, signal }),
+    'withLease with timeout 0': (manager: LeaseManager, signal: AbortSignal, fn: () => void) =>
+      manager.withLease('key', { timeout: 0, signal }, fn),
+    'withLease with ifAvailable': (manager: LeaseManager, signal: AbortSignal, fn: () => void) =>
+      manager.withLease('key', { ifAvailable: true, signal }, fn),
+  };
+  type Name = keyof typeof calls;
+  const names = Object.keys(calls) as Name[];
+
+  it.each(names)(
+    'that is aborted on the wire rejects at once, runs nothing, and is given back: %s',
+    async (name) => {
+      const store = new FaultyStore();
+      const late = gate();
+      store.after.tryAcquire = late.pass;
+      const abort = new AbortController();
+      const reason = new Error('enough');
+      let ran = false;
+      const asked = calls[name](new LeaseManager({ store }), abort.signal, () => void (ran = true));
+      abort.abort(reason);
+      expect(await rejectionOf(asked)).toBe(reason);
+      expect(getEventListeners(abort.signal, 'abort')).toHaveLength(0);
+      late.open();
+      await until(() => store.count('release') === 1, 'the grant is given back');
+      await turns();
+      expect([ran, store.inner.size]).toEqual([false, 0]);
+    },
+  );
+
+  it.each(names)('leaves no listener with its signal when it was answered: %s', async (name) => {
+    const store = new FaultyStore();
+    const { signal } = new AbortController();
+    const manager = new LeaseManager({ store });
+    await calls[name](manager, signal, () => undefined);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    await manager.close();
+    await store.inner.tryAcquire('key', 'a', 60_000);
+    await rejectionOf(calls['acquire with timeout 0'](new LeaseManager({ store }), signal));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+
+  it.each([{ ifAvailable: true }, { timeout: 0 }, {}])(
+    'or a grant at once, that is aborted before the function could run does not run it: %o',
+    async (options) => {
+      const store = new MemoryLeaseStore();
+      const manager = new LeaseManager({ store });
+      const abort = new AbortController();
+      const reason = new Error('enough');
+      let ran = false;
+      const run = (): void => void (ran = true);
+      const asked = manager.withLease('key', { ...options, signal: abort.signal }, run);
+      abort.abort(reason);
+      expect(await rejectionOf(asked)).toBe(reason);
+      expect([ran, store.size]).toEqual([false, 0]);
+    },
+  );
+
+  it('says that its manager was closed, if that is why it fails', async () => {
+    const store = new FaultyStore();
+    const late = gate();
+    store.after.tryAcquire = late.pass;
+    const manager = new LeaseManager({ store });
+    const asked = rejectionOf(manager.acquire('key', { timeout: 0 }));
+    const closed = manager.close();
+    late.open();
+    await closed;
+    expect(await asked).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+  });
+});

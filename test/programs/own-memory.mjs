@@ -1,0 +1,5 @@
+// Says where a new lock of the native engine is.
+import { StripedLock } from 'stripelock';
+
+const { arena } = new StripedLock({ engine: 'native', stripes: 1 }).handle;
+console.log(arena === undefined ? 'own memory' : 'arena');

@@ -1,0 +1,138 @@
+/** @typedef {import('./history.mjs').Entry} Entry */
+/** @typedef {{ from: number, to: number }} Loss When the store lost what it knew. */
+/** @typedef {Entry & { start: number, end: number }} Hold */
+
+/**
+ * What the histories of all clients, and the fenced resource, prove or disprove:
+ *
+ * 1. certain holds of a key never overlap. A hold is certain from its grant's return until the last time at which its
+ *    holder was told that it is held. Where the store was made to lose what it knew, holds from before and after that
+ *    may overlap: no lease can prevent it.
+ * 2. a grant that was asked for after another had returned has a higher token.
+ * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
+ *    never fall, and every write that a client was told of is among them.
+ *
+ * @param {readonly Entry[]} history
+ * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
+ * @param {readonly Loss[]} losses
+ * @returns {string[]} Sentences, none where all is well.
+ */
+export function check(history, resource, losses) {
+  const grants = history.filter(({ op }) => op === 'acquire');
+  return [
+    ...overlaps(certainHolds(history, grants), losses),
+    ...fallingTokens(grants),
+    ...wrongWrites(history, resource),
+  ];
+}
+
+/**
+ * @template {{ key: string }} E
+ * @param {readonly E[]} entries
+ */
+function byKey(entries) {
+  /** @type {Map<string, E[]>} */
+  const groups = new Map();
+  for (const entry of entries) groups.set(entry.key, [...(groups.get(entry.key) ?? []), entry]);
+  return groups;
+}
+
+const holdId = (/** @type {Pick<Entry, 'client' | 'key' | 'token'>} */ { client, key, token }) =>
+  `${client}/${key}/${token}`;
+
+/**
+ * @param {readonly Entry[]} history
+ * @param {readonly Entry[]} grants
+ * @returns {Hold[]}
+ */
+function certainHolds(history, grants) {
+  /** @type {Map<string, number>} */
+  const last = new Map();
+  for (const entry of history) if (entry.op === 'held') last.set(holdId(entry), entry.at);
+  return grants.flatMap((grant) => {
+    const end = last.get(holdId(grant));
+    return end === undefined || end <= grant.return ? [] : [{ ...grant, start: grant.return, end }];
+  });
+}
+
+/**
+ * @param {readonly Hold[]} holds
+ * @param {readonly Loss[]} losses
+ */
+function overlaps(holds, losses) {
+  const found = [];
+  for (const [key, ofKey] of byKey(holds)) {
+    ofKey.sort((a, b) => a.start - b.start);
+    /** @type {Hold | undefined} */
+    let longest;
+    for (const hold of ofKey) {
+      if (longest && hold.start < longest.end && !areApart(longest, hold, losses)) {
+        const together = (Math.min(longest.end, hold.end) - hold.start).toFixed(1);
+        found.push(`${longest.client} and ${hold.client} held ${key} together for ${together} ms`);
+      }
+      if (!longest || hold.end > longest.end) longest = hold;
+    }
+  }
+  return found;
+}
+
+/**
+ * Whether a loss may have come between the two grants. Answers need not come in the order of grants.
+ *
+ * @param {Entry} one
+ * @param {Entry} other
+ * @param {readonly Loss[]} losses
+ */
+function areApart(one, other, losses) {
+  const isBetween = (
+    /** @type {Loss} */ { from, to },
+    /** @type {Entry} */ before,
+    /** @type {Entry} */ after,
+  ) => before.call <= to && after.return >= from;
+  return losses.some((loss) => isBetween(loss, one, other) || isBetween(loss, other, one));
+}
+
+/** @param {readonly Entry[]} grants */
+function fallingTokens(grants) {
+  const found = [];
+  for (const [key, ofKey] of byKey(grants)) {
+    const calls = [...ofKey].sort((a, b) => a.call - b.call);
+    const returns = [...ofKey].sort((a, b) => a.return - b.return);
+    /** @type {Entry | undefined} */
+    let highest;
+    let next = 0;
+    for (const grant of calls) {
+      for (; returns[next].return < grant.call; next++) {
+        if (!highest || returns[next].token > highest.token) highest = returns[next];
+      }
+      if (highest && grant.token <= highest.token) {
+        found.push(
+          `${key}: token ${grant.token} (${grant.client}) came after ${highest.token} (${highest.client})`,
+        );
+      }
+    }
+  }
+  return found;
+}
+
+/**
+ * @param {readonly Entry[]} history
+ * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
+ */
+function wrongWrites(history, { writes }) {
+  const found = [];
+  const accepted = new Set();
+  for (const [key, ofKey] of byKey(writes)) {
+    ofKey.forEach(({ token, value }, i) => {
+      accepted.add(`${key}/${token}/${value}`);
+      if (value !== i + 1)
+        found.push(`${key}: write ${i + 1} has the value ${value}: an accepted one was lost`);
+      if (i > 0 && token < ofKey[i - 1].token) found.push(`${key}: the stale token ${token} was accepted`);
+    });
+  }
+  for (const { op, key, token, value } of history) {
+    if (op === 'write' && !accepted.has(`${key}/${token}/${value}`))
+      found.push(`${key}: value ${value} was lost`);
+  }
+  return found;
+}

@@ -1,0 +1,61 @@
+import { expect, it } from 'vitest';
+import { check } from './checker.mjs';
+import { FencedResource } from './resource.mjs';
+
+/** A grant at `from`, certainly held until `until`. */
+function hold(client: string, token: bigint, from: number, until: number): object[] {
+  return [
+    { client, op: 'acquire', key: 'key', token, call: from - 1, return: from },
+    { client, op: 'held', key: 'key', token, at: until },
+  ];
+}
+const violations = (history: object[], losses: object[] = [], resource = new FencedResource()): string[] =>
+  check(history as Parameters<typeof check>[0], resource, losses as Parameters<typeof check>[2]);
+
+it('finds nothing wrong with holds that follow each other', () => {
+  expect(violations([...hold('a', 1n, 10, 20), ...hold('b', 2n, 20, 30)])).toEqual([]);
+});
+
+it('finds certain holds that overlap, also when another lies between', () => {
+  expect(violations([...hold('a', 1n, 10, 20), ...hold('b', 2n, 19, 30)])).toHaveLength(1);
+  const around = [...hold('a', 1n, 10, 90), ...hold('b', 2n, 20, 30), ...hold('c', 3n, 40, 50)];
+  expect(violations(around)).toHaveLength(2);
+});
+
+it('excuses an overlap only where the store lost what it knew between the two grants', () => {
+  const history = [...hold('a', 1n, 10, 30), ...hold('b', 2n, 20, 40)];
+  expect(violations(history, [{ from: 14, to: 15 }])).toEqual([]);
+  expect(violations(history, [{ from: 1, to: 2 }])).toHaveLength(1);
+  expect(violations(history, [{ from: 50, to: 60 }])).toHaveLength(1);
+  // Granted before it, but told of it when another had been granted it afterwards.
+  const late = { client: 'b', op: 'acquire', key: 'key', token: 1n, call: 5, return: 20 };
+  const told = [...hold('a', 2n, 10, 30), late, { client: 'b', op: 'held', key: 'key', token: 1n, at: 21 }];
+  expect(violations(told, [{ from: 6, to: 7 }])).toEqual([]);
+  expect(violations(told, [{ from: 2, to: 3 }])).toHaveLength(1);
+});
+
+it('finds a token that does not rise, and lets concurrent grants be', () => {
+  expect(violations([...hold('a', 2n, 10, 11), ...hold('b', 1n, 20, 21)])).toHaveLength(1);
+  expect(violations([...hold('a', 1n, 10, 11), ...hold('b', 1n, 20, 21)])).toHaveLength(1);
+  const concurrent = { client: 'b', op: 'acquire', key: 'key', token: 1n, call: 5, return: 30 };
+  expect(violations([...hold('a', 2n, 10, 11), concurrent])).toEqual([]);
+});
+
+it('finds a write that was told to be accepted and is not there, and one that overwrote another', () => {
+  const resource = new FencedResource();
+  resource.write('key', 1n, 1);
+  const told = (value: number): object => ({ client: 'a', op: 'write', key: 'key', token: 1n, value });
+  expect(violations([told(1)], [], resource)).toEqual([]);
+  expect(violations([told(1), told(2)], [], resource)).toHaveLength(1);
+  resource.write('key', 2n, 1);
+  expect(violations([told(1)], [], resource)).toHaveLength(1);
+});
+
+it('the resource refuses what is staler than a read or a write', () => {
+  const resource = new FencedResource();
+  expect(resource.read('key', 5n)).toBe(0);
+  expect(resource.write('key', 4n, 1)).toBe(false);
+  expect(resource.read('key', 4n)).toBeUndefined();
+  expect(resource.write('key', 5n, 1)).toBe(true);
+  expect(resource.value('key')).toBe(1);
+});

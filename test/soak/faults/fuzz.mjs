@@ -1,0 +1,97 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { below } from '../../workers/random.mjs';
+import { now } from './clock.mjs';
+import { Proxy } from '../../support/proxy.mjs';
+
+/** @typedef {import('./world.mjs').World} World */
+/** @typedef {(world: World) => unknown} Fault */
+
+const PROCESSES = 8;
+
+/**
+ * 8 processes count on 2 keys for so many milliseconds, while one fault comes after the other.
+ *
+ * @param {World} world
+ * @param {number} milliseconds
+ */
+export async function fuzz(world, milliseconds) {
+  const settings = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
+  /** @type {Proxy | undefined} */
+  let proxy;
+  if (world.store === 'redis') {
+    const between = await Proxy.to(world.server.port);
+    proxy = between;
+    world.onClose(() => between.close());
+    await world.start(PROCESSES / 2, { ...settings, port: between.port });
+    await world.start(PROCESSES / 2, settings);
+  } else {
+    await world.start(PROCESSES, settings);
+  }
+  const faults = [...common(settings), ...(proxy ? ofRedis(proxy) : ofSqlite)];
+  const until = now() + milliseconds;
+  while (now() < until) {
+    await faults[below(world.random, faults.length)](world);
+    await delay(below(world.random, 100));
+  }
+  await world.expectProgress();
+}
+
+/** @param {World} world */
+function anyOf(world) {
+  const running = world.holders.filter(({ isRunning }) => isRunning);
+  return running[below(world.random, running.length)];
+}
+
+const someTime = (/** @type {World} */ world) => delay(below(world.random, 2 * world.ttl));
+
+/**
+ * @param {Partial<import('./process.mjs').Settings>} settings
+ * @returns {Fault[]}
+ */
+const common = (settings) => [
+  async (world) => {
+    const holder = (await world.nextHolder(1000)) ?? anyOf(world);
+    holder.pause();
+    await someTime(world);
+    holder.resume();
+  },
+  async (world) => {
+    const { port } = anyOf(world).settings;
+    await ((await world.nextHolder(1000)) ?? anyOf(world)).kill();
+    await world.start(1, { ...settings, ...(port === undefined ? {} : { port }) });
+  },
+  (world) => world.forget(),
+];
+
+/**
+ * @param {Proxy} proxy
+ * @returns {Fault[]}
+ */
+const ofRedis = (proxy) => [
+  async (world) => {
+    proxy.delay = below(world.random, world.ttl);
+    await someTime(world);
+    proxy.delay = 0;
+  },
+  () => proxy.cut(),
+  (world) => world.server.command('SCRIPT', 'FLUSH'),
+  (world) => world.server.command('CLIENT', 'PAUSE', String(below(world.random, world.ttl)), 'ALL'),
+  async (world) => {
+    world.server.signal('SIGSTOP');
+    await someTime(world);
+    world.server.signal('SIGCONT');
+  },
+  async (world) => {
+    await world.lose(() => world.server.kill());
+    await world.server.start();
+  },
+];
+
+/** @type {Fault[]} */
+const ofSqlite = [
+  async (world) => {
+    await world.whileFree(() => world.database.exec('BEGIN IMMEDIATE'));
+    await someTime(world);
+    world.database.exec('COMMIT');
+  },
+];

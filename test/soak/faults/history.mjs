@@ -1,0 +1,62 @@
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+
+/**
+ * One thing that a client did. By `op`, an entry has
+ *
+ *     acquire   key, token, call, return: a grant, and the times of its call and its return
+ *     held      key, token, at: asked after the time `at`, the lease was still held
+ *     write     key, token, value: the fenced resource has said that it accepted the value
+ *     release   key, token, call, return
+ *     refused, failed, crashed   more, for people and for counting
+ *
+ * @typedef {object} Entry
+ * @property {'acquire' | 'held' | 'write' | 'release' | 'refused' | 'failed' | 'crashed'} op
+ * @property {string} client
+ * @property {string} key
+ * @property {bigint} token
+ * @property {number} call
+ * @property {number} return
+ * @property {number} at
+ * @property {number} value
+ * @property {string} error
+ */
+
+/** What one client did, a line of JSON for each entry, written at once so that a kill loses nothing. */
+export class History {
+  /**
+   * @param {string} file
+   * @param {string} client
+   */
+  constructor(file, client) {
+    this.file = file;
+    this.client = client;
+  }
+
+  /** @param {{ op: Entry['op'] } & Record<string, unknown>} entry */
+  add(entry) {
+    const text = JSON.stringify({ client: this.client, ...entry }, (_, value) =>
+      typeof value === 'bigint' ? String(value) : value,
+    );
+    appendFileSync(this.file, `${text}\n`);
+  }
+}
+
+/**
+ * Of several clients, in the order of each. A line that a kill has cut is left out.
+ *
+ * @param {readonly string[]} files
+ * @returns {Entry[]}
+ */
+export function readHistories(files) {
+  return files
+    .filter((file) => existsSync(file))
+    .flatMap((file) =>
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .filter((line) => line.endsWith('}'))
+        .map((line) => {
+          const entry = JSON.parse(line);
+          return entry.token === undefined ? entry : { ...entry, token: BigInt(entry.token) };
+        }),
+    );
+}

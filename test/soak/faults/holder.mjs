@@ -1,0 +1,170 @@
+// A process that takes leases, counts under them, and writes down what happened. Its settings are its argument; what it
+// counts is at the other end of its IPC channel.
+
+import { LeaseManager } from 'stripelock';
+import { redisLeaseStore } from 'stripelock/redis';
+import { sqliteLeaseStore } from 'stripelock/sqlite';
+import { setTimeout as delay } from 'node:timers/promises';
+import { redisClients } from '../../support/redis-clients.mjs';
+import { sqliteDrivers } from '../../support/sqlite-drivers.mjs';
+import { below, randomFrom } from '../../workers/random.mjs';
+import { now } from './clock.mjs';
+import { History } from './history.mjs';
+import { plant, redisBackdoor, sqliteBackdoor } from './planted.mjs';
+
+/** @typedef {import('stripelock').LeaseStore} LeaseStore */
+
+/** @type {import('./process.mjs').Settings} */
+const settings = JSON.parse(process.argv[2]);
+const { name, seed, keys, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
+const history = new History(settings.history, name);
+const random = randomFrom(seed);
+let stopping = false;
+
+process.on('disconnect', () => process.exit());
+process.on('unhandledRejection', (error) => {
+  history.add({ op: 'crashed', error: String(/** @type {Error | undefined} */ (error)?.stack) });
+  process.exit(1);
+});
+
+/** @type {Map<number, (result: any) => void>} */
+const answers = new Map();
+let asked = 0;
+process.on('message', (/** @type {any} */ message) => {
+  if (message === 'stop') stopping = true;
+  else answers.get(message.id)?.(message.result);
+});
+/**
+ * @param {{ op: 'read' | 'write', key: string, token: bigint, value?: number }} request
+ * @returns {Promise<any>}
+ */
+function ask(request) {
+  const id = ++asked;
+  process.send?.({ ...request, token: String(request.token), id });
+  return new Promise((resolve) => answers.set(id, resolve)).finally(() => answers.delete(id));
+}
+
+async function openStore() {
+  if (settings.store === 'sqlite') {
+    const database = sqliteDrivers[settings.driver % sqliteDrivers.length].open(settings.file);
+    const close = () => database.close();
+    return {
+      store: sqliteLeaseStore({ database, timeout: settings.timeout }),
+      backdoor: () => sqliteBackdoor(database),
+      close,
+    };
+  }
+  const names = /** @type {(keyof typeof redisClients)[]} */ (Object.keys(redisClients));
+  const connect = redisClients[names[settings.driver % names.length]];
+  const { client, close } = await connect(settings.port);
+  const backdoor = () => redisBackdoor(settings.serverPort);
+  return {
+    store: redisLeaseStore({ client: /** @type {any} */ (client), timeout: settings.timeout }),
+    backdoor,
+    close,
+  };
+}
+
+/**
+ * Replies of a store in this process's own file have nothing that could hold them up on their way.
+ *
+ * @param {LeaseStore} store
+ * @param {number} milliseconds
+ * @returns {LeaseStore}
+ */
+function delayReplies(store, milliseconds) {
+  /** @type {LeaseStore['tryAcquire']} */
+  const tryAcquire = async (...request) => {
+    const token = await store.tryAcquire(...request);
+    await delay(milliseconds);
+    return token;
+  };
+  const rest = {
+    renew: store.renew.bind(store),
+    release: store.release.bind(store),
+    inspect: store.inspect.bind(store),
+  };
+  return { ...rest, tryAcquire };
+}
+
+/**
+ * Whether the lease was certainly held at a moment that has just passed.
+ *
+ * @param {import('stripelock').Lease} lease
+ * @param {number} at
+ */
+function isHeld({ key, token, held }, at) {
+  if (held) history.add({ op: 'held', key, token, at });
+  return held;
+}
+
+/** @param {import('stripelock').Lease} lease */
+async function countUnder(lease) {
+  const { key, token } = lease;
+  for (let i = 0; i < steps; i++) {
+    if (!isHeld(lease, now())) return;
+    const value = await ask({ op: 'read', key, token });
+    const accepted = value !== undefined && (await ask({ op: 'write', key, token, value: value + 1 }));
+    if (accepted) history.add({ op: 'write', key, token, value: value + 1 });
+    else history.add({ op: 'refused', key, token });
+    if (!accepted) return;
+    if (blockFor > 0 && below(random, 4) === 0) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, below(random, blockFor));
+    }
+    if (!isHeld(lease, now())) return;
+    await delay(below(random, 2 * step));
+    isHeld(lease, now());
+  }
+}
+
+/**
+ * @param {LeaseManager} manager
+ * @param {number} timeout
+ */
+async function turn(manager, timeout) {
+  const key = keys[below(random, keys.length)];
+  const call = now();
+  let lease;
+  try {
+    lease = await manager.acquire(key, { timeout });
+  } catch (error) {
+    const late = now() - call;
+    const { code, cause } = /** @type {any} */ (error);
+    history.add({ op: 'failed', key, code, cause: cause?.code, late });
+    return;
+  }
+  history.add({ op: 'acquire', key, token: lease.token, call, return: now() });
+  await countUnder(lease);
+  const asked = now();
+  const freed = await lease.release().catch((/** @type {NodeJS.ErrnoException} */ error) => error.code);
+  history.add({ op: 'release', key, token: lease.token, call: asked, return: now(), freed });
+}
+
+const opened = await openStore();
+/** @type {import('stripelock').LeaseManagerOptions['clock']} */
+let clock;
+/** @type {LeaseStore} */
+let store = opened.store;
+if (settings.store === 'sqlite' && settings.delay > 0) store = delayReplies(store, settings.delay);
+if (settings.plant) ({ store, clock } = plant(settings.plant, store, opened.backdoor));
+const manager = new LeaseManager({
+  store,
+  ttl,
+  renew,
+  backoff: { initial: 5, max: settings.backoff },
+  ...(clock && { clock }),
+});
+process.send?.({ ready: true });
+
+if (waiters > 0) {
+  await Promise.all(Array.from({ length: waiters }, () => turn(manager, settings.patience)));
+} else {
+  while (!stopping) {
+    await turn(manager, settings.patience);
+    await delay(below(random, 2 * gap));
+  }
+}
+await manager.close().catch(() => undefined);
+await opened.store.close?.();
+opened.close();
+process.disconnect?.();

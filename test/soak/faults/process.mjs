@@ -1,0 +1,104 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const HOLDER = new URL('holder.mjs', import.meta.url);
+/** Milliseconds in which a holder must have come to its end when told to, on a busy machine. */
+const ENDS_IN = 20_000;
+
+/**
+ * What one of the processes is told. Lengths of time are in milliseconds.
+ *
+ * @typedef {object} Settings
+ * @property {string} name
+ * @property {number} seed
+ * @property {string} store
+ * @property {number} driver The number of the client library or the driver, of those that there are.
+ * @property {string} history The file that it writes its history to.
+ * @property {string} file The database.
+ * @property {number} port The server's, or a proxy's.
+ * @property {number} serverPort
+ * @property {string | undefined} plant
+ * @property {string[]} keys
+ * @property {number} ttl
+ * @property {boolean} renew
+ * @property {number} steps How often it counts under a lease.
+ * @property {number} step What it waits between steps, twice as long at most.
+ * @property {number} gap The same between leases.
+ * @property {number} blockFor Now and then it blocks its event loop for so long at most.
+ * @property {number} waiters How many acquisitions it starts at once; 0 for one after the other, until it is stopped.
+ * @property {number} delay Of the store's replies.
+ * @property {number} timeout Of the store's requests.
+ * @property {number} backoff
+ * @property {number} patience Of an acquisition.
+ */
+
+/** @satisfies {Partial<Settings>} */
+export const DEFAULTS = {
+  keys: ['key'],
+  renew: true,
+  steps: 3,
+  step: 10,
+  gap: 10,
+  blockFor: 0,
+  waiters: 0,
+  delay: 0,
+};
+
+/** One process that takes leases. */
+export class Holder {
+  /**
+   * @param {string} name
+   * @param {Settings} settings
+   * @param {import('./resource.mjs').FencedResource} resource
+   * @param {ReadonlySet<(holder: Holder) => void>} reads Told when it is about to write under a lease.
+   */
+  constructor(name, settings, resource, reads) {
+    this.name = name;
+    this.settings = settings;
+    this.child = fork(HOLDER, [JSON.stringify(settings)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.ended = once(this.child, 'exit');
+    this.ready = Promise.race([once(this.child, 'message'), this.ended]);
+    this.child.on('message', (/** @type {any} */ message) => {
+      if (message.ready) return;
+      const token = BigInt(message.token);
+      /** @type {number | boolean | undefined} */
+      let result = false;
+      if (message.op === 'read') {
+        result = resource.read(message.key, token);
+        if (result !== undefined) reads.forEach((read) => read(this));
+      } else {
+        result = resource.write(message.key, token, message.value);
+      }
+      if (this.child.connected) this.child.send({ id: message.id, result }, () => undefined);
+    });
+  }
+
+  pause() {
+    this.child.kill('SIGSTOP');
+  }
+
+  resume() {
+    this.child.kill('SIGCONT');
+  }
+
+  async kill() {
+    this.child.kill('SIGKILL');
+    await this.ended;
+  }
+
+  get isRunning() {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Undefined if it came to its end as it should. */
+  async stop() {
+    if (this.isRunning && this.child.connected) this.child.send('stop', () => undefined);
+    const late = new AbortController();
+    const result = await Promise.race([this.ended, delay(ENDS_IN, 'late', { signal: late.signal })]);
+    late.abort();
+    if (result !== 'late') return this.child.exitCode === 1 ? [`${this.name} crashed`] : [];
+    await this.kill();
+    return [`${this.name} did not end within ${ENDS_IN} ms`];
+  }
+}

@@ -1,0 +1,68 @@
+// Processes that take leases on a real store while everything goes wrong: first each scenario once, then random faults.
+//
+//   --store redis,sqlite    the stores
+//   --only replies          plays the scenarios whose name contains the text, once, and no random faults
+//   --plant plain-counter   gives the processes a bug of planted.mjs, and plays the scenario that reveals it: it must
+//                           find violations
+
+import { PLANTS } from './planted.mjs';
+import { runFuzz, runScenario } from './run-scenario.mjs';
+import { revealing, scenarios } from './scenarios.mjs';
+
+/** Milliseconds of random faults in one world. The history of a world is checked as a whole. */
+const FUZZ = 20_000;
+/** How many violations of one world are printed. */
+const SHOWN = 20;
+
+/** @type {import('../run.mjs').Program['options']} */
+export const options = {
+  store: { type: 'string', default: 'redis,sqlite' },
+  only: { type: 'string', default: '' },
+  plant: { type: 'string' },
+};
+
+/** @type {import('../run.mjs').Program['play']} */
+export async function play({ milliseconds, seed, violated }, { store: names = '', only = '', plant }) {
+  const stores = names.split(',');
+  if (stores.some((store) => !(store in scenarios))) throw new RangeError('--store takes redis,sqlite');
+  if (plant !== undefined && !PLANTS.includes(plant)) {
+    throw new RangeError(`--plant takes one of ${PLANTS.join(', ')}`);
+  }
+  for (const store of stores) {
+    const until = performance.now() + milliseconds;
+    for (const [name, run] of worldsOf(store, until, only, plant)) {
+      const started = performance.now();
+      const { violations, counts } = await run({ store, seed, plant });
+      const done = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+      const seconds = ((performance.now() - started) / 1000).toFixed(1);
+      console.log(`${store}: ${name} (seed ${seed}, ${seconds} s): ${done.join(', ')}`);
+      for (const violation of violations.slice(0, SHOWN)) violated(`${store}: ${name}: ${violation}`);
+      if (violations.length > SHOWN) violated(`${store}: ${name}: and ${violations.length - SHOWN} more`);
+      seed++;
+    }
+  }
+}
+
+/**
+ * What to play on a store, one after the other, until the time is over.
+ *
+ * @param {string} store
+ * @param {number} until
+ * @param {string} only
+ * @param {string | undefined} plant
+ * @returns {Generator<[name: string, run: (options: import('./world.mjs').WorldOptions) => ReturnType<typeof runFuzz>]>}
+ */
+function* worldsOf(store, until, only, plant) {
+  if (plant !== undefined) {
+    const name = revealing[plant];
+    yield [name, (options) => runScenario(name, options)];
+    return;
+  }
+  for (const name of Object.keys(scenarios[store]).filter((name) => name.includes(only))) {
+    if (performance.now() < until) yield [name, (options) => runScenario(name, options)];
+  }
+  while (only === '' && performance.now() < until) {
+    const left = Math.max(1000, Math.min(FUZZ, until - performance.now()));
+    yield ['random faults', (options) => runFuzz(left, options)];
+  }
+}

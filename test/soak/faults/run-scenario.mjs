@@ -1,0 +1,37 @@
+import { scenarios } from './scenarios.mjs';
+import { fuzz } from './fuzz.mjs';
+import { World } from './world.mjs';
+
+/** @typedef {import('./world.mjs').WorldOptions} WorldOptions */
+
+/**
+ * @param {WorldOptions} options
+ * @param {(world: World) => unknown} play
+ */
+async function runIn(options, play) {
+  const world = await World.create(options);
+  try {
+    await play(world);
+    return await world.finish();
+  } finally {
+    await world.close();
+  }
+}
+
+/**
+ * One scenario on one store, `redis` or `sqlite`: what was violated, and how much was done.
+ *
+ * @param {string} name
+ * @param {WorldOptions} options
+ */
+export function runScenario(name, options) {
+  return runIn(options, scenarios[options.store][name]);
+}
+
+/**
+ * @param {number} milliseconds
+ * @param {WorldOptions} options
+ */
+export function runFuzz(milliseconds, options) {
+  return runIn(options, (world) => fuzz(world, milliseconds));
+}

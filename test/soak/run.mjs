@@ -1,0 +1,59 @@
+// Programs that go on for as long as is asked for and end with an error, which says what, where a promise was broken.
+//
+//   node test/soak/run.mjs locks [--minutes 1] [--seed N] [--scenes churn,cycles]
+//   node test/soak/run.mjs mixed [--minutes 1] [--seed N] [--threads 8] [--engine native|javascript]
+//   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--plant plain-counter]
+//
+// The seed decides what is random in a program, not what the scheduler does. Each program's file says what it does.
+
+import { randomInt } from 'node:crypto';
+import { parseArgs } from 'node:util';
+
+/**
+ * @typedef {object} Run What a program is asked for.
+ * @property {number} milliseconds
+ * @property {number} seed
+ * @property {(what: string) => void} violated To be told of each promise that was broken.
+ */
+
+/**
+ * @typedef {object} Program
+ * @property {Record<string, { type: 'string', default?: string }>} options Of its own, see `parseArgs`.
+ * @property {(run: Run, values: Record<string, string | undefined>) => Promise<void>} play
+ */
+
+/** @type {Record<string, () => Promise<Program>>} */
+const programs = {
+  locks: () => import('./locks/program.mjs'),
+  mixed: () => import('./mixed/program.mjs'),
+  faults: () => import('./faults/program.mjs'),
+};
+
+const [name = '', ...args] = process.argv.slice(2);
+const load = programs[name];
+if (load === undefined) throw new RangeError(`name a program: ${Object.keys(programs).join(', ')}`);
+const { options, play } = await load();
+const { values } = parseArgs({
+  args,
+  options: {
+    minutes: { type: 'string', default: '1' },
+    seed: { type: 'string', default: process.env['STRIPELOCK_SEED'] ?? String(randomInt(2 ** 31)) },
+    ...options,
+  },
+});
+const milliseconds = Number(values.minutes) * 60_000;
+const seed = Number(values.seed);
+if (!(milliseconds > 0) || !Number.isInteger(seed)) {
+  throw new RangeError('--minutes takes a number above 0, --seed an integer');
+}
+console.log(`${name} for ${values.minutes} minutes, STRIPELOCK_SEED=${seed}`);
+
+let violations = 0;
+/** @param {string} what */
+function violated(what) {
+  violations++;
+  console.error(`violation: ${what}`);
+}
+await play({ milliseconds, seed, violated }, values);
+console.log(violations === 0 ? 'no violations' : `${violations} violations`);
+process.exitCode = violations === 0 ? 0 : 1;

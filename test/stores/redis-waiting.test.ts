@@ -1,0 +1,207 @@
+import { Redis } from 'ioredis';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager } from 'stripelock';
+import { redisLeaseStore } from 'stripelock/redis';
+import { KEPT_FOR } from '../../dist/stores/redis/scripts.js';
+import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { connectorOf, PATIENT, redisLibraries, RedisScene } from './redis-setup.js';
+
+describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (library) => {
+  const redis = new RedisScene(library);
+
+  it('wakes who waits when the lease is released', async () => {
+    const manager = new LeaseManager({ store: redis.store });
+    const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
+    const held = await manager.acquire('key', { ttl: 60_000 });
+    const waiting = other.acquire('key', { timeout: 50_000 });
+    await expect.poll(() => redis.waits()).toBe(':1');
+    const released = performance.now();
+    await held.release();
+    const lease = await waiting;
+    // Far below the first pause between two attempts.
+    expect(performance.now() - released).toBeLessThan(5000);
+    expect(lease.token > held.token).toBe(true);
+    expect(await redis.waits()).toBe(':0');
+    await other.close();
+    // The second connection goes when nobody waits any more.
+    await expect.poll(() => redis.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
+  });
+
+  it('gives a key that is released to who has waited longest, whatever who had it asks at once', async () => {
+    const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
+    await redis.store.tryAcquire('key', 'a', 60_000);
+    const waiting = other.acquire('key', { timeout: 50_000 });
+    for (;;) {
+      await expect.poll(() => redis.waits()).toBe(':1');
+      const started = performance.now();
+      // One behind the other on one connection, before anybody can have heard of the release.
+      const asked = [
+        redis.store.release('key', 'a'),
+        redis.store.tryAcquire('key', 'a', 60_000),
+        redis.store.inspect('key'),
+      ];
+      const answers = await Promise.all(asked);
+      // A machine too busy to run the server for as long as the key is kept proves nothing.
+      if (answers[1] !== undefined && performance.now() - started >= KEPT_FOR) continue;
+      expect(answers).toEqual([true, undefined, undefined]);
+      break;
+    }
+    expect(await (await waiting).release()).toBe(true);
+    await other.close();
+  });
+
+  it('keeps a released key for a moment only, where who was told does not come', async () => {
+    const other = new LeaseManager({
+      store: redis.storeWith(),
+      backoff: { initial: 20, max: 20, jitter: 0 },
+    });
+    await redis.store.tryAcquire('key', 'a', 60_000);
+    const waiting = other.acquire('key', { timeout: 50_000 });
+    await expect.poll(() => redis.waits()).toBe(':1');
+    // Somebody who hears and stands still, and has waited longer.
+    const still = new Redis(redis.server.port, '127.0.0.1');
+    onTestFinished(() => still.disconnect());
+    await still.subscribe('still');
+    await redis.command('ZADD', 'stripelock:{108}?key', '1', 'still');
+    expect(await redis.store.release('key', 'a')).toBe(true);
+    expect(await redis.store.inspect('key')).toBeUndefined();
+    expect(await (await waiting).release()).toBe(true);
+    await other.close();
+  });
+
+  it('leaves nobody out where all ask again and again', async () => {
+    const stores = await Promise.all(
+      Array.from({ length: 5 }, async () => {
+        const { client } = await redis.connect();
+        return redis.storeWith({ client });
+      }),
+    );
+    const grants = stores.map(() => 0);
+    const total = (): number => grants.reduce((a, b) => a + b);
+    await Promise.all(
+      stores.map(async (own, i) => {
+        const manager = new LeaseManager({ store: own });
+        while (total() < 200) {
+          const lease = await manager.acquire('key', { timeout: 50_000 });
+          grants[i]!++;
+          await lease.release();
+        }
+      }),
+    );
+    // In turns it would be forty each; until all are connected, some are quicker.
+    for (const count of grants) expect(count).toBeGreaterThan(20);
+  });
+
+  it('passes on the news of a release that nobody of its process waits for any more', async () => {
+    const patient = { backoff: PATIENT };
+    const holder = await new LeaseManager({ store: redis.store }).acquire('key');
+    const [first, second] = [
+      new LeaseManager({ store: redis.storeWith(), ...patient }),
+      new LeaseManager({ store: redis.storeWith(), ...patient }),
+    ];
+    const waiters = async (): Promise<string> => redis.command('ZCARD', 'stripelock:{108}?key');
+    const abort = new AbortController();
+    const left = first.acquire('key', { timeout: 50_000, signal: abort.signal });
+    await expect.poll(waiters).toBe(':1');
+    const waiting = second.acquire('key', { timeout: 50_000 });
+    await expect.poll(waiters).toBe(':2');
+    abort.abort();
+    await expect(left).rejects.toThrow();
+    const released = performance.now();
+    await holder.release();
+    expect((await waiting).held).toBe(true);
+    expect(performance.now() - released).toBeLessThan(5000);
+    await second.close();
+  });
+
+  it('wakes who waits when the time of the lease is over', async () => {
+    await redis.store.tryAcquire('key', 'somebody who died', 300);
+    const manager = new LeaseManager({ store: redis.store, backoff: PATIENT });
+    const started = performance.now();
+    const lease = await manager.acquire('key', { timeout: 50_000 });
+    expect(performance.now() - started).toBeLessThan(5000);
+    await lease.release();
+  });
+
+  it.each(['zpopmin', 'publish'])(
+    'frees a key that others wait for also where an ACL forbids to tell them: %s',
+    async (forbidden) => {
+      const other = new LeaseManager({ store: redis.storeWith(), backoff: { initial: 20, max: 20 } });
+      await redis.store.tryAcquire('key', 'a', 60_000);
+      const waiting = other.acquire('key', { timeout: 50_000 });
+      await expect.poll(() => redis.waits()).toBe(':1');
+      await redis.command('ACL', 'SETUSER', 'default', `-${forbidden}`);
+      onTestFinished(async () => {
+        await redis.command('ACL', 'SETUSER', 'default', '+@all');
+      });
+      expect(await redis.store.release('key', 'a')).toBe(true);
+      expect((await waiting).held).toBe(true);
+      await other.close();
+    },
+  );
+});
+
+/** What the test sees of a client of ioredis or iovalkey. */
+interface IoRedisLike {
+  duplicate: (options: object) => IoRedisLike;
+  readonly status: string;
+  readonly stream: { destroy(): void };
+  once(event: 'ready', listener: () => void): void;
+  disconnect(reconnect: boolean): void;
+}
+
+it.each(redisLibraries.filter((name) => name !== 'redis'))(
+  'lets no rejection out when it is closed while %s subscribes again on a bad connection',
+  async (name) => {
+    const server = await RedisServer.start();
+    onTestFinished(() => server.stop());
+    const connected = await connectorOf(name)(server.port);
+    onTestFinished(connected.close);
+    const client = connected.client as IoRedisLike;
+    let subscriber: IoRedisLike | undefined;
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (options) => (subscriber = duplicate(options));
+    const store = redisLeaseStore({ client });
+    store.onRelease('key', () => undefined);
+    await expect.poll(() => server.command('PUBSUB', 'CHANNELS')).toContain('waiter:');
+    const rejections: unknown[] = [];
+    const reject = (reason: unknown): void => void rejections.push(reason);
+    process.on('unhandledRejection', reject);
+    onTestFinished(() => void process.off('unhandledRejection', reject));
+    const closed = new Promise<void>((resolve) => {
+      subscriber!.once('ready', () => {
+        subscriber!.stream.destroy();
+        void store.close?.().then(resolve);
+      });
+    });
+    subscriber!.disconnect(true);
+    await closed;
+    await expect.poll(() => subscriber!.status).toBe('end');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(rejections).toEqual([]);
+  },
+);
+
+it.runIf(redisCommand !== undefined)(
+  'hears of releases through a client that puts a prefix before keys',
+  async () => {
+    const server = await RedisServer.start();
+    const clients = [1, 2].map(() => new Redis(server.port, '127.0.0.1', { keyPrefix: 'app:' }));
+    const stores = clients.map((client) => redisLeaseStore({ client }));
+    onTestFinished(async () => {
+      for (const store of stores) await store.close?.();
+      for (const client of clients) client.disconnect();
+      await server.stop();
+    });
+    const held = await new LeaseManager({ store: stores[0]! }).acquire('key');
+    const waiting = new LeaseManager({ store: stores[1]!, backoff: PATIENT }).acquire('key', {
+      timeout: 50_000,
+    });
+    const waits = (): Promise<string> => server.command('EXISTS', 'app:stripelock:{108}?key');
+    await expect.poll(waits).toBe(':1');
+    const released = performance.now();
+    await held.release();
+    await (await waiting).release();
+    expect(performance.now() - released).toBeLessThan(5000);
+  },
+);
