@@ -7,8 +7,27 @@ import path from 'node:path';
 import { inParallel, run } from './run.mjs';
 
 /**
- * Writes the stripped binary. `flags` are those of `addonFlags`. A toolchain says what to call, what to add, and how it
- * spells what binding.gyp tells the linker.
+ * What to call, and what to add to the flags of binding.gyp.
+ *
+ * @typedef {object} Toolchain
+ * @property {string} described For the log.
+ * @property {string} cxx The command of the compiler.
+ * @property {string} strip The command that strips.
+ * @property {NodeJS.ProcessEnv} env Of both.
+ * @property {readonly string[]} compile Options before those of binding.gyp.
+ * @property {readonly string[]} [last] Options after those of binding.gyp.
+ * @property {readonly string[]} link Options and libraries after those of binding.gyp.
+ * @property {readonly string[]} [sources] Files that are compiled with those of the addon.
+ * @property {(words: readonly string[]) => readonly string[]} [spelled] What binding.gyp tells the linker, as this one
+ *   spells it.
+ */
+
+/**
+ * Writes the stripped binary.
+ *
+ * @param {Toolchain} toolchain
+ * @param {import('./flags.mjs').AddonFlags} flags
+ * @param {string} binary
  */
 export async function build(toolchain, flags, binary) {
   const { cxx, strip, env, compile, link, last = [], sources = [], spelled = (words) => words } = toolchain;

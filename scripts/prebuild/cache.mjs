@@ -11,6 +11,9 @@ export const cacheFolder =
 /**
  * The folder of this name, which `fill` fills the first time. It gets its name when it is complete, so that a run that
  * was broken off leaves nothing that looks finished.
+ *
+ * @param {string} name
+ * @param {(unfinished: string) => unknown} fill Fills the folder of this path; may return a promise.
  */
 export async function cached(name, fill) {
   const folder = path.join(cacheFolder, name);
@@ -23,7 +26,8 @@ export async function cached(name, fill) {
   } catch (error) {
     rmSync(unfinished, { recursive: true, force: true });
     // Another run may have filled it meanwhile.
-    if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    const { code } = /** @type {NodeJS.ErrnoException} */ (error);
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
   }
   return folder;
 }

@@ -19,6 +19,7 @@ const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
 /** What must be installed for any of it, or undefined. */
 export function whatDebianLacks() {
+  /** @type {Record<string, string>} */
   const tools = { 'apt-get': 'apt', 'dpkg-deb': 'dpkg', python3: 'python3', tar: 'tar', npm: 'npm' };
   const missing = Object.keys(tools).filter((tool) => !isInstalled(tool));
   if (missing.includes('apt-get')) return 'this needs a Debian machine: apt-get is not installed';
@@ -42,6 +43,9 @@ async function mirror() {
 /**
  * A folder that looks like the root of a machine with these packages, and, where asked, with all that they depend on.
  * Links that begin at the root begin at that folder, so that a compiler with it as its `--sysroot` can follow them.
+ *
+ * @param {string} name
+ * @param {{ suite: string, packages: readonly string[], dependencies?: boolean }} options
  */
 export function debianRoot(name, { suite, packages, dependencies = false }) {
   return cached(`${suite}-${name}`, async (unfinished) => {
@@ -59,7 +63,12 @@ export function debianRoot(name, { suite, packages, dependencies = false }) {
   });
 }
 
-/** An apt with its state in a folder, that knows one suite only, and thinks that nothing is installed. */
+/**
+ * An apt with its state in a folder, that knows one suite only, and thinks that nothing is installed.
+ *
+ * @param {string} suite
+ * @param {string} state
+ */
 async function aptFor(suite, state) {
   const uri = await mirror();
   for (const part of ['lists/partial', 'archives/partial']) {
@@ -71,12 +80,13 @@ async function aptFor(suite, state) {
   const configuration = path.join(state, 'apt.conf');
   writeFileSync(configuration, settings(state));
   const env = { ...process.env, APT_CONFIG: configuration, LC_ALL: 'C' };
-  const apt = (words, options) => run('apt-get', ['-qq', ...words], { ...options, env });
+  const apt = (/** @type {readonly string[]} */ words, /** @type {{ cwd?: string }} */ options = {}) =>
+    run('apt-get', ['-qq', ...words], { ...options, env });
   await apt(['update', '--error-on=any']);
   return apt;
 }
 
-const settings = (state) => `
+const settings = (/** @type {string} */ state) => `
 Dir::State "${state}";
 Dir::State::lists "${state}/lists";
 Dir::State::status "${state}/status";
@@ -95,6 +105,7 @@ Acquire::Retries "3";
 Debug::NoLocking "1";
 `;
 
+/** @param {string} root */
 function keepLinksWithin(root) {
   for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
     if (!entry.isSymbolicLink()) continue;

@@ -1,4 +1,4 @@
-// For MinGW what node-gyp's win_delay_load_hook.cc is for Microsoft's compiler: the host may not be called node.exe
+// For MinGW-w64 what node-gyp's own hook is for Microsoft's compiler: the host may not be called node.exe
 // (electron.exe, a packaged application), so the exports of whatever started the process serve.
 #include <windows.h>
 

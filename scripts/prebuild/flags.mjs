@@ -12,8 +12,17 @@ import { run } from './run.mjs';
 const require = createRequire(import.meta.url);
 
 /**
- * What a compiler with GCC's options needs: `sources`, `compile` (options, with the include directories) and `link`
- * (options and libraries). `nodedir` holds Node's headers in include/node.
+ * What a compiler with GCC's options needs.
+ *
+ * @typedef {object} AddonFlags
+ * @property {string[]} sources
+ * @property {string[]} compile Options, with the include directories.
+ * @property {string[]} link Options and libraries.
+ */
+
+/**
+ * @param {import('./targets.mjs').Target} target
+ * @param {string} nodedir Holds Node's headers in include/node.
  */
 export async function addonFlags(target, nodedir) {
   // node-gyp writes beside binding.gyp; the repository's own build/ stays as it is.
@@ -38,16 +47,44 @@ export async function addonFlags(target, nodedir) {
   }
 }
 
-/** gyp writes a literal of Python. */
+/**
+ * What gyp writes of a target, as far as it is used here.
+ *
+ * @typedef {object} GypTarget
+ * @property {string[]} sources
+ * @property {string[]} [libraries]
+ * @property {{ Release: GypConfiguration }} configurations
+ */
+
+/**
+ * @typedef {object} GypConfiguration
+ * @property {string[]} include_dirs
+ * @property {string[]} [cflags]
+ * @property {string[]} [cflags_cc]
+ * @property {string[]} [defines]
+ * @property {string[]} [ldflags]
+ */
+
+/**
+ * gyp writes a literal of Python.
+ *
+ * @param {string} file
+ * @returns {Promise<GypTarget>}
+ */
 async function parse(file) {
   const program =
     'import ast, json, sys; print(json.dumps(ast.literal_eval(open(sys.argv[1]).read())["targets"][0]))';
   return JSON.parse(await run('python3', ['-c', program, file]));
 }
 
+/**
+ * @param {GypTarget} target
+ * @param {string} stage The folder of its binding.gyp.
+ * @returns {AddonFlags}
+ */
 function effective({ sources, libraries = [], configurations }, stage) {
   const { cflags = [], cflags_cc = [], defines = [], ldflags = [], ...release } = configurations.Release;
-  const resolve = (file) => path.resolve(stage, file);
+  const resolve = (/** @type {string} */ file) => path.resolve(stage, file);
   const includes = release.include_dirs.map(resolve).filter((folder) => existsSync(folder));
   return {
     sources: sources.map((file) => realpathSync(resolve(file))),

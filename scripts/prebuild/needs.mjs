@@ -10,6 +10,12 @@ const newest = { GLIBC: '2.28', GLIBCXX: '3.4.25', CXXABI: '1.3.11' };
 /** Libraries of the compiler, which a system need not have. */
 const compilersOwn = /^(lib(stdc\+\+|gcc_s|winpthread|c\+\+)|msvcp|vcruntime)/i;
 
+/** @typedef {import('./targets.mjs').Target} Target */
+
+/**
+ * @param {string} a
+ * @param {string} b
+ */
 const compare = (a, b) => {
   const [left, right] = [a, b].map((version) => version.split('.').map(Number));
   for (let at = 0; at < Math.max(left.length, right.length); at++) {
@@ -19,8 +25,13 @@ const compare = (a, b) => {
   return 0;
 };
 
-/** The highest version of each set of symbols that a Linux binary asks for, such as `{ GLIBC: '2.17' }`. */
+/**
+ * The highest version of each set of symbols that a Linux binary asks for, such as `{ GLIBC: '2.17' }`.
+ *
+ * @param {string} binary
+ */
 async function symbolVersions(binary) {
+  /** @type {Partial<Record<string, string>>} */
   const needed = {};
   for (const line of (await run('objdump', ['-T', binary])).split('\n')) {
     const [, set, version] = /\*UND\*.*\b(GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+)/.exec(line) ?? [];
@@ -29,7 +40,12 @@ async function symbolVersions(binary) {
   return needed;
 }
 
-/** The libraries that a binary names. Windows has no tool for it; there a name is plain text that ends in .dll. */
+/**
+ * The libraries that a binary names. Windows has no tool for it; there a name is plain text that ends in .dll.
+ *
+ * @param {Target} target
+ * @param {string} binary
+ */
 async function librariesOf({ platform }, binary) {
   const names =
     platform === 'win32'
@@ -41,6 +57,9 @@ async function librariesOf({ platform }, binary) {
 /**
  * What is wrong with the needs of a target's binary: a line each. The limits are for a binary that is passed on; one for
  * this machine alone may need what this machine has.
+ *
+ * @param {Target} target
+ * @param {string} binary
  */
 export async function excessiveNeeds(target, binary) {
   if (target.platform === 'darwin') return [];
@@ -59,7 +78,12 @@ export async function excessiveNeeds(target, binary) {
     .map((name) => `needs ${name}, which not every system has`);
 }
 
-/** In words, for the table. */
+/**
+ * In words, for the table.
+ *
+ * @param {Target} target
+ * @param {string} binary
+ */
 export async function describeNeeds(target, binary) {
   if (target.platform === 'darwin') return '';
   if (target.platform === 'win32' || target.musl) return (await librariesOf(target, binary)).join(' ');

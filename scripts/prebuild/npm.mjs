@@ -19,7 +19,11 @@ const versions = {
   '@oven/bun-linux-aarch64-musl': bun,
 };
 
-/** The folder of an unpacked package. npm compares what it downloads with the registry's checksum. */
+/**
+ * The folder of an unpacked package. npm compares what it downloads with the registry's checksum.
+ *
+ * @param {keyof typeof versions} name
+ */
 export function npmPackage(name) {
   const version = versions[name];
   return cached(`npm-${name.replace('/', '-')}-${version}`, async (folder) => {
@@ -28,6 +32,7 @@ export function npmPackage(name) {
       cwd: folder,
     });
     const tarball = readdirSync(folder).find((file) => file.endsWith('.tgz'));
+    if (tarball === undefined) throw new Error(`npm pack wrote no tarball of ${name}`);
     await run('tar', ['-xzf', path.join(folder, tarball), '-C', folder, '--strip-components=1']);
     await run('rm', [path.join(folder, tarball)]);
   });

@@ -7,9 +7,17 @@ const rounds = 20_000;
 // An emulated host on a busy machine is slow; where all is well nothing comes near it.
 const patience = 120_000;
 
-const { StripedLock } = await import(new URL('./dist/index.js', import.meta.url).href);
+const { StripedLock } = /** @type {typeof import('stripelock')} */ (
+  await import(new URL('./dist/index.js', import.meta.url).href)
+);
+/** @typedef {import('stripelock').StripedLock} Lock */
 
-/** A worker that does one of `parts`, and a function for its next message. */
+/**
+ * A worker that does one of `parts`, and a function for its next message.
+ *
+ * @param {keyof typeof parts} part
+ * @param {{ handle: import('stripelock').StripedLockHandle, cells?: Int32Array }} data
+ */
 function start(part, data) {
   const worker = new Worker(new URL(import.meta.url), { workerData: { part, ...data } });
   const message = () =>
@@ -20,6 +28,10 @@ function start(part, data) {
   return { worker, message };
 }
 
+/**
+ * @param {boolean} holds
+ * @param {string} what The message where it does not hold.
+ */
 function check(holds, what) {
   if (!holds) throw new Error(what);
 }
@@ -30,6 +42,7 @@ async function loads() {
   return lock;
 }
 
+/** @param {Lock} lock */
 async function counts(lock) {
   const cells = new Int32Array(new SharedArrayBuffer(8));
   const workers = [1, 2].map(() => start('count', { handle: lock.handle, cells }));
@@ -37,6 +50,7 @@ async function counts(lock) {
   check(cells[0] === 2 * rounds, `two workers counted ${cells[0]} instead of ${2 * rounds}`);
 }
 
+/** @param {Lock} lock */
 async function terminates(lock) {
   const guard = lock.acquireSync('a');
   const { worker, message } = start('block', { handle: lock.handle });
@@ -48,6 +62,7 @@ async function terminates(lock) {
   lock.acquireSync('a').release();
 }
 
+/** @param {Lock} lock */
 async function recovers(lock) {
   const { worker, message } = start('hold', { handle: lock.handle });
   await message();
@@ -59,9 +74,17 @@ async function recovers(lock) {
   check(lock.stats().abandoned === 1, `${lock.stats().abandoned} stripes were freed instead of 1`);
 }
 
+/**
+ * Guards that live as long as their thread.
+ *
+ * @type {unknown[]}
+ */
+const kept = [];
+
 const parts = {
+  /** @param {Lock} lock */
   count(lock) {
-    const { cells } = workerData;
+    const { cells } = /** @type {{ cells: Int32Array }} */ (workerData);
     // Both begin at once: one that had finished before the other started would prove nothing.
     Atomics.add(cells, 1, 1);
     while (Atomics.load(cells, 1) < 2);
@@ -71,16 +94,18 @@ const parts = {
         cells[0] = before + 1;
       });
     }
-    parentPort.postMessage('done');
+    parentPort?.postMessage('done');
   },
+  /** @param {Lock} lock */
   block(lock) {
-    parentPort.postMessage('about to block');
+    parentPort?.postMessage('about to block');
     lock.acquireSync('a', { timeout: Infinity });
   },
+  /** @param {Lock} lock */
   hold(lock) {
-    globalThis.kept = lock.acquireSync('a');
-    parentPort.on('message', () => undefined);
-    parentPort.postMessage('held');
+    kept.push(lock.acquireSync('a'));
+    parentPort?.on('message', () => undefined);
+    parentPort?.postMessage('held');
   },
 };
 
@@ -99,5 +124,7 @@ if (isMainThread) {
   console.log('recovers');
   console.log('all');
 } else {
-  parts[workerData.part](StripedLock.from(workerData.handle));
+  const { part, handle } =
+    /** @type {{ part: keyof typeof parts, handle: import('stripelock').StripedLockHandle }} */ (workerData);
+  parts[part](StripedLock.from(handle));
 }

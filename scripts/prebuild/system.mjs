@@ -29,14 +29,18 @@ export function systemHeaders() {
     ? /"nodedir": "([^"]+)"/.exec(readFileSync(config, 'utf8'))?.[1]
     : undefined;
   const found = [path.resolve(process.execPath, '../..'), process.env.npm_config_nodedir, built]
-    .filter(Boolean)
+    .flatMap((folder) => folder ?? [])
     .find((folder) => existsSync(path.join(folder, 'include/node/common.gypi')));
   if (found === undefined)
     throw new UsageError("Node's headers are not on this machine: run `npm run build` first");
   return found;
 }
 
-/** Builds with Xcode's or Microsoft's compiler, in a copy: the repository's own build/ stays as it is. */
+/**
+ * Builds with Xcode's or Microsoft's compiler, in a copy: the repository's own build/ stays as it is.
+ *
+ * @param {string} binary
+ */
 export async function buildWithNodeGyp(binary) {
   const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-prebuild-')));
   try {

@@ -8,7 +8,13 @@ import { cached } from './cache.mjs';
 /** The libraries of the tools themselves; those of libc must be the machine's own. */
 const toolLibraries = /^lib(bfd|ctf|gmp|isl|mpc|mpfr|opcodes|z|zstd)\b.*\.so/;
 
-/** The environment for the programs of a root. `libraries` matches the names of those that they may take from there. */
+/**
+ * The environment for the programs of a root.
+ *
+ * @param {string} root
+ * @param {RegExp} libraries Matches the names of those that they may take from there.
+ * @returns {Promise<NodeJS.ProcessEnv>}
+ */
 export async function environmentFor(root, libraries = toolLibraries) {
   const folder = await cached(`${path.basename(root)}-libraries`, (unfinished) => {
     for (const place of ['lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu'].map((each) =>

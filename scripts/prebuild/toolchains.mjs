@@ -4,7 +4,15 @@ import { gnu } from './gnu.mjs';
 import { mingw } from './mingw.mjs';
 import { musl } from './musl.mjs';
 
-/** The compiler of this machine, as node-gyp chooses it. */
+/** @typedef {import('./targets.mjs').Target} Target */
+/** @typedef {import('./build.mjs').Toolchain} Toolchain */
+
+/**
+ * The compiler of this machine, as node-gyp chooses it.
+ *
+ * @param {Target} target
+ * @returns {Toolchain}
+ */
 const system = (target) => ({
   cxx: process.env.CXX ?? 'c++',
   strip: process.env.STRIP ?? 'strip',
@@ -17,6 +25,11 @@ const system = (target) => ({
   described: "this machine's compiler",
 });
 
+/**
+ * @param {Target} target
+ * @param {{ system: boolean }} options Whether to use the compiler of this machine.
+ * @returns {Toolchain | Promise<Toolchain>}
+ */
 export function toolchainFor(target, { system: own }) {
   if (own) return system(target);
   if (target.platform === 'win32') return mingw();

@@ -27,7 +27,11 @@ const limit = 300_000;
 /** What `program.mjs` prints where a binary does all that it must. */
 const parts = ['loads', 'counts', 'terminates', 'recovers', 'all'];
 
-/** A package with this binary alone, where a compiled one lies. */
+/**
+ * A package with this binary alone, where a compiled one lies.
+ *
+ * @param {string} binary
+ */
 function stagePackage(binary) {
   const dist = path.join(packageRoot, 'dist');
   if (!existsSync(path.join(dist, 'index.js')))
@@ -50,7 +54,12 @@ function stagePackage(binary) {
   return stage;
 }
 
-/** Resolves to undefined where the binary does all that it must, else to what it printed. */
+/**
+ * Resolves to undefined where the binary does all that it must, else to what it printed.
+ *
+ * @param {string} binary
+ * @param {Pick<import('./hosts.mjs').Host, 'command' | 'env'>} host
+ */
 export async function tryOut(binary, { command: [program, ...words], env }) {
   const stage = stagePackage(binary);
   // A file and not a pipe: under wine a pipe is no console, and what is written at the end gets lost.
@@ -74,6 +83,10 @@ export async function tryOut(binary, { command: [program, ...words], env }) {
   }
 }
 
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<number | string | null>} The exit code, else the signal, or why it did not start.
+ */
 const ended = (child) =>
   new Promise((resolve) => {
     child.once('error', (error) => resolve(error.message));

@@ -1,17 +1,16 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, realpathSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import os from 'node:os';
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { platformName } from '../../dist/engine/native/platform.js';
 import { addonFlags } from '../../scripts/prebuild/flags.mjs';
 import { systemHeaders } from '../../scripts/prebuild/system.mjs';
 import { targets } from '../../scripts/prebuild/targets.mjs';
+import { PACKAGE_ROOT, makeFolder, removeFolder } from '../support/package-copy.js';
 
 // The script behind `npm run prebuild`, with the compiler of this machine and for its own platform.
 
-const root = path.resolve(import.meta.dirname, '../..');
 const linux = process.platform === 'linux';
 const glibc = linux && !platformName().endsWith('-musl');
 // One build of the whole addon without the optimizer takes 15 s on two idle processors; other tests may hold them.
@@ -26,7 +25,7 @@ interface Result {
 function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<Result> {
   return new Promise((resolve) => {
     // What hangs ends before the test does.
-    const options = { cwd: root, env: { ...process.env, ...env }, timeout: buildLimit - 10_000 };
+    const options = { cwd: PACKAGE_ROOT, env: { ...process.env, ...env }, timeout: buildLimit - 10_000 };
     execFile(command, args, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
       resolve({ code, stdout, stderr });
@@ -38,14 +37,14 @@ function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Prom
 const prebuild = (...args: string[]): Promise<Result> =>
   run(process.execPath, ['scripts/prebuild/main.mjs', ...args], { CXXFLAGS: '-O0' });
 
-const names = targets.map(({ name }: { name: string }) => name);
+const names = targets.map(({ name }) => name);
 let folder: string;
 
 beforeAll(async () => {
-  folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-prebuild-test-')));
+  folder = await makeFolder();
 });
 
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(() => removeFolder(folder));
 
 describe('the target of this machine, built with its own compiler', () => {
   let out: string;
@@ -84,7 +83,7 @@ describe('the target of this machine, built with its own compiler', () => {
 
 if (linux) {
   it('the compiler gets the flags, definitions and sources that node-gyp takes from binding.gyp', async () => {
-    const makefile = path.join(root, 'build', 'stripelock.target.mk');
+    const makefile = path.join(PACKAGE_ROOT, 'build', 'stripelock.target.mk');
     expect(existsSync(makefile), 'build the addon first: npm run build').toBe(true);
     const text = await readFile(makefile, 'utf8');
     const listed = (name: string): string[] =>
@@ -93,10 +92,7 @@ if (linux) {
         .map((line) => line.replace(/\\$/, '').trim().replaceAll("'", ''))
         .filter((word) => word !== '');
     const target = targets.find(({ name }) => name === platformName())!;
-    const { compile, sources } = (await addonFlags(target, systemHeaders())) as {
-      compile: string[];
-      sources: string[];
-    };
+    const { compile, sources } = await addonFlags(target, systemHeaders());
     const gyps = [...listed('CFLAGS_Release'), ...listed('CFLAGS_CC_Release'), ...listed('DEFS_Release')];
     expect(gyps).toContain('-DNAPI_VERSION=8');
     const withoutIncludes = compile.filter((word) => !word.startsWith('-I'));
