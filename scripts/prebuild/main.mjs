@@ -1,6 +1,6 @@
 // Builds prebuilt binaries, tries each on a host of its platform, and says what could not be done here.
 //
-//   npm run prebuild <target …>   these targets: linux-x64, linux-arm64, linux-x64-musl, … ; `all` for what can be built here
+//   npm run prebuild -- <target …>   linux-x64, linux-arm64, linux-x64-musl, … ; `all` for what can be built here
 //
 //   --system          with this machine's own compiler, for this machine's own platform
 //   --test-only       build nothing: try the binaries that are there
