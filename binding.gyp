@@ -19,6 +19,14 @@
         # An environment that is being ended refuses exceptions; without this the process would be aborted then.
         'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS',
       ],
+      # For GCC and Clang on every system; Microsoft's compiler reads its own settings, below.
+      'cflags_cc': [
+        '-std=c++20', '-O3', '-fno-exceptions', '-fno-rtti', '-fno-strict-aliasing',
+        '-fvisibility=hidden', '-fvisibility-inlines-hidden',
+        '-Wall', '-Wextra', '-Wunused-parameter',
+        # A designated initializer leaves the other members at their defaults on purpose.
+        '-Wno-missing-field-initializers',
+      ],
       'configurations': {
         'Release': { 'defines': ['NDEBUG'] },
       },
@@ -26,6 +34,8 @@
         ['OS=="win"', {
           # The standard library unwinds through noexcept code only with /EHsc; the addon itself throws nothing.
           'defines!': ['_HAS_EXCEPTIONS=0'],
+          # WaitOnAddress, by which a thread parks.
+          'libraries': ['-lSynchronization.lib'],
           'msvs_settings': {
             'VCCLCompilerTool': {
               'ExceptionHandling': 1,
@@ -34,13 +44,6 @@
               'WarningLevel': 3,
             },
           },
-        }, {
-          'cflags_cc': [
-            '-std=c++20', '-O3', '-fno-exceptions', '-fvisibility=hidden', '-fvisibility-inlines-hidden',
-            '-Wall', '-Wextra', '-Wunused-parameter',
-            # A designated initializer leaves the other members at their defaults on purpose.
-            '-Wno-missing-field-initializers',
-          ],
         }],
         ['OS=="linux"', {
           'cflags_cc': ['-pthread'],
