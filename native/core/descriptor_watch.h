@@ -15,12 +15,12 @@ namespace stripelock {
 
 class DescriptorWatch {
  public:
-  // A late wake may come after stop(). So the watch and the parker must live for ever, as those of participants do.
+  // A late wake may come after stop(). So the watch and the parker must live forever, as those of participants do.
   explicit DescriptorWatch(Parker& parker) : parker_(parker) {}
   DescriptorWatch(const DescriptorWatch&) = delete;
   DescriptorWatch& operator=(const DescriptorWatch&) = delete;
 
-  // How long a descriptor that has stirred is not reported again.
+  // How long a descriptor is not reported again after it has stirred.
   static constexpr Nanoseconds kQuiet = 5'000'000;
 
   // ── by the thread that is to be woken ──
@@ -31,12 +31,12 @@ class DescriptorWatch {
   // Before the descriptor is closed. Does nothing where nothing is watched.
   void stop();
   bool active() const { return descriptor_ >= 0; }
-  // Whether it has stirred since it was asked last.
+  // Whether it has stirred since the last call.
   bool takeStirred() { return stirred_.load() && stirred_.exchange(false); }
 
   // ── by the thread that waits for all ──
 
-  // True: not so long after the last time.
+  // True: less than kQuiet after the last time.
   bool stir(Nanoseconds time) {
     const bool again = time - stirredAt_ < kQuiet;
     stirredAt_ = time;

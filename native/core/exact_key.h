@@ -48,7 +48,7 @@ class ExactKey {
   std::array<char, 40> few_;
 };
 
-// Shards are chosen by the hash's upper half, places in them by the lower.
+// The upper half of the hash chooses the shard, the lower half the place in its table.
 template <std::uint32_t count>
 std::uint32_t shardOf(const KeyView& key) {
   static_assert((count & (count - 1)) == 0);

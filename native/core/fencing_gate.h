@@ -25,7 +25,7 @@ class FencingGate {
   // Remembers about `capacity` keys, spread over shards by their hash. `floor`: see I2.
   FencingGate(std::uint32_t capacity, std::uint64_t floor);
 
-  // 0 if the token is admitted, else the higher token that is the reason for the refusal.
+  // 0 if the token is admitted, else the higher token that caused the refusal.
   std::uint64_t admit(const KeyView& key, std::uint64_t token);
   // The highest token admitted for any key.
   std::uint64_t highest() const { return highest_.load(); }
@@ -49,7 +49,7 @@ class FencingGate {
   void forgetLowest(Shard& shard);
 
   const std::size_t shardCapacity_;
-  // Only one if there are too few keys to spread.
+  // Only one shard if there are too few keys to spread.
   std::vector<Shard> shards_;
   std::atomic<std::uint64_t> highest_{0};
   std::atomic<std::size_t> size_{0};

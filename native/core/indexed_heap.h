@@ -1,4 +1,4 @@
-// A binary min-heap whose entries know their place in it, so that any can be removed or moved.
+// A binary min-heap whose entries know their place in it, so any entry can be removed or moved.
 
 #pragma once
 
@@ -9,14 +9,14 @@
 namespace stripelock {
 
 // Entry has a member `std::uint32_t place`, which belongs to the heap while the entry is in it. Ranks lie in the
-// heap's own memory, so that moving an entry touches no entry but those whose places change.
+// heap's own memory, so moving an entry touches only entries whose places change.
 template <typename Rank, typename Entry>
 class IndexedHeap {
  public:
   bool empty() const { return items_.empty(); }
   Entry& least() const { return *items_.front().entry; }
   Rank leastRank() const { return items_.front().rank; }
-  // nullptr where there is none.
+  // nullptr if there is none.
   Entry* at(std::size_t place) const { return place < items_.size() ? items_[place].entry : nullptr; }
   Rank rankOf(const Entry& entry) const { return items_[entry.place].rank; }
 
@@ -33,7 +33,7 @@ class IndexedHeap {
       items_[place] = last;
       settle(place);
     }
-    // A burst of entries does not keep its memory for ever; halving makes this constant time on the average.
+    // Memory of a burst is given back. Halving makes this constant time on average.
     if (items_.capacity() > kKept && items_.size() < items_.capacity() / 4) {
       std::vector<Item> fewer;
       fewer.reserve(items_.capacity() / 2);

@@ -1,4 +1,4 @@
-// What is going on in a table, for people.
+// The state of a table, for people to read.
 
 #pragma once
 
@@ -26,14 +26,14 @@ struct StripeInfo {
   };
   std::uint32_t stripe;
   std::uint32_t word;
-  // Each thread once.
+  // Each thread appears once.
   std::vector<std::int32_t> holders;
-  // Those acquisitions of the holders that were traced.
+  // The holders' acquisitions that were traced.
   std::vector<Traced> traced;
   std::vector<Waiting> waiters;
 };
 
-// The stripes that are held or waited for, ascending. Consistent for each stripe, not for all together.
+// The stripes that are held or waited for, ascending. Consistent per stripe, not across stripes.
 std::vector<StripeInfo> inspect(Table& table);
 // Threads that hold the stripe.
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);

@@ -17,12 +17,12 @@
 
 namespace stripelock {
 
-// What a node begins with.
+// The base of every node.
 template <typename Node>
 struct KeyNode {
   explicit KeyNode(const KeyView& name) : key(name) {}
   ExactKey key;
-  // The table's.
+  // For the table only.
   Node* next = nullptr;
 };
 
@@ -42,14 +42,14 @@ class KeyTable {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  // nullptr where there is none.
+  // nullptr if there is none.
   Node* find(const KeyView& key) {
     Node* node = bucketOf(key.hash);
     while (node && !node->key.is(key)) node = node->next;
     return node;
   }
 
-  // One whose key the table does not have.
+  // The table must not have the node's key yet.
   Node& add(std::unique_ptr<Node> node) {
     if (++size_ > buckets_) split();
     Node*& first = bucketOf(node->key.hash());
@@ -62,7 +62,7 @@ class KeyTable {
     while (*link != &node) link = &(*link)->next;
     *link = node.next;
     --size_;
-    // Four for one, so that an emptied table has given all of its buckets back.
+    // Four merges for one removal, so a table that becomes empty has given all of its added buckets back.
     for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
     return std::unique_ptr<Node>(&node);
   }
@@ -80,7 +80,7 @@ class KeyTable {
     return bucket(index < buckets_ ? index : index & (mask_ >> 1));
   }
 
-  // Adds a bucket, with what is its own of the one that stood for both.
+  // Adds a bucket, and moves to it the nodes that belong there from the bucket that served for both.
   void split() {
     const std::size_t added = buckets_++;
     if (added > mask_) {
@@ -101,7 +101,7 @@ class KeyTable {
     *end = nullptr;
   }
 
-  // The opposite.
+  // The opposite of split().
   void merge() {
     const std::size_t removed = --buckets_;
     Node** end = &bucket(removed & (mask_ >> 1));
@@ -114,7 +114,7 @@ class KeyTable {
   }
 
   std::size_t size_ = 0;
-  // From mask_ / 2 + 1 to mask_ + 1 of them.
+  // Between mask_ / 2 + 1 and mask_ + 1.
   std::size_t buckets_ = kFirst;
   std::size_t mask_ = kFirst - 1;
   std::array<Node*, kFirst> few_{};

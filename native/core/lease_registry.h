@@ -22,10 +22,10 @@ class LeaseRegistry {
  public:
   static LeaseRegistry& instance();
 
-  // Gates that nobody uses and whose own floor is known.
+  // How many gates that nobody uses keep their own floor.
   static constexpr std::size_t kRemembered = 1024;
 
-  // A number that was not used before, for a table.
+  // A new number for a table.
   std::uint64_t issue();
   // The same for a gate.
   std::uint64_t issueGate();
@@ -33,11 +33,11 @@ class LeaseRegistry {
   // once the table is closed: then it stays while there is anything in it.
   LeaseTable* openTable(std::uint64_t number, bool ownClock);
   void closeTable(std::uint64_t number);
-  // The capacity counts for the first to open it.
+  // nullptr for a number that was never issued. The capacity counts only for the first thread that opens the gate.
   FencingGate* openGate(std::uint64_t number, std::uint32_t capacity);
   void closeGate(std::uint64_t number);
 
-  // Those there are, used or not.
+  // How many exist, used or not.
   std::size_t tables();
   std::size_t gates();
 
@@ -51,7 +51,7 @@ class LeaseRegistry {
     std::unique_ptr<FencingGate> gate;
     std::uint64_t floor = 0;
     std::uint32_t users = 0;
-    // It has been open, and is not now.
+    // It was open, and is closed now.
     bool remembered = false;
   };
 
@@ -63,7 +63,7 @@ class LeaseRegistry {
 
   Mutex mutex_;
   std::uint64_t next_ = 1;
-  // All tables that were dropped gave tokens below this.
+  // All tokens of dropped tables are below this.
   std::uint64_t firstToken_ = 0;
   std::unordered_map<std::uint64_t, SharedTable> tables_;
   std::size_t unused_ = 0;

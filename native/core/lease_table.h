@@ -5,10 +5,10 @@
 //   free                 no entry, or an entry whose time has passed
 //   held by an owner     an entry whose time is still to come
 //
-// and goes from free to held by tryAcquire or takeTurn, from held to free by release or by time alone.
+// tryAcquire or takeTurn makes a free key held; release, or time alone, makes it free.
 //
 // I1  Tokens are assigned under the shard of their key, from one counter: the token of each grant is greater than
-//     that of every earlier grant in the table, whatever became of those.
+//     that of every earlier grant in the table, even if that lease is gone.
 // I2  An entry is in its shard's table and in its shard's heap, or in neither.
 // I3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
 //     renewed far more often than it expires; who finds the rank due moves it up to the time.
@@ -36,10 +36,10 @@ class WakeSet;
 
 class LeaseTable {
  public:
-  // In the place of a time: the steady clock's.
+  // Instead of a time: read the steady clock.
   static constexpr Nanoseconds kSteady = std::numeric_limits<Nanoseconds>::min();
-  // For so long after a release the thread that has waited longest may take its turn before others that wait.
-  // Long enough for an event loop that is not blocked, short enough not to matter when it is.
+  // How long after a release the thread that has waited longest may go before the other waiting threads.
+  // Long enough for an event loop that is not blocked, short enough not to matter for one that is.
   static constexpr Nanoseconds kTurn = 5'000'000;
 
   explicit LeaseTable(std::uint64_t firstToken) : firstToken_(firstToken), nextToken_(firstToken) {}
@@ -47,13 +47,13 @@ class LeaseTable {
   // Who asks for which key, and when.
   struct Claim {
     KeyView key;
-    // Empty: the holder has no name of its own. It is then known by its token, and called anonymousOwner(token).
+    // Empty: the holder has no name of its own. Its token then identifies it, and it is called anonymousOwner(token).
     std::string_view owner;
-    // Not 0: whoever was granted this token, whatever the owner's name.
+    // Not 0: the holder that was granted this token, regardless of the owner's name.
     std::uint64_t token = 0;
     Nanoseconds at = kSteady;
   };
-  // "lease 1763697600000000000", in UTF-16 code units, as the texts of the host are.
+  // "lease 1763697600000000000", in UTF-16 code units like the host's strings.
   static std::string anonymousOwner(std::uint64_t token);
 
   struct Grant {
@@ -61,14 +61,14 @@ class LeaseTable {
     std::uint64_t token = 0;
     // When it was granted, on the clock of Claim::at. It expires ttl later.
     Nanoseconds since = 0;
-    // Where releaseHinted() looks.
+    // Tells releaseHinted() where to look.
     std::uint32_t hint = 0;
     // If not granted: when to try again even if nothing is said. The holder's time is over then, or another's turn.
     Nanoseconds retryAfter = 0;
   };
-  // Not granted where another owner holds the key. The same owner is given a new token.
+  // Not granted if another owner holds the key. The same owner gets a new token.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl) { return acquire(claim, ttl, nullptr); }
-  // The same for a thread that waits, or would: lets the one go first that has waited longest.
+  // The same for a thread that waits, or would wait: the thread that has waited longest goes first.
   Grant takeTurn(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker) {
     return acquire(claim, ttl, &taker);
   }
@@ -91,13 +91,13 @@ class LeaseTable {
   };
   std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
 
-  // Entries, expired ones that are not swept yet included. The sum of what each shard has at a moment of its own.
+  // Entries, including expired ones that are not swept yet. Sums up the shards one after the other, not at one moment.
   std::size_t size() const;
-  // No token of the table is less.
+  // No token of the table is less than this.
   std::uint64_t firstToken() const { return firstToken_; }
-  // None is as great or greater.
+  // Every token of the table is less than this.
   std::uint64_t nextToken() const { return nextToken_.load(); }
-  // Removes everything that has expired. Not bounded. Whether nothing is left.
+  // Removes everything that has expired. Not bounded. True if nothing is left.
   bool sweepAll(Nanoseconds at);
 
   // For LeaseWatches.
@@ -106,7 +106,7 @@ class LeaseTable {
 
  private:
   static constexpr std::uint32_t kShards = 128;
-  // Two for one that an operation can add: the backlog shrinks.
+  // Two, since an operation can add only one: the backlog shrinks.
   static constexpr unsigned kSweepOwn = 2;
   static constexpr unsigned kSweepOther = 32;
   static constexpr std::uint32_t kSweepEvery = 16;
@@ -122,7 +122,7 @@ class LeaseTable {
     Nanoseconds expiresAt = 0;
     std::uint32_t place = 0;
   };
-  // The threads that wait for a key, in the order in which they came, or last had it.
+  // The threads that wait for a key, in the order in which they came or last took their turn.
   struct Waiting : KeyNode<Waiting> {
     using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
@@ -136,10 +136,10 @@ class LeaseTable {
     IndexedHeap<Nanoseconds, Entry> times;
     KeyTable<Waiting> waiting;
     std::uint32_t operations = 0;
-    // entries.size(), for size(): written with the shard locked, so that a store will do where a counter of the whole
-    // table would take two locked instructions a lease, 6 ns each.
+    // entries.size(), for size(). Written with the shard locked, so a store is enough; one counter for the whole table
+    // would take two locked instructions per lease, 6 ns each.
     std::atomic<std::size_t> size{0};
-    // What was removed last, for its memory: taking and releasing one key over and over allocates nothing.
+    // The entry removed last, kept for its memory: taking and releasing one key over and over allocates nothing.
     std::unique_ptr<Entry> spare;
   };
 
@@ -149,13 +149,13 @@ class LeaseTable {
   static bool isHeldBy(const Entry* entry, const Claim& claim, Nanoseconds at) {
     return isHeld(entry, at) && isOwn(*entry, claim);
   }
-  // `taker`: who cares for turns, or nullptr.
+  // `taker`: the thread that respects turns, or nullptr.
   Grant acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker);
   // `entry`: the key's, expired or not, or nullptr.
   Grant grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at, Nanoseconds ttl);
-  // For one who may have a free key: 0 if it is his turn, which is then over, else when to try again.
+  // For a thread that could take a free key: 0 if it may, which ends the turn, else after how long to try again.
   static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
-  // What all releases end with. `wakes`: to be sent when the shard is unlocked.
+  // The last step of every release. `wakes`: to be sent after the shard is unlocked.
   bool freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes);
   Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);
   static void extend(Shard& shard, Entry& entry, Nanoseconds expiresAt);

@@ -1,8 +1,8 @@
-// What one thread wants to be told of: keys of lease tables that are released.
+// The keys of lease tables whose release one thread wants to be told about.
 //
 // A watch belongs to its thread, and is linked into its table under the shard of its key. So a release finds it
-// alive, and once it is removed nobody refers to it. Telling costs the event loop one wake, however many keys were
-// released meanwhile (Participant::wakeReady).
+// alive, and nobody refers to it once it is removed. The event loop is woken once, however many keys were released
+// meanwhile (Participant::wakeReady).
 //
 // Order of locks: a table's shard, then the ready list.
 
@@ -27,7 +27,7 @@ struct LeaseWatch {
   LeaseTable& table;
   const ExactKey key;
   const std::uint32_t id;
-  // It is in the ready list; guarded by that.
+  // It is in the ready list. Guarded by the mutex of that list.
   bool ready = false;
 };
 
@@ -40,11 +40,11 @@ class LeaseWatches {
 
   // ── by the thread itself ──
 
-  // At most one for a key at a time. Returns what names it until it is removed.
+  // At most one per key at a time. Returns its id until it is removed.
   std::uint32_t add(LeaseTable& table, const KeyView& key);
   // False if there is none.
   bool remove(std::uint32_t id);
-  // Those of a table that the thread closes.
+  // Removes the watches of a table that the thread closes.
   void removeAll(const LeaseTable& table);
   // Hands out up to `room` ids of watches whose keys were released.
   std::size_t take(std::uint32_t* out, std::size_t room);
@@ -52,13 +52,13 @@ class LeaseWatches {
   // ── from any thread ──
 
   Participant& participant() const { return participant_; }
-  // With the watch's shard locked. The caller wakes the participant after it is unlocked.
+  // Call it with the watch's shard locked. The caller wakes the participant after the shard is unlocked.
   void push(LeaseWatch& watch);
   bool hasReady() const { return hasReady_.load(); }
 
  private:
   Participant& participant_;
-  // By id; unused ids are null here and listed there.
+  // By id. Unused ids are null here and listed in freeIds_.
   std::vector<std::unique_ptr<LeaseWatch>> watches_;
   std::vector<std::uint32_t> freeIds_;
 

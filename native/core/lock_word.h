@@ -6,11 +6,11 @@
 //   kShared + n                 held shared, n times in all
 //   held + kQueued              somebody waits: a release goes through Membership::release
 //   free or shared + kAbandoned an earlier holder's thread ended without releasing
-//   slot + kAbandoned           its holder was told so; cleared when that holder releases
+//   slot + kAbandoned           the same, and the new holder was told; cleared when that holder releases
 //
 // JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
-// by the reverse of these, or from kShared + n with any flags to one less while n > 1. Whatever else a word
-// says, it calls the core.
+// by the reverse of these, or from kShared + n with any flags to one less while n > 1. For any other word it
+// calls the core.
 
 #pragma once
 

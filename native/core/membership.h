@@ -8,11 +8,11 @@
 
 namespace stripelock {
 
-// Whether the thread must return to its host at once, as it is being ended, or what it runs is. Called on the thread
-// that waits, with no lock held.
+// Whether the thread must return to its host at once, because the host is ending the thread or the script that it runs.
+// Called on the thread that waits, with no lock held.
 struct Interrupt {
-  // Either of the two. Called about every kSlice, when the descriptor stirs, and before a wait that is granted after its
-  // first slice returns.
+  // Whether the thread or its script is being ended. Called about every kSlice, when the descriptor stirs, and before
+  // returning from a wait that was granted after its first slice.
   bool (*requested)(void* data) = nullptr;
   void* data = nullptr;
   // Stirs (DescriptorWatch) when the thread is being ended. -1 where there is none.
@@ -25,7 +25,7 @@ struct Interrupt {
   bool checkEnding() const { return ending && ending(data); }
 };
 
-// A thread, by the number shown to people, and what it waits for.
+// A thread, by the number shown to people, and the stripe that it waits for.
 struct Blocked {
   std::int32_t threadId;
   std::uint32_t stripe;
@@ -34,11 +34,11 @@ struct Blocked {
 struct SyncOutcome {
   enum class Status : std::uint8_t { kGranted, kTimedOut, kDeadlock, kInterrupted };
   Status status;
-  // If granted: an earlier holder of some stripe died.
+  // If granted: the thread of an earlier holder of some stripe ended without releasing it.
   bool abandoned = false;
   // If timed out: the stripe that was not available.
   std::uint32_t stripe = 0;
-  // If refused: each waits for the next, the last for the first.
+  // If refused: each thread waits for the next, the last for the first.
   std::vector<Blocked> cycle;
 };
 
@@ -66,20 +66,20 @@ class Membership {
   bool release(std::uint32_t stripe, Mode mode);
   void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on
-  // waiting; the thread blocks, so whoever grants may do it. What is taken for an async waiter counts when its
-  // thread takes note of the grant, since the thread itself may be counting meanwhile.
+  // waiting. Its thread is blocked, so the granting thread may count. What is taken for an async waiter is counted
+  // when its thread notices the grant, since that thread may itself be counting meanwhile.
   void countTaken(const Waiter& waiter, std::uint32_t stripe) {
     if (!waiter.async) countShares(&stripe, 1, waiter.mode, +1);
   }
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
-  // Frees what its thread still holds, and flags it as abandoned.
+  // Frees the stripes that its thread still holds, and flags them as abandoned.
   void abandon();
 
-  // How often the registry handed it out.
+  // How many times the registry handed it out.
   std::uint32_t references = 0;
   // Async acquisitions that wait.
   std::uint32_t pending = 0;
-  // What the host calls it by.
+  // The host's number for it.
   std::uint32_t number = 0;
 
   // ── by any thread that has locked the table's members ──
@@ -93,7 +93,7 @@ class Membership {
   Table& table_;
   Participant& participant_;
   std::atomic<Word*> shares_{nullptr};
-  // In the table's members; guarded by their mutex.
+  // Its index in Table::members, guarded by Table::membersMutex.
   std::size_t place_ = 0;
 };
 
