@@ -1,4 +1,4 @@
-// How an async acquisition gives back what it was granted before its thread took it: the thread blocks, or does not come
+// How an async acquisition gives back a grant that its thread has not taken, because the thread blocks or does not come
 // for it. And how such an acquisition waits again.
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace stripelock {
 
 namespace {
 
-// Whether the waiter, one of a ready list, keeps others from the stripe. The caller has its owner's revoke mutex.
+// Whether the waiter, which is in a ready list, keeps others from the stripe. The caller has its owner's revoke mutex.
 bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
   const bool granted = waiter.is(WaiterState::kGranted);
-  // Others were dropped, and their membership may be gone.
+  // The other waiters were dropped, and their membership may be gone.
   if (!granted && !waiter.is(WaiterState::kDesignated)) return false;
   if (&waiter.membership->table() != &table) return false;
   // The position is fixed while it is designated.
@@ -31,10 +31,10 @@ bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
 
 }  // namespace
 
-// What a granted waiter holds.
+// Gives back what a granted waiter holds.
 void AsyncWaits::giveBack(AsyncWaiter& waiter) {
   waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);
-  // Only now: until then the words name this thread for what it does not really hold.
+  // Only now: until here the words name this thread for stripes that it does not really hold.
   owner_.delivered();
 }
 
@@ -42,7 +42,7 @@ void AsyncWaits::reclaim() {
   const Lock revoking(owner_.revokeMutex());
   reclaimReady();
   for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
-  // Grants that were decided before the thread was seen to block, to waiters just passed.
+  // Again, for grants to waiters that the loop has passed, decided before others saw that the thread blocks.
   reclaimReady();
 }
 
@@ -50,7 +50,7 @@ void AsyncWaits::reclaimReady() {
   while (AsyncWaiter* const waiter = popReady()) putBack(*waiter);
 }
 
-// One that is not in the ready list any more.
+// For a waiter that is no longer in the ready list.
 void AsyncWaits::putBack(AsyncWaiter& waiter) {
   if (!waiter.is(WaiterState::kGranted)) {
     // Designated: it passes that on.
@@ -66,11 +66,11 @@ void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   {
     const Lock lock = table.lockFor(waiter);
-    // Others are in the ready list.
+    // Designated or granted waiters are in the ready list.
     if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;
   }
   STRIPELOCK_SEAM("reclaim: before withdrawing");
-  // Only its own thread, this one, makes it hold less; it may hold more by now, or be granted.
+  // Only its own thread, this one, makes it hold less. It may hold more by now, or be granted.
   putOff(waiter);
 }
 
@@ -89,7 +89,7 @@ void AsyncWaits::lookForIdle() {
     if (!waiter || !waiter->is(WaiterState::kWaiting)) continue;
     Table& table = waiter->membership->table();
     const std::uint32_t stripe = waiter->stripe();
-    // Crowds wait for one stripe.
+    // Often many waiters in a row wait for the same stripe.
     if (&table == lastTable && stripe == lastStripe) continue;
     lastTable = &table;
     lastStripe = stripe;
@@ -100,7 +100,8 @@ void AsyncWaits::lookForIdle() {
 bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
   bool any = false;
   {
-    // Whoever has it works on this thread's waiters. Mostly that is the thread itself, which is not away then.
+    // The thread that has this mutex works on the owner's waiters. Mostly it is the owner's thread, which then is not
+    // away.
     Lock revoking(owner_.revokeMutex(), std::defer_lock);
     if (last) {
       revoking.lock();
@@ -119,7 +120,7 @@ bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
       putBack(waiter);
     }
   }
-  // After it was noted that its thread is away: so a look comes that sees that.
+  // After takeBack() noted that the thread is away, so its event loop will look again and see that.
   if (any) owner_.wakeReady();
   return any;
 }

@@ -15,7 +15,7 @@ namespace stripelock {
 
 AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& request) {
   Table& table = membership.table();
-  // What the fast path took is counted with the rest, when all is granted.
+  // What the fast path took is counted with the rest, when everything is granted.
   membership.countShares(request.stripes, request.taken, request.mode, -1);
   if (request.timeout <= 0) {
     std::uint32_t position = request.taken;
@@ -51,7 +51,7 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     std::copy_n(request.stripes, request.count, waiter->many.get());
     waiter->stripes = waiter->many.get();
   }
-  // Made known before it can be granted: any thread may do that at once.
+  // Added before it can be granted, since any thread may grant it as soon as it is linked.
   add(*waiter, Deadline::after(request.timeout, waiter->since));
   if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
     const bool abandoned = waiter->abandoned;
@@ -89,7 +89,7 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
     freeIds_.pop_back();
     waiters_[waiter.id] = &waiter;
   }
-  // Most deadlines come in order, and then this is constant time.
+  // Most deadlines come in order. Then this is constant time.
   waiter.timed = !deadline.isNever();
   if (waiter.timed) deadlines_.add(waiter, deadline.point());
   if (waiter.count > 1) multiple_.insert(&waiter);
@@ -123,7 +123,7 @@ void AsyncWaits::drop(AsyncWaiter& waiter) {
   } else {
     STRIPELOCK_SEAM("drop: before giving back");
     giveBack(waiter);
-    // It may lie in the ready list still, and has nothing to be revoked any more.
+    // It may still lie in the ready list, but no longer has anything to revoke.
     waiter.state.store(WaiterState::kWithdrawn);
   }
   dispose(waiter);
@@ -157,7 +157,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
   while (taken < room) {
     AsyncWaiter* const waiter = popReady();
     if (!waiter) {
-      // Only after the ready list was taken: what is taken back from there before sends no wake of its own.
+      // Only after the ready list was taken: what was taken back from there before sends no wake of its own.
       if (!owner_.comesBack()) break;
       resettle();
       continue;
@@ -175,7 +175,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
   return taken;
 }
 
-// True: it has all its stripes. Otherwise it waits on.
+// True: it has all its stripes. Otherwise it goes on waiting.
 bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   const std::uint32_t stripe = waiter.stripe();
@@ -197,15 +197,15 @@ bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
       return table.proceed(waiter, waiter.position.load() + 1, nullptr, &wakes);
     }
   }
-  // Not with its own revoke mutex: two threads that look at each other would each wait for the other's.
+  // Without its own revoke mutex: two threads that look at each other would each wait for the other's.
   return revokeIdle(table, waiter.stripe(), owner_, true) && !waiter.is(WaiterState::kWaiting);
 }
 
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   const Nanoseconds time = now();
   std::size_t taken = 0;
-  // What was granted in time, or is to try once more, take() settles, however late it comes, or it is put back in its
-  // queue. It is kept out of the heap until this loop ends.
+  // Waiters that were granted in time, or may try once more. take() settles them, however late it comes, or they are
+  // put back in their queues. They stay out of the heap until this loop ends.
   std::vector<std::pair<Nanoseconds, AsyncWaiter*>> granted;
   while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
     AsyncWaiter& waiter = deadlines_.least();
@@ -242,7 +242,7 @@ void AsyncWaits::close() {
   for (AsyncWaiter* waiter : std::vector<AsyncWaiter*>(waiters_)) {
     if (waiter) drop(*waiter);
   }
-  // All that is ready was dropped, here or before: this frees it.
+  // Every waiter in the ready list was dropped, here or before. This frees them.
   while (popReady()) {
   }
   waiters_.clear();

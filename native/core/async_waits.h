@@ -90,9 +90,9 @@ class AsyncWaits {
 
   // ── by any other thread, with no shard locked ──
 
-  // Takes the stripe back from all that were granted it, or designated for it, and have not come for it for a long time.
-  // They wait again, in their old places. `last`: the caller is about to give up, so those that were never revoked before
-  // need not have had a long time. True if there was one.
+  // Takes the stripe back from all waiters that were granted it, or designated for it, and have not come for it for a
+  // long time. They wait again, in their old places. `last`: the caller is about to give up, so a waiter that was
+  // never revoked before loses the stripe at once. True if there was one.
   bool revoke(const Table& table, std::uint32_t stripe, bool last);
 
  private:

@@ -1,11 +1,12 @@
-// Wakes a blocked thread when a file descriptor of its host stirs. Node tells the event loop of a thread when that thread
-// must end, and on Linux and macOS an event loop is such a descriptor. So the thread need not look often by itself.
+// Wakes a blocked thread when a file descriptor of its host stirs, that is, becomes readable. Node tells the event
+// loop of a thread when that thread must end, and on Linux and macOS an event loop is such a descriptor. So the thread
+// does not have to poll often.
 //
-// One thread of the process waits for all descriptors. It starts with the first watch and ends with the process. It wakes
-// the thread that must look, and does nothing else: it takes no lock and calls nothing of the host.
+// One thread of the process waits for all descriptors. It starts with the first watch and ends with the process. It
+// only wakes the thread that must look: it takes no lock and calls nothing of the host.
 //
 // It reports the change, not the state: an event loop with unread messages is readable for as long as its thread is
-// blocked, and that must cost nothing. Where a descriptor stirs again and again, its thread is woken once in kQuiet.
+// blocked, and that must cost nothing. If a descriptor stirs again and again, its thread is woken once per kQuiet.
 
 #pragma once
 
@@ -25,10 +26,10 @@ class DescriptorWatch {
 
   // ── by the thread that is to be woken ──
 
-  // False where it cannot be watched. A descriptor that is readable already stirs at once, so that nothing is missed
-  // that happened before.
+  // False if the descriptor cannot be watched. One that is already readable stirs at once, so no earlier event is
+  // missed.
   bool start(int descriptor);
-  // Before the descriptor is closed. Does nothing where nothing is watched.
+  // Call it before the descriptor is closed. Does nothing if nothing is watched.
   void stop();
   bool active() const { return descriptor_ >= 0; }
   // Whether it has stirred since the last call.

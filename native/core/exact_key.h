@@ -21,7 +21,8 @@ struct KeyView {
   std::uint64_t hash;
 };
 
-// A key as it is kept. Short ones lie in place, which saves an allocation, and looking at it a cache miss.
+// A key as it is stored. Short keys lie in the object itself, which saves an allocation, and a cache miss per
+// comparison.
 class ExactKey {
  public:
   explicit ExactKey(const KeyView& key) { assign(key); }

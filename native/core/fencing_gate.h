@@ -6,9 +6,9 @@
 // I1  For a key that the gate remembers, it remembers the highest token admitted for it.
 // I2  For every other key of the shard, no token above the floor was ever admitted.
 //
-// So a token is not stale unless it is below the remembered one, or below the floor for a key that is not remembered. A
-// token of a forgotten key below the floor may be stale, so it is refused. Tokens rise with time, so the gate refuses only
-// tokens that are older than those with which all remembered keys were last written.
+// So a token can be stale only if it is below the remembered one or, for a key that is not remembered, below the
+// floor. A token of a forgotten key below the floor may be stale, so it is refused. Tokens rise with time, so the gate
+// refuses only tokens that are older than the last token of every remembered key.
 
 #pragma once
 

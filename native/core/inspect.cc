@@ -29,7 +29,7 @@ void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& note
     for (const std::uint32_t stripe : note.stripes) {
       const auto before = [](const StripeInfo& info, std::uint32_t wanted) { return info.stripe < wanted; };
       const auto found = std::lower_bound(stripes.begin(), stripes.end(), stripe, before);
-      // Released between the two looks.
+      // Skips a stripe that was released between the two looks.
       if (found == stripes.end() || found->stripe != stripe) continue;
       const double held = static_cast<double>(std::max<Nanoseconds>(0, time - note.since)) / 1e6;
       found->traced.push_back({.threadId = note.threadId, .milliseconds = held, .note = note.text});

@@ -1,12 +1,13 @@
 // The lease tables and fencing gates of the process, by number.
 //
-// A thread that opens a number uses the object until it closes it. What nobody uses goes away, as far as nothing is
-// lost with it, and is made anew when somebody opens its number again: a handle may be on its way between threads
-// while nobody has it open.
+// A thread that opens a number uses the object until it closes it. The registry drops an object that nobody uses as
+// soon as no information is lost, and creates it again when somebody opens its number: a handle may be on its way
+// between threads while nobody has it open.
 //
 //   a lease table   stays while leases in it have not expired. A new one starts with a higher token.
-//   a gate          stays as its highest token, which is the floor of the new one. Beyond kRemembered of those, the
-//                   lowest is forgotten; a gate of a forgotten number starts with the highest that was.
+//   a gate          stays only as its highest token, which becomes the floor of the new gate. Beyond kRemembered such
+//                   tokens, the lowest is forgotten; a gate with a forgotten number starts with the highest of the
+//                   forgotten tokens.
 
 #pragma once
 
@@ -29,8 +30,8 @@ class LeaseRegistry {
   std::uint64_t issue();
   // The same for a gate.
   std::uint64_t issueGate();
-  // nullptr for a number that was never issued. `ownClock`: its times are told by the callers, which cannot be asked
-  // once the table is closed: then it stays while there is anything in it.
+  // nullptr for a number that was never issued. `ownClock`: the callers pass the times. Nobody can be asked for the
+  // time once the table is closed, so the table then stays while there is anything in it.
   LeaseTable* openTable(std::uint64_t number, bool ownClock);
   void closeTable(std::uint64_t number);
   // nullptr for a number that was never issued. The capacity counts only for the first thread that opens the gate.

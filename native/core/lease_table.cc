@@ -10,7 +10,7 @@ namespace stripelock {
 
 namespace {
 
-// Under the shard's lock, so that on the steady clock operations on one key see time in their order.
+// Called under the shard's lock, so that successive operations on one key never see the steady clock go back.
 Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kSteady ? now() : at; }
 Nanoseconds resolveRecent(Nanoseconds at) { return at == LeaseTable::kSteady ? recently() : at; }
 
@@ -42,7 +42,7 @@ Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWa
   const bool first = &watches.front()->owner == &taker;
   const Nanoseconds left = queue->turnEnds - now();
   if (!first && left > 0) return left;
-  // Who takes its turn, or has let it pass, is last for the next.
+  // A thread that takes its turn, or has let it pass, goes to the end of the queue.
   if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
   queue->turnEnds = 0;
   return 0;
@@ -62,7 +62,7 @@ bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl) {
 }
 
 bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
-  // Sent when the shard is unlocked, since it was locked later.
+  // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
   Shard& shard = shardFor(claim.key);
   const Lock lock(shard.mutex);
@@ -85,7 +85,7 @@ bool LeaseTable::freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& 
   const bool held = isHeld(&entry, at);
   if (held && !shard.waiting.empty()) {
     if (Waiting* const queue = shard.waiting.find(entry.key.view())) {
-      // One for each thread: whoever does not get it now needs to know since when it is free.
+      // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
       queue->turnEnds = now() + kTurn;
       for (LeaseWatch* const watch : queue->watches) {
         watch->owner.push(*watch);
@@ -93,7 +93,7 @@ bool LeaseTable::freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& 
       }
     }
   }
-  // Otherwise it has expired, and is as well swept now.
+  // If it has expired, this sweeps it.
   erase(shard, entry);
   sweep(shard, at, kSweepOwn);
   return held;
@@ -162,7 +162,7 @@ LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& cla
   } else {
     entry = &add(shard, claim.key, at + ttl);
   }
-  // Most have none, nor had those before them: a look costs less than an assignment.
+  // Mostly both are empty, and a comparison costs less than an assignment.
   if (entry->owner != claim.owner) entry->owner = claim.owner;
   entry->token = nextToken_.fetch_add(1);  // keeps I1
   const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
@@ -191,7 +191,7 @@ void LeaseTable::extend(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
 void LeaseTable::erase(Shard& shard, Entry& entry) {
   shard.times.remove(entry);
   std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps I2
-  // A spare entry is worth its own allocation only, not the memory of long texts.
+  // A spare entry saves only its own allocation. It must not keep the memory of long texts.
   if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
@@ -210,7 +210,7 @@ void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {
 void LeaseTable::sweepOther(Nanoseconds at) {
   Shard& shard = shards_[sweepNext_.fetch_add(1, std::memory_order_relaxed) % kShards];
   const Lock lock(shard.mutex, std::try_to_lock);
-  // Who has it locked sweeps it.
+  // A thread that has it locked sweeps it.
   if (lock.owns_lock()) sweep(shard, at, kSweepOther);
 }
 

@@ -11,12 +11,13 @@
 //     that of every earlier grant in the table, even if that lease is gone.
 // I2  An entry is in its shard's table and in its shard's heap, or in neither.
 // I3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
-//     renewed far more often than it expires; who finds the rank due moves it up to the time.
-// I4  No expired key stays for ever: an operation sweeps expired entries of its own shard, and one in
-//     kSweepEvery of those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so that each operation is
-//     O(log n), and expired entries are swept as fast as new ones can be made.
+//     renewed far more often than it expires. The sweep that finds the rank due moves it up to the time.
+// I4  No expired key stays forever: an operation sweeps expired entries of its own shard, and one in kSweepEvery of
+//     those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so each operation is O(log n),
+//     and expired entries are swept as fast as new ones can be made.
 //
-// Time is what the caller says it is, so that tests can advance it, or the steady clock's under the shard's lock.
+// The caller passes the time, so that tests can advance it, or kSteady: the steady clock is then read under the
+// shard's lock.
 
 #pragma once
 
@@ -63,7 +64,8 @@ class LeaseTable {
     Nanoseconds since = 0;
     // Tells releaseHinted() where to look.
     std::uint32_t hint = 0;
-    // If not granted: when to try again even if nothing is said. The holder's time is over then, or another's turn.
+    // If not granted: after how long to try again even without a wake-up. By then the holder's lease has expired, or
+    // the other thread's turn is over.
     Nanoseconds retryAfter = 0;
   };
   // Not granted if another owner holds the key. The same owner gets a new token.
@@ -75,12 +77,12 @@ class LeaseTable {
 
   // Extends what the owner holds. False if it does not.
   bool renew(const Claim& claim, Nanoseconds ttl);
-  // Frees what the owner holds, and tells who watches the key. False if it did not hold it. `self`: the caller's
-  // own, which is not woken, since it looks by itself. The steady clock is read as recently(): what expired since,
-  // and nobody has taken, counts as held.
+  // Frees what the owner holds, and tells the threads that watch the key. False if the owner did not hold it. `self`:
+  // the caller's own watches; that thread is not woken, since it looks by itself. The steady clock is read with
+  // recently(): a lease that expired since then, and that nobody has taken, counts as held.
   bool release(const Claim& claim, const LeaseWatches* self);
-  // The same for what was granted with that token and hint, without its key, which costs as much to read and hash as
-  // all the rest. Nothing where it is not there any more: its key is to be asked then.
+  // The same for the lease with that token and hint, without its key: reading and hashing the key costs as much as all
+  // the rest. Returns nothing if the lease is no longer at that place; the caller then uses release() with the key.
   std::optional<bool> releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
                                     const LeaseWatches* self);
 
@@ -126,8 +128,8 @@ class LeaseTable {
   struct Waiting : KeyNode<Waiting> {
     using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
-    // Until when the first of them goes before the others; 0 when no release was told since the last turn. On the
-    // steady clock, whatever the leases' is: it is about how quick threads are.
+    // Until then the first thread goes before the others. 0 if no release was reported since the last turn. Always on
+    // the steady clock, even if the leases use another: this is about how quick threads are.
     Nanoseconds turnEnds = 0;
   };
   struct alignas(64) Shard {
@@ -162,9 +164,10 @@ class LeaseTable {
   void erase(Shard& shard, Entry& entry);
   // Removes up to `most` expired entries.
   void sweep(Shard& shard, Nanoseconds at, unsigned most);
-  // With no shard locked.
+  // Call it with no shard locked.
   void sweepOther(Nanoseconds at);
-  // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. With the shard locked.
+  // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. Call it with the shard
+  // locked.
   bool tend(Shard& shard, Nanoseconds at);
 
   std::array<Shard, kShards> shards_;

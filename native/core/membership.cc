@@ -13,7 +13,7 @@ Membership::Membership(Table& table, Participant& participant) : table_(table), 
 
 Membership::~Membership() {
   const Lock lock(table_.membersMutex);
-  // The last takes its place, so that this costs the same however many there are.
+  // The last member takes its place, so the cost does not depend on how many there are.
   Membership* const last = table_.members.back();
   table_.members[place_] = last;
   last->place_ = place_;

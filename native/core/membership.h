@@ -15,10 +15,10 @@ struct Interrupt {
   // returning from a wait that was granted after its first slice.
   bool (*requested)(void* data) = nullptr;
   void* data = nullptr;
-  // Stirs (DescriptorWatch) when the thread is being ended. -1 where there is none.
+  // Stirs (DescriptorWatch) when the thread is being ended. -1 if there is none.
   int descriptor = -1;
-  // Whether the thread is being ended. Costs next to nothing: called before a wait that is granted within its first slice
-  // returns.
+  // Whether the thread is being ended. Costs next to nothing: called before returning from a wait that was granted
+  // within its first slice.
   bool (*ending)(void* data) = nullptr;
 
   bool check() const { return requested && requested(data); }
@@ -54,15 +54,15 @@ class Membership {
 
   // ── by its own thread ──
 
-  // Where this thread's shared holds are counted by stripe; stays until the membership ends. The fast path counts
-  // there as well, right after it changed the word.
+  // Where this thread's shared holds are counted, by stripe. The memory must stay until the membership ends. The fast
+  // path also counts there, right after it changes the word.
   void openShares(Word* shares) { shares_.store(shares); }
   bool hasShares() const { return shares_.load() != nullptr; }
 
   // Blocks this thread until the request is decided.
   SyncOutcome acquireSync(const Request& request, Interrupt interrupt);
-  // False: the word says that this thread does not hold the stripe so. Grants to async waiters of this same thread
-  // wake no event loop: the caller looks at AsyncWaits::hasReady.
+  // False: according to the word, this thread does not hold the stripe in this mode. Grants to async waiters of this
+  // same thread do not wake its event loop: the caller checks AsyncWaits::hasReady.
   bool release(std::uint32_t stripe, Mode mode);
   void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on

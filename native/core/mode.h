@@ -2,8 +2,8 @@
 // the core asks that table and does not know which modes there are. The bits are in lock_word.h. After the table of
 // "how" in abseil's Mutex.
 //
-// To add a mode: its number, its row, and, where it goes together with another in a new way, what withHold() and
-// withoutHolds() make of a word.
+// To add a mode, add its number and its row. If it goes together with another mode in a new way, also change withHold()
+// and withoutHolds().
 
 #pragma once
 
@@ -22,12 +22,12 @@ enum class Mode : std::uint8_t { kExclusive = 0, kShared = 1 };
 struct ModeTraits {
   // For people.
   const char* name;
-  // What the word of a stripe that is held in this mode has set, of kModeFlags.
+  // The bits of kModeFlags that are set in the word of a stripe held in this mode.
   std::uint32_t flag;
   // The word counts the holds, and each thread counts its own (Membership::sharesOf). Otherwise the word has the slot of
   // the one holder.
   bool counted;
-  // A release clears kAbandoned: the holder was told, was alone, and has seen to it.
+  // A release clears kAbandoned: the holder was told, held the stripe alone, and has dealt with it.
   bool clearsAbandoned;
   // The modes in which others may hold the stripe at the same time: bit n for mode n.
   std::uint32_t admits;
@@ -44,7 +44,7 @@ inline constexpr std::array<ModeTraits, 2> kModeTraits{{
      .admits = bitOf(Mode::kShared)},
 }};
 inline constexpr std::size_t kModes = kModeTraits.size();
-// All bits of a word that say in which mode it is held.
+// All bits of a word that say in which mode its stripe is held.
 inline constexpr std::uint32_t kModeFlags = kShared;
 
 constexpr const ModeTraits& traitsOf(Mode mode) { return kModeTraits[static_cast<std::size_t>(mode)]; }
@@ -54,30 +54,30 @@ constexpr bool goTogether(Mode one, Mode other) { return (traitsOf(one).admits &
 // Whether several may hold a stripe in this mode.
 constexpr bool isJoint(Mode mode) { return goTogether(mode, mode); }
 
-// The mode in which a stripe is held. Says nothing for one that is free.
+// The mode in which a stripe is held. Meaningless if the stripe is free.
 constexpr Mode modeOf(std::uint32_t word) {
   for (std::size_t i = 1; i < kModes; ++i) {
     if ((word & kModeFlags) == kModeTraits[i].flag) return static_cast<Mode>(i);
   }
   return Mode::kExclusive;
 }
-// A word that is not free does one of the two.
+// A word that is not free either counts its holds or names its holder.
 constexpr bool countsHolds(std::uint32_t word) { return !isFree(word) && isCounted(modeOf(word)); }
 constexpr bool namesHolder(std::uint32_t word) { return !isFree(word) && !isCounted(modeOf(word)); }
 constexpr bool isHeldAloneBy(std::uint32_t word, std::uint32_t slot) {
   return namesHolder(word) && holderOf(word) == slot;
 }
 
-// The word with one more hold in `mode`, by the participant with that slot. Nothing where those who hold the stripe do
-// not admit it, or cannot be counted any more. Does not look at kQueued. Keeps the flags.
+// The word with one more hold in `mode`, by the participant with that slot. Nothing if the current holders do not admit
+// it, or if the count is at its maximum. Does not look at kQueued. Keeps the flags.
 constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, std::uint32_t slot) {
   if (isFree(word)) return word | traitsOf(mode).flag | (isCounted(mode) ? 1 : slot);
   if (!goTogether(modeOf(word), mode) || holderOf(word) == kHolderMask) return std::nullopt;
   return word + 1;
 }
 
-// The word with `count` holds less. Nothing where it does not say that the stripe is held so: somebody tampered with it,
-// or the caller errs. Keeps the flags.
+// The word with `count` fewer holds. Nothing if, according to the word, the stripe is not held in this way: somebody
+// tampered with it, or the caller is wrong. Keeps the flags.
 constexpr std::optional<std::uint32_t> withoutHolds(std::uint32_t word, Mode mode, std::uint32_t slot,
                                                     std::uint32_t count) {
   if (!isCounted(mode)) {
@@ -95,7 +95,7 @@ static_assert([] {
   std::uint32_t flags = 0;
   for (std::size_t i = 0; i < kModes; ++i) {
     const auto mode = static_cast<Mode>(i);
-    // Each is told from the others, those that go together are counted, and in one count.
+    // Each mode can be told from the others. Modes that go together are counted, all in one count.
     if (i > 0 && (kModeTraits[i].flag == 0 || (flags & kModeTraits[i].flag) != 0)) return false;
     if (isCounted(mode) != (mode == kCountedMode)) return false;
     flags |= kModeTraits[i].flag;

@@ -1,4 +1,4 @@
-// What traced acquisitions say about themselves. People look at it from any thread. The text is opaque here.
+// What traced acquisitions say about themselves, for people to read from any thread. The text is opaque here.
 
 #pragma once
 
@@ -24,10 +24,10 @@ struct Note {
 // The notes of one table. From any thread.
 class Notes {
  public:
-  // What names it until it is removed.
+  // Returns its id until it is removed.
   std::uint32_t add(Note note);
   void remove(std::uint32_t id);
-  // Those of a thread that ended.
+  // Removes the notes of one thread's membership, when that ends.
   void removeAll(const Membership& membership);
   std::vector<Note> all() const;
 

@@ -62,8 +62,8 @@ void Participant::unlinkReady(Waiter* before, Waiter& waiter) {
   if (!readyHead_) hasReady_.store(false);
 }
 
-// Whoever takes something back calls wakeReady() afterwards, so another look comes if this one was too early to see it. It
-// must come after takeReady(), from which on a wake is not taken for one that is under way.
+// A thread that takes something back calls wakeReady() afterwards, so the event loop looks again if this look was too
+// early to see it. Call it after takeReady(), which clears waking_: from then on wakeReady() sends a new wake.
 bool Participant::comesBack() {
   if (!absent_.load()) return false;
   absent_.store(false);
@@ -83,8 +83,8 @@ Waiter* Participant::takeReady() {
 
 void Participant::wakeReady() {
   STRIPELOCK_SEAM("wake: before it is noted");
-  // The grant was pushed before this, and block() looks for grants after it set blocked_: one of the two sees
-  // the other, so that a blocked thread does not sleep on a grant.
+  // The grant was pushed before this, and block() looks for grants after it sets blocked_. One of the two sees the
+  // other, so a blocked thread never sleeps with a grant in its ready list.
   if (blocked_.load()) parker_.unpark();
   if (waking_.exchange(true)) return;
   STRIPELOCK_SEAM("wake: before the event loop");

@@ -1,7 +1,7 @@
 // A thread that uses locks: its slot, how to wake it, and what it waits for.
 //
-// Participants are never freed but used again with their slot (registry.h), so that one can be woken without
-// knowing whether its thread still lives.
+// Participants are never freed, but reused with their slot (registry.h). So one can be woken without knowing
+// whether its thread is still alive.
 
 #pragma once
 
@@ -19,8 +19,8 @@ class Membership;
 
 class Participant {
  public:
-  // Asks the thread's event loop to call AsyncWaits::take soon. Called from any thread, with Participant's wake
-  // mutex held: it must not call back.
+  // Asks the thread's event loop to call AsyncWaits::take soon. Called from any thread with the participant's wake
+  // mutex held, so it must not call back.
   struct WakeLoop {
     void (*wake)(void* data) = nullptr;
     void* data = nullptr;
@@ -28,9 +28,9 @@ class Participant {
 
   explicit Participant(std::uint32_t slot) : slot_(slot), asyncWaits_(*this) {}
 
-  // What a word says that this thread holds exclusively. 1 and up.
+  // Stands in the word of a stripe that this thread holds exclusively. At least 1.
   std::uint32_t slot() const { return slot_; }
-  // The host's number for the thread, as it is shown to people.
+  // The host's number for the thread, shown to people.
   std::int32_t threadId() const { return threadId_.load(); }
   Parker& parker() { return parker_; }
   // Wakes the thread, while it blocks, when its host wants something of it.
@@ -39,28 +39,29 @@ class Participant {
 
   // ── from any thread ──
 
-  // Whether to put off grants to an async waiter of this thread: the thread blocks in a sync wait, or is away from its
-  // event loop and the waiter holds nothing that others may want. If so, marks the thread: it looks after those waiters
-  // when it goes on or comes back. Either the caller sees it do so here, or it sees the mark.
+  // Whether to pass over an async waiter of this thread: the thread blocks in a sync wait, or it is away from its event
+  // loop and the waiter holds nothing that others may want. If so, marks the thread: it looks after those waiters when
+  // it goes on or comes back. Either the caller sees here that the thread is back, or the thread sees the mark.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
     STRIPELOCK_SEAM("pass over: before it is noted");
     passedOver_.store(true);
     return isAway(holdsSome);
   }
-  // Takes the oldest waiter for which `matches` is true out of the ready list, and notes that the thread is away from its
-  // event loop until comesBack(). nullptr if there is none. With the revoke mutex locked.
+  // Takes the oldest waiter for which `matches` is true out of the ready list, and notes that the thread is away from
+  // its event loop until comesBack(). nullptr if there is none. Call it with the revoke mutex locked.
   template <typename Matches>
   Waiter* takeBack(Matches matches);
-  // Puts a waiter that was designated into the ready list, with the shard locked under which it is linked.
+  // Puts a designated waiter into the ready list. Call it with the shard locked under which the waiter is linked.
   void pushReady(Waiter& waiter);
-  // Grants a waiter its last stripe and puts it there, with the shard locked under which it was linked.
+  // Grants a waiter its last stripe and puts it into the ready list. Call it with the shard locked under which the
+  // waiter was linked.
   void pushGranted(Waiter& waiter);
-  // After either, with no shard locked.
+  // Call it after either, with no shard locked.
   void wakeReady();
-  // Grants that the thread has not noticed. While there are any, what it holds is not final.
+  // Grants that the thread has not noticed. While there are any, the set of stripes that it holds is not final.
   std::uint32_t undelivered() const { return undelivered_.load(); }
-  // One less: the thread noticed it, or it was taken back.
+  // One fewer: the thread noticed the grant, or it was taken back.
   void delivered() { undelivered_.fetch_sub(1); }
   // See AsyncWaits::revoke.
   Mutex& revokeMutex() { return revokeMutex_; }
@@ -68,19 +69,19 @@ class Participant {
   // ── by the thread itself ──
 
   void start(std::int32_t threadId, WakeLoop wakeLoop);
-  // No more wakes after this returns.
+  // The event loop is not woken anymore after this returns.
   void stop();
-  // Around a sync wait. While blocked, async waiters of this thread hold nothing and are granted nothing: it
-  // could not use it, and somebody else might need it to unblock this thread.
+  // Call these around a sync wait. While the thread is blocked, its async waiters hold nothing and are granted nothing:
+  // it could not use a stripe, and another thread might need that stripe to unblock this one.
   void block();
   void unblock();
-  // All that is ready, oldest first, chained through nextReady.
+  // All ready waiters, oldest first, chained through nextReady.
   Waiter* takeReady();
   bool hasReady() const { return hasReady_.load(); }
-  // The event loop has come to look. True if waiters were passed over that it must look after now.
+  // The event loop calls it when it looks. True if waiters were passed over; the thread must look after them now.
   bool comesBack();
 
-  // One for each table that this thread uses, by the table's memory.
+  // One per table that this thread uses, by the table's memory.
   std::unordered_map<void*, Membership*> memberships;
   // What the thread blocks on; guarded by the wait graph's mutex.
   Waiter* blockedOn = nullptr;
@@ -96,7 +97,7 @@ class Participant {
   DescriptorWatch hostWatch_{parker_};
 
   std::atomic<bool> blocked_{false};
-  // Something was taken back from it, and it has not looked since.
+  // Something was taken back from the thread, and it has not looked since.
   std::atomic<bool> absent_{false};
   std::atomic<bool> passedOver_{false};
   std::atomic<std::uint32_t> undelivered_{0};
@@ -109,7 +110,7 @@ class Participant {
 
   Mutex wakeMutex_;
   WakeLoop wakeLoop_;
-  // A wake is on its way to the event loop, so that a burst of grants costs one.
+  // A wake is on its way to the event loop, so a burst of grants costs only one.
   std::atomic<bool> waking_{false};
 
   AsyncWaits asyncWaits_;
@@ -121,7 +122,7 @@ Waiter* Participant::takeBack(Matches matches) {
   Waiter* before = nullptr;
   for (Waiter* waiter = readyHead_; waiter; before = waiter, waiter = waiter->nextReady) {
     if (!matches(static_cast<const Waiter&>(*waiter))) continue;
-    // Before the stripes are given back, or they would come to this thread again (keeps I3: see comesBack).
+    // Set before the stripes are given back, or they would be granted to this thread again (keeps I3: see comesBack).
     absent_.store(true);
     unlinkReady(before, *waiter);
     return waiter;

@@ -35,8 +35,8 @@ bool Parker::park(Deadline deadline) {
 }
 
 void Parker::unpark() {
-  // Notifies under the mutex: the parked thread may end, but not its parker, so this is not for its lifetime
-  // but so that no notification falls between the check and the wait.
+  // Sets the permit under the mutex, so that no notification falls between the check and the wait in park(). The
+  // lifetime of the parker is not the reason: it outlives its thread.
   const Lock lock(mutex_);
   permit_ = true;
   permitted_.notify_one();
@@ -47,7 +47,7 @@ void Parker::unpark() {
 namespace {
 
 void futexWait(Word& word, std::uint32_t expected, Deadline deadline) {
-  // FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC, which is what steady_clock reads.
+  // FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC, the clock behind steady_clock.
   timespec point{};
   point.tv_sec = static_cast<time_t>(deadline.point() / 1'000'000'000);
   point.tv_nsec = static_cast<long>(deadline.point() % 1'000'000'000);
@@ -106,7 +106,7 @@ void pinModule() {
 void pinModule() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&pinModule), &info) == 0 || info.dli_fname == nullptr) return;
-  // Not closed on purpose: RTLD_NODELETE marks the module, and the handle is only how to reach it.
+  // The handle is not closed, on purpose. It only serves to mark the module with RTLD_NODELETE.
   static_cast<void>(dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
 }
 

@@ -1,7 +1,7 @@
 // What differs between operating systems: blocking a thread, and keeping this module loaded. Everything else
 // is standard C++.
 //
-// With STRIPELOCK_PORTABLE_PARK, or on a system without a futex, a mutex and a condition variable serve.
+// STRIPELOCK_PORTABLE_PARK, and any system without a futex, uses a mutex and a condition variable.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace stripelock {
 
 // A binary semaphore for one thread: unpark() leaves a permit, park() takes it or waits for it. A permit left
-// over from earlier makes park() return at once, so its caller must look again at what it waits for.
+// over from earlier makes park() return at once, so the caller must check again what it waits for.
 class Parker {
  public:
   // True: a permit was taken. False: the deadline passed.
@@ -39,8 +39,8 @@ class Parker {
 // Threads that can run at the same time, at least 1. Spinning for another thread is pointless on one.
 unsigned processors();
 
-// Keeps the code that is running from being unloaded for as long as the process lives: Node unloads an addon
-// with the last worker that used it, and its queues and slots must outlive that.
+// Keeps this code loaded until the process ends: Node unloads an addon with the last worker that used it, and the
+// addon's queues and slots must outlive that worker.
 void pinModule();
 
 }  // namespace stripelock

@@ -36,12 +36,12 @@ Participant* Registry::join(std::int32_t threadId, Participant::WakeLoop wakeLoo
 }
 
 void Registry::leave(Participant& participant) {
-  // No more wakes first: the event loop goes away, and nobody will look at grants.
+  // First stops the wakes: the event loop goes away, and nobody will look at grants.
   participant.stop();
   STRIPELOCK_SEAM("leave: before the waits are cancelled");
   participant.asyncWaits().close();
   while (!participant.memberships.empty()) end(*participant.memberships.begin()->second);
-  // No word names the slot any more, so that the next to have it inherits nothing.
+  // No word names the slot anymore, so the next thread that gets it inherits nothing.
   const Lock lock(mutex_);
   freeSlots_.push_back(participant.slot());
 }
@@ -75,7 +75,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
 
 void Registry::close(Membership& membership) {
   if (--membership.references > 0) return;
-  // That looks at all that is pending, and most locks are closed when nothing of theirs is.
+  // closeMembership() visits every pending acquisition of the thread, and most locks have none when they are closed.
   if (membership.pending > 0) membership.participant().asyncWaits().closeMembership(membership);
   end(membership);
 }

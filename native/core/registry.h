@@ -19,19 +19,19 @@ class Registry {
  public:
   static Registry& instance();
 
-  // Differs between processes and between copies of this code in one process: their queues are not the same, so
-  // they must not share a lock's memory.
+  // Differs between processes, and between copies of this code in one process: each has its own queues, so they must
+  // not share a lock's memory.
   std::uint64_t id() const { return id_; }
 
   // A participant for the calling thread, or nullptr when all slots are taken.
   Participant* join(std::int32_t threadId, Participant::WakeLoop wakeLoop);
-  // The thread ends: cancels what it waits for, frees what it holds, gives its slot back. On that thread.
+  // The thread ends: cancels what it waits for, frees what it holds, and gives its slot back. Call it on that thread.
   void leave(Participant& participant);
-  // nullptr for what never was a slot.
+  // nullptr for a slot that was never used.
   Participant* bySlot(std::uint32_t slot);
 
-  // The thread's membership of the table at that memory, which must stay until it is closed as often as it was
-  // opened. nullptr where the memory is in use with another number of stripes.
+  // The thread's membership of the table at that memory. The memory must stay until the membership is closed as many
+  // times as it was opened. nullptr if the memory is in use with another number of stripes.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes);
   void close(Membership& membership);
 

@@ -8,8 +8,8 @@ namespace stripelock {
 
 namespace {
 
-// Those who may hold the stripe without knowing it, or for a waiter that must try for another one, and those who were
-// called to try for it. Participants are never freed.
+// The participants that may hold the stripe without knowing it, or for a waiter that must try for another one, and the
+// one that was designated to try for it. Participants are never freed.
 std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const Participant& self) {
   std::vector<Participant*> found;
   const auto add = [&](Participant* participant) {
@@ -19,7 +19,7 @@ std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const P
     if (participant && participant->hasReady()) add(participant);
   };
   if (table.queueOf(stripe).designated.load()) {
-    // Locked, so that the waiter is there to be read.
+    // Locked, so that the waiter exists while it is read.
     const Lock lock(table.shardOf(stripe));
     const Waiter* const designated = table.queueOf(stripe).designated.load();
     if (designated && designated->async) add(designated->owner);

@@ -1,4 +1,4 @@
-// Where tests widen race windows and change lengths of time. Nothing at all unless STRIPELOCK_TEST_SEAM is defined.
+// Lets tests widen race windows and change durations. Does nothing unless STRIPELOCK_TEST_SEAM is defined.
 
 #pragma once
 
@@ -11,14 +11,14 @@
 namespace stripelock {
 
 #ifdef STRIPELOCK_TEST_SEAM
-// No slice of a sync wait (sync_wait.h) is shorter. An hour: a thread that nobody wakes sleeps on, so that a lost
-// wake-up is a hang and not a delay of one slice. Waits that sleep when it changes keep the slice they are in.
+// No slice of a sync wait (sync_wait.h) is shorter. Set to an hour, it makes a lost wake-up a hang instead of a delay
+// of one slice. A wait that sleeps when this changes keeps its current slice.
 inline std::atomic<std::int64_t> seamShortestSlice{0};
 inline std::int64_t seamSlice(std::int64_t nanoseconds) {
   const std::int64_t shortest = seamShortestSlice.load();
   return nanoseconds < shortest ? shortest : nanoseconds;
 }
-// Called with the name of the point that is passed. Set it before any thread uses the core.
+// Called with the name of each point that a thread passes. Set it before any thread uses the core.
 inline void (*seamHook)(const char* point) = nullptr;
 #define STRIPELOCK_SEAM(point)                                 \
   do {                                                         \

@@ -10,12 +10,12 @@ namespace stripelock {
 
 // Rounds of spinning, each twice as long as the one before: half a microsecond in all.
 inline constexpr int kSpinRounds = 4;
-// How often a thread then lets others run before it sleeps: where there are more threads than processors, who holds the
-// stripe may be one that is not running. To yield to it costs neither of the two a call to sleep or to wake.
-// After parking_lot (Amanieu d'Antras).
+// How many times a thread then lets others run before it sleeps. With more threads than processors, the holder of the
+// stripe may not be running. Yielding to it saves both threads a system call to sleep or to wake. After parking_lot
+// (Amanieu d'Antras).
 inline constexpr int kYields = 3;
 
-// Calls `attempt` until it returns true or the time for spinning is over. On a single processor, once.
+// Calls `attempt` until it returns true or the spinning time is over. On a single processor, calls it once.
 template <typename Attempt>
 bool spin(Attempt attempt) {
   static const int rounds = processors() > 1 ? kSpinRounds : 0;
@@ -29,7 +29,7 @@ bool spin(Attempt attempt) {
   return false;
 }
 
-// Yields for as long as `worthwhile` is true, kYields times at most. True when `attempt` is.
+// Yields as long as `worthwhile` returns true, at most kYields times. True if `attempt` succeeded.
 template <typename Attempt, typename Worthwhile>
 bool yieldFor(Attempt attempt, Worthwhile worthwhile) {
   for (int i = 0; i < kYields && worthwhile(); ++i) {

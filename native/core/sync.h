@@ -20,7 +20,7 @@
 
 namespace stripelock {
 
-// A word or cell in memory that JavaScript works on too. JavaScript's Atomics are sequentially consistent, and
+// A word or cell in memory that JavaScript also works on. JavaScript's Atomics are sequentially consistent, and
 // so is every access here that names no order.
 using Word = std::atomic<std::uint32_t>;
 using Cell = std::atomic<std::int64_t>;
@@ -39,7 +39,7 @@ inline Nanoseconds now() {
       .count();
 }
 
-// The same clock as it was at the system's last tick, some milliseconds ago, where that costs less: 5 instead of 24 ns.
+// The same clock at the system's last tick, some milliseconds ago, where that is cheaper: 5 instead of 24 ns.
 inline Nanoseconds recently() {
 #if defined(__linux__)
   timespec time{};
@@ -56,7 +56,7 @@ class Deadline {
   static constexpr Deadline never() { return Deadline(std::numeric_limits<Nanoseconds>::max()); }
   static constexpr Deadline at(Nanoseconds point) { return Deadline(point); }
 
-  // Never, for what is further off than the clock reaches (292 years), infinity and NaN.
+  // never() for infinity, NaN, and times beyond the range of the clock (292 years).
   static Deadline after(double milliseconds, Nanoseconds from = now()) {
     const double nanoseconds = std::ceil(milliseconds * 1e6);
     if (!(nanoseconds < 4e18)) return never();

@@ -23,7 +23,7 @@ class BlockedScope {
   Participant& thread_;
 };
 
-// Counts the thread among those who wait, and takes it out of the wait graph, if it entered that.
+// Counts the thread as waiting. At the end, takes it out of the wait graph if it entered that.
 class WaitingScope {
  public:
   WaitingScope(Table& table, Participant& thread) : table_(table), thread_(thread) {
@@ -91,7 +91,7 @@ bool SyncWait::spinTake(std::uint32_t stripe) {
   if (request_.timeout <= 0) return take(stripe);
   const auto attempt = [&] { return take(stripe); };
   if (spin(attempt)) return true;
-  // Not while others wait, or it could get past them again and again, and not after its deadline.
+  // Does not yield while others wait, or it could pass them again and again, nor after its deadline.
   return yieldFor(attempt, [&] { return !table_.isAwaited(stripe) && !deadline_.passedAt(now()); });
 }
 
@@ -141,7 +141,7 @@ SyncOutcome SyncWait::wait() {
         break;
       }
       if (time >= sliceEnd_) {
-        // Before the host is asked for the first time, so that no interruption falls between the two.
+        // Starts before the host is asked for the first time, so that no interruption falls between the two.
         if (!watch.active()) watch.start(interrupt_.descriptor);
         slept = true;
         sliceEnd_ = nextSliceEnd(time);
@@ -161,9 +161,10 @@ SyncOutcome SyncWait::wait() {
       if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
     }
   }
-  // What is granted to a thread that runs no more of its JavaScript would be held by nobody. To ask about the script, too,
-  // costs a thread that just woke up to 8 us of a hand-over that takes 20, so it is done after the first slice only. The end
-  // of a script that falls into so short a wait finds the stripes held, as one that comes a moment later does.
+  // A thread that runs no more of its JavaScript must not keep a grant, since nobody would release it. Asking about
+  // the script, too, costs a thread that just woke up to 8 us of a hand-over that takes 20, so this does it only after
+  // the first slice. A script that is ended during a shorter wait is left with the stripes held, as one that is ended
+  // a moment later is.
   if (!withdrawn && (slept ? interrupt_.check() : interrupt_.checkEnding())) {
     return failed(Status::kInterrupted, request_.count);
   }
@@ -177,7 +178,7 @@ SyncOutcome SyncWait::wait() {
 Nanoseconds SyncWait::nextSliceEnd(Nanoseconds time) const {
   if (!thread_.hostWatch().active()) return time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
   const Nanoseconds slice = std::clamp((time - waiter_.since) / kPatience, kSlice, kLongestSlice);
-  // At points that all threads share: to wake several at once costs half as much as one after the other.
+  // Rounds to points that all threads share: waking several at once costs half as much as one after the other.
   return (time + seamSlice(slice)) / kSlice * kSlice;
 }
 
@@ -193,8 +194,8 @@ bool SyncWait::interrupted(SyncOutcome& outcome) {
 bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
   if (interrupted(outcome)) return true;
   if (!steppedAside_) {
-    // Shared waiters behind an exclusive async waiter of this thread may enter while that one is passed over. Not done
-    // before the first slice ends: most waits end sooner, and this looks at all that is pending.
+    // Shared waiters behind an exclusive async waiter of this thread may enter while that one is passed over. This
+    // waits for the end of the first slice: most waits end sooner, and it looks at everything that is pending.
     steppedAside_ = true;
     thread_.asyncWaits().resettle();
   }
@@ -205,7 +206,7 @@ bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
 }
 
 bool SyncWait::overtake(bool last) {
-  // At the last moment a free stripe is worth more than a turn that may go to another one.
+  // At the last moment a free stripe is worth more than a turn that may go to another waiter.
   if (last && table_.overtakeDesignated(waiter_)) return true;
   return revokeIdle(table_, waiter_.stripe(), thread_, last) || table_.overtakeDesignated(waiter_);
 }
@@ -242,7 +243,7 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
 bool SyncWait::holdsForGood(std::uint32_t stripe) {
   while (isHeldAloneBy(table_.word(stripe).load(), thread_.slot())) {
     {
-      // Under the shard, so that no grant to one of this thread's async waiters is half made.
+      // Under the shard, so that no grant to one of this thread's async waiters is half done.
       const Lock lock(table_.shardOf(stripe));
       if (thread_.undelivered() == 0) return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());
     }

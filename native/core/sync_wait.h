@@ -6,16 +6,16 @@
 
 namespace stripelock {
 
-// How long a thread sleeps before it looks whether it is interrupted, and whether it waits in a cycle.
+// How long a thread sleeps before it checks whether it is interrupted, and whether it waits in a cycle.
 inline constexpr Nanoseconds kFirstSlice = 5'000'000;
 inline constexpr Nanoseconds kSlice = 20'000'000;
-// Where something wakes it when it must end (Interrupt::descriptor), it sleeps longer the longer it has slept, up
-// to this: a cycle that closes while all its threads sleep must be found within 100 ms. To wake and look costs 10 us.
+// If something wakes the thread when it must end (Interrupt::descriptor), its slices grow with the time waited, up to
+// this: a cycle that closes while all its threads sleep must be found within 100 ms. Waking up to check costs 10 us.
 inline constexpr Nanoseconds kLongestSlice = 80'000'000;
-// An interruption may then be noticed late by this fraction of the time waited: one in kPatience.
+// A slice is then 1/kPatience of the time waited, so an interruption may be noticed late by that fraction.
 inline constexpr Nanoseconds kPatience = 8;
-// Where nothing wakes it: for kHurry after some thread was interrupted all others look each kHurriedSlice, since a process
-// that ends interrupts one thread after the other, and waits for each.
+// If nothing wakes the thread: for kHurry after some thread was interrupted, all others check every kHurriedSlice,
+// since a process that ends interrupts one thread after the other, and waits for each.
 inline constexpr Nanoseconds kHurry = 200'000'000;
 inline constexpr Nanoseconds kHurriedSlice = 1'000'000;
 
@@ -36,19 +36,19 @@ class SyncWait {
   bool take(std::uint32_t stripe);
   SyncOutcome block(std::uint32_t position);
   SyncOutcome wait();
-  // When a slice ends that begins now.
+  // The end of a slice that begins now.
   Nanoseconds nextSliceEnd(Nanoseconds time) const;
   // True: the waiter is unlinked, withdrawn or granted, and the caller gives back what it has.
   bool interrupted(SyncOutcome& outcome);
-  // At the end of a slice: whether the thread is interrupted, and whether it waits in a cycle. Lets others pass that wait
-  // behind its async waiters. True: the wait is decided.
+  // At the end of a slice: checks whether the thread is interrupted, and whether it waits in a cycle. Lets waiters
+  // behind its async waiters pass them. True: the wait is decided.
   bool checkInterruptAndCycle(SyncOutcome& outcome);
-  // Gets its stripe past an async waiter that does not come for it. True: it may have the stripe, or its turn, now.
+  // Overtakes an async waiter that does not come for the stripe. True: this wait may have the stripe, or its turn, now.
   bool overtake(bool last);
   bool tryDesignated();
-  // Takes the stripes after the one just taken, or waits for the first that is unavailable. True: has all.
+  // Takes the stripes after the one just taken, or waits for the first that is unavailable. True: it has all.
   bool goOn();
-  // Whether its own thread holds, for good, a stripe that is still wanted.
+  // Whether its own thread holds a needed stripe and will not release it while it waits here.
   bool waitsForItself(std::uint32_t position, std::uint32_t& stripe);
   SyncOutcome granted() const {
     return {.status = Status::kGranted, .abandoned = waiter_.abandoned, .cycle = {}};

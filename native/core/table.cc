@@ -11,7 +11,7 @@ namespace stripelock {
 
 namespace {
 
-// Enough that threads at different stripes rarely meet, few enough to cost nothing in a small lock.
+// Enough that threads at different stripes rarely contend, few enough to cost nothing in a small lock.
 constexpr std::uint32_t kMaxShards = 64;
 
 }  // namespace
@@ -34,7 +34,7 @@ Table::Table(void* memory, std::uint32_t stripes)
       stripes_(stripes),
       // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
       queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
-  // As operator new does where exceptions are off.
+  // As operator new does with exceptions disabled.
   if (!queues_) std::abort();
   while (((stripes - 1) >> shardShift_) >= kMaxShards) ++shardShift_;
   shards_ = std::make_unique<Shard[]>(((stripes - 1) >> shardShift_) + 1);
@@ -46,7 +46,7 @@ bool Table::tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& a
   Word& word = this->word(stripe);
   std::uint32_t seen = word.load();
   for (;;) {
-    // Who joins others does not enter past those that wait.
+    // A thread that would join other holders does not enter past waiters.
     if (!isFree(seen) && (seen & kQueued) != 0) return false;
     const std::optional<std::uint32_t> next = withHold(seen, mode, slot);
     if (!next) return false;
@@ -72,7 +72,7 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
     Lock next;
     if (&shard != held && &shard != last.mutex()) next = Lock(shard);
     STRIPELOCK_SEAM("proceed: before the position changes");
-    // While the shard that it leaves is locked still, or a withdrawal could take it for linked there (keeps I5).
+    // While the shard that it leaves is still locked. Otherwise a withdrawal could think it is linked there (keeps I5).
     waiter.position.store(position);
     if (next) last = std::move(next);
     if (!takeOrLink(waiter, stripe)) return false;
@@ -86,8 +86,8 @@ std::optional<std::uint32_t> Table::wordIfTaken(const Waiter& waiter, std::uint3
                                                 const StripeQueue& queue) const {
   const std::optional<std::uint32_t> next = withHold(word, waiter.mode, waiter.owner->slot());
   if (!next || isFree(word)) return next;
-  // Not past a waiter that it does not go together with, or a stream of shared ones could keep an exclusive one waiting
-  // for ever.
+  // It does not pass a waiter that it does not go together with. Otherwise a stream of shared waiters could keep an
+  // exclusive one waiting forever.
   Waiter* other = passOverIneligible(queue.head);
   while (other && goTogether(other->mode, waiter.mode)) other = passOverIneligible(other->next);
   return other ? std::nullopt : next;
@@ -134,7 +134,7 @@ bool Table::withdraw(Waiter& waiter) {
   queue.remove(waiter);
   if (queue.designated.load() == &waiter) queue.designated.store(nullptr);
   waiter.state.store(WaiterState::kWithdrawn);
-  // Whoever it stood in the way of may enter now: the next in line, or shared ones behind an exclusive one.
+  // Waiters that it blocked may enter now: the next in line, or shared ones behind an exclusive one.
   regrant(stripe, waiter.owner, wakes);
   return true;
 }
@@ -152,7 +152,7 @@ bool Table::retryDesignated(Waiter& waiter) {
     }
     STRIPELOCK_SEAM("designated: before it looks again");
     std::uint32_t seen = word.load();
-    // Free again: somebody took it and gave it back this instant.
+    // Free again: another thread took it and gave it back in the meantime.
     STRIPELOCK_SEAM("designated: before it sleeps again");
     if (isFree(seen) || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
     queueOf(stripe).designated.store(nullptr);

@@ -3,7 +3,7 @@
 // Any thread changes words, by compare-and-swap only, mostly from JavaScript and without a lock (lock_word.h). Mutexes
 // guard the queues, one for each shard; a shard is a range of neighbouring stripes.
 //
-// table.cc has how waiters come, take and go; table_grants.cc what a release comes to, and who is granted the stripe.
+// table.cc has how waiters come, take and go; table_grants.cc what a release does, and who is granted the stripe.
 //
 // Invariants, for each stripe, whenever its shard is not locked:
 //   I1  A word names its holders: a holder enters or leaves only by changing the word.
@@ -22,15 +22,15 @@
 //
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first waiter.
 // The thread of that waiter is woken and then competes with whoever else comes by: running threads beat one that must be
-// woken, and that gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
+// woken, which gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
 // served, the next release with nobody designated hands over to the head. So the head waits for kFairness, for the
-// designated thread to wake and try, and for one hold. An event loop that does not come for its turn loses it to those who
-// wait behind (revocation.h). Where async acquisitions keep it busy, the layer above calls AsyncWaits::take from time to
-// time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and
-// WebKit's WTF::Lock (Filip Pizlo), but timed per queue.
+// designated thread to wake and try, and for one hold. An event loop that does not come for its turn loses it to the
+// waiters behind (revocation.h). While async acquisitions keep it busy, the layer above calls AsyncWaits::take from
+// time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but
+// timed per queue.
 //
-// Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaves
-// (Table::members, Notes, Participant::ready, Participant::wake).
+// Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
+// (Table::membersMutex, that of Notes, Participant::readyMutex_, Participant::wakeMutex_).
 
 #pragma once
 
@@ -53,7 +53,7 @@ inline constexpr Nanoseconds kFairness = 1'000'000;
 struct Leave {
   enum class How : std::uint8_t {
     kRelease,   // by a holder that is done
-    kRollBack,  // by an acquisition that failed or is put off: what it was told of goes to the next
+    kRollBack,  // by an acquisition that failed or is put off; the next holder is told what this one was told
     kDie,       // on behalf of a holder whose thread ended
   };
   How how;
@@ -76,43 +76,45 @@ class Table {
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
   Cell& cell(std::uint32_t index) { return cells_[index]; }
 
-  // One attempt for one stripe, without a lock. On success says whether an earlier holder died.
+  // One attempt for one stripe, without a lock. On success sets `abandoned` if an earlier holder's thread ended without
+  // releasing; never clears it.
   bool tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& abandoned);
 
-  // Whether some eligible waiter is in the stripe's queue. Without its lock: it may just have come, or gone.
+  // Whether some eligible waiter is in the stripe's queue. Takes no lock, so a waiter may just have come or gone.
   bool isAwaited(std::uint32_t stripe) {
     return (word(stripe).load() & kQueued) != 0 || queueOf(stripe).designated.load() != nullptr;
   }
 
-  // Takes the waiter's stripes from `from` on, or links it at the first that it cannot have. `held`: the shard
-  // that the caller has locked and whose queue the waiter was taken from, or nullptr where the caller is the
-  // waiter's own thread and it is not linked. True: all are taken. Then, given `wakes`, its owner is told.
+  // Takes the waiter's stripes from `from` on, or links it at the first that is unavailable. `held`: the shard
+  // that the caller has locked and whose queue the waiter was taken from, or nullptr if the caller is the
+  // waiter's own thread and it is not linked. True: all are taken. With `wakes`, its owner is then told.
   bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
 
-  // Leaves a stripe and grants it on as the queue asks. False: the word says that it was not held so.
+  // Leaves a stripe and grants it to the next as the queue requires. False: according to the word, the stripe was not
+  // held in that way.
   bool leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes);
-  // With the stripe's shard locked, after its queue changed or one of its waiters became eligible: grants the stripe as
-  // the queue asks now, and sets or clears kQueued. The holders stay.
+  // Grants the stripe as the queue now requires, and sets or clears kQueued; the holders stay. Call it with the
+  // stripe's shard locked, after its queue changed or one of its waiters became eligible.
   void regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes);
 
-  // Gives back stripes[0 … count) of an acquisition that comes to nothing, last first.
+  // Gives back stripes[0 … count) of an acquisition that failed or is put off, last first.
   void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, Mode mode);
 
-  // Locks the shard that the waiter is linked under, or was when it was granted or withdrawn.
+  // Locks the shard under which the waiter is linked, or was linked when it was granted or withdrawn.
   Lock lockFor(const Waiter& waiter);
-  // Unlinks a waiter for good and lets those behind it pass. False if it had been granted. It still holds what
-  // it had taken: the caller rolls that back.
+  // Unlinks a waiter for good and lets those behind it pass. False if it was already granted. The waiter still holds
+  // what it took: the caller rolls that back.
   bool withdraw(Waiter& waiter);
-  // A designated waiter found its stripe held: it takes it now after all (true), or goes back to waiting at its
+  // A designated waiter found its stripe held. It either takes the stripe now after all (true), or waits again at its
   // place.
   bool retryDesignated(Waiter& waiter);
-  // For a sync waiter that has slept for long, or any that is about to time out: takes its stripe if that is free, but
-  // designated to an async waiter that has yet to come for it. True: taken, and no longer linked.
+  // For a sync waiter that has slept long, or any waiter that is about to time out: takes its stripe if the stripe is
+  // free but an async waiter is designated that has not come for it yet. True: taken, and no longer linked.
   bool overtakeDesignated(Waiter& waiter);
   // A designated waiter has taken its stripe.
   void serveDesignated(Waiter& waiter);
-  // Links an unlinked waiter that holds nothing by its time of arrival, at its first stripe. On its own thread, or with
-  // its owner's revoke mutex.
+  // Links an unlinked waiter that holds nothing into the queue of its first stripe, by its time of arrival. Call it on
+  // the waiter's own thread, or with its owner's revoke mutex.
   void requeue(Waiter& waiter);
 
   Mutex& shardOf(std::uint32_t stripe) { return shards_[stripe >> shardShift_].mutex; }
@@ -120,7 +122,7 @@ class Table {
 
   Notes notes;
 
-  // Those who use this table. `shares` of a member may be read under this mutex while it is listed.
+  // The threads that use this table. Under this mutex, Membership::sharesOf may be called on every member listed.
   Mutex membersMutex;
   std::vector<Membership*> members;
 
@@ -131,20 +133,20 @@ class Table {
   struct Freed {
     void operator()(StripeQueue* queues) const;
   };
-  // What leaving a stripe, or a change of its queue, comes to: the next word, and who gets the stripe.
+  // The result of leaving a stripe, or of a change of its queue: the next word, and who gets the stripe.
   struct Plan {
     std::uint32_t next;
     Waiter* designate = nullptr;
-    // Those that enter together form a chain through nextReady.
+    // Waiters that enter together form a chain through nextReady.
     Waiter* grant = nullptr;
     Nanoseconds fairAt = 0;
   };
 
   bool takeOrLink(Waiter& waiter, std::uint32_t stripe);
-  // The word when the waiter has taken the stripe. Nothing if it must wait.
+  // The word after the waiter has taken the stripe. Nothing if it must wait.
   std::optional<std::uint32_t> wordIfTaken(const Waiter& waiter, std::uint32_t word,
                                            const StripeQueue& queue) const;
-  // Both of leave() and, with nullptr, of regrant().
+  // Implements leave() and, with nullptr, regrant().
   bool changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes);
   Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
   Plan planJoint(Waiter& first, std::uint32_t left) const;
@@ -162,7 +164,7 @@ class Table {
   std::unique_ptr<StripeQueue[], Freed> queues_;
 };
 
-// Whether the waiter is not eligible now: see I3. If so its thread is marked, and looks after it later
+// Whether the waiter is not eligible now: see I3. If so, this marks its thread, which looks after it later
 // (Participant::passOver).
 bool passOver(const Waiter& waiter);
 // The first eligible waiter from there on, or nullptr. Marks the threads of those before it.

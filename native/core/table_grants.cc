@@ -1,4 +1,4 @@
-// What leaving a stripe comes to, and who is granted it then.
+// What happens when a stripe is left, and who is granted it then.
 
 #include <optional>
 
@@ -13,8 +13,8 @@ namespace {
 // How far a release looks for a waiter of its own thread before it hands over to another one.
 constexpr int kLocalSearch = 16;
 
-// What is left of a word when `leave` is done, before anybody is granted. Nothing if the word does not say that the
-// stripe is held so.
+// The word after `leave`, before anybody is granted the stripe. Nothing if, according to the word, the stripe is not
+// held in that way.
 std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
   if (!left) return std::nullopt;
@@ -42,7 +42,7 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
     if (!left) return false;
     const Plan chosen = plan(queueOf(stripe), *left, actor);
     STRIPELOCK_SEAM("leave: before the word changes");
-    // Grants are made by this one exchange, so that the stripe is never free in between (I1).
+    // This one exchange also makes the grants, so the stripe is never free in between (I1).
     if (word.compare_exchange_weak(seen, chosen.next)) {
       carryOut(stripe, chosen, wakes);
       return true;
@@ -60,8 +60,8 @@ Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participan
   return isJoint(first->mode) ? planJoint(*first, bare) : planAlone(queue, *first, bare, actor);
 }
 
-// All that go together enter together, up to the first that does not. They are chained through nextReady, since who is
-// eligible may change until they are granted.
+// All waiters that go together enter together, up to the first that does not. They are chained through nextReady, since
+// their eligibility may change before they are granted.
 Table::Plan Table::planJoint(Waiter& first, std::uint32_t left) const {
   std::uint32_t next = left;
   Waiter* last = nullptr;
@@ -83,7 +83,7 @@ Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t le
                              const Participant* actor) const {
   Waiter* chosen = &first;
   const bool alone = queue.head == queue.tail;
-  // Granted whatever the time, and then the queue is empty: the clock need not be asked.
+  // It is granted at any time, and then the queue is empty: no need to read the clock.
   const bool settled = alone && first.async && first.owner == actor;
   const Nanoseconds time = settled ? 0 : now();
   if (!settled && time < queue.fairAt) {
@@ -95,7 +95,8 @@ Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t le
       chosen = candidate;
       break;
     }
-    // One of several stripes is not handed over either: until its thread wakes, nobody could use it or the others.
+    // A stripe is not handed over to a waiter for several stripes either: until its thread wakes, nobody could use this
+    // stripe or the others.
     const bool local = chosen->async && chosen->owner == actor;
     if (!local) return {.next = left, .designate = chosen};
   }

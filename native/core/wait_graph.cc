@@ -30,21 +30,21 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
-  // Succeeds: the holder of what it waits for leaves the cycle only through this mutex. Unless somebody overwrote the
-  // words: then the waiter was granted.
+  // This succeeds, since the holder of what it waits for leaves the cycle only through this mutex. It fails only if
+  // somebody overwrote the words: then the waiter was granted.
   if (!waiter.membership->table().withdraw(waiter)) return {};
   thread.blockedOn = nullptr;
   return blocked;
 }
 
 void WaitGraph::leave(Participant& thread) {
-  // Only this thread writes it, so it reads here, without the mutex, what it wrote.
+  // Only this thread writes blockedOn, so it can read it here without the mutex.
   if (!thread.blockedOn) return;
   const Lock lock(mutex_);
   thread.blockedOn = nullptr;
 }
 
-// Depth first, without recursion. The path from `start` back to it, or nothing.
+// Depth-first search without recursion. Returns the path from `start` back to it, or nothing.
 std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
   struct Step {
     Participant* participant;
@@ -83,7 +83,7 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   if (!waiter.is(WaiterState::kWaiting)) return blockers;
   const std::uint32_t stripe = waiter.stripe();
   const std::uint32_t word = table.word(stripe).load();
-  // A grant that its thread has yet to notice is not held for good: a blocked thread gives it back.
+  // A grant that its thread has not noticed yet is not held for good: a blocked thread gives it back.
   const auto add = [&](Participant* holder) {
     if (holder && holder->blockedOn && holder->undelivered() == 0) blockers.push_back(holder);
   };
@@ -92,8 +92,8 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
   } else if (countsHolds(word)) {
     bool waitsForHolders = !goTogether(modeOf(word), waiter.mode);
     if (!waitsForHolders) {
-      // Other readers do not stand in its way. A writer does that came before it: a blocked one until its thread goes
-      // on, an async one that will not give up until all readers have gone.
+      // Other readers do not block it. A writer that came before it does: a sync writer until its thread goes on, an
+      // async writer that will not give up until all readers have gone.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
         if (goTogether(other->mode, waiter.mode) || passOver(*other)) continue;
         if (!other->async) {

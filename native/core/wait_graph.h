@@ -1,8 +1,9 @@
 // Which threads block in sync waits, and whether some of them wait for each other in a cycle.
 //
 // A thread that blocks can release nothing. So an edge "A waits for a stripe that B holds, in a mode that does not go
-// together with A's", once true, stays true as long as both block, whoever else runs. The same holds for "A waits to
-// share a stripe, behind B, which waits to have it alone". Only a timeout can break a cycle of such edges. An async writer
+// together with A's", once true, stays true as long as both block, whatever other threads do. The same holds for "A
+// waits to share a stripe, behind B, which waits to have it alone". Only a timeout can break a cycle of such edges. An
+// async writer
 // in front of A, whose thread runs, counts only where it has neither deadline nor signal: it then stays as long as its
 // thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short waits
 // pay nothing.
@@ -23,7 +24,8 @@ class WaitGraph {
  public:
   static WaitGraph& instance();
 
-  // Enters the thread, and looks whether its wait is part of a cycle. If so, withdraws the waiter and returns the cycle,
+  // Enters the thread, and checks whether its wait is part of a cycle. If so, withdraws the waiter and returns the
+  // cycle,
   // this thread first; the others go on. Otherwise returns nothing.
   std::vector<Blocked> refuse(Participant& thread, Waiter& waiter);
   void leave(Participant& thread);

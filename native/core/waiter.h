@@ -1,19 +1,20 @@
 // One acquisition that waits, and the queue of those that wait for one stripe.
 //
-// A waiter takes its stripes in ascending order and is linked in the queue of the first one that it could not
-// take, stripes[position]; it holds all before that. Who may touch what:
+// A waiter takes its stripes in ascending order. It is linked in the queue of the first one that it could not take,
+// stripes[position], and holds all before that. Who may touch what:
 //
 //   field                          guarded by
 //   prev, next, position, state    the shard of stripes[position]; state may be read without it
 //   abandoned                      the same while state is kWaiting, then the owner
 //   nextReady                      the same while state is kWaiting, then the owner's ready list
-//   ready, readyAt                 set under the shard and the ready list; reset by who takes it from there
+//   ready, readyAt                 set under the shard and the ready list; reset by the thread that takes it from there
 //   revoked                        the owner's revoke mutex
 //   everything else                fixed before the waiter is linked, or the owner's thread
 //
-// To find a waiter whose position may be moving, lock the shard of the position read and look again: whoever
-// moves a waiter holds the shard it leaves until it holds the one it enters (Table::proceed). A waiter that is
-// requeued moves without that: only its own thread, or who has the owner's revoke mutex, does so or looks for it.
+// To find a waiter whose position may be moving, lock the shard of the position that you read, and look again: a
+// thread that moves a waiter holds the shard that the waiter leaves until it holds the one that it enters
+// (Table::proceed). Requeueing moves a waiter without that: only its own thread, or a thread that has the owner's
+// revoke mutex, requeues it or looks for it.
 
 #pragma once
 
@@ -29,7 +30,7 @@ class Participant;
 
 enum class WaiterState : std::uint8_t {
   kWaiting,     // linked, and asleep or about to be
-  kDesignated,  // linked, and its thread woken to try for the stripe; it alone may be so on its stripe
+  kDesignated,  // linked, and its thread woken to try for the stripe; at most one waiter per stripe
   kGoingOn,     // took its stripe and goes on to the next; not linked, and only its own thread touches it
   kGranted,     // holds every stripe; not linked
   kWithdrawn,   // gave up; not linked
@@ -49,9 +50,9 @@ struct Waiter {
   bool async = false;
   // It may end before it is granted, by a deadline or a signal. A blocked thread counts as one that does not give up.
   bool mayGiveUp = false;
-  // Async: in the owner's ready list, as designated or granted. Until it is taken from there it must not be freed.
+  // Async: in the owner's ready list, as designated or granted. It must not be freed until it is taken from there.
   bool ready = false;
-  // Some stripe's earlier holder died.
+  // The thread of an earlier holder of some stripe ended without releasing it.
   bool abandoned = false;
   // How often it was revoked, up to kMostRevoked (async_waits.h).
   std::uint8_t revoked = 0;
@@ -72,7 +73,7 @@ struct StripeQueue {
   // The one waiter in state kDesignated, if any. Changed under the shard; may be read without it.
   std::atomic<Waiter*> designated;
   // Until then the head may be passed over; from then on it is the next to be granted. Means nothing while there is no
-  // head: whoever links the first one sets it.
+  // head: the thread that links the first waiter sets it.
   Nanoseconds fairAt;
 
   void pushBack(Waiter& waiter) {
@@ -105,11 +106,11 @@ struct Request {
   // Ascending, no duplicates, at least one.
   const std::uint32_t* stripes;
   std::uint32_t count;
-  // How many of them, from the front, its thread holds already. Given back if the request fails.
+  // How many of them, from the front, its thread already holds. They are given back if the request fails.
   std::uint32_t taken;
   Mode mode;
-  // Milliseconds. 0 makes one attempt, infinity waits for ever. A finite number that is too long to matter means: no
-  // deadline, but the request may be cancelled.
+  // Milliseconds. 0 makes one attempt, infinity waits forever. A finite number beyond the range of the clock means that
+  // there is no deadline, but the request may be cancelled.
   double timeout;
   // If traced, what inspect() shows while it waits.
   const std::string* note = nullptr;

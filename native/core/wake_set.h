@@ -12,7 +12,7 @@ class Participant;
 
 class WakeSet {
  public:
-  // `self`: the participant of the calling thread, if its caller looks for grants to it by itself.
+  // `self`: the participant of the calling thread, if the caller itself checks for grants to that thread.
   explicit WakeSet(const Participant* self = nullptr) : self_(self) {}
   ~WakeSet() {
     if (count_ > 0) send();
@@ -20,15 +20,15 @@ class WakeSet {
   WakeSet(const WakeSet&) = delete;
   WakeSet& operator=(const WakeSet&) = delete;
 
-  // Wakes its thread from a sync wait.
+  // Will wake its thread from a sync wait.
   void addParked(Participant& participant) { add({&participant, false}); }
-  // Tells it of a grant to one of its async waiters.
+  // Will tell it about a grant to one of its async waiters.
   void addReady(Participant& participant) {
     if (&participant != self_) add({&participant, true});
   }
 
-  // With no shard locked. Participants live for ever (registry.h), so one that ended meanwhile is woken for
-  // nothing, and nothing else happens.
+  // Call it with no shard locked. Participants live forever (registry.h), so waking one whose thread has ended does no
+  // harm.
   void send();
 
  private:
