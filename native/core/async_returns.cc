@@ -34,7 +34,7 @@ bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
 // Gives back what a granted waiter holds.
 void AsyncWaits::giveBack(AsyncWaiter& waiter) {
   waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);
-  // Only now: until here the words name this thread for stripes that it does not really hold.
+  // Only now: until then the words name this thread for what it does not really hold.
   owner_.delivered();
 }
 
@@ -42,7 +42,7 @@ void AsyncWaits::reclaim() {
   const Lock revoking(owner_.revokeMutex());
   reclaimReady();
   for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
-  // Again, for grants to waiters that the loop has passed, decided before others saw that the thread blocks.
+  // Grants that were decided before the thread was seen to block, to waiters just passed.
   reclaimReady();
 }
 

@@ -13,16 +13,16 @@ namespace stripelock {
 
 namespace {
 
-// How many stripes there is room for without an allocation.
+// How many stripes fit without an allocation.
 constexpr std::size_t kFewStripes = 64;
-// What an id is at most.
+// The highest id.
 constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
 
 struct Acquire {
   Membership* membership = nullptr;
   Request request{};
   std::string note;
-  // A copy: another thread may write to the caller's array, and so may JavaScript that an interrupt runs.
+  // A copy, because another thread, or JavaScript run by an interrupt, may write to the caller's array.
   std::array<std::uint32_t, kFewStripes> few;
   std::vector<std::uint32_t> many;
 
@@ -99,14 +99,15 @@ napi_value granted(const Call& call, bool abandoned) {
 }
 
 // acquireSync(table, stripes, count, taken, mode, timeout, note?): kGranted, kGrantedAbandoned, an Outcome, or undefined
-// where this thread, or the script that it runs, is being ended. `stripes` is the only one, or an Int32Array that begins
-// with them.
+// if this thread, or the script that it runs, is being ended. `stripes` is the only stripe, or an Int32Array that
+// begins with the stripes.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
   Environment& environment = call.environment();
-  // An interrupt of a blocked call of this same thread makes this call. The blocked call cannot go on before this one ends.
+  // An interrupt of a blocked call on this same thread makes this call. The blocked call cannot go on before this one
+  // ends.
   if (environment.blocked()) acquire.request.timeout = 0;
   const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
   switch (result.status) {
@@ -119,7 +120,7 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
     case SyncOutcome::Status::kInterrupted:
       break;
   }
-  // The thread may not even be able to make an object any more.
+  // The thread may not even be able to create an object anymore.
   return nullptr;
 }
 
@@ -138,7 +139,7 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
     case AsyncStart::kPending:
       break;
   }
-  // A blocked thread's waiters hold nothing. See acquireSync.
+  // The async waiters of a blocked thread must hold nothing. See acquireSync.
   if (call.environment().blocked()) waits.reclaim();
   return call.integer(static_cast<std::int32_t>(started.id));
 }
@@ -164,7 +165,7 @@ napi_value release(napi_env env, napi_callback_info info) {
   return call.integer(ready ? kReleasedAndReady : kReleased);
 }
 
-// The array of a call that hands over a batch. Empty where it is none, or has no room for one entry.
+// The array of a call that hands over a batch. `room` is 0 if it is not an array, or has no room for one entry.
 struct Batch {
   explicit Batch(const Call& call) {
     std::size_t length = 0;
@@ -195,7 +196,7 @@ napi_value takeGrants(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// expire(out): how many, and kMore. `out` gets entries: a waiter's id, and the stripe that it could not have
+// expire(out): how many, and kMore. `out` gets entries: a waiter's id, and the stripe that was not available
 napi_value expire(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Batch batch(call);
@@ -207,7 +208,8 @@ napi_value expire(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// lookForIdle(): takes back what this thread's waiters wait for, where others were granted it and do not come for it
+// lookForIdle(): takes back what this thread's waiters wait for from threads that were granted it and do not come for
+// it
 napi_value lookForIdle(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -224,7 +226,7 @@ napi_value nextDeadline(napi_env env, napi_callback_info info) {
   return call.number(std::max(0.0, toMilliseconds(deadline.point() - now())));
 }
 
-// keepAlive(alive): whether the event loop is to stay alive
+// keepAlive(alive): sets whether the event loop stays alive
 napi_value keepAlive(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   bool alive = false;

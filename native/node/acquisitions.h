@@ -1,4 +1,4 @@
-// The addon's functions that acquire and release, and look after what waits.
+// The addon's functions that acquire and release stripes, and look after pending acquisitions.
 
 #pragma once
 

@@ -19,7 +19,7 @@ namespace stripelock {
 
 namespace {
 
-// What a thread's id is at most.
+// The highest thread id.
 constexpr std::uint32_t kMostThreads = 0x7fffffff;
 
 // start(threadId, onReady): slot
@@ -42,7 +42,7 @@ napi_value registryId(napi_env env, napi_callback_info) {
   return toArray(env, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(id >> 32)});
 }
 
-// open(words, stripes): table, or kNotOpened where the memory is in use with another number of stripes
+// open(words, stripes): table, or kNotOpened if the memory is in use with another number of stripes
 napi_value open(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   Napi::Int32Array words;
@@ -129,7 +129,7 @@ napi_value hash(napi_env env, napi_callback_info info) {
   if (length + 4 < few.size()) return call.unsignedInteger(stripeOfBytes(few.data(), length, stripes));
   napi_get_value_string_utf8(env, call.at(0), nullptr, 0, &length);
   std::string many(length, '\0');
-  // There is room for the terminator that is written too.
+  // There is also room for the terminator.
   napi_get_value_string_utf8(env, call.at(0), many.data(), length + 1, &length);
   return call.unsignedInteger(stripeOfBytes(many.data(), length, stripes));
 }

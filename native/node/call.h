@@ -1,8 +1,8 @@
-// One call from JavaScript: its arguments, checked, and its result. Every function that the addon exports is written with
-// it. lib/ has checked what users pass; these checks keep a wrong call from crashing.
+// One call from JavaScript: its checked arguments, and its result. Every function that the addon exports uses it. lib/
+// has already checked what users pass; these checks keep a wrong call from crashing.
 //
-// It calls Node-API itself where a contended acquisition or an uncontended lease goes through: the wrapper classes would
-// cost more than the rest of such a call.
+// It calls Node-API directly on the paths of a contended acquisition and an uncontended lease: the wrapper classes
+// would cost more than the rest of such a call.
 
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace stripelock {
 
-// Whether the core may keep the address of an array's memory. That of an ArrayBuffer ends when it is detached. That of a
-// SharedArrayBuffer, growable or not, stays while there is a reference to it.
+// Whether the core may keep the address of an array's memory. The memory of an ArrayBuffer ends when it is detached.
+// The memory of a SharedArrayBuffer, growable or not, stays while there is a reference to it.
 bool isInSharedMemory(napi_env env, napi_value array);
 
 Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers);
@@ -30,11 +30,11 @@ inline double toMilliseconds(Nanoseconds time) {
   return static_cast<double>(time) / kNanosecondsPerMillisecond;
 }
 
-// For functions that addFunction has added. The members whose names begin with "to" read an argument; they return false,
-// or nullptr, if it is something else.
+// For functions added with addFunction. The members whose names begin with "to" read an argument; they return false, or
+// nullptr, if it has the wrong type or value.
 class Call {
  public:
-  // `most`: how many arguments the function has. To read more would cost more.
+  // `most`: how many arguments the function has. Reading more would cost more.
   Call(napi_env env, napi_callback_info info, std::size_t most = kMostArguments) : env_(env), count_(most) {
     void* data = nullptr;
     napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
@@ -42,7 +42,7 @@ class Call {
   }
 
   napi_env env() const { return env_; }
-  // Of the calling thread. It has a participant and leases once it has started.
+  // The calling thread's environment. It has a participant and leases once it has started.
   Environment& environment() const { return *environment_; }
   bool started() const { return environment_->started(); }
 
@@ -58,7 +58,7 @@ class Call {
   // An integer from 0 to `most`.
   bool toIndex(std::size_t index, std::uint32_t most, std::uint32_t& out) const {
     double number = 0;
-    // False for NaN too.
+    // Also false for NaN.
     if (!toDouble(index, number) || !(number >= 0 && number <= most)) return false;
     out = static_cast<std::uint32_t>(number);
     return number == static_cast<double>(out);
@@ -126,7 +126,7 @@ class Call {
     napi_get_boolean(env_, value, &result);
     return result;
   }
-  // Of a call that has handed over `count` where there was room for `room`.
+  // The result of a call that handed over `count` entries and had room for `room`.
   napi_value batch(std::size_t count, std::size_t room) const {
     return integer(static_cast<std::int32_t>(count) | (count == room ? kMore : 0));
   }
@@ -145,7 +145,7 @@ class Call {
   napi_env env_;
   Environment* environment_ = nullptr;
   std::size_t count_;
-  // JavaScript's undefined for those that were not passed.
+  // JavaScript's undefined for arguments that were not passed.
   std::array<napi_value, kMostArguments> values_{};
 };
 

@@ -33,7 +33,7 @@ void Environment::onEnd(void* self) {
   for (const auto& table : environment.tables_) {
     if (table) table->membership = nullptr;
   }
-  // This is the last use of it. Node frees it when it cleans up.
+  // This is the last use of ready_. Node frees it during its clean-up.
   napi_release_threadsafe_function(environment.ready_, napi_tsfn_release);
 }
 

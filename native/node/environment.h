@@ -1,10 +1,10 @@
 // What one Node.js environment (the main thread, or a worker) keeps in the addon.
 //
-// Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the thread-safe
-// function's own clean-up, since it was registered later. It closes the open lease tables and gates, then leaves the
-// registry, which cancels what waits, frees what is held, and stops wakes. From then on no other thread touches the
-// thread-safe function. Only a blocking call watches the event loop's descriptor, so nobody does here. References to
-// JavaScript memory go after that, with the instance data.
+// Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
+// thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates.
+// Then it leaves the registry, which stops wakes, cancels pending acquisitions, and frees what is held. From then on
+// no other thread touches the thread-safe function. Only a blocking call watches the event loop's descriptor, so
+// nobody watches it here. References to JavaScript memory are dropped after that, with the instance data.
 
 #pragma once
 
@@ -19,12 +19,12 @@
 
 namespace stripelock {
 
-// Every table's number is below this one.
+// Every table's number is below this.
 inline constexpr std::uint32_t kMostTables = 0x7fffffff;
 
 class Environment {
  public:
-  // That of the calling thread.
+  // The calling thread's environment.
   static Environment& of(Napi::Env env) { return *env.GetInstanceData<Environment>(); }
 
   Environment() = default;
@@ -32,35 +32,35 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has something. False: no slot
-  // is free.
+  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has something to hand
+  // out. False: no slot is free.
   bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
   // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
-  // Whether the event loop stays alive.
+  // Sets whether this thread keeps the event loop alive.
   void keepAlive(Napi::Env env, bool alive);
 
-  // A table's number in this environment, or kNotOpened where the memory is in use with another number of stripes.
+  // A table's number in this environment, or kNotOpened if the memory is in use with another number of stripes.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes);
-  // To be called as often as open() returned the number.
+  // Call it as many times as open() returned the number.
   void close(std::uint32_t table);
-  // nullptr for a number at which nothing is open.
+  // nullptr if nothing is open under the number.
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
   // Uses the given array of shared memory unless the table has one already. Returns the one in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
-  // Blocks. Meanwhile interrupts of the host may run JavaScript in the middle of it, as a debugger's do.
+  // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript meanwhile.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
-  // Within acquireSync. Then JavaScript that runs comes from an interrupt.
+  // Whether the thread is in acquireSync. Any JavaScript that runs then comes from an interrupt.
   bool blocked() const { return blocked_; }
 
  private:
-  // It keeps the memory alive that the core works on.
+  // Keeps the memory alive that the core works on.
   struct OpenTable {
     Membership* membership;
     Napi::Reference<Napi::Int32Array> words;
@@ -77,7 +77,7 @@ class Environment {
   std::unique_ptr<Leases> leases_;
   Napi::Reference<Napi::Float64Array> leaseExchange_;
   napi_threadsafe_function ready_ = nullptr;
-  // By number; unused ones are null here and listed there.
+  // By number. Unused numbers are null here and listed in the next member.
   std::vector<std::unique_ptr<OpenTable>> tables_;
   std::vector<std::uint32_t> freeNumbers_;
 };

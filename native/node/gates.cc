@@ -34,7 +34,7 @@ napi_value gateClose(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// gateAdmit(gate, key, token): undefined, or the higher token that is the reason for a refusal
+// gateAdmit(gate, key, token): undefined, or the higher token that caused the refusal
 napi_value gateAdmit(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 3);
   FencingGate* const gate = call.toGate(0);

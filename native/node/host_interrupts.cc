@@ -8,7 +8,7 @@ namespace stripelock {
 
 namespace {
 
-// Runs a script in the main context of the environment, whatever the settings for code from strings. Empty if it throws.
+// Runs a script in the main context of the environment, even if code from strings is disallowed. Empty if it throws.
 Napi::Value evaluate(Napi::Env env, const char* script) {
   napi_value result = nullptr;
   if (napi_run_script(env, Napi::String::New(env, script), &result) == napi_ok) return {env, result};
@@ -18,9 +18,9 @@ Napi::Value evaluate(Napi::Env env, const char* script) {
 
 #if defined(__linux__) || defined(__APPLE__)
 
-// A descriptor that becomes readable when the host tells the thread something, for example to end. This looks libuv's
-// functions up by name, since a host other than Node need not have them. Bun has others of these names, which print that
-// they are not there and end the process.
+// A descriptor that becomes readable when the host tells the thread something, for example to end. This looks up
+// libuv's functions by name, since a host other than Node may lack them. Bun has functions of these names that print
+// that they are not implemented and end the process.
 int descriptorOfLoop(Napi::Env env) {
   const Napi::Value isNode =
       evaluate(env, "typeof process === 'object' && !process.versions.bun && !process.versions.deno");
@@ -40,7 +40,7 @@ int descriptorOfLoop(Napi::Env) { return -1; }
 
 #endif
 
-// Node refuses this call where the environment may run no more JavaScript. It does not see the timeout of a script.
+// Node refuses this call if the environment may run no more JavaScript. This does not detect the timeout of a script.
 bool mayRunNoMore(napi_env env) {
   napi_value undefined = nullptr;
   napi_get_undefined(env, &undefined);
@@ -72,8 +72,8 @@ bool HostInterrupts::requested(void* self) {
   return requested;
 }
 
-// V8 handles its interrupts when JavaScript is called. If an end was asked for, it begins then, and goes on when the addon
-// returns. Until then the addon must do nothing else, and Node-API would refuse whatever it calls.
+// V8 handles its interrupts when JavaScript is called. If somebody has requested an end, it begins then and continues
+// when the addon returns. Until then the addon must do nothing else, and Node-API would refuse all its calls.
 bool HostInterrupts::ask() const {
   napi_value undefined = nullptr;
   napi_get_undefined(env_, &undefined);
@@ -85,7 +85,7 @@ bool HostInterrupts::ask() const {
     napi_is_exception_pending(env_, &thrown);
     // The environment may run no more JavaScript.
     if (!thrown) return true;
-    // This clears what Node-API noted of it. V8 keeps an end that has begun.
+    // This clears only Node-API's record of the exception. V8 continues an end that has begun.
     napi_value exception = nullptr;
     napi_get_and_clear_last_exception(env_, &exception);
     napi_valuetype type = napi_undefined;

@@ -1,5 +1,5 @@
-// What may call a blocked thread back to its host: something ends the thread (worker.terminate(), process.exit()), or the
-// script that it runs (the timeout of node:vm, Ctrl+C with breakOnSigint).
+// The events that call a blocked thread back to its host: something ends the thread (worker.terminate(),
+// process.exit()) or the script that it runs (the timeout of node:vm, Ctrl+C with breakOnSigint).
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace stripelock {
 class HostInterrupts {
  public:
   void open(Napi::Env env);
-  // For a call that blocks, with the environment of the function that was called.
+  // For a call that blocks. `env` is the environment of the function that JavaScript called.
   Interrupt of(napi_env env);
 
  private:
@@ -23,7 +23,7 @@ class HostInterrupts {
   napi_env env_ = nullptr;
   // A function in JavaScript that does nothing. Empty if the host cannot make one.
   Napi::FunctionReference nothing_;
-  // Of the event loop, or -1 if it has none.
+  // The event loop's descriptor, or -1 if it has none.
   int descriptor_ = -1;
 };
 

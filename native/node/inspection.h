@@ -1,4 +1,4 @@
-// The addon's functions that tell people what is held and waited for, and take notes for that.
+// The addon's functions that show people what is held and waited for, and that add and remove notes.
 
 #pragma once
 

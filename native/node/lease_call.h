@@ -12,12 +12,12 @@
 
 namespace stripelock {
 
-// Numbers are integers up to this one, which a double holds exactly.
+// Numbers are integers up to this, which a double holds exactly.
 inline constexpr double kMaxNumber = 9007199254740991.0;
-// Times, in milliseconds, are up to 2^42, or 139 years, so that the sum of two does not overflow. lib/ has a narrower limit.
+// Times are at most 2^42 ms, or 139 years, so the sum of two does not overflow. lib/ has a narrower limit.
 inline constexpr double kMaxTime = 4398046511104.0;
 
-// A string argument as the bytes of its UTF-16 code units. They are exact for every string, ill-formed ones included, and
+// A string argument as the bytes of its UTF-16 code units. They are exact for every string, even an ill-formed one, and
 // V8 copies them faster than it encodes UTF-8.
 class Text {
  public:
@@ -51,7 +51,7 @@ class LeaseCall : public Call {
  public:
   using Call::Call;
 
-  // Of the calling thread, which has started.
+  // The calling thread's leases. The thread must have started.
   Leases& leases() const { return *environment().leases(); }
 
   bool toNumber(std::size_t index, double least, double most, std::uint64_t& out) const {
@@ -66,7 +66,7 @@ class LeaseCall : public Call {
     bool lossless = false;
     return napi_get_value_bigint_uint64(env(), at(index), &out, &lossless) == napi_ok && lossless;
   }
-  // nullptr where it is not the number of an open table.
+  // nullptr if it is not the number of an open table.
   LeaseTable* leaseTable(double number) const {
     return number >= 0 && number <= kMaxOpen ? leases().table(static_cast<std::uint32_t>(number)) : nullptr;
   }
@@ -83,14 +83,14 @@ class LeaseCall : public Call {
   static constexpr std::uint32_t kMaxOpen = 1'000'000'000;
 };
 
-// Milliseconds as nanoseconds, whole ones exactly.
+// Converts milliseconds to nanoseconds. Exact for whole milliseconds.
 inline Nanoseconds toNanoseconds(double milliseconds) {
   const auto whole = static_cast<Nanoseconds>(milliseconds);
   const double rest = milliseconds - static_cast<double>(whole);
   return whole * 1'000'000 + static_cast<Nanoseconds>(rest * kNanosecondsPerMillisecond);
 }
 
-// A time of the caller's clock, or NaN for the steady one. False for anything else.
+// Reads a time of the caller's clock, or NaN for the steady clock. False for anything else.
 inline bool toTime(double milliseconds, Nanoseconds& out) {
   out = LeaseTable::kSteady;
   if (std::isnan(milliseconds)) return true;
@@ -99,15 +99,15 @@ inline bool toTime(double milliseconds, Nanoseconds& out) {
   return true;
 }
 
-// The token of LeaseExchange::grant. False if it is out of range.
+// Reads the token of LeaseExchange::grant. False if it is out of range.
 inline bool toToken(const LeaseTable& table, double grant, std::uint64_t& out) {
   if (!(grant >= 0 && grant <= kMaxNumber)) return false;
   out = table.firstToken() + static_cast<std::uint64_t>(grant);
   return true;
 }
 
-// (key, owner?) and the exchange, as most calls take them. No owner means, to acquire, a holder without a name of its own,
-// and otherwise whoever was granted LeaseExchange::grant.
+// (key, owner?) and the exchange, as most calls take them. Without an owner, a call that acquires does so for a holder
+// without a name of its own; any other call means the holder that was granted LeaseExchange::grant.
 class LeaseArguments {
  public:
   explicit LeaseArguments(const LeaseCall& call)
@@ -129,9 +129,9 @@ class LeaseArguments {
     out = toNanoseconds(ttl);
     return true;
   }
-  // What a call is to acquire.
+  // What the call acquires.
   LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
-  // What the caller has acquired. Empty where neither an owner nor a valid grant says it.
+  // What the caller has acquired. Empty without an owner or a valid grant.
   std::optional<LeaseTable::Claim> held() const {
     std::uint64_t token = 0;
     if (!named_ && !toToken(*table_, exchange_->grant, token)) return std::nullopt;

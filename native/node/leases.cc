@@ -40,7 +40,7 @@ std::int32_t Leases::openGate(std::uint64_t number, std::uint32_t capacity) {
 void Leases::closeTable(std::uint32_t index) {
   const Open<LeaseTable> closed = tables_[index];
   tables_[index] = {};
-  // A second one may be open here until the collector finds that the first is garbage.
+  // The same table may be open twice here, until the garbage collector finds the first handle.
   const bool last = std::none_of(tables_.begin(), tables_.end(),
                                  [&](const auto& open) { return open.object == closed.object; });
   if (last) watches.removeAll(*closed.object);
@@ -54,7 +54,7 @@ void Leases::closeGate(std::uint32_t index) {
 
 namespace {
 
-// What an id is at most.
+// The highest id.
 constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
 
 // The opposite of Text.
@@ -209,7 +209,7 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
   const std::optional<LeaseTable::Info> found = arguments.table().inspect(arguments.key(), arguments.at());
   if (!found) return nullptr;
   Napi::Object object = Napi::Object::New(env);
-  // As a value: a string would be converted to UTF-8 and back.
+  // Passed as a Napi::Value: a string would be converted to UTF-8 and back.
   object.Set("owner", Napi::Value(fromBytes(env, found->owner)));
   object.Set("token", Napi::BigInt::New(env, found->token));
   object.Set("remaining", Napi::Number::New(env, toMilliseconds(found->remaining)));

@@ -14,20 +14,20 @@
 namespace stripelock {
 
 // Numbers that JavaScript and the calls for leases exchange, in memory that both see. As an argument or a result each
-// number would cost 4 to 14 ns, here it costs one. Times are milliseconds. Places and values are those of protocol.h.
+// number would cost 4 to 14 ns; here it costs 1 ns. Times are in milliseconds. protocol.h has the places and values.
 struct LeaseExchange {
-  // To the addon: which table, by the number from leaseOpen(); the caller's time, NaN for the steady clock's; how long to
+  // To the addon: the table's number from leaseOpen(); the caller's time, or NaN for the steady clock; how long to
   // hold.
   double table;
   double at;
   double ttl;
-  // To the addon, once: what to add to the steady clock's time for `since`.
+  // To the addon, once: what to add to the steady clock's time to get `since`.
   double offset;
-  // From the addon: when it granted; or after what time to try again.
+  // From the addon: when it granted the lease; or after how long to try again.
   double since;
   double retryAfter;
-  // From the addon what it granted; to the addon what to release. A token, counted from the table's first. It is a double
-  // because no process grants 2^53 leases, and a BigInt costs the host more than an object.
+  // From the addon: what it granted. To the addon: what to release. A token, counted from the table's first. A double
+  // is enough because no process grants 2^53 leases, and a BigInt costs the host more than an object.
   double grant;
   std::uint32_t hint;
   // From the addon.
@@ -52,12 +52,12 @@ class Leases {
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
-  // An index in this environment, or kNotOpened for a number that was not issued.
+  // Returns an index in this environment, or kNotOpened for a number that was not issued.
   std::int32_t openTable(std::uint64_t number, bool ownClock);
   std::int32_t openGate(std::uint64_t number, std::uint32_t capacity);
   void closeTable(std::uint32_t index);
   void closeGate(std::uint32_t index);
-  // nullptr for an index at which nothing is open.
+  // nullptr if nothing is open at the index.
   LeaseTable* table(std::uint32_t index) const {
     return index < tables_.size() ? tables_[index].object : nullptr;
   }

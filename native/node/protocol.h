@@ -10,25 +10,25 @@ namespace stripelock {
 
 // ── batches: takeGrants(), expire() and takeReleasedKeys() ──
 
-// What one call hands over at most, however large the caller's array is.
+// How much one call hands over at most, however large the caller's array is.
 inline constexpr std::int32_t kBatch = 128;
-// Added to the number handed over where more may be left. The caller calls again then.
+// Added to the number handed over if more may be left. The caller then calls again.
 inline constexpr std::int32_t kMore = 1 << 30;
-// Integers for each grant or timeout: the waiter's id, and what there is to tell of it.
+// Integers per grant or timeout: the waiter's id, and one detail about it.
 inline constexpr std::int32_t kEntryInts = 2;
 inline constexpr std::int32_t kEntryId = 0;
 inline constexpr std::int32_t kEntryDetail = 1;
 
 // ── answers ──
 
-// Of acquireSync() and acquireAsync(). No waiter's id is negative.
+// From acquireSync() and acquireAsync(). No waiter's id is negative.
 inline constexpr std::int32_t kGranted = -1;
 inline constexpr std::int32_t kGrantedAbandoned = -2;
-// Of release(). Ready: takeGrants() has something.
+// From release(). Ready: takeGrants() has something to hand out.
 inline constexpr std::int32_t kNotHeld = 0;
 inline constexpr std::int32_t kReleased = 1;
 inline constexpr std::int32_t kReleasedAndReady = 2;
-// Of open(), leaseOpen() and gateOpen(). Every number of what is open is at least 0.
+// From open(), leaseOpen() and gateOpen(). The number of anything that is open is at least 0.
 inline constexpr std::int32_t kNotOpened = -1;
 
 // ── LeaseExchange: see leases.h for what each number means ──
@@ -46,12 +46,12 @@ inline constexpr std::int32_t kExchangeGrant = 6;
 inline constexpr std::int32_t kExchangeHint = 14;
 inline constexpr std::int32_t kExchangeStatus = 15;
 
-// Its status.
+// Values of LeaseExchange::status.
 inline constexpr std::int32_t kLeaseNo = 0;
 inline constexpr std::int32_t kLeaseDone = 1;
-// Released, and takeReleasedKeys() has something.
+// Released, and takeReleasedKeys() has something to hand out.
 inline constexpr std::int32_t kLeaseDoneAndReady = 2;
-// The hint is out of date: ask by the key.
+// The hint is out of date: release by the key.
 inline constexpr std::int32_t kLeaseUnknown = 3;
 
 }  // namespace stripelock
