@@ -40,7 +40,7 @@ class Environment {
   Leases* leases() const { return leases_.get(); }
   // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
-  // Sets whether this thread keeps the event loop alive.
+  // Sets whether the event loop stays alive.
   void keepAlive(Napi::Env env, bool alive);
 
   // A table's number in this environment, or kNotOpened if the memory is in use with another number of stripes.
@@ -77,7 +77,7 @@ class Environment {
   std::unique_ptr<Leases> leases_;
   Napi::Reference<Napi::Float64Array> leaseExchange_;
   napi_threadsafe_function ready_ = nullptr;
-  // By number. Unused numbers are null here and listed in the next member.
+  // By number. Unused numbers are null here and listed in freeNumbers_.
   std::vector<std::unique_ptr<OpenTable>> tables_;
   std::vector<std::uint32_t> freeNumbers_;
 };

@@ -1,4 +1,4 @@
-// Async acquisitions that end without a grant, by their deadline or a cancellation, also as they are granted.
+// Async acquisitions that end without a grant, by their deadline or a cancellation, even while they are being granted.
 
 #include <algorithm>
 #include <atomic>
@@ -63,7 +63,7 @@ TEST(AsyncWaits, KeepTheirDeadlineWhenAGrantIsTakenBackAfterIt) {
   EXPECT_TRUE(world.holder.client.release({0}));
   const Deadline last = Deadline::after(2);
   while (!last.passedAt(now())) std::this_thread::yield();
-  // Not held up by the one that was granted, whose deadline comes first.
+  // The one that was granted has the earlier deadline, but does not hold up this one.
   auto expired = takeExpired(world.waiter.environment);
   ASSERT_EQ(expired.size(), 1u);
   EXPECT_EQ(expired[0].id, other);
@@ -263,7 +263,7 @@ TEST(AsyncWaits, AreFoundWhenCancelledOnTheWayFromOneQueueToAnother) {
     EXPECT_TRUE(waiter.async().cancel(id));
     cancelled.store(true);
   });
-  // Long enough to find it in the wrong queue, if it could.
+  // Long enough to find the waiter in the wrong queue, if that were possible.
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_FALSE(cancelled.load());
   OnTheWay::open.store(true);

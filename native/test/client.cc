@@ -101,7 +101,7 @@ Blocking::Blocking(Client& client, Stripes stripes, Ask ask, Interrupt interrupt
 
 const SyncOutcome& Blocking::join() {
   if (!thread_.joinable()) return outcome_;
-  // Half more than the longest that it may be asked to wait.
+  // Half as much again as the longest timeout that a test may use.
   const Deadline deadline = Deadline::after(1.5 * kStuck);
   while (!decided()) {
     if (deadline.passedAt(now())) {

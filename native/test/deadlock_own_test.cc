@@ -1,4 +1,4 @@
-// Waits for what the thread itself holds, which are refused at once, and what is not such a wait.
+// Waits for stripes that the thread itself holds, which are refused at once, and waits that only look like that.
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
   Peer peer(memory);
   Peer writer(memory);
   ASSERT_TRUE(peer.client.take(0, Mode::kShared));
-  // Flagged, so that the re-entry does not succeed before it looks for writers.
+  // The flag keeps the re-entry from succeeding before it looks for writers.
   memory.word(0).fetch_or(kQueued);
   Barrier barrier("proceed: before the next shard");
   Blocking blocking(peer.client, {0}, {.mode = Mode::kShared});

@@ -13,9 +13,9 @@ namespace {
 
 // From the last thread's call to the refusal: a slice of 5 ms until the thread enters the wait graph.
 constexpr double kPromptly = 100;
-// The same where the machine is so busy that the threads hardly run. All that is asked of every round.
+// The same on a machine so busy that the threads hardly run. Every round must meet this.
 constexpr double kLate = 5'000;
-// Rounds of which one at least must be prompt.
+// At least one of these rounds must be prompt.
 constexpr int kRounds = 5;
 
 // `count` threads, each of which holds one stripe and blocks on the next one's, in as many locks as given.
@@ -37,13 +37,13 @@ class Cycle {
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       Thread& wanted = *threads_[(i + 1) % threads_.size()];
       Thread& thread = *threads_[i];
-      // The same lock that the next one holds its stripe of.
+      // The lock in which the next thread holds its stripe.
       Client& client = *thread.clients[wanted.stripe % thread.clients.size()];
       thread.wait = std::make_unique<Blocking>(client, Stripes{wanted.stripe});
     }
   }
 
-  // The one that was refused; checks what it was told, and that the others go on once it has released.
+  // Finds the thread that was refused, checks what it was told, and that the others go on once it has released.
   double resolve() {
     std::size_t refused = threads_.size();
     EXPECT_TRUE(eventually([&] {
@@ -56,7 +56,7 @@ class Cycle {
     const SyncOutcome& outcome = first.wait->join();
     EXPECT_EQ(outcome.status, Status::kDeadlock);
     checkCycle(outcome.cycle, refused);
-    // The cycle is broken: each of the others gets its stripe when the one after it is through.
+    // The cycle is broken: each of the others gets its stripe when the one after it is done.
     EXPECT_TRUE(first.holding().release({first.stripe}, mode_));
     for (std::size_t i = 1; i < threads_.size(); ++i) {
       const std::size_t index = (refused + threads_.size() - i) % threads_.size();
@@ -143,7 +143,7 @@ TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
   Peer reader(memory);
   Peer writer(memory);
   ASSERT_TRUE(writer.client.take(1));
-  // Has taken 0, which is not among its holds yet, and waits for 1.
+  // Has taken 0, which is not counted among its holds yet, and waits for 1.
   Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 1, 1));
   Blocking first(writer.client, {0});
@@ -170,7 +170,8 @@ TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
   Blocking shared(reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
-  // Waits for the reader, which waits for the writer, which waits for this one's shared hold. Any of them is refused.
+  // Waits for the reader, which waits for the writer, which waits for this thread's shared hold. Any of them may be
+  // refused.
   Blocking second(holder.client, {1});
   ASSERT_TRUE(eventually([&] { return exclusive.decided() || shared.decided() || second.decided(); }));
   if (exclusive.decided()) {

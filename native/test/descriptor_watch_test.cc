@@ -16,7 +16,7 @@ namespace stripelock::test {
 
 namespace {
 
-// As an event loop's descriptor is: it becomes readable when another thread says something.
+// Behaves like an event loop's descriptor: it becomes readable when another thread says something.
 class Loop {
  public:
   Loop() { EXPECT_EQ(pipe(ends_.data()), 0); }
@@ -37,17 +37,17 @@ class Loop {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// Lives for ever, as that of a participant does.
+// Lives forever, as the watch of a participant does.
 struct Sleeper {
   Parker parker;
   DescriptorWatch watch{parker};
   bool wokenWithin(double milliseconds) { return parker.park(Deadline::after(milliseconds)); }
 };
 
-// Long enough that a wake which is to come would have come.
+// Long enough that any wake would have come.
 constexpr double kAWhile = 100;
 
-// Reachable, so that LeakSanitizer is content.
+// Reachable, so that LeakSanitizer does not report it.
 Sleeper& sleeper() {
   static auto& all = *new std::vector<Sleeper*>();
   return *all.emplace_back(new Sleeper());
@@ -94,11 +94,11 @@ TEST(DescriptorWatch, DoesNotWakeOftenForADescriptorThatStirsAllTheTime) {
   Sleeper& thread = sleeper();
   ASSERT_TRUE(thread.watch.start(loop.descriptor()));
   std::atomic<bool> enough{false};
-  // A pipe has room for more.
+  // The pipe has room for more than this.
   std::thread teller([&] {
     for (int i = 0; i < 20'000 && !enough.load(); ++i) loop.tell();
   });
-  // From when it stirs for the first time.
+  // Measures from the first stir.
   EXPECT_TRUE(thread.wokenWithin(kStuck));
   const Nanoseconds start = now();
   const Nanoseconds end = start + 20 * DescriptorWatch::kQuiet;
@@ -110,7 +110,7 @@ TEST(DescriptorWatch, DoesNotWakeOftenForADescriptorThatStirsAllTheTime) {
   enough.store(true);
   teller.join();
   thread.watch.stop();
-  // One that comes at once, and one that has waited for the end of the pause.
+  // Per period, one that comes at once, and one that has waited for the end of the pause.
   EXPECT_LE(wakes, 2 * (periods + 1));
 }
 
@@ -146,7 +146,7 @@ TEST(DescriptorWatch, KnowsNothingOfADescriptorThatIsUsedAgain) {
   former.watch.stop();
   loop.close();
   Loop again;
-  // The system gives out the lowest number that is free.
+  // The system hands out the lowest free number.
   ASSERT_EQ(again.descriptor(), number);
   ASSERT_TRUE(later.watch.start(number));
   again.tell();

@@ -1,4 +1,4 @@
-// An async waiter that was chosen to try for its stripe, in the time until its event loop comes to do so.
+// An async waiter that was designated to try for its stripe, until its event loop does so.
 
 #include <chrono>
 #include <thread>
@@ -11,7 +11,7 @@ namespace stripelock::test {
 
 namespace {
 
-// A stripe that was released to an async waiter whose event loop has yet to turn, and that is free until then.
+// A stripe that was released to an async waiter whose event loop has not turned yet. The stripe is free until then.
 struct Designated {
   explicit Designated(double timeout = kForever) {
     EXPECT_TRUE(holder.client.take(0));
@@ -62,7 +62,7 @@ TEST(Designated, PassesItsTurnOnWhenItIsCancelled) {
   world.release();
   EXPECT_TRUE(world.chosen.async().cancel(world.id));
   EXPECT_TRUE(world.isDesignated(world.next));
-  // The ready list still has the cancelled one, and a new one of the same id must not be taken for it.
+  // The ready list still has the cancelled waiter, which must not be mistaken for a new one with the same id.
   EXPECT_EQ(world.chosen.client.acquire({0}, {.fast = false}).status, AsyncStart::kGranted);
   EXPECT_EQ(world.chosen.client.pend({0}), world.id);
   EXPECT_TRUE(takeGrants(world.chosen.environment).empty());
@@ -138,7 +138,7 @@ TEST(Designated, PassesItsTurnOnWhenItWasChosenBeforeItsThreadWasSeenToBlock) {
   std::thread releasing([&] { EXPECT_TRUE(world.holder.client.releaseSlow(0)); });
   ASSERT_TRUE(barrier.awaitArrival());
   Blocking blocking(world.chosen.client, {1}, {.timeout = kStuck});
-  // Until the thread has looked at its ready list, which is empty still, and waits.
+  // Wait until the thread has looked at its ready list, which is still empty, and waits.
   ASSERT_TRUE(eventually([&] { return world.memory.word(1).load() == (world.next.slot() | kQueued); }));
   barrier.open();
   releasing.join();
@@ -172,13 +172,13 @@ TEST(Designated, IsOvertakenByABlockedThreadWhileItsEventLoopIsBusy) {
   Blocking blocking(world.next.client, {0, 1}, {.timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
   world.release();
-  // It leaves the queue of the one stripe, and goes on to wait for the other.
+  // It leaves the queue of the first stripe, and goes on to wait for the other.
   ASSERT_TRUE(awaitWaiters(world.holder.client, 1, 1));
   EXPECT_EQ(world.word(), world.next.slot());
   EXPECT_EQ(waitersOf(world.holder.client, 0), 1u);
   EXPECT_TRUE(world.holder.client.release({1}));
   EXPECT_EQ(blocking.status(), Status::kGranted);
-  // The one overtaken has its turn still.
+  // The waiter that was overtaken still has its turn.
   EXPECT_TRUE(world.isDesignated(world.chosen));
   EXPECT_TRUE(world.next.client.release({0, 1}));
   EXPECT_EQ(awaitGrants(world.chosen.environment).size(), 1u);

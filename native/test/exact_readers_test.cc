@@ -1,4 +1,4 @@
-// What holds to the letter for readers: who enters, and how many shares a thread holds.
+// Details of readers that must hold exactly: who enters, and how many shares a thread holds.
 
 #include <gtest/gtest.h>
 

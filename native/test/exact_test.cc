@@ -1,4 +1,4 @@
-// What holds to the letter, and is easy to lose: counts, flags, who is granted, and who sleeps.
+// Details that must hold exactly and are easy to break: counts, flags, who is granted, and who sleeps.
 
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,7 @@ TEST_F(Exact, OnlyWhoWorksUnderAnAbandonedStripeIsTold) {
   makeHandOverDue(waiter.client, 0);
   holder.environment.end();
   ASSERT_EQ(holderOf(word()), waiter.slot());
-  // It was told, but gives the stripe back before it knows. Another one is told, and sees to it.
+  // It was told, but gives the stripe back before it notices. Another waiter is told, and deals with it.
   waiter.environment.participant().block();
   EXPECT_TRUE(other.client.acquireSync({0}, {.timeout = 0}).abandoned);
   EXPECT_TRUE(other.client.release({0}));
@@ -57,7 +57,7 @@ TEST_F(Exact, AThreadThatFindsItsStripeTakenTriesOnceAndSleeps) {
   }
   ASSERT_TRUE(eventually([&] { return word() == (holder.slot() | kQueued); }));
   const Passes passes("designated: before it tries");
-  // Longer than one that does not sleep needs for the next try.
+  // Longer than a thread that does not sleep needs for the next try.
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_LE(Passes::count.load(), 1);
   handOver();
@@ -90,7 +90,7 @@ TEST_F(Exact, AWaiterThatWasReadyBesideAnotherIsReadyAloneTheNextTime) {
     EXPECT_TRUE(holder.client.release({stripe}));
   }
   ASSERT_TRUE(holder.client.take(0));
-  // The first waits on, and the second is gone.
+  // The first goes on waiting, and the second is gone.
   ASSERT_EQ(takeGrants(waiter.environment).size(), 1u);
   EXPECT_TRUE(waiter.client.release({1}));
   designate();
@@ -192,13 +192,13 @@ TEST_F(Exact, AGrantAsItsThreadBlocksIsNotMade) {
   Peer behind(memory);
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  // Without a deadline, at which it would take back what the blocked thread was granted.
+  // Has no deadline, at which it would take back what the blocked thread was granted.
   Blocking next(behind.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);
   Barrier barrier("block: before reclaiming");
   Blocking blocking(peer.client, {1});
-  // The behind one passed here before.
+  // `behind` passed here before.
   ASSERT_TRUE(barrier.awaitArrival());
   EXPECT_TRUE(holder.client.release({0}));
   barrier.open();

@@ -1,4 +1,4 @@
-// When the head of a queue may no longer be passed over (StripeQueue::fairAt), and what starts that clock anew.
+// When the head of a queue may no longer be passed over (StripeQueue::fairAt), and what restarts that clock.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ class QueueOfOneStripe : public HeldStripe {
     const Lock lock(table().shardOf(0));
     return table().queueOf(0).fairAt;
   }
-  // A clock that was started anew between the two times says so.
+  // Expects that the clock was restarted between the two times.
   void expectStarted(Nanoseconds from, Nanoseconds to) {
     EXPECT_GE(fairAt(), from + kFairness);
     EXPECT_LE(fairAt(), to + kFairness);
@@ -25,7 +25,7 @@ class QueueOfOneStripe : public HeldStripe {
     const Waiter* const waiter = table().queueOf(0).head;
     return waiter ? waiter->owner : nullptr;
   }
-  // Sets the clock to what is neither past nor what one that starts now would say.
+  // Sets the clock to a time that has not passed, and that differs from what a restart now would set.
   Nanoseconds mark() {
     putHandOverOff(holder.client, 0);
     return fairAt();
@@ -119,7 +119,7 @@ TEST_F(FairnessClock, StandsForOthersWhenAPutOffWaiterComesBack) {
   second.client.pend({0});
   designate();
   const Nanoseconds marked = fairAt();
-  // Taken before the one whose turn it is has come.
+  // Takes it before the waiter whose turn it is has come.
   ASSERT_TRUE(holder.client.take(0));
   first.environment.participant().block();
   EXPECT_EQ(fairAt(), marked);

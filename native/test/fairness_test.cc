@@ -10,7 +10,7 @@ namespace stripelock::test {
 
 namespace {
 
-// Takes and releases stripe 0 as fast as it can, and never waits: the worst that barging can do.
+// Takes and releases stripe 0 as fast as it can, and never waits: the worst case of barging.
 class Barger {
  public:
   explicit Barger(SharedMemory& memory)
@@ -87,7 +87,7 @@ TEST(Fairness, HandsTheStripeToTheHeadOnceItHasWaitedLongEnough) {
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
   makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
-  // Handed over by the release itself: at no moment could anybody have taken it.
+  // The release itself hands it over: nobody could have taken it in between.
   EXPECT_EQ(memory.word(0).load(), waiter.slot());
   EXPECT_EQ(blocking.status(), Status::kGranted);
 }
@@ -104,7 +104,7 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
     Barrier barrier("designated: before it tries");
     EXPECT_TRUE(holder.client.release({0}));
     ASSERT_TRUE(barrier.awaitArrival());
-    // Free, and nobody need call the core, while the waiter is on its way.
+    // Free, and nobody needs to call the core, while the waiter is on its way.
     EXPECT_EQ(memory.word(0).load(), 0u);
     EXPECT_TRUE(holder.client.take(0));
     EXPECT_TRUE(holder.client.giveBack(0));
@@ -156,7 +156,7 @@ TEST(Fairness, LetsARunningThreadBargePastAnEventLoopThatWantsMoreStripes) {
   EXPECT_TRUE(holder.client.take(1));
   EXPECT_TRUE(takeGrants(waiter.environment).empty());
   EXPECT_EQ(memory.word(1).load(), holder.slot() | kQueued);
-  // Once it has waited long enough, all that is free is handed over at once.
+  // Once it has waited long enough, every free stripe is handed over at once.
   makeHandOverDue(holder.client, 1);
   EXPECT_TRUE(holder.client.release({1}));
   for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
@@ -194,8 +194,8 @@ TEST(Fairness, DoesNotLetABargingThreadStarveASyncWaiter) {
     longest = std::max(longest, blocking.milliseconds());
     ASSERT_TRUE(waiter.client.release({0}));
   }
-  // kFairness is 1 ms; the rest is for a machine with fewer processors than busy threads, where the barging
-  // thread's time slices must end first.
+  // kFairness is 1 ms; the rest is for a machine with fewer processors than busy threads, where the time slices of the
+  // barging thread must end first.
   EXPECT_LT(longest, 2'000);
 }
 
@@ -223,7 +223,7 @@ TEST(Fairness, PrefersAnAsyncWaiterOfTheReleasingThreadForAWhileOnly) {
   putHandOverOff(local.client, 0);
   EXPECT_TRUE(local.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(0).load()), local.slot());
-  // No event loop was woken for it: the thread that released looks by itself.
+  // No event loop was woken for it: the releasing thread looks by itself.
   EXPECT_EQ(local.environment.wakes(), 0);
   EXPECT_EQ(takeGrants(local.environment).size(), 1u);
   makeHandOverDue(local.client, 0);

@@ -1,4 +1,4 @@
-// Waits that are no deadlock, though they look like one for an instant or from one side.
+// Waits that are not a deadlock, though they look like one for an instant or from one side.
 
 #include <atomic>
 #include <cstring>
@@ -25,7 +25,7 @@ TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
   ASSERT_TRUE(middle.client.take(1));
   Blocking first(middle.client, {0});
   Blocking second(end.client, {1});
-  // Longer than it takes to see one.
+  // Longer than it takes to find a deadlock.
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
   EXPECT_FALSE(first.decided());
   EXPECT_FALSE(second.decided());
@@ -65,13 +65,13 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   Blocking reader(granted.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
   peer.client.pend({0}, {.mode = Mode::kShared});
-  // In the wait graph by now, and stopped there while both are granted the stripe.
+  // By now it is in the wait graph. It is stopped there while both are granted the stripe.
   std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
   Barrier barrier("wait: before parking");
   ASSERT_TRUE(barrier.awaitArrival());
   EXPECT_TRUE(writer.client.release({0}));
   ASSERT_EQ(awaitGrants(peer.environment).size(), 1u);
-  // Waits for a thread that waits for nothing any more, though it has not noticed.
+  // Waits for a thread that no longer waits for anything, but has not noticed.
   Blocking blocking(peer.client, {1});
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
   EXPECT_FALSE(blocking.decided());
@@ -96,7 +96,7 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
   makeHandOverDue(holder.client, 0);
   std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
   ASSERT_TRUE(barrier.awaitArrival());
-  // The word says that this thread holds what the other one waits for. It gives that back as soon as it is told.
+  // According to the word, this thread holds what the other one waits for. It gives that back as soon as it is told.
   Blocking blocking(peer.client, {1}, {.timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
@@ -112,7 +112,7 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
 
 namespace {
 
-// Stops one thread between its two looks, the first time, and has another one leave its wait meanwhile.
+// Stops one thread between its first two looks, and makes another one leave its wait meanwhile.
 struct BetweenLooks {
   static inline thread_local bool stops = false;
   static inline std::atomic<bool> stopped{false};
@@ -154,7 +154,7 @@ TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
     Peer other(memory);
     ASSERT_TRUE(one.client.take(0));
     ASSERT_TRUE(other.client.take(1));
-    // Joined after nobody is stopped any more.
+    // Joined when nobody is stopped anymore.
     std::optional<Blocking> leaving;
     std::optional<Blocking> staying;
     BetweenLooks looks;
@@ -163,7 +163,7 @@ TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
     staying.emplace(one.client, Stripes{1}, Ask{}, Interrupt{.requested = BetweenLooks::staying});
     ASSERT_TRUE(eventually([] { return BetweenLooks::stopped.load(); }));
-    // It does not if it was about to look, too, and now waits until the first one has.
+    // It does not leave if it was also about to look, and now waits until the first one has looked.
     const Nanoseconds soon = now() + 10 * kSlice;
     while (!left && now() < soon) left = waitersOf(one.client, 0) == 0;
     looks.open.store(true);
@@ -190,7 +190,7 @@ TEST(Deadlock, IsNeverSeenWhereStripesAreTakenInOrder) {
       Peer peer(memory);
       std::mt19937 random(i);
       for (int round = 0; round < 60; ++round) {
-        // One call each, nested, and held for longer than a slice now and then, so that all are in the wait graph.
+        // One call each, nested, and sometimes held for longer than a slice, so that all are in the wait graph.
         std::vector<std::pair<std::uint32_t, Mode>> held;
         for (std::uint32_t stripe = 0; stripe < 5; ++stripe) {
           if (random() % 2 == 0) continue;

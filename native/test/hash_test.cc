@@ -9,7 +9,7 @@ namespace stripelock::test {
 
 namespace {
 
-// The bytes over which xxHash's own sanity check (tests/sanity_test_vectors.h) publishes its values.
+// The input bytes of xxHash's own sanity check (tests/sanity_test_vectors.h), which publishes the hashes.
 std::string sanityBuffer(std::size_t length) {
   std::string bytes;
   std::uint64_t generator = 2654435761u;
@@ -27,8 +27,8 @@ TEST(Hash, IsXxh3OfEveryLengthClass) {
     std::size_t length;
     std::uint64_t hash;
   };
-  // Of xxHash 0.8: XSUM_XXH3_testdata with seed 0. XXH3 takes another road for 0, 1-3, 4-8, 9-16, 17-128, 129-240
-  // and more bytes.
+  // From xxHash 0.8: XSUM_XXH3_testdata with seed 0. XXH3 has separate code paths for 0, 1-3, 4-8, 9-16, 17-128,
+  // 129-240 and more bytes.
   constexpr std::array<Vector, 12> kVectors{{{0, 0x2D06800538D394C2},
                                              {1, 0xC44BDFF4074EECDB},
                                              {6, 0x27B56A84CD2D7325},

@@ -17,7 +17,7 @@ struct Node : KeyNode<Node> {
 };
 
 std::string name(std::uint32_t number) {
-  // Some are too long to lie in place.
+  // Some keys are too long to lie in place.
   return (number % 3 == 0 ? std::string(100, 'k') : std::string("k")) + std::to_string(number);
 }
 

@@ -48,7 +48,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
     registry.closeTable(other);
     return registry.tables() == before;
   }));
-  // A table made anew under the number goes on with higher tokens.
+  // A new table under the same number continues with higher tokens.
   EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1).token, token);
   registry.closeTable(number);
 }

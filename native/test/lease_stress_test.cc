@@ -25,7 +25,7 @@ constexpr Nanoseconds kLong = 60'000'000'000;
 struct World {
   LeaseTable table{1000};
   FencingGate gate{kKeys, 0};
-  // By key: who holds it for long, and so can be sure that nobody else does.
+  // By key: the token of a long lease, whose holder can be sure that nobody else holds the key.
   std::array<std::atomic<std::uint64_t>, kKeys> certain{};
   std::array<std::atomic<std::uint64_t>, kKeys> lastToken{};
   std::atomic<std::uint64_t> grants{0};
@@ -35,8 +35,8 @@ struct World {
 
 std::string keyName(std::uint32_t key) { return "key " + std::to_string(key); }
 
-// What one that holds a key for long can be sure of. One that holds it for a moment can be sure of nothing: it may have
-// been over before this is called.
+// Checks what the holder of a long lease can be sure of. The holder of a short one can be sure of nothing: its lease
+// may have expired before this is called.
 void checkGrant(World& world, std::uint32_t key, std::uint64_t token, bool certain) {
   world.grants.fetch_add(1);
   if (!certain) return;
@@ -59,7 +59,7 @@ void live(World& world, std::mt19937_64& random) {
     const bool named = random() % 2 == 0;
     const std::string owner = named ? "owner " + std::to_string(random()) : "";
     const LeaseTable::Claim claim{.key = KeyView(name), .owner = owner};
-    // Those that may end by themselves are told apart by their key, so that "certain" ones never expire.
+    // The key decides whether a lease may expire by itself. "Certain" leases never do.
     const bool certain = key % 2 == 0;
     std::uint64_t token = 0;
     std::uint32_t hint = 0;
@@ -93,7 +93,7 @@ void live(World& world, std::mt19937_64& random) {
     if (certain) {
       ASSERT_TRUE(renewed);
     }
-    // The others may as well be forgotten.
+    // The others may be forgotten.
     if (certain || random() % 2 == 0) {
       const std::optional<bool> hinted =
           random() % 3 == 0 ? world.table.releaseHinted(hint, token, LeaseTable::kSteady, &watches)
@@ -105,7 +105,7 @@ void live(World& world, std::mt19937_64& random) {
       }
     }
   }
-  // It ends with watches of its own that others may just be about to tell.
+  // It ends with watches of its own, which others may be about to notify.
   for (std::uint32_t key = 0; key < kKeys; ++key) watches.add(world.table, KeyView(keyName(key)));
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Nanoseconds kTtl = 1000;
 
-// A table whose time the test tells.
+// A table whose time the test sets.
 struct Leases {
   std::uint64_t acquire(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
     return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl).token;
@@ -37,7 +37,7 @@ struct Watcher {
 
   std::vector<std::uint32_t> take() {
     std::array<std::uint32_t, 8> ids{};
-    // As the host does before: the next wake is a new one.
+    // As the host does first, so the next wake is a new one.
     takeGrants(environment);
     const std::size_t count = watches.take(ids.data(), ids.size());
     return {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count)};
@@ -161,7 +161,7 @@ TEST(LeaseTable, SweepsWhatHasExpiredAsFastAsNewLeasesAreTaken) {
     ASSERT_NE(leases.acquire("key " + std::to_string(i), "a", 100), 0u);
     most = std::max(most, leases.table.size());
   }
-  // 100 are held at a time; a shard that is not used keeps what it has until it is its turn to be swept.
+  // 100 are held at a time. A shard that is not used keeps its entries until its turn to be swept.
   EXPECT_LT(most, 1000u);
 }
 
@@ -255,7 +255,7 @@ TEST(LeaseTable, LetsTheThreadThatWaitsLongestGoFirstAfterARelease) {
   EXPECT_GT(early.retryAfter, 0);
   EXPECT_LE(early.retryAfter, LeaseTable::kTurn);
   EXPECT_NE(leases.turn("key", "1", first.watches).token, 0u);
-  // Who has had it is last for the next.
+  // A thread that has had the key goes to the end of the queue.
   leases.release("key", "1");
   EXPECT_EQ(leases.turn("key", "1 again", first.watches).token, 0u);
   EXPECT_NE(leases.turn("key", "2", second.watches).token, 0u);

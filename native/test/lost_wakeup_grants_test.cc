@@ -1,4 +1,4 @@
-// Wake-ups of which each is the only one, as in lost_wakeup_test.cc, where one release or thread concerns several waiters.
+// As in lost_wakeup_test.cc, each wake-up is the only one. Here one release or thread concerns several waiters.
 
 #include <atomic>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace stripelock::test {
 
 namespace {
 
-// Two threads that make grants to a third one, each stopped on its way.
+// Two threads that make grants to a third one. Each is stopped on its way.
 struct TwoGrants {
   enum class Role { kNone, kFirst, kSecond, kBlocked };
   static inline thread_local Role mine = Role::kNone;
@@ -50,7 +50,7 @@ struct TwoGrants {
 
 }  // namespace
 
-// The first grant is taken back before its wake arrives, which finds nothing; the second one comes after that.
+// The first grant is taken back before its wake arrives, so the wake finds nothing. The second grant comes after that.
 TEST(LostWakeUp, IsNoneForABlockedThreadAfterAWakeThatFoundNothing) {
   const NoSlices slices;
   // In shards of their own, so that nobody waits for a thread that is stopped.
@@ -86,7 +86,7 @@ TEST(LostWakeUp, IsNoneForABlockedThreadAfterAWakeThatFoundNothing) {
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 1; }));
   TwoGrants::firstMayGo.store(true);
   first.join();
-  // Has looked for what the wake was for.
+  // By then it has looked for the reason of the wake.
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 2; }));
   TwoGrants::secondMayGo.store(true);
   second.join();
@@ -125,7 +125,7 @@ TEST(LostWakeUp, IsNoneForReadersThatEnterTogether) {
   std::vector<std::unique_ptr<Peer>> readers;
   std::vector<std::unique_ptr<Blocking>> waits;
   ASSERT_TRUE(holder.client.take(0));
-  // More than a WakeSet holds in place.
+  // More than a WakeSet holds without an allocation.
   for (std::size_t i = 0; i < 9; ++i) {
     readers.push_back(std::make_unique<Peer>(memory));
     const Ask ask{.mode = Mode::kShared};

@@ -1,5 +1,5 @@
-// Wake-ups of which each is the only one. There are no slices and no timeouts, at which a thread would notice that it was
-// granted: what is lost is missed for good, and reported as stuck.
+// Each wake-up here is the only one. There are no slices and no timeouts at which a thread would notice its grant: a
+// lost wake-up is never made up for, and the test reports that it is stuck.
 
 #include <atomic>
 #include <cstring>
@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kLastMoments[] = {"designated: before it looks again",
                                         "designated: before it sleeps again"};
 
-// A holder who takes the stripe in the moment before a designated waiter tries, and gives it back by the fast path at one
-// of the last moments before that sleeps.
+// A holder that takes the stripe just before a designated waiter tries, and gives it back by the fast path at one of
+// the last moments before that waiter sleeps.
 struct GivesBackAtTheLast {
   static inline Client* holder = nullptr;
   static inline std::atomic<int> took{0};
@@ -81,7 +81,7 @@ TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep)
   }
 }
 
-// A release finds the thread blocked, and passes over its async waiter after it went on.
+// A release finds the thread blocked, and passes over its async waiter after the thread went on.
 TEST(LostWakeUp, IsNoneForAnAsyncWaiterThatIsPassedOverAsItsThreadGoesOn) {
   SharedMemory memory(1);
   Peer holder(memory);
@@ -101,7 +101,7 @@ TEST(LostWakeUp, IsNoneForAnAsyncWaiterThatIsPassedOverAsItsThreadGoesOn) {
   EXPECT_EQ(awaitGrants(waiter.environment).size(), 1u);
 }
 
-// A grant that is told late, when its thread has ended and another one has its slot.
+// The wake for a grant comes late, when its thread has ended and another thread has its slot.
 TEST(LostWakeUp, IsNoneForTheNextThreadWithTheSlotOfOneThatWasToldTooLate) {
   SharedMemory memory(2);
   Peer holder(memory);
@@ -137,7 +137,7 @@ TEST(LostWakeUp, IsNoneForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
     for (const std::uint32_t stripe : {0u, 1u}) ASSERT_TRUE(holder.client.take(stripe));
     waiter.client.pend({0});
     waiter.client.pend({1});
-    // One wake for both, and one for each that comes after the event loop has looked.
+    // One wake for both, and one for each grant that comes after the event loop has looked.
     const int before = waiter.environment.wakes();
     for (const std::uint32_t stripe : {0u, 1u}) {
       makeHandOverDue(holder.client, stripe);

@@ -1,4 +1,4 @@
-// Steps whose order matters to other threads, each stopped in the middle.
+// Steps whose order matters to other threads. Each is stopped in the middle.
 
 #include <atomic>
 #include <cstring>
@@ -73,9 +73,9 @@ struct BetweenQueues {
 
 }  // namespace
 
-// The waiter is in no queue, and who looks for it waits until it is.
+// The waiter is in no queue, and a thread that looks for it waits until it is in one.
 TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
-  // All in shards of their own, and the last two in one.
+  // Once all in shards of their own, once the last two in one shard.
   for (const Stripes& stripes : {Stripes{0, 100, 199}, Stripes{0, 198, 199}}) {
     SharedMemory memory(200);
     Peer holder(memory);
@@ -92,7 +92,7 @@ TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
         EXPECT_TRUE(waiter.async().cancel(id));
         cancelled.store(true);
       });
-      // Long enough to find it in the wrong queue, if it could.
+      // Long enough to find the waiter in the wrong queue, if that were possible.
       const Deadline soon = Deadline::after(100);
       while (!cancelled.load() && !soon.passedAt(now())) std::this_thread::yield();
       EXPECT_FALSE(cancelled.load());
@@ -106,7 +106,7 @@ TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
   }
 }
 
-// Found where it is by then, not where it was when it was looked for.
+// The waiter is found where it is by then, not where it was when the search began.
 TEST(Order, FindsAWaiterThatMovesOnAsItIsLookedFor) {
   SharedMemory memory(200);
   Peer holder(memory);

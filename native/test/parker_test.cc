@@ -48,7 +48,7 @@ TEST(Parker, IsWokenByAnotherThread) {
 }
 
 TEST(Parker, LosesNoPermitOfMany) {
-  // Each permit answers one round, so a lost one would stop the two for ever.
+  // Each permit answers one round, so a lost one would stop both threads forever.
   Parker there;
   Parker back;
   constexpr int kRounds = 5000;
@@ -89,7 +89,7 @@ TEST(Parker, TellsAPermitFromADeadlineWhenBothCoincide) {
     other = std::thread([&] { parker.unpark(); });
     const bool permitted = parker.park(Deadline::after(0.05));
     other.join();
-    // Either it was taken, or it is there still.
+    // Either it was taken, or it is still there.
     EXPECT_NE(permitted, parker.park(Deadline::at(0)));
   }
 }

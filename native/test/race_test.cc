@@ -1,5 +1,5 @@
-// Fields that one thread writes and another one reads, in the order that only a mutex makes safe. The threads tell each
-// other where they are in a way that orders nothing, so that ThreadSanitizer reports it where the mutex is missing.
+// Fields that one thread writes and another reads, in an order that only a mutex makes safe. The threads tell each
+// other where they are in a way that orders nothing, so ThreadSanitizer reports a missing mutex.
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@ namespace stripelock::test {
 
 namespace {
 
-// Set and read without order.
+// Set and read without any memory order.
 class Mark {
  public:
   void set() { count_.fetch_add(1, std::memory_order_relaxed); }
@@ -32,7 +32,7 @@ class Mark {
   std::atomic<int> count_{0};
 };
 
-// How often a thread that asked for it has looked for a cycle.
+// Counts how often a thread looks for a cycle, if it asked to be counted.
 struct Looks {
   static inline thread_local Mark* mine = nullptr;
 

@@ -1,4 +1,4 @@
-// Deadlocks through one of several threads that hold a stripe shared, and what is not held for good.
+// Deadlocks through one of several threads that hold a stripe shared, and holds that do not last.
 
 #include <atomic>
 #include <cstring>
@@ -23,7 +23,7 @@ enum class Others {
   kBlock,
 };
 
-// Several readers hold stripe 0, for which a writer waits who holds stripe 1. One of them waits for that.
+// Several readers hold stripe 0. A writer that holds stripe 1 waits for it, and one of the readers waits for stripe 1.
 void closeTheCycleThrough(std::size_t index, Others others) {
   SharedMemory memory(3);
   Peer running(memory);
@@ -66,7 +66,7 @@ void closeTheCycleThrough(std::size_t index, Others others) {
   EXPECT_NE(second.status(), Status::kTimedOut);
 }
 
-// The roles of threads whose ways through the core are stopped or counted.
+// The roles of threads that are stopped or counted at points of the core.
 enum class Role { kNone, kGranting, kBlocked, kLooking };
 
 struct Roles {
@@ -125,8 +125,8 @@ TEST(Deadlock, ThroughAnyOneOfSeveralReadersThatAllBlockIsRefused) {
   for (std::size_t index = 0; index < kReaders; ++index) closeTheCycleThrough(index, Others::kBlock);
 }
 
-// A blocked thread was granted the stripe that its async acquisition waited for. It gives that back, and until it has, the
-// word names it.
+// A blocked thread was granted the stripe that its async acquisition waited for. It gives the stripe back; until then
+// the word names the thread.
 TEST(Deadlock, IsNotSeenInWhatABlockedThreadIsGivingBack) {
   const UsualSlices slices;
   // In shards of their own, so that nobody waits for a thread that is stopped.
@@ -174,7 +174,7 @@ TEST(Deadlock, IsNotSeenInWhatABlockedThreadIsGivingBack) {
   Roles::mayGiveBack.store(true);
   lookingThread.join();
   EXPECT_EQ(status, Status::kGranted);
-  // So that the other one ends, too, where this one was refused.
+  // So that the other one also ends, if this one was refused.
   EXPECT_TRUE(looking.client.release({kOther}));
   granting.join();
   blockedThread.join();
@@ -194,7 +194,7 @@ TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
     const bool arrived = barrier.awaitArrival();
     EXPECT_EQ(memory.word(0).load(), peer.slot());
     Blocking blocking(peer.client, {0}, {.timeout = kStuck});
-    // It must not go by the word until the grant is made. Long enough for it to do so, if it did.
+    // It must not trust the word until the grant is done. This is long enough for it to do so, if it did.
     const Deadline soon = Deadline::after(200);
     while (!blocking.decided() && !soon.passedAt(now())) std::this_thread::yield();
     EXPECT_FALSE(blocking.decided());
@@ -209,7 +209,7 @@ TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
   EXPECT_EQ(grants[0].id, id);
 }
 
-// Each thread of a layer waits for both of the next one, so that there are as many ways as 2 to the number of layers.
+// Each thread of a layer waits for both threads of the next layer, so there are 2^kLayers paths.
 TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
   const UsualSlices slices;
   constexpr std::uint32_t kLayers = 26;
@@ -229,7 +229,7 @@ TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
     static_cast<std::atomic<int>*>(count)->fetch_add(1);
     return false;
   };
-  // The last ones first, so that each finds the next ones in the graph.
+  // The last ones start first, so that each finds the next ones in the graph.
   for (std::uint32_t i = 2 * kLayers; i-- > 0;) {
     const std::uint32_t wanted = i / 2 + 1;
     waits.push_back(std::make_unique<Blocking>(peers[i]->client, Stripes{wanted}, Ask{},

@@ -1,5 +1,5 @@
-// A thread that blocks in a sync wait while acquisitions of its own are pending: it cannot use what they are
-// granted, so they hold nothing until it goes on.
+// A thread that blocks in a sync wait while it has pending acquisitions: it cannot use what they are granted, so
+// they hold nothing until it goes on.
 
 #include <algorithm>
 #include <atomic>
@@ -38,7 +38,7 @@ TEST(Reclaim, TakesBackAGrantThatWasNotHandedOutYet) {
   makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   ASSERT_EQ(memory.word(0).load(), peer.slot());
-  // The word names this very thread, and yet this is no deadlock.
+  // The word names this same thread, but this is not a deadlock.
   EXPECT_EQ(peer.client.sync({0}, {.timeout = kStuck}), Status::kGranted);
   EXPECT_TRUE(takeGrants(peer.environment).empty());
   EXPECT_TRUE(peer.client.release({0}));
@@ -233,7 +233,8 @@ TEST(Reclaim, LetsReadersPassAWriterWhoseThreadBlocks) {
   Peer other(memory);
   ASSERT_TRUE(peer.client.take(0, Mode::kShared));
   ASSERT_TRUE(other.client.take(1));
-  // Waits for its own thread, behind which the other's shared acquisition waits, for which this thread waits.
+  // Waits for its own thread. The other thread's shared acquisition waits behind it, and this thread waits for that
+  // one.
   const std::uint32_t pending = peer.client.pend({0});
   Blocking reader(other.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(other.client, 0, 2));

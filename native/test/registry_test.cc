@@ -70,7 +70,7 @@ TEST(Registry, LeavesNothingOfTheFormerThreadInASlot) {
 TEST(Registry, WakesTheNewThreadOfASlotOnly) {
   SharedMemory memory(1);
   Peer holder(memory);
-  // Its wake was never taken note of, and must not count as still on its way.
+  // The event loop never noticed its wake. It must not count as still on its way.
   {
     Peer former(memory);
     ASSERT_TRUE(holder.client.take(0));
@@ -154,7 +154,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
   Environment environment;
   Registry& registry = Registry::instance();
   std::vector<Membership*> memberships;
-  // The quickest of those parts, so that what else runs on the machine does not count.
+  // The quickest of those parts, so that other load on the machine does not count.
   const auto quickest = [](const std::vector<Nanoseconds>& parts, std::size_t from, std::size_t to) {
     return *std::min_element(parts.begin() + static_cast<std::ptrdiff_t>(from),
                              parts.begin() + static_cast<std::ptrdiff_t>(to));
@@ -168,7 +168,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
     }
     opening.push_back(now() - start);
   }
-  // The first was opened first: where they are searched for from either end, one of the two takes long.
+  // The first was opened first: with a search from either end, one of the two takes long.
   for (std::size_t i = 0; i < kTables;) {
     const Nanoseconds start = now();
     for (const std::size_t end = i + kPart; i < end; ++i) {
@@ -177,7 +177,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
     closing.push_back(now() - start);
   }
   EXPECT_TRUE(environment.participant().memberships.empty());
-  // A search through all makes 80 of it; the caches of the processor and of the allocator make up to 7.
+  // A search through all gives a ratio of 80; the caches of the processor and of the allocator give up to 7.
   const std::size_t parts = opening.size();
   constexpr Nanoseconds kSlower = 20;
   EXPECT_LT(quickest(opening, parts - 5, parts), kSlower * quickest(opening, 0, 5));

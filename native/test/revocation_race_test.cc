@@ -1,4 +1,4 @@
-// Revocations in the moment in which the thread that loses its turn does something, or another one is revoked.
+// Revocations at the moment when the thread that loses its turn does something, or when another waiter is revoked.
 
 #include <atomic>
 #include <thread>
@@ -11,7 +11,7 @@ namespace stripelock::test {
 
 namespace {
 
-// What the thread of a waiter does while that is being revoked.
+// What a waiter's thread does while the waiter is being revoked.
 enum class Meanwhile { kCancels, kExpires, kTakes, kBlocks, kEnds, kCloses };
 
 void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
@@ -61,7 +61,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
       }
       if (!world.busy.environment.hasEnded()) taken = takeGrants(world.busy.environment).size();
     });
-    // Gets as far as it can while the other is stopped.
+    // Lets it get as far as it can while the other is stopped.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     barrier.open();
     revoking.join();
@@ -122,7 +122,7 @@ TEST_F(Revocation, DoesNotForgetAThreadThatComesBackWhileItIsRevoked) {
     Barrier barrier("take: before it looks");
     std::thread back([&] { taken = takeGrants(busy.environment).size(); });
     ASSERT_TRUE(barrier.awaitArrival());
-    // The wake that this sends is that which the thread has come for.
+    // This sends the wake for which the thread has come.
     EXPECT_TRUE(revoke());
     barrier.open();
     back.join();
@@ -140,7 +140,7 @@ TEST_F(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
   handOver();
   ASSERT_TRUE(revoke());
   ASSERT_TRUE(next.client.take(0));
-  // Passed over by the release while the thread comes back, and before it looks for those who were.
+  // The release passes it over while the thread comes back, before the thread looks for waiters that were passed over.
   std::size_t taken = 0;
   {
     Barrier barrier("come back: before resettling");

@@ -31,7 +31,7 @@ TEST_F(Revocation, LetsNobodyTimeOutForAGrantThatItsThreadHasNotTaken) {
   ASSERT_TRUE(holder.client.take(0));
   const std::uint32_t id = busy.client.pend({0});
   Barrier barrier("wait: before it times out");
-  // Shorter than a slice, and than anybody's patience.
+  // Shorter than a slice, and than every Patience.
   Blocking blocking(next.client, {0}, {.timeout = 1});
   ASSERT_TRUE(barrier.awaitArrival());
   handOver();
@@ -71,7 +71,7 @@ TEST_F(Revocation, PassesATurnOnAndThenPassesTheThreadOver) {
   last.client.pend({0});
   designate();
   EXPECT_TRUE(revoke());
-  // Nobody waits for the busy one any more until it looks: each release goes on to the next.
+  // Nobody waits for the busy one anymore until it looks: each release goes to the next.
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);
   EXPECT_TRUE(next.client.release({0}));
   ASSERT_EQ(awaitGrants(last.environment).size(), 1u);
@@ -149,7 +149,7 @@ TEST_F(Revocation, FindsAThreadThatIsAwayAgainByWhatItsSetsHold) {
   handOver(2);
   EXPECT_TRUE(revoke(2));
   next.client.pend({0});
-  // Passed over for it, the first stripe would stay with nobody.
+  // If the waiter were passed over for this, nobody would have the first stripe.
   designate(1);
   EXPECT_TRUE(revoke(0));
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);

@@ -52,7 +52,7 @@ TEST(SharedMode, DoesNotLetNewReadersPassAWaitingWriter) {
   EXPECT_EQ(late.client.sync({0}, {.mode = Mode::kShared, .timeout = 1}), Status::kTimedOut);
   EXPECT_EQ(late.client.acquire({0}, {.mode = Mode::kShared, .timeout = 0}).status, AsyncStart::kTimedOut);
   const std::uint32_t pending = late.client.pend({0}, {.mode = Mode::kShared});
-  // Gone, the writer stands in the way of nobody.
+  // A writer that is gone blocks nobody.
   EXPECT_TRUE(writer.async().cancel(waiting));
   const auto grants = awaitGrants(late.environment);
   ASSERT_EQ(grants.size(), 1u);
@@ -105,7 +105,7 @@ TEST(SharedMode, LetsAllReadersUpToTheNextWriterInTogether) {
 
 namespace {
 
-// Overlapping readers, so that without care the stripe is never free.
+// Overlapping readers. Without a rule against it the stripe would never be free.
 class ReaderStream {
  public:
   explicit ReaderStream(SharedMemory& memory) {

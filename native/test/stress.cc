@@ -17,8 +17,8 @@ namespace stripelock::test {
 
 namespace {
 
-// No operation may take longer: sync waits that cannot end are refused, and async ones have deadlines. Far beyond
-// the longest that a loaded machine under ThreadSanitizer has needed.
+// No operation may take longer: sync waits that cannot end are refused, and async ones have deadlines. Far longer than
+// a loaded machine under ThreadSanitizer has ever needed.
 constexpr double kWatchdog = 60'000;
 
 struct Plan {
@@ -26,7 +26,7 @@ struct Plan {
   double seconds;
   Manners manners;
   std::uint32_t threads;
-  // Of each lock. Few stripes: much contention.
+  // The number of stripes of each lock. Few stripes mean much contention.
   std::vector<std::uint32_t> stripes;
 };
 
@@ -71,7 +71,7 @@ class StressRun {
     activity.begin(nullptr);
   }
 
-  // Until all have ended.
+  // Runs until all have ended.
   void watch(std::vector<Activity>& activities, std::vector<std::unique_ptr<Client>>& clients) {
     const auto active = [&] {
       return std::any_of(activities.begin(), activities.end(),

@@ -49,7 +49,7 @@ void Life::takeFast() {
   if (use.client.take(stripe, mode)) hold(use, {stripe}, mode, false);
 }
 
-// In the one order in which nested acquisitions take their stripes.
+// Whether the stripe comes after all held ones in the one order in which nested acquisitions take stripes.
 bool Life::isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const {
   bool later = false;
   for (const auto& use : uses_) {
@@ -92,7 +92,7 @@ bool Life::takeSync() {
 void Life::start() {
   Use& use = anyUse();
   Stripes stripes = anyStripes(use.world);
-  // Never for ever: this thread may go on to hold what stands in the way, and no one would know.
+  // Never forever: this thread may later hold the very stripe that blocks this acquisition, and nobody would notice.
   const Ask ask = anyAsk(50);
   const AsyncWaits::Started started = use.client.acquire(stripes, ask);
   if (started.status == AsyncStart::kGranted) {
@@ -119,11 +119,11 @@ void Life::releaseAny(Use& use) {
   held.beforeRelease();
   EXPECT_TRUE(use.client.release(held.stripes(), held.mode()));
   use.held.erase(use.held.begin() + static_cast<std::ptrdiff_t>(index));
-  // Grants to this very thread wake no event loop.
+  // Grants to this same thread wake no event loop.
   if (environment_.async().hasReady()) settle();
 }
 
-// A release may bring in what this thread waited for, of either lock.
+// A release may grant what this thread waited for, in either lock.
 void Life::releaseAll() {
   const auto holding = [](const std::unique_ptr<Use>& use) { return !use->held.empty(); };
   for (;;) {
@@ -153,7 +153,7 @@ void Life::settle() {
   }
 }
 
-// Sleeps like an idle event loop, which nothing but a wake or a deadline ends.
+// Sleeps like an idle event loop: only a wake or a deadline ends it.
 void Life::awaitOne() {
   if (manners_ == Manners::kOrderly) releaseAll();
   const std::size_t before = pending_.size();
@@ -164,7 +164,7 @@ void Life::awaitOne() {
   }
 }
 
-// A grant that another thread made must wake the event loop, be it late.
+// A grant that another thread made must wake the event loop, even if late.
 void Life::awaitWakeFor(double milliseconds) {
   if (environment_.awaitWake(milliseconds) || !environment_.async().hasReady()) return;
   EXPECT_TRUE(environment_.awaitWake(kStuck)) << "granted without a wake";
@@ -190,7 +190,7 @@ void Life::noteDeaths(Use& use) {
   use.held.clear();
 }
 
-// Ends one lock's use while the thread lives on: what it held there is abandoned all the same.
+// Closes one lock while the thread lives on: what it held there is still abandoned.
 void Life::reopen() {
   std::unique_ptr<Use>& use = uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))];
   noteDeaths(*use);
@@ -230,13 +230,13 @@ bool Life::step() {
     activity_.begin("release");
     releaseAny(anyUse());
   }
-  // An event loop that turns, now and then: later than it could, so that grants lie undelivered for a while.
+  // The event loop turns only now and then, so that grants stay undelivered for a while.
   if (oneIn(random_, 4)) {
     activity_.begin("settle");
     awaitWakeFor(0);
     settle();
   }
-  // A bounded number of holds, or soon everything is held for long.
+  // Bounds the number of holds. Otherwise everything would soon be held for long.
   for (const auto& use : uses_) {
     while (use->held.size() > 2) releaseAny(*use);
   }

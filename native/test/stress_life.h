@@ -13,7 +13,7 @@ namespace stripelock::test {
 enum class Manners {
   // Waits only while holding nothing: no deadlock is possible, so none may be reported.
   kOrderly,
-  // Waits while it holds stripes, but for stripes after all of these only: no deadlock either.
+  // Waits while it holds stripes, but only for stripes after all of these: no deadlock either.
   kNested,
   // Waits while holding anything, in any order.
   kUnruly,
@@ -35,7 +35,7 @@ class Life {
  public:
   Life(std::vector<std::unique_ptr<World>>& worlds, Manners manners, Random& random, Activity& activity);
 
-  // One random action. False: it is to die.
+  // One random action. False: the thread must die.
   bool step();
   void die();
   void retire();

@@ -15,7 +15,7 @@ Held::Held(World& world, Stripes stripes, Mode mode, bool toldAbandoned, std::in
     dirty |= world_->data[stripe].dirty;
     enter(world_->data[stripe], flagged);
   }
-  // Readers may enter while another one is dying, before the word says so; a dead writer is in the word first.
+  // Readers may enter while another one is dying, before the word shows it. A dead writer shows in the word first.
   if (toldAbandoned || dirty || mode_ == Mode::kExclusive) {
     EXPECT_EQ(toldAbandoned, flagged) << "thread " << threadId_;
   }

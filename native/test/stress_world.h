@@ -1,7 +1,7 @@
-// What the threads of a stress run share: locks, the data that these guard, and what must be true of it.
+// What the threads of a stress run share: locks, the data that these guard, and what must be true of that data.
 //
-// Data is written without atomics, under exclusive holds only, and read under shared ones: a broken lock is a lost
-// update, a changed value, or a data race that ThreadSanitizer reports.
+// Data is written without atomics, only under exclusive holds, and read under shared ones: a broken lock shows as a
+// lost update, a changed value, or a data race that ThreadSanitizer reports.
 
 #pragma once
 
@@ -28,9 +28,9 @@ struct GuardedData {
   std::uint64_t updates = 0;
   std::uint64_t copy = 0;
   std::int32_t writer = 0;
-  // A writer's thread ended while it held the stripe, and no later writer has seen to it.
+  // A writer's thread ended while it held the stripe, and no later writer has dealt with it.
   bool dirty = false;
-  // The same of readers, who hold the stripe together and so cannot write without atomics.
+  // The same for readers. They hold the stripe together, so they cannot write without atomics.
   std::atomic<bool> readerDied{false};
 };
 
@@ -40,7 +40,7 @@ struct World {
 
   SharedMemory memory;
   std::vector<GuardedData> data;
-  // What the header must say in the end.
+  // What the header must say at the end.
   std::atomic<std::int64_t> updates{0};
   std::atomic<std::int64_t> timeouts{0};
   std::atomic<std::int64_t> aborts{0};
@@ -66,7 +66,7 @@ class Held {
   Stripes stripes_;
   Mode mode_;
   std::int32_t threadId_;
-  // Of each stripe, while held shared.
+  // The value seen for each stripe, while held shared.
   std::vector<std::uint64_t> seen_;
 };
 

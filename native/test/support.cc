@@ -18,7 +18,7 @@ namespace {
   return true;
 }();
 
-// Ends the process where a test lasts too long, with its name: threads that nobody wakes cannot be ended.
+// Ends the process if a test lasts too long, and prints its name: threads that nobody wakes cannot be ended.
 class Watchdog : public ::testing::EmptyTestEventListener {
  public:
   void OnTestStart(const ::testing::TestInfo&) override {
@@ -156,7 +156,7 @@ namespace {
 
 std::atomic<void (*)(const char*)> seamHandler{nullptr};
 
-// Installed before any thread is started, as the seam asks; what it does may change later.
+// Installed before any thread is started, as the seam requires. What it does may change later.
 [[maybe_unused]] const bool seamInstalled = [] {
   seamHook = [](const char* point) {
     if (const auto handler = seamHandler.load()) handler(point);
@@ -164,7 +164,7 @@ std::atomic<void (*)(const char*)> seamHandler{nullptr};
   return true;
 }();
 
-// Of the one barrier. Never destroyed, so that a thread may look at it late.
+// The point of the one barrier. Never destroyed, so a thread may still look at it late.
 std::atomic<const char*> barrierPoint{nullptr};
 std::atomic<int> barrierArrivals{0};
 
@@ -202,7 +202,7 @@ std::vector<AsyncWaits::Granted> takeGrants(Environment& environment) {
 }
 
 std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment) {
-  // A wake may be for a waiter that is designated and then finds its stripe taken: it waits on.
+  // A wake may be for a waiter that is designated and then finds its stripe taken: it goes on waiting.
   while (environment.awaitWake(kStuck)) {
     std::vector<AsyncWaits::Granted> grants = takeGrants(environment);
     if (!grants.empty()) return grants;

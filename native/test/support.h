@@ -1,5 +1,4 @@
-// What the tests have instead of Node: shared memory, threads with an event loop, and the fast path as JavaScript
-// walks it.
+// Replaces Node in the tests: shared memory, threads with an event loop, and the fast path as JavaScript takes it.
 
 #pragma once
 
@@ -31,17 +30,17 @@ inline constexpr Nanoseconds kAnHour = 3'600'000'000'000;
 
 double milliseconds(Nanoseconds time);
 
-// What an environment variable says, as a number.
+// An environment variable as a number.
 std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise);
 
-// Milliseconds. Long enough for a loaded machine under a sanitizer; what takes longer is stuck. STRIPELOCK_STUCK says
-// otherwise.
+// Milliseconds. Long enough for a loaded machine under a sanitizer; a wait that takes longer is stuck. STRIPELOCK_STUCK
+// overrides it.
 inline const double kStuck = static_cast<double>(numberFrom("STRIPELOCK_STUCK", 30'000));
 // A source of random numbers whose seed, STRIPELOCK_SEED or a random one, is printed with that name.
 std::mt19937_64 seeded(const char* name);
 
-// With STRIPELOCK_SLICES=none no sync wait ever reaches the end of a slice (core/sync_wait.h), so that a lost wake-up is
-// a hang. For as long as this lives there are slices all the same: for tests of what happens at the end of one.
+// With STRIPELOCK_SLICES=none no sync wait ever reaches the end of a slice (core/sync_wait.h), so a lost wake-up is a
+// hang. While this lives there are slices all the same, for tests of what happens at the end of one.
 class UsualSlices {
  public:
   UsualSlices() : shortest_(seamShortestSlice.exchange(0)) {}
@@ -52,7 +51,7 @@ class UsualSlices {
  private:
   const Nanoseconds shortest_;
 };
-// The opposite, however the tests run.
+// The opposite: no slices, whatever STRIPELOCK_SLICES says.
 class NoSlices {
  public:
   NoSlices() : shortest_(seamShortestSlice.exchange(kAnHour)) {}
@@ -64,15 +63,15 @@ class NoSlices {
   const Nanoseconds shortest_;
 };
 
-// Waits for what other threads bring about. False after kStuck.
+// Waits for a condition that other threads make true. False after kStuck.
 bool eventually(const std::function<bool()>& condition);
 
-// Says so, and ends the process: for what holds up threads that cannot be ended.
+// Reports what is stuck and ends the process, for failures that leave threads which cannot be ended.
 [[noreturn]] void stuck(const char* what);
-// Who holds a lock and who waits, to stderr.
+// Prints to stderr who holds a lock and who waits.
 void describe(Table& table);
 
-// What a SharedArrayBuffer is to JavaScript: a header and a line per stripe, all zero.
+// Stands for a SharedArrayBuffer: a header and a line per stripe, all zero.
 class SharedMemory {
  public:
   explicit SharedMemory(std::uint32_t stripes);
@@ -92,7 +91,7 @@ class SharedMemory {
   std::unique_ptr<Line[]> lines_;
 };
 
-// A thread that uses locks, with as much of an event loop as grants need. Belongs to the thread that made it.
+// A thread that uses locks, with as much of an event loop as grants need. Belongs to the thread that created it.
 class Environment {
  public:
   Environment();
@@ -105,12 +104,12 @@ class Environment {
   std::uint32_t slot() const { return participant_->slot(); }
   std::int32_t threadId() const { return participant_->threadId(); }
 
-  // As when the thread ends, however it does.
+  // Does what the end of the thread does.
   void end();
   bool hasEnded() const { return participant_ == nullptr; }
-  // Sleeps until the event loop is woken. False if it is not by then.
+  // Sleeps until the event loop is woken. False if it is not woken within that time.
   bool awaitWake(double milliseconds);
-  // How often it was woken.
+  // How many times it was woken.
   int wakes();
 
  private:
@@ -124,7 +123,7 @@ class Environment {
 struct Ask {
   Mode mode = Mode::kExclusive;
   double timeout = kForever;
-  // Take what is free as JavaScript does, and call the core for the rest only.
+  // Take free stripes as JavaScript does, and call the core only for the rest.
   bool fast = true;
 };
 
@@ -140,16 +139,16 @@ class Client {
   Membership& membership() { return *membership_; }
   Table& table() { return membership_->table(); }
 
-  // The compare-and-swaps of lock_word.h. False where JavaScript calls the core.
+  // The compare-and-swaps of lock_word.h. False if JavaScript would call the core.
   bool take(std::uint32_t stripe, Mode mode = Mode::kExclusive);
   bool giveBack(std::uint32_t stripe, Mode mode = Mode::kExclusive);
 
   SyncOutcome acquireSync(const Stripes& stripes, Ask ask = {}, Interrupt interrupt = {});
   Status sync(const Stripes& stripes, Ask ask = {}) { return acquireSync(stripes, ask).status; }
   AsyncWaits::Started acquire(const Stripes& stripes, Ask ask = {});
-  // The id of one that has to wait.
+  // Starts an async acquisition that has to wait. Returns its id.
   std::uint32_t pend(const Stripes& stripes, Ask ask = {});
-  // False if the word of any says that it is not held so.
+  // False if, according to its word, some stripe is not held in this mode.
   bool release(const Stripes& stripes, Mode mode = Mode::kExclusive);
   bool releaseSlow(std::uint32_t stripe, Mode mode = Mode::kExclusive) {
     return membership_->release(stripe, mode);
@@ -174,7 +173,7 @@ struct Peer {
   AsyncWaits& async() { return environment.async(); }
 };
 
-// A sync acquisition on a thread of its own. The client is that thread's until it is joined.
+// A sync acquisition on a thread of its own. The client belongs to that thread until it is joined.
 class Blocking {
  public:
   Blocking(Client& client, Stripes stripes, Ask ask = {}, Interrupt interrupt = {});
@@ -183,7 +182,7 @@ class Blocking {
   Blocking& operator=(const Blocking&) = delete;
 
   bool decided() const { return decided_.load(); }
-  // Ends the process where it is not decided long after kStuck.
+  // Ends the process if the acquisition is not decided long after kStuck.
   const SyncOutcome& join();
   Status status() { return join().status; }
   // From the call to its end.
@@ -197,11 +196,11 @@ class Blocking {
   std::thread thread_;
 };
 
-// What the core's seam (core/seam.h) does from here on, in all threads; nullptr for nothing.
+// Sets what the core's seam (core/seam.h) does from now on, in all threads; nullptr for nothing.
 void onSeam(void (*handler)(const char* point));
 
-// Stops the first thread that passes one point of the core, for as long as it lives or until it is opened. One at a
-// time.
+// Stops the first thread that passes one point of the core, until the barrier is opened or destroyed. Only one barrier
+// may exist at a time.
 class Barrier {
  public:
   explicit Barrier(const char* point);
@@ -214,16 +213,17 @@ class Barrier {
   void open();
 };
 
-// What take() hands out when the event loop is woken; nothing when it is not within kStuck.
+// What take() hands out when the event loop is woken; nothing if it is not woken within kStuck.
 std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment);
 std::vector<AsyncWaits::Granted> takeGrants(Environment& environment);
 std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 
 // Makes the next release hand the stripe over, as it would once kFairness has passed.
 void makeHandOverDue(Client& client, std::uint32_t stripe);
-// Makes it free the stripe instead, however slow this machine is.
+// Makes the next release free the stripe instead, however slow this machine is.
 void putHandOverOff(Client& client, std::uint32_t stripe);
-// While it lives a grant that is not taken can be revoked after that time. Made before other threads use the core.
+// While this lives, a grant that is not taken can be revoked after that time. Create it before other threads use the
+// core.
 class Patience {
  public:
   explicit Patience(Nanoseconds patience) { kRevokeAfter = patience; }
@@ -234,7 +234,7 @@ class Patience {
  private:
   const Nanoseconds before_ = kRevokeAfter;
 };
-// How many wait in the stripe's queue.
+// How many waiters are in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
 bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);
 

@@ -1,4 +1,4 @@
-// Sync waits whose host wants their thread back, and how long a thread sleeps before it looks.
+// Sync waits whose host wants the thread back, and how long a thread sleeps before it checks.
 
 #include <algorithm>
 #include <array>
@@ -108,7 +108,7 @@ TEST(SyncWait, LooksOftenAfterAnotherThreadWasInterrupted) {
   const int before = ofSecond.times.load();
   constexpr int kLooks = 12;
   ASSERT_TRUE(eventually([&] { return ofSecond.times.load() >= before + kLooks; }));
-  // Of kSlice each they would take 240 ms; the first of them may still be that long.
+  // With kSlice each they would take 240 ms. The first of them may still be that long.
   EXPECT_LT(now() - start, kLooks * kSlice / 2);
   ofSecond.ending.store(true);
   EXPECT_EQ(other.status(), Status::kInterrupted);
@@ -118,7 +118,7 @@ TEST(SyncWait, LooksOftenAfterAnotherThreadWasInterrupted) {
 
 namespace {
 
-// What a host has where a thread is told to end.
+// The host's event loop, which tells a thread to end.
 class EventLoop {
  public:
   EventLoop() { EXPECT_EQ(pipe(ends_.data()), 0); }
@@ -171,8 +171,8 @@ TEST(SyncWait, IsWokenFromALongSliceByWhatItsHostTellsItsEventLoop) {
     quickest = std::min(quickest, now() - ending);
     EXPECT_EQ(waitersOf(holder.client, 0), 0u);
   }
-  // By itself it would look at the end of the slice. Any round shows that it was woken, and some round is not held up
-  // by whatever else runs on the machine.
+  // By itself it would look at the end of the slice. One quick round shows that it was woken, and at least one round
+  // is not held up by other load on the machine.
   EXPECT_LT(quickest, kLongestSlice / 4);
 }
 
@@ -187,7 +187,7 @@ TEST(SyncWait, SleepsLongerTheLongerItHasSleptWhereItsHostWakesIt) {
   Blocking blocking(waiter.client, {0}, {.timeout = kWaited}, loop.interrupt());
   EXPECT_EQ(blocking.status(), Status::kTimedOut);
   const double slices = (blocking.milliseconds() - kWaited / 2) * 1e6 / static_cast<double>(kLongestSlice);
-  // In the first half as often as ever, at the most; then with the longest slices.
+  // In the first half at most as often as ever; then with the longest slices.
   EXPECT_LE(loop.asked(), kWaited / 2 * 1e6 / kSlice + slices + 2);
 }
 
@@ -208,13 +208,13 @@ TEST(SyncWait, FindsACycleThatClosesWhileAllOfItSleepsLong) {
     Blocking behind(one.client, {1}, {}, ofOne.interrupt());
     const Nanoseconds start = now();
     ASSERT_TRUE(eventually([&] { return now() - start > kPatience * kLongestSlice; }));
-    // The other has the first of its stripes from here on, in its sleep, and waits for the one that holds the second.
+    // From here on the other has the first of its stripes, in its sleep, and waits for the holder of the second.
     makeHandOverDue(holder.client, 1);
     const Nanoseconds closed = now();
     EXPECT_TRUE(holder.client.release({1}));
     ASSERT_TRUE(eventually([&] { return both.decided() || behind.decided(); }));
     quickest = std::min(quickest, milliseconds(now() - closed));
-    // Where the other was refused, this one has the stripe that it gave back.
+    // If the other was refused, this one has the stripe that it gave back.
     if (behind.decided() && behind.status() != Status::kGranted) {
       EXPECT_EQ(behind.status(), Status::kDeadlock);
       EXPECT_TRUE(one.client.release({2}));
@@ -227,7 +227,7 @@ TEST(SyncWait, FindsACycleThatClosesWhileAllOfItSleepsLong) {
     }
     EXPECT_TRUE(memory.isFree());
   }
-  // What README.md promises. A round may be held up by whatever else runs on the machine.
+  // What README.md promises. Other load on the machine may hold up a round.
   EXPECT_LT(quickest, 100);
 }
 

@@ -14,7 +14,7 @@ namespace stripelock::test {
 
 namespace {
 
-// What a timeout may take longer than it says, on a loaded machine.
+// How much longer than requested a timeout may take on a loaded machine.
 constexpr double kLate = 5'000;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A thread that ends, however it does: what it held goes on to others, and what it waited for is forgotten.
+// A thread ends, in any way: others get what it held, and what it waited for is forgotten.
 
 #include <memory>
 #include <random>
@@ -191,7 +191,7 @@ TEST(ThreadEnd, PassesOnAGrantThatComesInTheMiddleOfIt) {
   makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(1).load()), slot);
-  // Nobody is there to be woken any more.
+  // Nobody is left to wake.
   EXPECT_EQ(dying.environment.wakes(), 0);
   barrier.open();
   ending.join();
@@ -246,7 +246,7 @@ TEST(ThreadEnd, AtRandomMomentsLeavesNothingBehind) {
         Peer peer(memory);
         const auto stripe = static_cast<std::uint32_t>(random() % 4);
         const Mode mode = sharedIf(random() % 2 == 0);
-        // Of all that it begins it ends nothing.
+        // It ends nothing of what it begins.
         peer.client.take(stripe, mode);
         peer.client.acquire({0, 1, 3}, {.mode = mode});
         peer.client.acquire({stripe});

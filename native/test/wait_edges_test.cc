@@ -1,4 +1,4 @@
-// Which waits the wait graph takes for edges: those that cannot end while both threads block, and no others.
+// Which waits are edges of the wait graph: only those that cannot end while both threads block.
 
 #include <chrono>
 #include <thread>
@@ -12,11 +12,11 @@ namespace stripelock::test {
 
 namespace {
 
-// Longer than it takes to see a cycle.
+// Longer than it takes to find a cycle.
 void letThemLook() { std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice)); }
 
-// `holder` shares stripe 0, `reader` has stripe 1. An async writer waits for 0; the reader blocks to share it, behind the
-// writer, and the holder blocks for 1.
+// `holder` shares stripe 0, `reader` has stripe 1. An async writer waits for 0. The reader blocks behind the writer to
+// share 0, and the holder blocks for 1.
 struct BehindAWriter {
   explicit BehindAWriter(double writersTimeout) {
     EXPECT_TRUE(holder.client.take(0, Mode::kShared));
@@ -96,7 +96,7 @@ TEST(WaitEdges, OfASecondSharedHoldDoNotLeadPastAnAsyncWriterThatGivesUp) {
 
 TEST(WaitEdges, LeadToEachOfSeveralReaders) {
   const UsualSlices slices;
-  // Whichever of them it is that waits in turn.
+  // Each of them is in turn the one that waits.
   for (const std::size_t blocked : {0u, 1u, 2u}) {
     SharedMemory memory(2);
     Peer readers[3]{Peer(memory), Peer(memory), Peer(memory)};

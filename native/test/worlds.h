@@ -1,4 +1,4 @@
-// Locks with the threads that several tests begin with.
+// Locks and threads with which several tests begin.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct Three {
   Peer other{memory};
 };
 
-// `busy` waits for stripes that `holder` has; its event loop does not turn unless the test makes it.
+// `busy` waits for stripes that `holder` has. Its event loop turns only when the test makes it.
 struct Idle {
   explicit Idle(std::uint32_t stripes = 3) : memory(stripes) {}
 
@@ -61,7 +61,7 @@ struct Idle {
 // Nothing is held when a test begins.
 class Revocation : public testing::Test, protected Idle {};
 
-// How often threads pass one point, and what they do there the first time.
+// Counts how often threads pass one point, and sets what they do there the first time.
 struct Passes {
   static inline const char* counted = nullptr;
   static inline std::atomic<int> count{0};
@@ -97,7 +97,7 @@ class HeldStripe : public testing::Test {
     makeHandOverDue(holder.client, 0);
     EXPECT_TRUE(holder.client.release({0}));
   }
-  // It designates a waiter.
+  // The next release designates a waiter.
   void designate() {
     putHandOverOff(holder.client, 0);
     EXPECT_TRUE(holder.client.release({0}));
