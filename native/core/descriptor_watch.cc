@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::size_t kBatch = 64;
 
-// The system's queue of events. Any thread may change it while another waits for events, and it forgets a descriptor that
-// is closed; both hold for epoll and for kqueue.
+// The system's queue of events. Any thread may change it while another waits for events. A closed descriptor leaves the
+// queue by itself. Both hold for epoll and for kqueue.
 class Events {
  public:
 #if defined(__linux__)

@@ -1,7 +1,7 @@
 // The highest fencing token admitted for each key, for all threads of the process, in bounded memory.
 //
-// The rule, which lib/engine/javascript/gate.ts follows too: a full shard forgets the key with its lowest token, and raises
-// its floor to that token. A small gate has one shard; a larger one spreads its keys over several.
+// The rule, which lib/engine/javascript/gate.ts also follows: a full shard forgets the key with its lowest token, and
+// raises its floor to that token. A small gate has one shard; a larger one spreads its keys over several.
 //
 // I1  For a key that the gate remembers, it remembers the highest token admitted for it.
 // I2  For every other key of the shard, no token above the floor was ever admitted.

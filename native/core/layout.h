@@ -1,6 +1,6 @@
 // Where things are in a lock's shared memory, as far as the core needs to know. lib/engine/contract/layout.ts has the
-// same numbers, and the rest of the header, which is JavaScript's; a test compares the two. A header of four cache lines,
-// then one line per stripe, whose first integer is the stripe's word.
+// same numbers, and the rest of the header, which only JavaScript uses; a test compares the two. The memory has a
+// header of four cache lines, then one line per stripe, whose first integer is the stripe's word.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The bits of a stripe's 32-bit word. The same table stands in lib/engine/contract/lock-word.ts; a test compares the two.
+// The bits of a stripe's 32-bit word. lib/engine/contract/lock-word.ts has the same table; a test compares the two.
 //
 //   word                        meaning
 //   0                           free

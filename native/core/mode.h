@@ -24,8 +24,8 @@ struct ModeTraits {
   const char* name;
   // The bits of kModeFlags that are set in the word of a stripe held in this mode.
   std::uint32_t flag;
-  // The word counts the holds, and each thread counts its own (Membership::sharesOf). Otherwise the word has the slot of
-  // the one holder.
+  // The word counts the holds, and each thread counts its own (Membership::sharesOf). Otherwise the word has the slot
+  // of the one holder.
   bool counted;
   // A release clears kAbandoned: the holder was told, held the stripe alone, and has dealt with it.
   bool clearsAbandoned;

@@ -20,9 +20,9 @@
 //   I7  Others can take back what an async waiter was granted, or was designated for, while its thread has not come for
 //       it (AsyncWaits::revoke). The waiter then waits again, in its old place, and is not granted twice.
 //
-// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first waiter.
-// The thread of that waiter is woken and then competes with whoever else comes by: running threads beat one that must be
-// woken, which gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
+// Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first
+// waiter. The thread of that waiter is woken and then competes with any other thread that comes by: running threads
+// beat one that must be woken, which gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
 // served, the next release with nobody designated hands over to the head. So the head waits for kFairness, for the
 // designated thread to wake and try, and for one hold. An event loop that does not come for its turn loses it to the
 // waiters behind (revocation.h). While async acquisitions keep it busy, the layer above calls AsyncWaits::take from

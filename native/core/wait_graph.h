@@ -5,12 +5,13 @@
 // waits to share a stripe, behind B, which waits to have it alone". Only a timeout can break a cycle of such edges. An
 // async writer
 // in front of A, whose thread runs, counts only where it has neither deadline nor signal: it then stays as long as its
-// thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short waits
-// pay nothing.
+// thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short
+// waits pay nothing.
 //
 // A cycle is found edge by edge, while other threads run. It counts only after a second look finds every one of its
-// threads still in the wait of the first look: then all edges held together at the moment between the two. Leaving a wait
-// takes the graph's mutex, and a waiter once granted or withdrawn never waits again, so "still in the wait" is exact.
+// threads still in the wait of the first look: then all edges held together at the moment between the two. Leaving a
+// wait takes the graph's mutex, and a waiter once granted or withdrawn never waits again, so "still in the wait" is
+// exact.
 
 #pragma once
 

@@ -98,9 +98,9 @@ napi_value granted(const Call& call, bool abandoned) {
   return call.integer(abandoned ? kGrantedAbandoned : kGranted);
 }
 
-// acquireSync(table, stripes, count, taken, mode, timeout, note?): kGranted, kGrantedAbandoned, an Outcome, or undefined
-// if this thread, or the script that it runs, is being ended. `stripes` is the only stripe, or an Int32Array that
-// begins with the stripes.
+// acquireSync(table, stripes, count, taken, mode, timeout, note?): kGranted, kGrantedAbandoned, an Outcome, or
+// undefined if this thread, or the script that it runs, is being ended. `stripes` is the only stripe, or an Int32Array
+// that begins with the stripes.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
@@ -185,7 +185,7 @@ napi_value refuseBatch(const Call& call) {
   return call.refuse("expected an Int32Array with room for an entry");
 }
 
-// takeGrants(out): how many, and kMore. `out` gets entries: a waiter's id, and whether it was told of an abandoned stripe
+// takeGrants(out): how many, and kMore. `out` gets entries: a waiter's id, and whether some stripe was abandoned
 napi_value takeGrants(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Batch batch(call);

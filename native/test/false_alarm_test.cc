@@ -112,7 +112,7 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
 
 namespace {
 
-// Stops one thread between its first two looks, and makes another one leave its wait meanwhile.
+// Stops the first thread that gets between its two looks, and makes another one leave its wait meanwhile.
 struct BetweenLooks {
   static inline thread_local bool stops = false;
   static inline std::atomic<bool> stopped{false};

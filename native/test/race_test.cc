@@ -32,7 +32,7 @@ class Mark {
   std::atomic<int> count_{0};
 };
 
-// Counts how often a thread looks for a cycle, if it asked to be counted.
+// Sets the mark of a thread each time it has looked for a cycle, if the thread has one.
 struct Looks {
   static inline thread_local Mark* mine = nullptr;
 

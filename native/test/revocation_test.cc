@@ -149,7 +149,7 @@ TEST_F(Revocation, FindsAThreadThatIsAwayAgainByWhatItsSetsHold) {
   handOver(2);
   EXPECT_TRUE(revoke(2));
   next.client.pend({0});
-  // If the waiter were passed over for this, nobody would have the first stripe.
+  // If the waiter were passed over because its thread is away, nobody could use the first stripe.
   designate(1);
   EXPECT_TRUE(revoke(0));
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);

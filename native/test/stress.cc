@@ -2,8 +2,8 @@
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='Stress.*'
 //
-// repeats the threads' decisions, though not the machine's interleaving. With STRIPELOCK_SLICES=none a lost wake-up is a
-// hang, in all but the unruly ones.
+// repeats the threads' decisions, but not the machine's interleaving. With STRIPELOCK_SLICES=none a lost wake-up is a
+// hang, except in the unruly tests.
 
 #include <algorithm>
 #include <cstdio>

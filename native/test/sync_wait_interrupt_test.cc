@@ -118,7 +118,7 @@ TEST(SyncWait, LooksOftenAfterAnotherThreadWasInterrupted) {
 
 namespace {
 
-// The host's event loop, which tells a thread to end.
+// Stands for the host's event loop, through which a thread is told to end.
 class EventLoop {
  public:
   EventLoop() { EXPECT_EQ(pipe(ends_.data()), 0); }
