@@ -197,7 +197,7 @@ bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
       return table.proceed(waiter, waiter.position.load() + 1, nullptr, &wakes);
     }
   }
-  // Without its own revoke mutex: two threads that look at each other would each wait for the other's.
+  // Does not hold its own revoke mutex here: two threads that revoke from each other would each wait for the other's.
   return revokeIdle(table, waiter.stripe(), owner_, true) && !waiter.is(WaiterState::kWaiting);
 }
 

@@ -101,7 +101,7 @@ class Monitor {
   }
 
   bool startThread() {
-    // It takes no signals: the handlers of the process may expect one of its own threads.
+    // The thread takes no signals: the process's signal handlers may expect to run on one of the process's own threads.
     sigset_t all;
     sigset_t former;
     sigfillset(&all);

@@ -8,9 +8,9 @@
 // Invariants, for each stripe, whenever its shard is not locked:
 //   I1  A word names its holders: a holder enters or leaves only by changing the word.
 //   I2  kQueued is set only while the stripe is held.
-//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (Eligible: not an
-//       async waiter whose thread blocks in a sync wait, nor one that holds nothing and whose thread was found to
-//       be away from its event loop; such waiters come back through AsyncWaits::resettle.)
+//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. (An async waiter is
+//       not eligible while its thread blocks in a sync wait, or while it holds nothing and its thread was found to
+//       be away from its event loop. Such waiters come back through AsyncWaits::resettle.)
 //       So a release that matters to somebody calls leave() here, or a designated waiter is about to look.
 //   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
 //       and passes the designation on.
@@ -22,12 +22,12 @@
 //
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first
 // waiter. The thread of that waiter is woken and then competes with any other thread that comes by: running threads
-// beat one that must be woken, which gives the throughput. Barging is bounded: kFairness after the queue formed, or after its head was last
-// served, the next release with nobody designated hands over to the head. So the head waits for kFairness, for the
-// designated thread to wake and try, and for one hold. An event loop that does not come for its turn loses it to the
-// waiters behind (revocation.h). While async acquisitions keep it busy, the layer above calls AsyncWaits::take from
-// time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but
-// timed per queue.
+// beat one that must be woken, which gives the throughput. Barging is bounded: kFairness after the queue formed, or
+// after its head was last served, the next release with nobody designated hands over to the head. So the head waits
+// for kFairness, for the designated thread to wake and try, and for one hold. An event loop that does not come for its
+// turn loses it to the waiters behind (revocation.h). While async acquisitions keep it busy, the layer above calls
+// AsyncWaits::take from time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's
+// WTF::Lock (Filip Pizlo), but timed per queue.
 //
 // Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
 // (Table::membersMutex, that of Notes, Participant::readyMutex_, Participant::wakeMutex_).

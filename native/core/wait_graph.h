@@ -4,7 +4,7 @@
 // together with A's", once true, stays true as long as both block, whatever other threads do. The same holds for "A
 // waits to share a stripe, behind B, which waits to have it alone". Only a timeout can break a cycle of such edges. An
 // async writer
-// in front of A, whose thread runs, counts only where it has neither deadline nor signal: it then stays as long as its
+// in front of A, whose thread runs, counts only if it has neither deadline nor signal: it then stays as long as its
 // thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short
 // waits pay nothing.
 //
