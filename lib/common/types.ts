@@ -12,7 +12,7 @@ export interface StripedLockOptions {
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
-  /** Default: 'native' where the addon loads, else 'javascript'. Naming 'native' where it cannot load throws. */
+  /** Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. */
   engine?: 'native' | 'javascript';
   /** Record keys, time and call site of every acquisition for inspect() and errors. Slower. Default false. */
   trace?: boolean;
@@ -51,7 +51,7 @@ export interface StripedLockStats {
   contended: number;
   /** Acquisitions that ran out of time. */
   timeouts: number;
-  /** Acquisitions that their signal ended. */
+  /** Acquisitions that their signal aborted. */
   aborts: number;
   /** Acquisitions refused as deadlocks. */
   deadlocks: number;
