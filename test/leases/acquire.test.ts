@@ -134,7 +134,7 @@ describe('acquire', () => {
     await store.inner.tryAcquire('key', 'a', 60_000);
     const manager = new LeaseManager({ store, backoff: { initial: 10, max: 40, jitter: 0 } });
     await rejectionOf(manager.acquire('key', { timeout: 500 }));
-    // At 0, 10, 30 and 70 ms, then every 40 ms; late timers only make it fewer.
+    // Attempts at 0, 10, 30 and 70 ms, then every 40 ms; late timers only mean fewer of them.
     expect(store.asked.length).toBeLessThanOrEqual(15);
     expect(store.asked.length).toBeGreaterThan(2);
   });

@@ -32,7 +32,7 @@ describe('close', () => {
           ? manager.tryAcquire('key')
           : manager.acquire('key', { timeout: how === 'timeout 0' ? 0 : 40_000 }),
       );
-      // Behind the first, where owners are stable: it is not even sent.
+      // If owners are stable, it queues behind the first and is not even sent.
       const second = how === 'by name' ? watch(manager.tryAcquire('key')) : undefined;
       await until(() => store.inner.size === 1, 'it is granted, and the reply is on its way');
       const closing = watch(manager.close());

@@ -27,7 +27,8 @@ describe('the local deadline', () => {
     for (let i = 0; i < 3; i++) {
       const seen = await runThread<Record<string, number>>('lease-deadline.mjs', { handle, ttl });
       const { sinceAsked, remaining, inStore, remainingThen } = seen as Required<typeof seen>;
-      // The clocks are compared to within some microseconds; a thread can be interrupted there, but not 16 times.
+      // The clocks are compared to within some microseconds; a thread can be interrupted during a comparison, but not
+      // in all 16.
       expect(sinceAsked).toBeGreaterThan(ttl - 5);
       expect(remaining).toBeLessThanOrEqual(ttl);
       expect(remainingThen).toBeLessThanOrEqual(inStore!);
@@ -39,10 +40,10 @@ describe('the local deadline', () => {
     const lease = await new LeaseManager({ store, renew: false }).acquire('key');
     const inStore = async (): Promise<number> => {
       const { remaining } = (await store.inspect('key'))!;
-      // Read after the store's clock was: so the store's expiry is not earlier than this.
+      // Read after the store's clock, so the store's expiry is not earlier than this.
       return performance.now() + remaining;
     };
-    // More than what rounding and reading two clocks one after the other can make.
+    // More than the error from rounding and from reading two clocks one after the other.
     expect((await inStore()) - lease.expiresAt).toBeGreaterThan(1);
     await lease.renew(5000);
     expect((await inStore()) - lease.expiresAt).toBeGreaterThan(1);
@@ -83,7 +84,7 @@ describe('the local deadline', () => {
     clock.advance(1);
     expect([store.count('renew'), events.length, lease.held]).toEqual([1, 1, false]);
     expect(await store.inspect('key')).toMatchObject({ remaining: 299 });
-    // What the store has extended is given back, since nobody holds it.
+    // The lease that the store has extended is given back, since nobody holds it.
     hanging.open();
     await turns();
     expect(store.inner.size).toBe(0);
@@ -151,7 +152,7 @@ describe('release', () => {
       await lease.release();
       const { signal } = lease;
       expect([how, signal.aborted, signal.reason]).toMatchObject([how, true, { code: 'ERR_LEASE_LOST' }]);
-      // What was released while it was held is not lost later.
+      // A lease that was released while it was held is not lost later.
       if (early) expect(early.signal.aborted).toBe(false);
     }
   });

@@ -4,7 +4,7 @@ import { FixedClock } from 'stripelock/testing';
 import { JavaScriptLeases } from '../../dist/engine/javascript/leases.js';
 import { runThread } from '../support/threads.js';
 
-/** Ten million show it better: STRIPELOCK_LEASE_KEYS=10000000. */
+/** A run with ten million shows it better: STRIPELOCK_LEASE_KEYS=10000000. */
 const KEYS = Number(process.env['STRIPELOCK_LEASE_KEYS'] ?? 300_000);
 
 describe('MemoryLeaseStore', () => {
@@ -13,7 +13,7 @@ describe('MemoryLeaseStore', () => {
     const store = new MemoryLeaseStore({ clock });
     let most = 0;
     for (let i = 0; i < KEYS; i++) {
-      // A thousand live at a time.
+      // A thousand are held at a time.
       await store.tryAcquire(`key ${i}`, 'owner', 1000);
       clock.advance(1);
       if (i % 1000 === 0) most = Math.max(most, store.size);

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { LeaseManager, type LeaseStore } from 'stripelock';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
-/** Pauses that outlast every test: who gets it before was woken. */
+/** Pauses that outlast every test: a waiter that is granted earlier was woken. */
 const NEVER = { initial: 50_000, max: 50_000, jitter: 0 };
 
 it('asks once for all who wait, and serves them in order of arrival', async () => {
@@ -15,7 +15,7 @@ it('asks once for all who wait, and serves them in order of arrival', async () =
     manager.withLease('key', { timeout: 30_000 }, () => served.push(i)),
   );
   await delay(200);
-  // One each 10 to 20 ms; late timers only make it fewer.
+  // One attempt every 10 to 20 ms; late timers only mean fewer of them.
   expect(store.count('tryAcquire')).toBeLessThan(25);
   await store.inner.release('key', 'somebody else');
   await Promise.all(all);
@@ -61,7 +61,7 @@ it('leaves the key to those who only poll for it now and then', async () => {
   const store = new FaultyStore();
   const backoff = { initial: 5, max: 40, jitter: 0.5 };
   const busy = new LeaseManager({ store, backoff });
-  // As another process would have it: a store of its own on the same leases.
+  // Like in another process: a separate store on the same leases.
   const elsewhere: LeaseStore = {
     tryAcquire: (...of) => store.inner.tryAcquire(...of),
     renew: (...of) => store.inner.renew(...of),

@@ -13,7 +13,7 @@ describe('renewal', () => {
     let stalled = 0;
     for (let last = performance.now(), end = last + 6000; last < end;) {
       await delay(5);
-      // On a machine too busy to run a timer within two thirds of a TTL it may be lost, and rightly so.
+      // On a machine too busy to run a timer within two thirds of a TTL, the lease may rightly be lost.
       stalled = Math.max(stalled, performance.now() - last);
       last = performance.now();
     }
@@ -71,11 +71,11 @@ describe('renewal', () => {
     const lease = await manager.acquire('key');
     for (const [milliseconds, renewals] of [
       [100, 1],
-      // It failed: once more after 5, and after 10.
+      // It failed: it retries after 5 and after 10.
       [5, 2],
       [9, 2],
       [1, 3],
-      // And then every 100 again.
+      // Then it renews every 100 again.
       [99, 3],
       [1, 4],
     ] as const) {
@@ -99,7 +99,7 @@ describe('renewal', () => {
       };
       await pass(1500);
       expect([from, to, lease.held]).toEqual([from, to, true]);
-      // Not at every moment, either: by the backoff, and then in halves of what is left.
+      // But not at every moment: by the backoff, and then after half of the time that is left.
       expect(store.count('renew')).toBeLessThan(25);
     }
   });
@@ -176,7 +176,7 @@ describe('renewal', () => {
   it('of many leases that are due at once lets the event loop turn in between', async () => {
     const inner = new MemoryLeaseStore();
     let renewals = 0;
-    // Each takes half a millisecond, as it may on a slow machine: all in one go would take a second.
+    // Each takes half a millisecond, as on a slow machine: all in one go would take a second.
     const store: LeaseStore = {
       tryAcquire: (...of) => inner.tryAcquire(...of),
       renew: (...of) => {
@@ -196,7 +196,7 @@ describe('renewal', () => {
       await new Promise((resolve) => setImmediate(resolve));
       most = Math.max(most, renewals - before);
     }
-    // Twenty or so in each turn.
+    // About twenty in each turn.
     expect(most).toBeLessThan(200);
     await manager.close();
   });

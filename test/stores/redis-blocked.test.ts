@@ -47,7 +47,7 @@ describe('the time limit of replies', () => {
     await rejectionOf(first!.promise);
     expect(performance.now() - started).toBeGreaterThanOrEqual(150);
     await rejectionOf(second!.promise);
-    // A machine that does not run timers for seconds would fail it.
+    // On a machine that does not run timers for seconds this would fail.
     expect(performance.now() - started).toBeLessThan(10_000);
   });
 });

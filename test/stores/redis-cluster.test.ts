@@ -37,7 +37,7 @@ if (redisCommand === undefined) {
       for (const key of keys) expect(await store.tryAcquire(key, 'a', 60_000)).toBeTypeOf('bigint');
       const waiting = keys.map((key) => other.acquire(key, { timeout: 60_000 }));
       const all = async (): Promise<string[]> => (await cluster.commandAll('KEYS', '*')).map(String);
-      // A lease, its bucket, and who waits for it.
+      // A lease, its bucket, and its waiters.
       await expect
         .poll(async () => (await all()).join().match(/\}\?job:/g)?.length, { timeout: 20_000 })
         .toBe(keys.length);
@@ -62,7 +62,7 @@ if (redisCommand === undefined) {
         store: await storeOf(),
         backoff: { initial: 20_000, max: 20_000, jitter: 0 },
       });
-      // Of different nodes, while each waiter hears from one alone.
+      // The keys are on different nodes, while each waiter hears from only one node.
       for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
         const held = await holder.acquire(key);
         const waiting = waiter.acquire(key, { timeout: 50_000 });

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { redisLeaseStore } from 'stripelock/redis';
 
-/** Stands for a client of ioredis: the test answers for the server, in the order that it wants. */
+/** Stands in for a client of ioredis: the test answers instead of the server, in any order. */
 class AnsweredClient {
   readonly sent: { args: string[]; answer: (reply: unknown) => void }[] = [];
   #heard!: (channel: string, message: string) => void;
@@ -37,7 +37,7 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 let client: AnsweredClient;
 let store: ReturnType<typeof redisLeaseStore>;
 
-/** A store that has just waited for the key, and is put down as waiting by its next attempt. */
+/** A store that has just waited for the key, so that its next attempt registers it as a waiter. */
 beforeEach(async () => {
   client = new AnsweredClient();
   store = redisLeaseStore({ client });
@@ -118,7 +118,7 @@ describe('a grant that comes when its attempt has failed', () => {
   it('is left alone where the holder has the key by a later attempt, or may have it yet', async () => {
     const [late] = client.sent;
     const again = hasty.tryAcquire('key', 'a', 60_000);
-    // The server came to the first attempt last: what it holds is the first one's grant, for the same owner.
+    // The server executed the first attempt last: it holds the grant of the first one, for the same owner.
     late!.answer(GRANTS[1]);
     await turn();
     client.sent.at(-1)!.answer(GRANTS[0]);

@@ -74,7 +74,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     const started = performance.now();
     await expect(hasty.tryAcquire('key', 'a', 600_000)).rejects.toThrow(/has not answered within 50 ms/);
     expect(performance.now() - started).toBeLessThan(290);
-    // Once the pause is over, the lease is granted, and given back; its bucket tells that it was.
+    // After the pause the lease is granted, and given back, as its bucket shows.
     await expect
       .poll(async () => /stripelock:\{\d+\}$/m.test(await redis.command('KEYS', '*')), { timeout: 5000 })
       .toBe(true);
@@ -128,7 +128,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
         expect(await (result as Lease).release()).toBe(true);
       }
       const lease = await new LeaseManager({ store: redis.store }).acquire('key', { timeout: 20_000 });
-      // Far below the TTL of 30 s: nobody has waited for the lost grant to end.
+      // Far below the TTL of 30 s: nobody has waited for the lost grant to expire.
       expect(performance.now() - started).toBeLessThan(20_000);
       await lease.release();
     },

@@ -34,14 +34,14 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     for (;;) {
       await expect.poll(() => redis.waits()).toBe(':1');
       const started = performance.now();
-      // One behind the other on one connection, before anybody can have heard of the release.
+      // One after the other on one connection, before anybody can have heard of the release.
       const asked = [
         redis.store.release('key', 'a'),
         redis.store.tryAcquire('key', 'a', 60_000),
         redis.store.inspect('key'),
       ];
       const answers = await Promise.all(asked);
-      // A machine too busy to run the server for as long as the key is kept proves nothing.
+      // If the machine is too busy to run the server for as long as the key is kept, the round proves nothing.
       if (answers[1] !== undefined && performance.now() - started >= KEPT_FOR) continue;
       expect(answers).toEqual([true, undefined, undefined]);
       break;
@@ -58,7 +58,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await redis.store.tryAcquire('key', 'a', 60_000);
     const waiting = other.acquire('key', { timeout: 50_000 });
     await expect.poll(() => redis.waits()).toBe(':1');
-    // Somebody who hears and stands still, and has waited longer.
+    // A waiter that hears but does nothing, and has waited longer.
     const still = new Redis(redis.server.port, '127.0.0.1');
     onTestFinished(() => still.disconnect());
     await still.subscribe('still');
@@ -88,7 +88,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
         }
       }),
     );
-    // In turns it would be forty each; until all are connected, some are quicker.
+    // With strict turns each would get forty; until all are connected, some are faster.
     for (const count of grants) expect(count).toBeGreaterThan(20);
   });
 
@@ -141,7 +141,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
   );
 });
 
-/** What the test sees of a client of ioredis or iovalkey. */
+/** What the test uses of a client of ioredis or iovalkey. */
 interface IoRedisLike {
   duplicate: (options: object) => IoRedisLike;
   readonly status: string;

@@ -64,7 +64,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       await mine!.tryAcquire('key', 'dead', 1000);
       const started = performance.now();
       step = -HOUR;
-      // The one has seen it before, the other has not.
+      // One has seen it before, the other has not.
       for (const store of [mine!, theirs!]) {
         const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
         await lease.release();

@@ -57,7 +57,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
 
   it('waits for others who have the database locked, without blocking the event loop', async () => {
     const [mine, theirs] = [sqlite.open(), sqlite.open()];
-    // What it would sleep for, were it not asked to.
+    // How long it would sleep if the store did not prevent that.
     mine.exec('PRAGMA busy_timeout = 30000');
     const store = sqliteLeaseStore({ database: mine, timeout: 30_000 });
     await store.tryAcquire('other', 'a', 60_000);

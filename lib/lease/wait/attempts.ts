@@ -9,7 +9,7 @@ export interface Asker {
 
 /** What attempts need of the manager's grants. */
 export interface Asked {
-  /** Undefined if another owner has the key. Rejects where the store fails. */
+  /** Undefined if another owner has the key. Rejects if the store fails. */
   attempt(asker: Asker): Promise<Lease | undefined>;
   /** Frees what the asker may have been granted without an answer. Never throws. */
   giveBack(asker: Asker): void;
