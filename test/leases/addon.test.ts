@@ -18,7 +18,7 @@ describe('the addon refuses what lib/ would never pass, instead of crashing:', (
   const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   const raw = addon as unknown as Record<string, (...args: unknown[]) => unknown>;
 
-  it('memory for the exchange that may go away, or has another size', () => {
+  it('memory for the exchange that may be freed, or has another size', () => {
     for (const wrong of [
       undefined,
       'numbers',

@@ -42,7 +42,7 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
     expect(gate.size).toBe(2);
   });
 
-  it('forgets the key with the lowest token, not the one that was written with longest ago', () => {
+  it('forgets the key with the lowest token, not the least recently used one', () => {
     const gate = openGate(2);
     gate.admit('old but high', 20n);
     gate.admit('new but low', 10n);
@@ -71,7 +71,7 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
     expect(gate.admit('c', 2n)).toBe(3n);
   });
 
-  it('remembers a new key with a token below all others, too', () => {
+  it('also remembers a new key whose token is below all others', () => {
     const gate = openGate(2);
     gate.admit('a', 20n);
     gate.admit('b', 30n);
@@ -82,7 +82,7 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
     expect(gate.admit('b', 29n)).toBe(30n);
   });
 
-  it('answers as a model of the rule does, whatever it is asked', () => {
+  it('answers like a model of the rule, whatever it is asked', () => {
     const seed = seedFor(`gate, ${engine.name}`);
     const random = randomFrom(seed);
     // From 256 keys on, the native gate spreads them over shards, and forgets within one shard.

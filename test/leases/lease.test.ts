@@ -21,7 +21,7 @@ describe('the local deadline', () => {
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(lease.expiresAt - performance.now());
   });
 
-  it('of a memory lease is not later than its expiry, in threads that count time from different moments', async () => {
+  it('of a memory lease is not later than its expiry, in threads whose clocks start at different moments', async () => {
     const ttl = 10_000;
     const { handle } = new MemoryLeaseStore();
     for (let i = 0; i < 3; i++) {
@@ -35,7 +35,7 @@ describe('the local deadline', () => {
     }
   });
 
-  it('of a memory lease is earlier than its expiry, also after a renewal', async () => {
+  it('of a memory lease is earlier than its expiry, even after a renewal', async () => {
     const store = new MemoryLeaseStore();
     const lease = await new LeaseManager({ store, renew: false }).acquire('key');
     const inStore = async (): Promise<number> => {
@@ -64,7 +64,7 @@ describe('the local deadline', () => {
     expect(await lease.release()).toBe(false);
   });
 
-  it('is signalled by an event without anybody asking', async () => {
+  it('is signalled by an event, without polling', async () => {
     const lease = await new LeaseManager({ ttl: 30, renew: false }).acquire('key');
     const { signal } = lease;
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -121,7 +121,7 @@ describe('the local deadline', () => {
 });
 
 describe('release', () => {
-  it('is idempotent, and rejects only where the store fails', async () => {
+  it('is idempotent, and rejects only if the store fails', async () => {
     const store = new FaultyStore();
     const lease = await new LeaseManager({ store }).acquire('key');
     store.before.release = failing;
@@ -141,7 +141,7 @@ describe('release', () => {
     expect(thrownBy(() => lease.assertHeld())).toMatchObject({ code: 'ERR_LEASE_LOST' });
   });
 
-  it('of what was lost before leaves the signal aborted, also where it is first read then', async () => {
+  it('of a lost lease leaves the signal aborted, even if the signal is first read then', async () => {
     for (const how of ['noticed', 'asked', 'shared']) {
       const { clock, manager } = onFixedClock({ renew: false, reentrant: how === 'shared' });
       const lease = await manager.acquire('key');
@@ -157,7 +157,7 @@ describe('release', () => {
     }
   });
 
-  it('looks at the clock where somebody has the signal: what was over before it is aborted', async () => {
+  it('reads the clock if somebody has the signal, which is aborted if the lease had already expired', async () => {
     const lease = await new LeaseManager({ ttl: 60, renew: false }).acquire('key');
     const { signal } = lease;
     block(120);
@@ -184,7 +184,7 @@ describe('release', () => {
     },
   );
 
-  it('comes with the end of a block', async () => {
+  it('happens at the end of a block', async () => {
     const manager = new LeaseManager();
     const lease = await manager.acquire('key');
     await lease[Symbol.asyncDispose]();
@@ -193,7 +193,7 @@ describe('release', () => {
   });
 });
 
-it('what happens to leases is published', async () => {
+it('the events of leases are published', async () => {
   const messages: [string, unknown][] = [];
   for (const name of ['acquired', 'renewed', 'lost', 'released']) {
     const listener = (message: unknown): void => void messages.push([name, message]);

@@ -29,7 +29,7 @@ if (redisCommand === undefined) {
       return store;
     };
 
-    it('spreads leases over the nodes, and keeps all of one in one slot', async () => {
+    it('spreads leases over the nodes, and keeps everything about a lease in one slot', async () => {
       await cluster.commandAll('FLUSHALL');
       const store = await storeOf();
       const other = new LeaseManager({ store: await storeOf() });
@@ -56,7 +56,7 @@ if (redisCommand === undefined) {
       for (const lease of await Promise.all(waiting)) expect(await lease.release()).toBe(true);
     });
 
-    it(`wakes who waits on ${name}, whichever node tells`, async () => {
+    it(`wakes waiters on ${name}, whichever node publishes the release`, async () => {
       const holder = new LeaseManager({ store: await storeOf() });
       const waiter = new LeaseManager({
         store: await storeOf(),

@@ -7,7 +7,7 @@ import { connectorOf, redisLibraries, RedisScene } from './redis-setup.js';
 describe.each(redisLibraries)('the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
 
-  it('keeps a lease and its bucket in one slot, and nothing of it but the bucket once it is over', async () => {
+  it('keeps a lease and its bucket in one slot, and only the bucket once the lease has ended', async () => {
     await redis.store.tryAcquire('job:{nightly}}', 'a', 60_000);
     const keys = await redis.command('KEYS', '*');
     const [, bucket] = /^stripelock:(\{\d+\})$/m.exec(keys)!;
@@ -19,7 +19,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     await expect.poll(() => redis.command('DBSIZE'), { interval: 10 }).toBe(':1');
   });
 
-  it('has tokens rise when everything was flushed, or only the highest token was', async () => {
+  it('makes tokens rise after everything was flushed, or only the highest token', async () => {
     const tokens = [await redis.store.tryAcquire('key', 'a', 60_000)];
     await redis.command('FLUSHALL');
     tokens.push(await redis.store.tryAcquire('key', 'b', 60_000));
@@ -28,7 +28,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     expect(tokens.every((token, i) => i === 0 || token! > tokens[i - 1]!)).toBe(true);
   });
 
-  it('has tokens rise when the clock is behind: by what the server remembers, and by what the client does', async () => {
+  it('makes tokens rise when the clock is behind, by what the server remembers and by what the client remembers', async () => {
     const ahead = (BigInt(Date.now()) + 3_600_000n) * 1000n;
     await redis.store.tryAcquire('key', 'a', 60_000);
     const [bucket] = /stripelock:\{\d+\}$/m.exec(await redis.command('KEYS', '*'))!;
@@ -39,14 +39,14 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     expect(await redis.store.tryAcquire('key', 'a', 60_000)).toBe((ahead + 2n) * 1000n);
   });
 
-  it('works on after its scripts were flushed', async () => {
+  it('keeps working after its scripts were flushed', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);
     await redis.command('SCRIPT', 'FLUSH');
     expect(await redis.store.renew('key', 'a', 60_000)).toBe(true);
     expect(await redis.store.release('key', 'a')).toBe(true);
   });
 
-  it('fails where something else is at its keys, and leaves it alone', async () => {
+  it('fails if something else is stored at its keys, and leaves that alone', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);
     const [lease] = /stripelock:\{\d+\}:key$/m.exec(await redis.command('KEYS', '*'))!;
     for (const command of [
@@ -67,7 +67,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     expect(await redis.command('EXISTS', lease)).toBe(':0');
   });
 
-  it('fails in bounded time where the server hangs, and gives a late grant back', async () => {
+  it('fails in bounded time if the server hangs, and gives a late grant back', async () => {
     const hasty = redis.storeWith({ timeout: 50 });
     await redis.store.inspect('key');
     await redis.command('CLIENT', 'PAUSE', '300', 'ALL');
@@ -81,12 +81,12 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     await expect.poll(() => redis.store.inspect('key'), { timeout: 5000 }).toBeUndefined();
   });
 
-  it('gives back what is granted when its time is over', async () => {
+  it('gives back a grant that has already expired', async () => {
     await redis.command('CLIENT', 'PAUSE', '150', 'ALL');
     await expect(redis.store.tryAcquire('key', 'a', 100)).rejects.toThrow(/given back/);
   });
 
-  it('has the server keep a lease for longer than its holder counts on, by the drift that is allowed', async () => {
+  it('makes the server keep a lease for longer than its holder counts on, by the allowed drift', async () => {
     const generous = redis.storeWith({ drift: 0.1 });
     await generous.tryAcquire('key', 'a', 60_000);
     const remaining = async (): Promise<number> =>

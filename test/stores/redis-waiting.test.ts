@@ -9,7 +9,7 @@ import { connectorOf, PATIENT, redisLibraries, RedisScene } from './redis-setup.
 describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
 
-  it('wakes who waits when the lease is released', async () => {
+  it('wakes a waiter when the lease is released', async () => {
     const manager = new LeaseManager({ store: redis.store });
     const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
     const held = await manager.acquire('key', { ttl: 60_000 });
@@ -27,7 +27,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await expect.poll(() => redis.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
   });
 
-  it('gives a key that is released to who has waited longest, whatever who had it asks at once', async () => {
+  it('gives a released key to the longest waiter, even if its last holder asks again at once', async () => {
     const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
     await redis.store.tryAcquire('key', 'a', 60_000);
     const waiting = other.acquire('key', { timeout: 50_000 });
@@ -50,7 +50,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await other.close();
   });
 
-  it('keeps a released key for a moment only, where who was told does not come', async () => {
+  it('keeps a released key only for a moment if the waiter that was told does not come', async () => {
     const other = new LeaseManager({
       store: redis.storeWith(),
       backoff: { initial: 20, max: 20, jitter: 0 },
@@ -69,7 +69,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await other.close();
   });
 
-  it('leaves nobody out where all ask again and again', async () => {
+  it('leaves nobody out when all ask again and again', async () => {
     const stores = await Promise.all(
       Array.from({ length: 5 }, async () => {
         const { client } = await redis.connect();
@@ -92,7 +92,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     for (const count of grants) expect(count).toBeGreaterThan(20);
   });
 
-  it('passes on the news of a release that nobody of its process waits for any more', async () => {
+  it('passes on the news of a release that nobody in its process waits for any more', async () => {
     const patient = { backoff: PATIENT };
     const holder = await new LeaseManager({ store: redis.store }).acquire('key');
     const [first, second] = [
@@ -114,7 +114,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await second.close();
   });
 
-  it('wakes who waits when the time of the lease is over', async () => {
+  it('wakes a waiter when the lease expires', async () => {
     await redis.store.tryAcquire('key', 'somebody who died', 300);
     const manager = new LeaseManager({ store: redis.store, backoff: PATIENT });
     const started = performance.now();
@@ -151,7 +151,7 @@ interface IoRedisLike {
 }
 
 it.each(redisLibraries.filter((name) => name !== 'redis'))(
-  'lets no rejection out when it is closed while %s subscribes again on a bad connection',
+  'leaves no rejection unhandled when it is closed while %s subscribes again on a bad connection',
   async (name) => {
     const server = await RedisServer.start();
     onTestFinished(() => server.stop());
