@@ -30,7 +30,7 @@ export interface Request {
   /** How many of them, from the front, the caller holds already. Given back if the request fails. */
   readonly taken: number;
   readonly mode: Mode;
-  /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
+  /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits forever. */
   readonly timeout: number;
   /** A signal may end it earlier. */
   readonly abortable?: boolean;

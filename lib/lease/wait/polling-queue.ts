@@ -111,7 +111,7 @@ class PollingQueue implements Due, ReleaseListener {
     if (asks) this.#asking = first;
   }
 
-  /** Has the head ask. Called by the schedule when a pause is over. */
+  /** Has the head ask. Called by the schedule when a pause ends. */
   run(): void {
     const [head] = this.waiters;
     if (head === undefined) return;
