@@ -247,7 +247,7 @@ export class Hold implements Due, Forgetful, Renewable {
     this.expire();
   }
 
-  /** Ends it without its holders, who learn that it is lost. Rejects with a LeaseStoreError. */
+  /** Ends it without asking its holders, who learn that it is lost. Rejects with a LeaseStoreError. */
   async close(): Promise<void> {
     this.lose('its manager was closed');
     await this.context.free(this);
