@@ -4,7 +4,7 @@
  * `contract/mode.ts`.
  */
 
-/** The most entries that one call hands over, however large the caller's array is. */
+/** The most entries that one call hands over, even if the caller's array is larger. */
 export const BATCH = 128;
 /** Added to the number of entries if more may be left. The caller then calls again. */
 export const MORE = 0x4000_0000;

@@ -19,7 +19,7 @@ const SMALL_SET = 64;
 /** While other acquisitions of the thread wait, so many async ones may succeed in a row before the waiters are checked. */
 const IN_A_ROW = 64;
 /**
- * While acquisitions are pending, this thread checks after so many milliseconds whether what they wait for is idle,
+ * While acquisitions are pending, this thread checks after this many milliseconds whether what they wait for is idle,
  * handed to a thread that is busy computing. The time doubles with each check, up to the longest: after a long wait,
  * the stripe is usually in use.
  */

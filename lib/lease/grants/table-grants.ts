@@ -15,7 +15,7 @@ const FREED = Promise.resolve(true);
 const NOT_FREED = Promise.resolve(false);
 
 /**
- * The table keeps a lease for so many milliseconds longer than its holder counts on. So the holder is told before
+ * The table keeps a lease for this many milliseconds longer than its holder counts on. So the holder is told before
  * somebody else is granted the key: timers are late by up to two milliseconds. Not used with a clock of the caller's
  * own, where every deadline is met to the millisecond.
  */

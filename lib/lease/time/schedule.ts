@@ -6,7 +6,7 @@ import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
 /** How often to read a clock of the caller's own, in milliseconds: its speed is unknown. */
 export const FOREIGN_CLOCK_POLL = 100;
 
-/** For so many milliseconds, entries that are due together may run before the event loop turns. */
+/** Entries that are due together may run for this many milliseconds before the event loop turns. */
 const BURST = 10;
 /** How many entries are removed in one go: putting back more would take too long. */
 const BATCH = 1000;

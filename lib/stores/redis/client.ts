@@ -12,7 +12,7 @@ export interface Subscriber {
   close(): void;
 }
 
-/** What the store needs of a client, of whichever library. */
+/** What the store needs from a client, whatever its library. */
 export interface RedisConnection {
   bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
   bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;

@@ -4,7 +4,7 @@ import type { RedisConnection, Subscriber } from './client.js';
 import { OF_CLUSTER } from './scripts.js';
 
 /**
- * The connection is kept for so many milliseconds after the last listener has gone, since hand-overs often follow each
+ * Milliseconds for which the connection is kept after the last listener has gone, since hand-overs often follow each
  * other.
  */
 const LINGER = 1000;
