@@ -19,7 +19,7 @@ describe('close', () => {
   });
 
   it.each(['acquire', 'tryAcquire', 'timeout 0', 'by name'])(
-    'waits for acquisitions on the wire, and leaves nothing of theirs: %s',
+    'waits for acquisitions on the wire, and leaves none of their leases behind: %s',
     async (how) => {
       const store = new FaultyStore();
       const late = gate();

@@ -87,7 +87,7 @@ describe('a single attempt', () => {
   const names = Object.keys(calls) as Name[];
 
   it.each(names)(
-    'that is aborted on the wire rejects at once, runs nothing, and is given back: %s',
+    'that is aborted on the wire rejects at once, runs nothing, and gives its grant back: %s',
     async (name) => {
       const store = new FaultyStore();
       const late = gate();
@@ -119,7 +119,7 @@ describe('a single attempt', () => {
   });
 
   it.each([{ ifAvailable: true }, { timeout: 0 }, {}])(
-    'or a grant at once, that is aborted before the function could run does not run it: %o',
+    'or an immediate grant that is aborted before the function can run does not run it: %o',
     async (options) => {
       const store = new MemoryLeaseStore();
       const manager = new LeaseManager({ store });

@@ -91,7 +91,7 @@ describe('the local deadline', () => {
   });
 
   it.each(['held', 'assertHeld', 'aborted', 'throwIfAborted', 'reason'])(
-    'is known to the first look after a blocked event loop: %s',
+    'is visible to the first read after a blocked event loop: %s',
     async (look) => {
       const lease = await new LeaseManager({ ttl: 60 }).acquire('key');
       const { signal } = lease;
@@ -166,7 +166,7 @@ describe('release', () => {
   });
 
   it.each(['of the memory store', 'of another store', 'that is shared', 'with a named holder'])(
-    'of a lease %s that was over before, which nobody had noticed, leaves the signal aborted',
+    'of a lease %s that had expired unnoticed leaves the signal aborted',
     async (kind) => {
       const store = kind === 'of another store' ? new FaultyStore() : new MemoryLeaseStore();
       const options = kind === 'with a named holder' ? { holder: 'worker' } : {};

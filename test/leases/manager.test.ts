@@ -37,7 +37,7 @@ describe('tryAcquire', () => {
   });
 
   it.each(['tryAcquire', 'release'] as const)(
-    'goes on with the rest where a subclass has its own %s',
+    'still uses the store for the rest if a subclass has its own %s',
     async (name) => {
       const called: string[] = [];
       class Counting extends MemoryLeaseStore {

@@ -80,7 +80,7 @@ it('leaves the key to others who poll for it only now and then', async () => {
 });
 
 it.each([3000, 50_000])(
-  'asks again before the timeout also where the first pause is as long or longer: %d ms',
+  'asks again before the timeout even if the first pause is as long or longer: %d ms',
   async (initial) => {
     const store = new FaultyStore();
     await store.inner.tryAcquire('key', 'somebody else', 60_000);

@@ -99,7 +99,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
   });
 
   it.each(['acquire', 'tryAcquire'] as const)(
-    'leaves no lease to nobody where the connection is cut after the server has executed an acquisition: %s',
+    'leaves no orphaned lease if the connection is cut after the server has executed an acquisition: %s',
     async (take) => {
       const proxy = await Proxy.to(redis.server.port);
       const cut = await connectorOf(library)(proxy.port);

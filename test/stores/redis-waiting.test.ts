@@ -124,7 +124,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
   });
 
   it.each(['zpopmin', 'publish'])(
-    'frees a key that others wait for also where an ACL forbids to tell them: %s',
+    'frees a key that others wait for even if an ACL forbids telling them: %s',
     async (forbidden) => {
       const other = new LeaseManager({ store: redis.storeWith(), backoff: { initial: 20, max: 20 } });
       await redis.store.tryAcquire('key', 'a', 60_000);

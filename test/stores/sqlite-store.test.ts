@@ -27,7 +27,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await other.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
   });
 
-  it('refuses to work in the transaction of its caller, which stays open', async () => {
+  it('refuses to work in a transaction of its caller, which stays open', async () => {
     const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine });
     const refused = { name: 'LockError', code: 'ERR_LEASE_IN_TRANSACTION' };
@@ -109,7 +109,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
   });
 
   it.each(['tryAcquire', 'renew', 'release', 'inspect'] as const)(
-    'makes its tables again where somebody has dropped them, by whatever comes first: %s',
+    'creates its tables again after somebody has dropped them, with any first operation: %s',
     async (first) => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()];
       const store = sqliteLeaseStore({ database: mine });
