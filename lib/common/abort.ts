@@ -7,8 +7,8 @@ export interface Abortable {
 }
 
 /**
- * Everything that waits with one signal, behind one listener. With a listener for each, Node would warn of a leak at the
- * eleventh, and would search a list of all to remove one.
+ * All that wait with one signal share one listener. With a listener for each, Node would warn of a leak at the
+ * eleventh, and would search the list of all listeners to remove one.
  */
 class Abortables {
   readonly #signal: AbortSignal;
@@ -43,7 +43,7 @@ class Abortables {
 
 const waiting = new WeakMap<AbortSignal, Abortables>();
 
-/** Calls `member.abort` when the signal is aborted, unless {@link forgetAbort} is called before. */
+/** Calls `member.abort` when the signal is aborted, unless {@link forgetAbort} is called first. */
 export function awaitAbort(signal: AbortSignal, member: Abortable): void {
   let members = waiting.get(signal);
   if (!members) waiting.set(signal, (members = new Abortables(signal)));

@@ -1,14 +1,14 @@
 import { keepAlive, letGo, startTimer, stopTimer, type Timer } from './host.js';
 
-/** The longest delay of a timer, in milliseconds: a longer one fires at once. */
+/** The longest delay that a timer can have, in milliseconds. With a longer one it fires at once. */
 export const LONGEST_DELAY = 2 ** 31 - 1;
 
 /**
- * One timer, set for the earliest time that was asked for. It rings once; then it can be set again. It may ring a little
- * early, or for nothing: its owner looks at the clock.
+ * One timer, set for the earliest time that was asked for. It rings once; then it can be set again. It may ring a
+ * little early, or when nothing is due: its owner checks the clock.
  *
- * Setting a timer can throw (T1 in `engine/contract/engine.ts`). So a timer is noted once it is set, and not before: where
- * a method throws, it can be called again.
+ * Setting a timer can throw (T1 in `engine/contract/engine.ts`). So a timer is recorded only once it is set: if a
+ * method throws, it can be called again.
  */
 export class Alarm {
   readonly #ring: () => void;
@@ -25,8 +25,8 @@ export class Alarm {
   };
 
   /**
-   * `keepsAlive`: whether a timer that is set keeps the event loop alive; see {@link keepAlive}. `longest`: how far ahead
-   * a timer is set, in milliseconds. It rings after this time where it is due later.
+   * `keepsAlive`: whether a timer that is set keeps the event loop alive; see {@link keepAlive}. `longest`: the longest
+   * delay of the timer, in milliseconds. An alarm that is due later rings after this time.
    */
   constructor(ring: () => void, keepsAlive: boolean, longest = LONGEST_DELAY) {
     this.#ring = ring;
@@ -34,26 +34,26 @@ export class Alarm {
     this.#longest = longest;
   }
 
-  /** When it is due, on the clock of the owner; Infinity where it is not set. */
+  /** When it is due, on the owner's clock; Infinity if it is not set. */
   get due(): number {
     return this.#due;
   }
 
-  /** The milliseconds from when it was set until it is due; Infinity where it is not set. */
+  /** The milliseconds from when it was set until it is due; Infinity if it is not set. */
   get delay(): number {
     return this.#delay;
   }
 
-  /** Sets it for `at`, which is `delay` milliseconds from now, unless it is due before. */
+  /** Sets it for `at`, which is `delay` milliseconds from now, unless it is due earlier. */
   setFor(at: number, delay: number): void {
     if (at >= this.#due) return;
     const old = this.#timer;
-    // Whole milliseconds up, so that it does not ring early only to be set again.
+    // Rounded up to whole milliseconds, so that it does not ring early only to be set again.
     this.#timer = startTimer(this.#onTimer, Math.max(1, Math.ceil(Math.min(delay, this.#longest))));
     this.#due = at;
     this.#delay = delay;
     if (!this.#keepsAlive) letGo(this.#timer);
-    // Where this throws, the old one is still set, and rings once more.
+    // If this throws, the old timer is still set, and rings once more.
     if (old !== undefined) stopTimer(old);
   }
 

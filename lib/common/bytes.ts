@@ -9,7 +9,7 @@ const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length')
 };
 
 /**
- * How many bytes there are, whatever `length` says: a subclass may override it. 0 if the memory was detached. All indices
+ * The number of bytes. Does not use `length`, which a subclass may override. 0 if the memory was detached. Every index
  * below it can be read.
  */
 export function lengthOfBytes(bytes: Uint8Array): number {
@@ -17,8 +17,8 @@ export function lengthOfBytes(bytes: Uint8Array): number {
 }
 
 /**
- * A copy of the bytes, for when they may have changed or their memory may be detached. Runs no code of the array's class,
- * and fails only if there is no memory for it.
+ * A copy of the bytes, which stays the same when they change or their memory is detached. Runs no code of the array's
+ * class, and fails only if there is no memory for it.
  */
 export function copyOfBytes(bytes: Uint8Array): Uint8Array {
   return lengthOfBytes(bytes) === 0 ? new Uint8Array() : new Uint8Array(bytes);

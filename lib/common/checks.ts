@@ -1,6 +1,6 @@
 import { invalidArgType, outOfRange } from './errors.js';
 
-/** The time that an acquisition allows if nobody says otherwise, in milliseconds. */
+/** The default timeout of an acquisition, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
 
 export function checkOptionsObject(options: unknown): void {
@@ -40,7 +40,7 @@ export function checkSignal(signal: unknown): AbortSignal {
   throw invalidArgType('options.signal', 'an AbortSignal', signal);
 }
 
-/** Looks at the members in use, so that a signal of another realm or implementation (jsdom's) is accepted. */
+/** Checks only the members that are used, so that it accepts a signal of another realm or implementation (jsdom's). */
 function isSignal(signal: unknown): signal is AbortSignal {
   try {
     const { aborted, addEventListener, removeEventListener } = signal as Partial<AbortSignal>;

@@ -4,14 +4,14 @@ import { Deadlines, type Timed } from './deadlines.js';
 /**
  * Any number of deadlines behind one timer. When it rings, its owner takes out what is due, and calls {@link rearm}.
  *
- * The timer stays as it is when an entry is removed: one that rings for nothing costs less than setting it anew each time.
+ * Removing an entry does not change the timer: a needless ring costs less than setting the timer again each time.
  */
 export class DeadlineTimer<T extends Timed> {
   readonly #entries = new Deadlines<T>();
   readonly #now: () => number;
   readonly #alarm: Alarm;
 
-  /** `now`: the clock of the deadlines, in milliseconds. For the others see {@link Alarm}. */
+  /** `now`: the clock of the deadlines, in milliseconds. For the other parameters see {@link Alarm}. */
   constructor(now: () => number, ring: () => void, keepsAlive: boolean, longest?: number) {
     this.#now = now;
     this.#alarm = new Alarm(ring, keepsAlive, longest);
@@ -28,8 +28,8 @@ export class DeadlineTimer<T extends Timed> {
   }
 
   /**
-   * An entry that is never due is not added. Where this throws because no timer could be set, the entry is here
-   * nevertheless; the next call that sets the timer counts it in.
+   * Ignores an entry that is never due. If this throws because no timer could be set, the entry is added nevertheless;
+   * the next call that sets the timer includes it.
    */
   add(entry: T): void {
     this.#entries.add(entry);
@@ -41,12 +41,12 @@ export class DeadlineTimer<T extends Timed> {
     this.#entries.remove(entry);
   }
 
-  /** Rings at this time at the latest, whatever is due then. */
+  /** Rings at this time at the latest, even if nothing is due then. */
   ringBy(at: number): void {
     if (at < this.#alarm.due) this.#alarm.setFor(at, at - this.#now());
   }
 
-  /** Sets the timer for the entry that is due first, unless it rings before. */
+  /** Sets the timer for the entry that is due first, unless it rings earlier. */
   rearm(): void {
     const { first } = this.#entries;
     if (first !== undefined) this.ringBy(first.deadline);

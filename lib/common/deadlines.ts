@@ -9,7 +9,7 @@ export interface Timed {
 /**
  * A binary heap with the earliest deadline on top. Each entry knows its place, so that any can be removed.
  *
- * After the first change nothing is called that a stack overflow could end: the heap would be left broken.
+ * After its first change a method calls nothing that could overflow the stack, which would leave the heap broken.
  */
 export class Deadlines<T extends Timed> {
   readonly #heap: T[] = [];
@@ -47,7 +47,7 @@ export class Deadlines<T extends Timed> {
     entry.place = -1;
     const last = heap.pop()!;
     if (last === entry) return;
-    // The last one fills the gap: it rises to where it belongs, or else sinks.
+    // The last entry fills the gap, then rises or sinks to its place.
     while (place > 0) {
       const above = (place - 1) >> 1;
       const parent = heap[above]!;

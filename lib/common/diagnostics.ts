@@ -41,7 +41,7 @@ export interface DeadlockMessage extends LockMessage {
   readonly stripes: readonly number[];
 }
 
-/** `stripelock:abandoned`: one was granted a stripe whose earlier holder's thread ended without releasing. */
+/** `stripelock:abandoned`: an acquisition was granted a stripe whose earlier holder's thread ended without releasing. */
 export interface AbandonedMessage extends LockMessage {
   /** All stripes of the acquisition. */
   readonly stripes: readonly number[];
@@ -75,19 +75,19 @@ export interface LeaseAcquiredMessage extends LeaseMessage {
   readonly waited: number;
 }
 
-/** `stripelock:lease:renewed`: it was extended. */
+/** `stripelock:lease:renewed`: a lease was extended. */
 export interface LeaseRenewedMessage extends LeaseMessage {
   /** Milliseconds. */
   readonly ttl: number;
 }
 
-/** `stripelock:lease:lost`: it ended without being released. */
+/** `stripelock:lease:lost`: a lease ended without being released. */
 export interface LeaseLostMessage extends LeaseMessage {
-  /** Why, for people. */
+  /** The reason, as text for people. */
   readonly reason: string;
 }
 
-/** `stripelock:lease:released`: its holder released it. */
+/** `stripelock:lease:released`: the holder of a lease released it. */
 export interface LeaseReleasedMessage extends LeaseMessage {
   /** Milliseconds since it was granted. */
   readonly held: number;
@@ -101,9 +101,12 @@ export interface LeaseFailedMessage {
   readonly operation: 'acquire' | 'renew' | 'release';
   /** A LeaseStoreError; its cause is the store's own. */
   readonly error: Error;
-  /** Milliseconds until the local deadline of the lease. Undefined where none is held: of an acquisition, or a late grant. */
+  /**
+   * Milliseconds until the local deadline of the lease. Undefined if no lease is held: for an acquisition, or a late
+   * grant.
+   */
   readonly remaining: number | undefined;
-  /** The token of the lease. Undefined where none is held. */
+  /** The token of the lease. Undefined if no lease is held. */
   readonly token: bigint | undefined;
   /** Who asked, as the store knows it. */
   readonly holder: string;

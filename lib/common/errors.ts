@@ -47,7 +47,7 @@ export class LockTimeoutError extends LockError {
   }
 }
 
-/** `details`: of the holders, for the message. */
+/** `details`: what the message says about the holders. */
 export function lockTimeout(
   lock: string,
   keys: readonly LockKey[],
@@ -118,10 +118,10 @@ export function outOfRange(name: string, expected: string, actual: unknown): Ran
 }
 
 const NAME_CHARACTERS_SHOWN = 64;
-/** Larger ones have more digits than a message should show. */
+/** Larger numbers have more digits than a message should show. */
 const LARGEST_BIGINT_SHOWN = 10n ** 64n;
 
-/** Never throws, whatever the value is: the error that it describes must get out. */
+/** Never throws, whatever the value is: otherwise this failure would hide the error that is being made. */
 function describe(value: unknown): string {
   try {
     return descriptionOf(value);
@@ -148,7 +148,7 @@ function descriptionOf(value: unknown): string {
 }
 
 function constructorName(value: object): string {
-  // Objects without a prototype have no constructor; others may carry anything under that name.
+  // Objects without a prototype have no constructor; others may have anything under that name.
   const { constructor } = value as { constructor?: unknown };
   return (typeof constructor === 'function' && shortened(constructor.name)) || 'Object';
 }

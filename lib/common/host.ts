@@ -3,8 +3,8 @@ import * as timers from 'node:timers';
 import { SignalTimer } from './signal-timer.js';
 
 /*
- * What the package needs of its host, captured when the package is loaded: a test may replace timers by fake ones for a
- * while, and what a fake timer should have done is lost when the test ends.
+ * What the package needs from its host, captured when the package is loaded. A test may replace timers with fake ones
+ * for a while, and a fake timer that has not fired when the test ends never fires.
  */
 
 /** As it is at import. */
@@ -14,13 +14,14 @@ const { setTimeout, clearTimeout } = timers;
 const SETTLED = Promise.resolve();
 
 /**
- * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1): it calls no function
- * in JavaScript, even if somebody has replaced `Promise.prototype.then`. Pass both arguments, because V8 checks the stack
- * if there are fewer than declared. (`queueMicrotask` is a function in JavaScript, and costs twice as much.)
+ * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1): it calls no
+ * function written in JavaScript, even if somebody has replaced `Promise.prototype.then`. Pass both arguments, because
+ * V8 checks the stack if there are fewer than declared. (`queueMicrotask` is written in JavaScript, and costs twice as
+ * much.)
  */
 export const defer: (run: () => void, unused: undefined) => unknown = Promise.prototype.then.bind(SETTLED);
 
-/** `Promise.resolve`; it can fail as little as {@link defer}. What is passed must not have a `then`. */
+/** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);
 
 /** Opaque: some hosts have timers that are not objects. */
@@ -29,7 +30,7 @@ export type Timer = unknown;
 const KIND = 'Timeout';
 const LONG = 1_000_000;
 
-/** Node counts its own timers, and no others. */
+/** Node counts only its own timers. */
 function hasNodeTimers(): boolean {
   const count = (): number => process.getActiveResourcesInfo().filter((kind) => kind === KIND).length;
   const before = count();
@@ -56,7 +57,7 @@ export function letGo(timer: Timer): void {
   (timer as { unref?: () => void } | undefined)?.unref?.();
 }
 
-/** The timer does not go off any more. */
+/** The timer will not fire any more. */
 export function stopTimer(timer: Timer): void {
   if (timer instanceof SignalTimer) timer.stop();
   else clearTimeout(timer as NodeJS.Timeout | undefined);

@@ -4,7 +4,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 let keeper: MessagePort | undefined;
 let keeping = 0;
 
-/** A timer for a package that is loaded while timers are faked: what fakes them leaves `AbortSignal.timeout` alone. */
+/** A timer for when the package is loaded while timers are faked: fake timers do not replace `AbortSignal.timeout`. */
 export class SignalTimer {
   readonly #signal: AbortSignal;
   readonly #callback: () => void;

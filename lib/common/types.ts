@@ -8,11 +8,11 @@ export type LockMode = 'exclusive' | 'shared';
 export interface StripedLockOptions {
   /** Number of stripes, an integer 1 … 1_048_576. Default 1024. */
   stripes?: number;
-  /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits for ever. */
+  /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
-  /** Default: 'native' where the addon loads, else 'javascript'. Naming 'native' where it cannot load throws. */
+  /** Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. */
   engine?: 'native' | 'javascript';
   /** Record keys, time and call site of every acquisition for inspect() and errors. Slower. Default false. */
   trace?: boolean;
@@ -20,7 +20,7 @@ export interface StripedLockOptions {
 
 /** For an acquisition that may block. */
 export interface AcquireOptions<M extends LockMode = LockMode> {
-  /** Milliseconds for the whole acquisition. 0 makes one attempt. Infinity waits for ever. Default: the lock's own. */
+  /** Milliseconds for the whole acquisition. 0 makes one attempt. Infinity waits forever. Default: the lock's own. */
   timeout?: number;
   /** Default 'exclusive'. */
   mode?: M;
@@ -51,7 +51,7 @@ export interface StripedLockStats {
   contended: number;
   /** Acquisitions that ran out of time. */
   timeouts: number;
-  /** Acquisitions that their signal ended. */
+  /** Acquisitions that their signal aborted. */
   aborts: number;
   /** Acquisitions refused as deadlocks. */
   deadlocks: number;

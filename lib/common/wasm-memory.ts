@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 
-/** `WebAssembly.Memory`, which TypeScript knows only where there is a DOM. */
+/** `WebAssembly.Memory`, which TypeScript knows only with the DOM's types. */
 export interface WasmMemory {
   readonly buffer: SharedArrayBuffer;
 }

@@ -19,11 +19,11 @@ import { createLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore } from './memory/memory-store.js';
 
 /**
- * Takes leases in a store, keeps them alive, and tells when they are lost. Used by the thread that made it; threads
- * and processes meet in the store.
+ * Takes leases in a store, keeps them alive, and reports when they are lost. It belongs to the thread that made it;
+ * threads and processes share the store.
  *
  * All its leases share one timer, which does not keep the process alive; a waiting `acquire` does. Nothing that it does
- * by itself ever surfaces as an unhandled rejection.
+ * by itself ever causes an unhandled rejection.
  */
 export class LeaseManager {
   /** Where its leases live. */
@@ -44,7 +44,7 @@ export class LeaseManager {
 
   /**
    * One attempt: undefined when another live holder has it. Rejects with LeaseStoreError when the store fails, or
-   * grants so late that the lease is already over: then it is never granted.
+   * grants so late that the lease has already expired: then it is never granted.
    */
   tryAcquire(key: string, options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
     try {
@@ -56,11 +56,11 @@ export class LeaseManager {
 
   /**
    * Waits up to timeout (default 5000 ms), which keeps the process alive. Rejects with LockTimeoutError or
-   * signal.reason. Store failures are retried until then, and the last is the error's cause.
+   * signal.reason. Store failures are retried until then, and the last one is the error's cause.
    *
    * A memory lease that is released, or expires, wakes its waiters at once, in every thread: within a thread in order
-   * of arrival, and threads take turns. Other stores are asked again and again, by `backoff`, and at once when a store
-   * that hears of releases has heard of one.
+   * of arrival, and threads take turns. Other stores are asked repeatedly, by `backoff`, and at once when a store that
+   * hears of releases has heard of one.
    */
   acquire(key: string, options?: AcquireLeaseOptions): Promise<Lease> {
     const hold = options === undefined ? this.#grants.takeAtOnce(key) : undefined;
@@ -68,8 +68,8 @@ export class LeaseManager {
   }
 
   /**
-   * Runs fn while holding the lease; releases however fn ends. A failing release is no error here: the lease ends with
-   * its TTL. With ifAvailable, resolves to undefined without calling fn when the lease is taken.
+   * Runs fn while holding the lease; releases however fn ends. A failing release is not an error here: the lease ends
+   * with its TTL. With ifAvailable, resolves to undefined without calling fn when the lease is taken.
    */
   withLease<T>(key: string, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   withLease<T>(
@@ -104,8 +104,8 @@ export class LeaseManager {
   /**
    * Stops every renewal and releases every lease it holds, whose signals abort. Acquisitions that wait are rejected
    * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
-   * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError where the store
-   * failed to release; those leases end with their TTL. The store stays open: it is the caller's.
+   * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError if the store failed
+   * to release; those leases end with their TTL. The store stays open: it belongs to the caller.
    */
   close(): Promise<void> {
     this.#grants.refuse();
@@ -114,7 +114,7 @@ export class LeaseManager {
   }
 
   async #close(): Promise<void> {
-    // First #closed is set: what the grants end may run code that asks for it.
+    // #closed must be set first: ending the grants may run code that reads it.
     await Promise.resolve();
     await this.#grants.close();
   }

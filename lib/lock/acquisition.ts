@@ -14,13 +14,13 @@ import { noteOf, traceHeld } from './trace.js';
 export interface LockContext {
   readonly name: string;
   readonly table: LockTable;
-  /** Guards have notes; see `trace.ts`. */
+  /** Whether guards have notes; see `trace.ts`. */
   readonly trace: boolean;
 }
 
 /**
- * An acquisition that the fast path could not finish; also the engine's request. It counts its outcome, publishes it to
- * `node:diagnostics_channel`, and turns it into a guard or an error.
+ * An acquisition that the fast path could not finish. It is also the engine's request. It counts its outcome, publishes
+ * it to `node:diagnostics_channel`, and turns it into a guard or an error.
  */
 export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
@@ -53,8 +53,8 @@ export class Acquisition<G extends Guard> implements Request {
   }
 
   /**
-   * Records and publishes that the guard holds its stripes now. It holds them whatever fails here: the caller catches that,
-   * and calls this again from the microtask queue (keeps T1).
+   * Records and publishes that the guard holds its stripes now. It holds them even if this fails: the caller catches
+   * the error and calls this again from the microtask queue (keeps T1).
    */
   tellGranted(): void {
     const { guard } = this;
@@ -65,7 +65,7 @@ export class Acquisition<G extends Guard> implements Request {
     }
   }
 
-  /** The error to fail with. */
+  /** The error for an outcome. */
   failure(outcome: Failure): LockError {
     const { table, name } = this.#lock;
     switch (outcome.status) {
@@ -139,8 +139,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   }
 
   /**
-   * Settles the promise before anything else that could fail. If this is called again after a stack overflow, it goes on
-   * from there: the guard may have been released since.
+   * Settles the promise before it does anything else that could fail. If this is called again after a stack overflow,
+   * it continues from there: the guard may have been released since.
    */
   settle(outcome: Outcome): void {
     if (!this.#settled) this.#settlePromise(outcome);
@@ -164,7 +164,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     this.#settled = true;
   }
 
-  /** Leaves no listener with the signal. Never throws: a listener too many is better than a lost stripe. */
+  /** Removes the listener from the signal. Never throws: a leftover listener is better than a lost stripe. */
   forgetSignal(): void {
     if (this.#signal === undefined) return;
     try {
@@ -197,7 +197,7 @@ export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
-/** For an error's message: which traced holders a stripe has, since when and from where. */
+/** For an error's message: the traced holders of a stripe, since when they hold it, and where they acquired it. */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
   const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];

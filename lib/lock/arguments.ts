@@ -10,7 +10,7 @@ export function isList<K extends LockKey>(keys: K | readonly K[]): keys is reado
   }
 }
 
-/** What `withLock` was called with: its options may be left out. */
+/** The arguments of `withLock`, whose options may be left out. */
 export function callArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
   const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
   const fn = withoutOptions ? optionsOrFn : maybeFn;

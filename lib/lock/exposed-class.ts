@@ -1,13 +1,13 @@
-/** A class as everybody may know it: for `instanceof`, and for its prototype. */
+/** The public view of a class: for `instanceof`, and for its prototype. */
 type Exposed<C> = C & { readonly prototype: object };
 
 /**
- * What stands for a class whose instances only this package may make: another function, which refuses to be called.
- * Whoever could construct a guard could free what others hold.
+ * The public stand-in for a class whose instances only this package may make: another function, which throws when it is
+ * called. Code that could construct a guard could free what others hold.
  *
- * Instances inherit everything from the exposed prototype, except for two properties, which come before it. `constructor`
- * is the exposed function. `then` is undefined and stays so: whatever `Object.prototype` or the exposed prototype gets
- * under that name, no instance is taken for a promise, and lost.
+ * Instances inherit everything from the exposed prototype, except for two properties, which come before it.
+ * `constructor` is the exposed function. `then` is undefined and stays so. Even if somebody adds a `then` to
+ * `Object.prototype` or to the exposed prototype, no instance is mistaken for a promise, and lost.
  */
 export function expose<C extends { readonly prototype: object }>(
   hidden: C,

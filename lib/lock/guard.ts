@@ -9,7 +9,7 @@ import { expose } from './exposed-class.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
-/** A guard's state: its mode's code, flags, and above them the only stripe, or how many of many are taken. */
+/** A guard's state: its mode's code, flags, and above them its only stripe, or how many of several are taken. */
 const MODE = MODE_MASK;
 const HELD = 4;
 const ABANDONED = 8;
@@ -19,10 +19,10 @@ const MANY = 32;
 const FLAGS = 63;
 const NUMBER_SHIFT = 6;
 const TRACED_OR_MANY = TRACED | MANY;
-/** Guards with any of these are left to functions of their own. So the rest stays short, and V8 inlines it. */
+/** Separate functions handle guards with any of these flags. So the code for the others stays short, and V8 inlines it. */
 const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
-/** Makes a guard that holds nothing yet: before the first stripe is taken, so that nothing can fail after it. */
+/** Makes a guard that holds nothing yet. Call this before the first stripe is taken, so that nothing can fail afterwards. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   key: K,
@@ -38,8 +38,8 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 ) => Guard<K, M>;
 
 /**
- * The fast path: one compare-and-swap per stripe. False at the first that is not free. The guard keeps those before it:
- * {@link goOn} passes them on, or {@link giveUp} gives them back.
+ * The fast path: one compare-and-swap per stripe. False at the first stripe that is not free. The guard keeps the
+ * stripes before it: {@link goOn} passes them on, or {@link giveUp} gives them back.
  */
 export let tryTake: (guard: Guard) => boolean;
 
@@ -59,22 +59,23 @@ export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 export let takenBy: (guard: Guard) => number;
 
 /**
- * Lets the engine go on with what the fast path began: in a sync wait, or for a waiter, which may then be pending.
- * Afterwards the guard has what the outcome says, and nothing while the waiter is pending. No function is called between
- * the engine's answer and that (keeps T1). If this throws, the engine has changed nothing, and the guard has what it had.
+ * Has the engine continue what the fast path began: in a sync wait, or for a waiter, which may then be pending.
+ * Afterwards the guard has what the outcome says, or nothing while the waiter is pending. No function is called between
+ * the engine's answer and that (keeps T1). If this throws, the engine has changed nothing, and the guard has what it
+ * had.
  */
 export let goOn: {
   (guard: Guard, request: Request): Outcome;
   (guard: Guard, request: Request, waiter: AsyncWaiter): Outcome | undefined;
 };
 
-/** From now on the guard tells the trace of its release. */
+/** From now on the guard reports its release to the trace. */
 export let markTraced: (guard: Guard) => void;
 
 /** Records that the engine took all stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-/** Gives back what a guard has that nobody gets. If this throws, it can be called again. */
+/** Gives back what a guard has, if no caller gets the guard. If this throws, it can be called again. */
 export let giveUp: (guard: Guard) => void;
 
 const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
@@ -83,16 +84,16 @@ const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
 const tokens = new WeakMap<object, bigint>();
 
 /**
- * Holds its stripes until released. No key: holds nothing, and is valid.
- * Typed by its keys and mode, so that a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`.
+ * Holds its stripes until released. A guard of no keys holds nothing, and is valid. Typed by its keys and mode, so that
+ * a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`.
  *
  * Belongs to the thread that acquired it; posting it to another one throws a DataCloneError.
  */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * An own, enumerable property with something in it that structured clone refuses (see {@link FastPath}), because a copy
-   * of a guard in another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for
-   * their writes, which are a good part of what an acquisition costs.
+   * An own, enumerable property that structured clone refuses (see {@link FastPath}), because a copy of a guard in
+   * another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for their
+   * writes, which are a large part of the cost of an acquisition.
    */
   protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
@@ -134,9 +135,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * Fencing token: greater than that of every earlier holder of any of these stripes. The first one of a lock is the wall
-   * clock's nanoseconds at which the lock was made. Assigned at the first read, which must happen while the guard is held:
-   * otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
+   * Fencing token: greater than that of every earlier holder of any of these stripes. The first one of a lock is the
+   * wall clock, in nanoseconds, when the lock was made. Assigned at the first read, which must happen while the guard
+   * is held: otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -154,8 +155,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   release(): void {
     const state = this.#state;
     if ((state & NOT_PLAIN) === HELD) {
-      // The state changes after the stripe, here and below. So a stack overflow on the way leaves a guard that can still be
-      // released. No function is called between the two (keeps T1).
+      // Here and below, the state changes after the stripe. So a stack overflow before that leaves a guard that can
+      // still be released. No function is called between the two (keeps T1).
       giveBack(this.path, state >> NUMBER_SHIFT);
       this.#state = state ^ HELD;
     } else if ((state & HELD) !== 0) {
@@ -185,7 +186,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     const { stripes } = this.#key as KeySet<K>;
     const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, state & MODE);
     const flags = state & FLAGS;
-    // A stack overflow leaves those that are not given back: the guard can be released again.
+    // After a stack overflow the guard keeps the stripes that were not given back, and can be released again.
     this.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
     if (cut !== undefined) throw cut.error;
   }
@@ -208,7 +209,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
   }
 
-  /** {@link tryTake} for what is shared or of several keys. */
+  /** {@link tryTake} for guards that are shared or have several keys. */
   #tryTakeSlow(): boolean {
     const state = this.#state;
     if ((state & MANY) !== 0) return this.#tryTakeMany();

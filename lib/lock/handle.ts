@@ -23,7 +23,7 @@ export class OpenedLock {
   readonly name: string;
   readonly timeout: number;
   readonly trace: boolean;
-  /** Tells an opened lock from an object that only looks like one, without running that object's code. */
+  /** Distinguishes an opened lock from an object that only looks like one, without running that object's code. */
   readonly #made = true;
 
   private constructor(table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
@@ -42,7 +42,7 @@ export class OpenedLock {
     return new OpenedLock(createTable(settings.engine, settings.stripes), settings);
   }
 
-  /** Throws a TypeError for what is no handle, or has been tampered with. */
+  /** Throws a TypeError if that is not a handle, or has been tampered with. */
   static from(handle: unknown): OpenedLock {
     const { arena, buffer, offset, stripes, name, timeout, trace } = fieldsOf(handle);
     const settings = {
@@ -75,7 +75,7 @@ function fieldsOf(handle: unknown): HandleFields {
       return { kind, arena, buffer, offset, stripes, name, timeout, trace };
     }
   } catch {
-    // Null, undefined, or an object with a getter that throws: no handle either.
+    // Null, undefined, or an object with a getter that throws: not a handle either.
   }
   throw invalidArgType('handle', 'the handle of a StripedLock', handle);
 }

@@ -3,9 +3,9 @@ import type { LockKey } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
 import type { StripeIndex } from './stripe-index.js';
 
-/** Up to this many stripes, inserting in place is quicker than a call to sort. */
+/** Up to this many stripes, inserting in place is faster than a call to sort. */
 const INSERTION_SORT_LIMIT = 24;
-/** Sets remembered, of few keys and of many; powers of two. */
+/** How many sets are remembered, of few keys and of many. Powers of two. */
 const SMALL_SETS = 64;
 const LARGE_SETS = 8;
 /** A set has few keys up to the first; up to the second it is remembered. Sets with longer strings are not, so that all
@@ -32,9 +32,9 @@ export class KeySet<K extends LockKey = LockKey> {
 }
 
 /**
- * Makes key sets for one thread and one lock. Programs ask for the same keys together again and again. To compare eight
- * keys with the last ones takes a fraction of the time it takes to find, sort and store their stripes. So this remembers
- * some sets, by the stripe of the first key.
+ * Makes key sets for one thread and one lock. Programs ask for the same keys together again and again. Comparing eight
+ * keys with the last ones takes a fraction of the time needed to find, sort and store their stripes. So this class
+ * remembers some sets, by the stripe of the first key.
  */
 export class KeySets {
   readonly #index: StripeIndex;
@@ -48,8 +48,8 @@ export class KeySets {
   }
 
   /**
-   * Throws for what cannot be a key, and for too many keys. It reads each key once, and compares, hashes and remembers what
-   * it has read: a list may have getters, or be a Proxy, and answer differently the next time.
+   * Throws for a value that cannot be a key, and for too many keys. It reads each key once, and compares, hashes and
+   * remembers what it has read: a list may have getters, or be a Proxy, and return something else the next time.
    */
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const count = keys.length;
@@ -110,7 +110,7 @@ export class KeySets {
     const stripes: number[] = [];
     for (let i = 0; i < count; i++) {
       const next: unknown = i < read ? known[i] : i === read ? key : list[i];
-      // Throws for what is no key at once, not after reading all of them.
+      // Throws at once for a value that is not a key, not after reading all of them.
       const stripe = index.stripeOf(next, many ? `keys[${i}]` : 'keys[]');
       keys[i] = next as K;
       if (many) stripes.push(stripe);
@@ -120,7 +120,7 @@ export class KeySets {
   }
 }
 
-/** Checks that the length is a count: a Proxy may give anything. */
+/** Checks that the length is a count: a Proxy may return anything. */
 function checkCount(count: number): void {
   if (Number.isInteger(count) && count >= 0 && count <= MAX_KEYS) return;
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
@@ -146,7 +146,7 @@ function insert(stripes: number[], stripe: number): void {
   stripes[at] = stripe;
 }
 
-/** Whether a list begins with the first `count` of `known`, and then `key`. */
+/** Whether a list begins with the first `count` keys of `known`, followed by `key`. */
 function startsWith(
   list: readonly LockKey[],
   known: readonly LockKey[],
@@ -159,7 +159,7 @@ function startsWith(
   return list[count] === key;
 }
 
-/** Bytes are not, as they can be written to. */
+/** False for bytes, as they can be written to. */
 function isRememberable(key: LockKey): boolean {
   return typeof key === 'number' || (typeof key === 'string' && key.length <= REMEMBERED_LENGTH);
 }

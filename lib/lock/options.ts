@@ -53,7 +53,7 @@ function refuseMode(name: unknown): never {
   throw invalidArgType('options.mode', MODE_NAMES.map((known) => `'${known}'`).join(' or '), name);
 }
 
-/** The time that an acquisition allows, in milliseconds. The options have been checked to be an object, here and below. */
+/** The timeout of an acquisition, in milliseconds. Here and below, the options are already known to be an object. */
 export function timeoutIn(options: AcquireOptions | undefined, usual: number): number {
   const timeout = options?.timeout;
   return timeout === undefined ? usual : checkTimeout(timeout, 'options.timeout');

@@ -4,11 +4,11 @@ import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from '.
 import { goOn, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
 
 /*
- * What follows where the fast path did not take all stripes of a guard: the engine goes on. Where one of these functions
- * throws, the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
+ * If the fast path did not take all stripes of a guard, the engine continues here. If one of these functions throws,
+ * the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
  */
 
-/** Blocks this thread until the guard holds. A guard that holds is returned, whatever else fails. */
+/** Blocks this thread until the guard holds its stripes. Once it does, it is returned, whatever else fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
   const acquisition = new Acquisition(lock, guard, timeout, 'sync');
   const outcome = goOn(guard, acquisition);

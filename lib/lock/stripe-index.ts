@@ -1,45 +1,45 @@
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
-/** Entries of a generation of the cache, of which there are two: see {@link StripeIndex}. */
+/** Entries in each of the cache's two generations: see {@link StripeIndex}. */
 const CACHE_ENTRIES = 8192;
 /** After so many misses, a sample tells whether the cache pays. */
 const MISSES = 1024;
-/** Look-ups of a sample; half of them must be hits. */
+/** Look-ups in a sample; half of them must be hits. */
 const SAMPLE = 64;
-/** If they are not, so many strings bypass the cache. */
+/** If fewer are, so many strings bypass the cache. */
 const PASSED = 4096;
 /** Longer strings stay out of the cache, so that it stays below a few megabytes. */
 const CACHED_LENGTH = 256;
-/** Of longer strings, up to {@link LONG_LENGTH}, the index remembers the last: so many, a power of two. */
+/** So many of the last longer strings, up to {@link LONG_LENGTH}, are remembered. A power of two. */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
 
 /**
- * Which stripe a key maps to, for one thread and one lock. Strings are hashed once and then remembered: a
- * look-up in a Map is several times cheaper than a call into the addon, or than hashing in JavaScript.
+ * Which stripe a key maps to, for one thread and one lock. Strings are hashed once and then remembered: a look-up in a
+ * Map is several times cheaper than a call into the addon, or than hashing in JavaScript.
  *
- * The cache is bounded by keeping two generations: when the young one is full, it becomes the old one, and
- * what was old and has not been asked for since is forgotten. So keys in steady use stay, at the cost of one
- * more look-up per generation, and no order of use has to be kept.
+ * Two generations bound the cache. When the young one is full, it becomes the old one, and old entries that were not
+ * used since are forgotten. So keys in steady use stay, at the cost of one more look-up per generation, and the cache
+ * need not keep an order of use.
  *
- * A miss costs more than to hash at once: V8 compares the string with others that lie anywhere in memory, and storing it
- * costs even more. So if most keys are new, strings bypass the cache, except for a sample now and then that tells whether
- * the cache pays again.
+ * A miss costs more than hashing at once: V8 compares the string with others anywhere in memory, and storing it costs
+ * even more. So if most keys are new, strings bypass the cache, except for an occasional sample that shows whether the
+ * cache pays again.
  *
  * A Map would hash a long string, too, which takes V8 longer than the addon. Comparing it with the last one of similar
- * length is cheap: it is mostly the same object, or differs early.
+ * length is cheap: it is usually the same object, or differs early.
  */
 export class StripeIndex {
   readonly #stripes: number;
-  /** If the number of stripes is a power of two: the mask that replaces a division; else -1. */
+  /** The mask that replaces a division if the number of stripes is a power of two; else -1. */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
   /** The young generation; undefined while all strings take the slow way. */
   #searched: ReadonlyMap<string, number> | undefined;
-  /** Strings that still bypass the cache. */
+  /** How many strings still bypass the cache. */
   #toPass = 0;
-  /** Look-ups that a sample still lacks. */
+  /** How many look-ups the sample still needs. */
   #toSample = 0;
   /** Hits of the sample so far. */
   #found = 0;
@@ -55,7 +55,7 @@ export class StripeIndex {
     this.#searched = this.#young;
   }
 
-  /** Throws for what cannot be a key; `name` is what the error calls it. */
+  /** Throws for a value that cannot be a key; `name` is what the error calls it. */
   stripeOf(key: unknown, name: string): number {
     if (typeof key === 'string') return this.#searched?.get(key) ?? this.#stringStripeSlow(key);
     if (typeof key === 'number' && (key | 0) === key) return this.#fold(mix(key));
@@ -120,7 +120,7 @@ export class StripeIndex {
   }
 }
 
-/** Keeps the low half from cancelling out a high half of the same value. From the golden ratio. */
+/** Derived from the golden ratio. Keeps the low half from cancelling out a high half of the same value. */
 const LOW_HALF = 0x9e37_79b9;
 
 function longInteger(key: number, name: string): number {
@@ -129,8 +129,8 @@ function longInteger(key: number, name: string): number {
 }
 
 /**
- * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. Of a longer one the low 32
- * bits are mixed, and then the result together with the high bits.
+ * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. For a longer one it
+ * mixes the low 32 bits, and then the result together with the high bits.
  */
 function mix(value: number): number {
   let h = value;

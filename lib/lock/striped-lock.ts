@@ -66,7 +66,7 @@ export class StripedLock {
     this.#sets = new KeySets(this.#index);
   }
 
-  /** The same lock, in another thread (or again in this one). Throws a TypeError for what is no handle. */
+  /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
   static from(handle: StripedLockHandle): StripedLock {
     return new StripedLock(OpenedLock.from(handle));
   }
@@ -98,8 +98,8 @@ export class StripedLock {
   }
 
   /**
-   * The same, blocking this thread. Throws a LockTimeoutError, or a DeadlockError where waiting could never
-   * end; the latter also where a key's stripe is held by this same thread, by whatever guard.
+   * The same, blocking this thread. Throws a LockTimeoutError, or a DeadlockError if waiting could never end, also if
+   * this same thread holds a key's stripe through any guard.
    */
   acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
@@ -112,7 +112,7 @@ export class StripedLock {
     return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
   }
 
-  /** One attempt, never waits. */
+  /** Makes one attempt and never waits. Undefined if the keys are not free. */
   tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
     options?: { mode?: M },
@@ -170,7 +170,7 @@ export class StripedLock {
       try {
         guard.release();
       } catch {
-        // A stack overflow. Nobody else has the guard, so this must release it.
+        // After a stack overflow nobody else has the guard, so this must release it.
         defer(() => guard.release(), undefined);
       }
     }
@@ -180,7 +180,7 @@ export class StripedLock {
     return result;
   }
 
-  /** Counters of the whole lock, all threads together. A snapshot, as other threads go on meanwhile. */
+  /** Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. */
   stats(): StripedLockStats {
     return this.#table.stats();
   }
@@ -200,7 +200,7 @@ export class StripedLock {
     return guard;
   }
 
-  /** What {@link acquireSync} leaves to another function, to stay short enough for V8 to inline it. */
+  /** The part of {@link acquireSync} that is a separate function, so that V8 can inline the rest. */
   #acquireSyncGeneral<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
@@ -211,9 +211,9 @@ export class StripedLock {
   }
 
   /**
-   * Takes what a guard is for: by the fast path or, where that does not get all, in the way of one of the public methods.
-   * What was taken when this throws is given back: now or, after a stack overflow, from the microtask queue. (In place:
-   * to call a function that does it may overflow, too, as V8 may have to compile it first. Keeps T1.)
+   * Takes the stripes of a guard: by the fast path or, if that does not get all, like the public method that `how`
+   * names. If this throws, it gives back what was taken: now or, after a stack overflow, from the microtask queue.
+   * (That code is in place: calling a function for it may overflow, too, as V8 may have to compile it first. Keeps T1.)
    */
   #take<G extends Guard>(how: 'sync', guard: G, timeout: number, signal: undefined): G;
   #take<G extends Guard>(how: 'try', guard: G, timeout: 0, signal: undefined): G | undefined;

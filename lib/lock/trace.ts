@@ -15,7 +15,7 @@ interface TracedHold {
   readonly note: string;
 }
 
-/** Frames to look through for the first one outside of this package. */
+/** How many frames to search for the first one outside of this package. */
 const FRAMES = 16;
 const UNKNOWN = 'at an unknown place';
 const OWN_FILES = dirname(import.meta.url);
@@ -25,12 +25,12 @@ const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new FinalizationRegistry<TracedHold>(reclaim);
 
-/** Notes what an acquisition says of itself while it waits, and while it holds. Call it below the user's call. */
+/** Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. */
 export function traceCall(guard: object, keys: readonly LockKey[]): void {
   notes.set(guard, formatNote(keys, callSite()));
 }
 
-/** What {@link traceCall} noted. */
+/** The note that {@link traceCall} stored. */
 export function noteOf(guard: object): string | undefined {
   return notes.get(guard);
 }
@@ -85,7 +85,7 @@ function callSite(): string {
   }
 }
 
-/** A string, or whatever `Error.prepareStackTrace` makes of it. */
+/** A string, or whatever `Error.prepareStackTrace` returns. */
 function stackWithin(frames: number): unknown {
   const { stackTraceLimit } = Error;
   // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).

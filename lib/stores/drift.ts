@@ -1,22 +1,25 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /**
- * By how much the store's clock may run faster than the holder's: 1 in 1000, twice of what time synchronisation speeds a
- * clock up by to catch up (500 ppm, RFC 5905).
+ * By how much the store's clock may run faster than the holder's: 1 in 1000, twice as much as time synchronisation
+ * speeds up a clock to catch up (500 ppm, RFC 5905).
  */
 export const DEFAULT_DRIFT = 0.001;
 /** Milliseconds: both clocks are read in whole milliseconds. */
 const GRANULARITY = 1;
 
 /**
- * What to ask the store for, so that its lease lasts for more than `ttl` milliseconds on the holder's clock: the holder's
- * own deadline then comes first.
+ * The TTL to ask the store for, so that its lease lasts for more than `ttl` milliseconds on the holder's clock. The
+ * holder's own deadline then comes first.
  */
 export function withDrift(ttl: number, drift: number): number {
   return ttl + Math.ceil(ttl * drift) + GRANULARITY;
 }
 
-/** How many of the milliseconds until the store ends a lease its holder may count on. At least 1: it is still held. */
+/**
+ * `remaining`: milliseconds until the store ends a lease. Returns how many of them its holder may count on. At least 1,
+ * as it is still held.
+ */
 export function withoutDrift(remaining: number, drift: number): number {
   return Math.max(1, Math.floor((remaining - GRANULARITY) / (1 + drift)));
 }

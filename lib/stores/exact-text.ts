@@ -1,12 +1,13 @@
 /**
- * Keys and owners as databases with UTF-8 can keep them, different texts as different texts. Such a database cannot keep a
- * lone surrogate, which it would replace by the same character as every other, and some drivers end a text at a NUL.
+ * Keys and owners in a form that databases with UTF-8 can keep, with different forms for different texts. Such a
+ * database cannot keep a lone surrogate: it would replace all of them with the same character. And some drivers end a
+ * text at a NUL.
  *
  * Almost every text is stored as it is. A text with a surrogate or a NUL, or that begins with the mark, is stored as the
  * mark and the hexadecimal digits of its UTF-16.
  */
 const MARK = '\u{10ffff}';
-/** Matches most keys and owners at once. */
+/** A quick test that matches most keys and owners. */
 const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;
 

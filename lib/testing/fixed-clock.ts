@@ -2,8 +2,8 @@ import { invalidArgType, outOfRange } from '../common/errors.js';
 import type { AdvancingClock } from '../lease/contract/lease-store.js';
 
 /**
- * A clock that stands until it is advanced, so that tests need not sleep. It tells managers and acquisitions that wait
- * for it when it is advanced, on the thread that advances it.
+ * A clock that stands still until it is advanced, so that tests need not sleep. When it is advanced, it tells managers
+ * and waiting acquisitions, on the thread that advances it.
  */
 export class FixedClock implements AdvancingClock {
   #now: number;
@@ -20,7 +20,7 @@ export class FixedClock implements AdvancingClock {
     return this.#now;
   }
 
-  /** Moves on by so many milliseconds, 0 or more. */
+  /** Advances by so many milliseconds, 0 or more. */
   advance(ms: number): void {
     if (typeof ms !== 'number') throw invalidArgType('ms', 'a number', ms);
     if (!(ms >= 0 && ms < Infinity)) throw outOfRange('ms', 'a finite number of milliseconds from 0', ms);

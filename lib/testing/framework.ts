@@ -17,18 +17,18 @@ export interface ContractFramework {
   expect?: Expect;
 }
 
-/** A store with what the suite may do to it. */
+/** A store, and what the suite may do with it. */
 export interface StoreUnderTest {
   /** A new store, in which nothing is held. */
   store: LeaseStore;
   /**
-   * Further clients of the same store: other connections, threads or processes. The suite sends its operations
-   * through all of them in turn, so that what must hold holds among them.
+   * Further clients of the same store: other connections, threads or processes. The suite sends its operations through
+   * all of them in turn, so that it checks its rules across them.
    */
   peers?: readonly LeaseStore[];
   /** Lets so many milliseconds pass for the store. Default: waits that long, and a little longer. */
   advance?(milliseconds: number): void | Promise<void>;
-  /** Called when a test is over. Default: calls `close` of each store that has one. */
+  /** Called when a test has ended. Default: calls `close` of each store that has one. */
   dispose?(): void | Promise<void>;
   /**
    * The time to live that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Longer for a
@@ -37,7 +37,7 @@ export interface StoreUnderTest {
   ttl?: number;
 }
 
-/** Makes a store with nothing in it: the store itself, or with what the suite may know about it. */
+/** Makes an empty store: the store itself, or the store with what the suite may do with it. */
 export type MakeStore = () => LeaseStore | StoreUnderTest | Promise<LeaseStore | StoreUnderTest>;
 
 export const assertions: Expect = (actual) => ({
@@ -59,8 +59,8 @@ export interface Scene {
   /** The time, for {@link requireWithin}. */
   now(): number;
   /**
-   * What follows holds only if less than so many milliseconds have passed since `since`. A machine that was slower has
-   * shown nothing, right or wrong: the test starts again.
+   * What follows holds only if less than so many milliseconds have passed since `since`. A slower machine proves
+   * nothing either way, so the test starts again.
    */
   requireWithin(milliseconds: number, since: number): void;
   expect: Expect;
@@ -70,7 +70,7 @@ export type Sentence = readonly [name: string, test: (scene: Scene) => Promise<v
 
 /** Milliseconds: a real clock and the store's need not agree exactly. */
 const MARGIN = 30;
-/** A machine that is too slow so often is too slow for the TTL. */
+/** A machine that is too slow this often is too slow for the TTL. */
 const STARTS = 20;
 
 class TooSlow extends Error {
@@ -124,7 +124,7 @@ async function runOnce(
   try {
     await test(scene);
   } catch (error) {
-    // A store that grants when the time is already over gives the grant back, and fails.
+    // A store whose grant has already expired gives it back, and fails.
     if ((error as { code?: unknown }).code === 'ERR_LEASE_STORE') scene.requireWithin(ttl, asked);
     throw error;
   } finally {

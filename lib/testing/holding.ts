@@ -1,6 +1,6 @@
 import type { Sentence } from './framework.js';
 
-/** A TTL that does not pass in these tests, in milliseconds. */
+/** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
 
 export const holding: readonly Sentence[] = [

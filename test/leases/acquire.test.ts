@@ -32,7 +32,7 @@ describe('acquire', () => {
     expect(order).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it('is granted when the lease that is waited for expires', async () => {
+  it('is granted when the lease that it waits for expires', async () => {
     const store = new MemoryLeaseStore();
     await store.tryAcquire('key', 'crashed', 60);
     const start = performance.now();
@@ -89,7 +89,7 @@ describe('acquire', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  it('lets those behind pass when the head of the queue is aborted after a release', async () => {
+  it('lets the next waiters pass when the head of the queue is aborted after a release', async () => {
     const manager = new LeaseManager();
     const held = await manager.acquire('key');
     const abort = new AbortController();
@@ -102,7 +102,7 @@ describe('acquire', () => {
     expect(head.state).toBe('rejected');
   });
 
-  it('retries a failing store until the timeout, whose error then has the cause', async () => {
+  it('retries a failing store until the timeout, whose error has the cause', async () => {
     const store = new FaultyStore();
     store.before.tryAcquire = failing;
     const manager = new LeaseManager({ store, backoff: { initial: 1, max: 5 } });
@@ -115,7 +115,7 @@ describe('acquire', () => {
     expect((await recovered).held).toBe(true);
   });
 
-  it('tells of a failure before it was refused, as the cause of its timeout', async () => {
+  it('reports a failure from before it was refused as the cause of its timeout', async () => {
     const store = new FaultyStore();
     await store.inner.tryAcquire('key', 'a', 60_000);
     let failures = 1;
@@ -134,7 +134,7 @@ describe('acquire', () => {
     await store.inner.tryAcquire('key', 'a', 60_000);
     const manager = new LeaseManager({ store, backoff: { initial: 10, max: 40, jitter: 0 } });
     await rejectionOf(manager.acquire('key', { timeout: 500 }));
-    // At 0, 10, 30 and 70 ms, then every 40 ms; late timers only make it fewer.
+    // Attempts at 0, 10, 30 and 70 ms, then every 40 ms; late timers only mean fewer of them.
     expect(store.asked.length).toBeLessThanOrEqual(15);
     expect(store.asked.length).toBeGreaterThan(2);
   });

@@ -12,13 +12,13 @@ import {
 const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
 
 describe('the addon refuses what lib/ would never pass, instead of crashing:', () => {
-  // This makes the addon start in this thread. After the first call of leaseExchange only this test can use leases.
+  // This starts the addon in this thread. After the first call of leaseExchange only this test can use leases.
   new MemoryLeaseStore();
   const addon = loadAddon();
   const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   const raw = addon as unknown as Record<string, (...args: unknown[]) => unknown>;
 
-  it('memory for the exchange that may go away, or has another size', () => {
+  it('memory for the exchange that may be freed, or has another size', () => {
     for (const wrong of [
       undefined,
       'numbers',

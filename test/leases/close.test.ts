@@ -4,7 +4,7 @@ import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
 describe('close', () => {
-  it('releases everything, ends what waits, tells the holders, and refuses what comes later', async () => {
+  it('releases everything, ends waiting acquisitions, tells the holders, and refuses later acquisitions', async () => {
     const store = new MemoryLeaseStore();
     const manager = new LeaseManager({ store });
     const lease = await manager.acquire('key');
@@ -19,7 +19,7 @@ describe('close', () => {
   });
 
   it.each(['acquire', 'tryAcquire', 'timeout 0', 'by name'])(
-    'waits for acquisitions on the wire, and leaves nothing of theirs: %s',
+    'waits for acquisitions on the wire, and leaves none of their leases behind: %s',
     async (how) => {
       const store = new FaultyStore();
       const late = gate();
@@ -32,7 +32,7 @@ describe('close', () => {
           ? manager.tryAcquire('key')
           : manager.acquire('key', { timeout: how === 'timeout 0' ? 0 : 40_000 }),
       );
-      // Behind the first, where owners are stable: it is not even sent.
+      // If owners are stable, it queues behind the first and is not even sent.
       const second = how === 'by name' ? watch(manager.tryAcquire('key')) : undefined;
       await until(() => store.inner.size === 1, 'it is granted, and the reply is on its way');
       const closing = watch(manager.close());
@@ -54,7 +54,7 @@ describe('close', () => {
     },
   );
 
-  it('waits until what may have been granted was given back, and does not wait for a pause', async () => {
+  it('waits until possible grants have been given back, and does not wait for a pause', async () => {
     const store = new FaultyStore();
     store.after.tryAcquire = failing;
     store.before.release = failing;
@@ -69,7 +69,7 @@ describe('close', () => {
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 
-  it('rejects where the store failed to release a grant that was on the wire', async () => {
+  it('rejects if the store failed to release a grant that was on the wire', async () => {
     const store = new FaultyStore();
     const late = gate();
     store.after.tryAcquire = late.pass;
@@ -82,7 +82,7 @@ describe('close', () => {
     expect(await asked).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
   });
 
-  it('rejects where the store failed to release', async () => {
+  it('rejects if the store failed to release', async () => {
     const store = new FaultyStore();
     const manager = new LeaseManager({ store });
     await manager.acquire('key');

@@ -5,7 +5,7 @@ import { FencingGate, MemoryLeaseStore, StripedLock } from 'stripelock';
 import { seedFor } from '../support/seed.js';
 import { startThread } from '../support/threads.js';
 
-/** A minute shows more: STRIPELOCK_LEASE_SECONDS=60. */
+/** A longer run, of a minute, shows more: STRIPELOCK_LEASE_SECONDS=60. */
 const SECONDS = Number(process.env['STRIPELOCK_LEASE_SECONDS'] ?? 4);
 const THREADS = 4;
 const KEYS = 2;
@@ -41,7 +41,7 @@ it(
     console.log(`${accepted} writes accepted, ${refused} refused, by ${started} threads`);
     expect(violations).toBe(0n);
     expect(Number(accepted)).toBeGreaterThan(20);
-    // Without pauses that cost leases, nothing would have been shown.
+    // If no pause had cost a lease, the test would have proved nothing.
     expect(Number(refused)).toBeGreaterThan(0);
     const counted = Array.from({ length: KEYS }, (_, key) => state[8 + 2 * key + 1]!);
     expect(counted.reduce((sum, count) => sum + count)).toBe(accepted);

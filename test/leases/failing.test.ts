@@ -18,8 +18,8 @@ function withWarnings(warning?: {
   return { ...made, warnings };
 }
 
-describe('a lease that ends since it could not be renewed', () => {
-  it('says so, with the cause', async () => {
+describe('a lease that ends because it could not be renewed', () => {
+  it('reports that, with the cause', async () => {
     const { manager, store, pass } = withWarnings();
     const lease = await manager.acquire('key');
     const { signal } = lease;
@@ -30,7 +30,7 @@ describe('a lease that ends since it could not be renewed', () => {
     expect((signal.reason as Error).message).toMatch(/its time is over.*the network is down/);
   });
 
-  it('has no cause that was mended before', async () => {
+  it('does not report a failure that ended earlier as its cause', async () => {
     const { clock, manager, store, pass } = withWarnings();
     const lease = await manager.acquire('key', { maxHold: 500 });
     const { signal } = lease;
@@ -44,7 +44,7 @@ describe('a lease that ends since it could not be renewed', () => {
 });
 
 describe('a warning before the end', () => {
-  it('comes once, that long before the deadline, while renewals fail, and again with the next failures', async () => {
+  it('comes once, at the set time before the deadline, while renewals fail, and again with the next failures', async () => {
     const { clock, manager, store, warnings, pass } = withWarnings({ before: 200 });
     const lease = await manager.acquire('key');
     store.before.renew = () => {
@@ -59,7 +59,7 @@ describe('a warning before the end', () => {
     expect(lease.held).toBe(false);
   });
 
-  it('comes also while a renewal hangs, by default a third of the TTL before the deadline', async () => {
+  it('also comes while a renewal hangs, by default a third of the TTL before the deadline', async () => {
     const { manager, store, warnings, pass } = withWarnings({});
     const lease = await manager.acquire('key');
     const hangs = gate();
@@ -73,7 +73,7 @@ describe('a warning before the end', () => {
     expect([warnings.length, lease.held]).toEqual([1, true]);
   });
 
-  it('does not come where renewals succeed, or are not to be sent, and is refused where it makes no sense', async () => {
+  it('does not come if renewals succeed or are switched off, and is refused if it makes no sense', async () => {
     const { manager, warnings, pass } = withWarnings({ before: 800 });
     const leases = [await manager.acquire('a'), await manager.acquire('b', { renew: false })];
     await pass(2 * TTL);
@@ -91,7 +91,7 @@ describe('a warning before the end', () => {
     }
   });
 
-  it('may give the lease up', async () => {
+  it('may release the lease', async () => {
     const call = (): void => void lease.release();
     const { store, manager, pass } = onFaultyStore({ ttl: TTL, warning: { before: 400, call } });
     const lease = await manager.acquire('key');
@@ -102,7 +102,7 @@ describe('a warning before the end', () => {
   });
 });
 
-it('failures of the store are published, with what they were about and the time that is left', async () => {
+it('failures of the store are published, with their operation and the time that is left', async () => {
   const messages: unknown[] = [];
   const listener = (message: unknown): void => void messages.push(message);
   subscribe('stripelock:lease:failed', listener);

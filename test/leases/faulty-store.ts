@@ -1,11 +1,11 @@
 import { MemoryLeaseStore, type Clock, type LeaseState, type LeaseStore } from 'stripelock';
 
-/** A store as it is at the other end of a network: it can be slow, fail or hang, and says what it was asked. */
+/** A store like one at the other end of a network: it can be slow, fail or hang, and records what it was asked. */
 export class FaultyStore implements LeaseStore {
   readonly inner: MemoryLeaseStore;
   /** What was asked, in order. */
   readonly asked: string[] = [];
-  /** Of the next operations of that name; stays until it is changed. */
+  /** Runs with the next operations of that name, until it is changed. */
   readonly before: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
   readonly after: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
 

@@ -18,7 +18,7 @@ function statement(language: string): string {
   return code!.replace(/^--.*\n/, '').trim();
 }
 
-/** Writes under a token. Whether the write was accepted. */
+/** Writes under a token. Returns whether the write was accepted. */
 type Write = (token: bigint, body: string) => boolean | Promise<boolean>;
 
 async function expectFenced(write: Write): Promise<void> {
@@ -42,7 +42,7 @@ interface Sqlite {
   };
 }
 
-// Each of these tests runs only if there is such a database. Node has SQLite from version 22 on.
+// Each of these tests runs only if its database is available. Node has SQLite from version 22 on.
 const sqlite = (process.getBuiltinModule as ((name: string) => Sqlite | undefined) | undefined)?.(
   'node:sqlite',
 );

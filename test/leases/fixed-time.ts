@@ -3,7 +3,7 @@ import { FixedClock } from 'stripelock/testing';
 import { turns } from '../support/waiting.js';
 import { FaultyStore } from './faulty-store.js';
 
-/** A manager on a memory store, both on one clock that stands until a test advances it. Leases last for 300 ms. */
+/** A manager on a memory store, both on one clock that stands still until a test advances it. Leases last for 300 ms. */
 export function onFixedClock(options: WarningLeaseManagerOptions = {}): {
   clock: FixedClock;
   manager: LeaseManager;
@@ -13,7 +13,10 @@ export function onFixedClock(options: WarningLeaseManagerOptions = {}): {
   return { clock, manager: new LeaseManager({ store, clock, ttl: 300, ...options }) };
 }
 
-/** The same on a store that can fail, with a way to let time pass: a millisecond at a time, and the event loop turns. */
+/**
+ * The same on a store that can fail, with a way to let time pass, a millisecond at a time, with a turn of the event
+ * loop after each.
+ */
 export function onFaultyStore(options: WarningLeaseManagerOptions = {}): {
   clock: FixedClock;
   store: FaultyStore;

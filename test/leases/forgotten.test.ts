@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
 
-it('a lease that is forgotten is renewed no more, with one warning that names its key', async () => {
+it('a forgotten lease is not renewed any more, with one warning that names its key', async () => {
   const { code, stdout } = await runProgram('forgotten-leases.mjs', [], ['--expose-gc', '--no-warnings']);
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toEqual({

@@ -5,7 +5,7 @@ import { leaseEngine } from '../../dist/engine/select.js';
 import { seedFor } from '../support/seed.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
-/** The rule in as few words as it can be said: what both engines have to do. */
+/** The rule in its shortest form: what both engines must do. */
 class Model {
   readonly tokens = new Map<string, bigint>();
   floor = 0n;
@@ -42,7 +42,7 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
     expect(gate.size).toBe(2);
   });
 
-  it('forgets the key with the lowest token, not the one that was written with longest ago', () => {
+  it('forgets the key with the lowest token, not the least recently used one', () => {
     const gate = openGate(2);
     gate.admit('old but high', 20n);
     gate.admit('new but low', 10n);
@@ -71,7 +71,7 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
     expect(gate.admit('c', 2n)).toBe(3n);
   });
 
-  it('remembers a new key with a token below all others, too', () => {
+  it('also remembers a new key whose token is below all others', () => {
     const gate = openGate(2);
     gate.admit('a', 20n);
     gate.admit('b', 30n);
@@ -82,18 +82,18 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
     expect(gate.admit('b', 29n)).toBe(30n);
   });
 
-  it('answers as a model of the rule does, whatever it is asked', () => {
+  it('answers like a model of the rule, whatever it is asked', () => {
     const seed = seedFor(`gate, ${engine.name}`);
     const random = randomFrom(seed);
-    // From 256 keys on the native gate spreads them over shards, and forgets within one of these.
+    // From 256 keys on, the native gate spreads them over shards, and forgets within one shard.
     for (const capacity of [1, 2, 3, 10, 255]) {
       const gate = openGate(capacity);
       const model = new Model(capacity);
       for (let i = 0; i < 5000; i++) {
         const number = below(random, 2 * capacity);
         const key = `key ${number}`;
-        // Any order for a while, then rising, as the tokens of leases do. No two keys have the same one: which of two
-        // lowest a gate forgets is not part of the rule.
+        // Any order for a while, then rising, like the tokens of leases. No two keys have the same token: if two keys
+        // share the lowest, the rule does not say which one a gate forgets.
         const order = i % 1000 < 500 ? below(random, 50) : i + below(random, 50);
         const token = BigInt(order * 2 * capacity + number);
         expect(gate.admit(key, token), `call ${i}, capacity ${capacity}`).toBe(model.admit(key, token));
@@ -122,7 +122,7 @@ describe.each(engines)('a fencing gate of the $name engine', (engine) => {
       }
       expect(gate.size).toBeLessThanOrEqual(1000);
     }
-    // Otherwise it would never have forgotten any.
+    // Otherwise it would never have forgotten a key.
     expect(forgotten).toBeGreaterThan(0);
   });
 });

@@ -6,7 +6,7 @@ import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
 describe('a grant that nobody takes', () => {
-  it('gives back a grant that arrives when it is over', async () => {
+  it('gives back a grant that has expired when it arrives', async () => {
     const store = new FaultyStore();
     store.after.tryAcquire = () => delay(60);
     const error = await rejectionOf(new LeaseManager({ store, ttl: 50 }).tryAcquire('key', { renew: false }));
@@ -31,7 +31,7 @@ describe('a grant that nobody takes', () => {
     await until(() => store.inner.size === 0, 'the grant is given back');
   });
 
-  it('gives back what a failed last attempt may have been granted, again and again until the store answers', async () => {
+  it('gives back a possible grant of a failed last attempt, retrying until the store answers', async () => {
     const store = new FaultyStore();
     store.after.tryAcquire = failing;
     let failures = 3;
@@ -45,7 +45,7 @@ describe('a grant that nobody takes', () => {
     expect(failures).toBe(-1);
   });
 
-  it('does not give back by a failed attempt what its holder has by name', async () => {
+  it('does not give back, after a failed attempt, what its named holder has', async () => {
     const store = new FaultyStore();
     const manager = new LeaseManager({ store, holder: 'worker' });
     const held = await manager.acquire('key');
@@ -59,7 +59,7 @@ describe('a grant that nobody takes', () => {
     await until(() => store.inner.size === 1, 'what nobody holds is given back');
   });
 
-  it('does not release its new lease by a late reply to an attempt that was given up', async () => {
+  it('does not release its new lease on a late reply to an abandoned attempt', async () => {
     const store = new FaultyStore();
     const late = gate();
     store.after.tryAcquire = late.pass;
@@ -87,7 +87,7 @@ describe('a single attempt', () => {
   const names = Object.keys(calls) as Name[];
 
   it.each(names)(
-    'that is aborted on the wire rejects at once, runs nothing, and is given back: %s',
+    'that is aborted on the wire rejects at once, runs nothing, and gives its grant back: %s',
     async (name) => {
       const store = new FaultyStore();
       const late = gate();
@@ -106,7 +106,7 @@ describe('a single attempt', () => {
     },
   );
 
-  it.each(names)('leaves no listener with its signal when it was answered: %s', async (name) => {
+  it.each(names)('leaves no listener on its signal after the answer: %s', async (name) => {
     const store = new FaultyStore();
     const { signal } = new AbortController();
     const manager = new LeaseManager({ store });
@@ -119,7 +119,7 @@ describe('a single attempt', () => {
   });
 
   it.each([{ ifAvailable: true }, { timeout: 0 }, {}])(
-    'or a grant at once, that is aborted before the function could run does not run it: %o',
+    'or an immediate grant that is aborted before the function can run does not run it: %o',
     async (options) => {
       const store = new MemoryLeaseStore();
       const manager = new LeaseManager({ store });

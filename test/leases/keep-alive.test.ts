@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
 
-// Each scenario runs in a process of its own, in which nothing but leases can keep the event loop alive. The process is
-// killed, which the code shows, if it does not end by itself.
+// Each scenario runs in a process of its own, in which nothing but leases can keep the event loop alive. If the process
+// does not end by itself, it is killed, which its exit code shows.
 it.each([
   ['held leases', 'held'],
   ['released by a thread', 'granted'],

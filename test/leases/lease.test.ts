@@ -21,28 +21,29 @@ describe('the local deadline', () => {
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(lease.expiresAt - performance.now());
   });
 
-  it('of a memory lease is not later than its expiry, in threads that count time from different moments', async () => {
+  it('of a memory lease is not later than its expiry, in threads whose clocks start at different moments', async () => {
     const ttl = 10_000;
     const { handle } = new MemoryLeaseStore();
     for (let i = 0; i < 3; i++) {
       const seen = await runThread<Record<string, number>>('lease-deadline.mjs', { handle, ttl });
       const { sinceAsked, remaining, inStore, remainingThen } = seen as Required<typeof seen>;
-      // The clocks are compared to within some microseconds; a thread can be interrupted there, but not 16 times.
+      // The clocks are compared to within some microseconds; a thread can be interrupted during a comparison, but not
+      // in all 16.
       expect(sinceAsked).toBeGreaterThan(ttl - 5);
       expect(remaining).toBeLessThanOrEqual(ttl);
       expect(remainingThen).toBeLessThanOrEqual(inStore!);
     }
   });
 
-  it('of a memory lease is earlier than its expiry, also after a renewal', async () => {
+  it('of a memory lease is earlier than its expiry, even after a renewal', async () => {
     const store = new MemoryLeaseStore();
     const lease = await new LeaseManager({ store, renew: false }).acquire('key');
     const inStore = async (): Promise<number> => {
       const { remaining } = (await store.inspect('key'))!;
-      // Read after the store's clock was: so the store's expiry is not earlier than this.
+      // Read after the store's clock, so the store's expiry is not earlier than this.
       return performance.now() + remaining;
     };
-    // More than what rounding and reading two clocks one after the other can make.
+    // More than the error from rounding and from reading two clocks one after the other.
     expect((await inStore()) - lease.expiresAt).toBeGreaterThan(1);
     await lease.renew(5000);
     expect((await inStore()) - lease.expiresAt).toBeGreaterThan(1);
@@ -63,7 +64,7 @@ describe('the local deadline', () => {
     expect(await lease.release()).toBe(false);
   });
 
-  it('is signalled by an event without anybody asking', async () => {
+  it('is signalled by an event, without polling', async () => {
     const lease = await new LeaseManager({ ttl: 30, renew: false }).acquire('key');
     const { signal } = lease;
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -83,14 +84,14 @@ describe('the local deadline', () => {
     clock.advance(1);
     expect([store.count('renew'), events.length, lease.held]).toEqual([1, 1, false]);
     expect(await store.inspect('key')).toMatchObject({ remaining: 299 });
-    // What the store has extended is given back, since nobody holds it.
+    // The lease that the store has extended is given back, since nobody holds it.
     hanging.open();
     await turns();
     expect(store.inner.size).toBe(0);
   });
 
   it.each(['held', 'assertHeld', 'aborted', 'throwIfAborted', 'reason'])(
-    'is known to the first look after a blocked event loop: %s',
+    'is visible to the first read after a blocked event loop: %s',
     async (look) => {
       const lease = await new LeaseManager({ ttl: 60 }).acquire('key');
       const { signal } = lease;
@@ -120,7 +121,7 @@ describe('the local deadline', () => {
 });
 
 describe('release', () => {
-  it('is idempotent, and rejects only where the store fails', async () => {
+  it('is idempotent, and rejects only if the store fails', async () => {
     const store = new FaultyStore();
     const lease = await new LeaseManager({ store }).acquire('key');
     store.before.release = failing;
@@ -140,7 +141,7 @@ describe('release', () => {
     expect(thrownBy(() => lease.assertHeld())).toMatchObject({ code: 'ERR_LEASE_LOST' });
   });
 
-  it('of what was lost before leaves the signal aborted, also where it is first read then', async () => {
+  it('of a lost lease leaves the signal aborted, even if the signal is first read then', async () => {
     for (const how of ['noticed', 'asked', 'shared']) {
       const { clock, manager } = onFixedClock({ renew: false, reentrant: how === 'shared' });
       const lease = await manager.acquire('key');
@@ -151,12 +152,12 @@ describe('release', () => {
       await lease.release();
       const { signal } = lease;
       expect([how, signal.aborted, signal.reason]).toMatchObject([how, true, { code: 'ERR_LEASE_LOST' }]);
-      // What was released while it was held is not lost later.
+      // A lease that was released while it was held is not lost later.
       if (early) expect(early.signal.aborted).toBe(false);
     }
   });
 
-  it('looks at the clock where somebody has the signal: what was over before it is aborted', async () => {
+  it('reads the clock if somebody has the signal, which is aborted if the lease had already expired', async () => {
     const lease = await new LeaseManager({ ttl: 60, renew: false }).acquire('key');
     const { signal } = lease;
     block(120);
@@ -165,7 +166,7 @@ describe('release', () => {
   });
 
   it.each(['of the memory store', 'of another store', 'that is shared', 'with a named holder'])(
-    'of a lease %s that was over before, which nobody had noticed, leaves the signal aborted',
+    'of a lease %s that had expired unnoticed leaves the signal aborted',
     async (kind) => {
       const store = kind === 'of another store' ? new FaultyStore() : new MemoryLeaseStore();
       const options = kind === 'with a named holder' ? { holder: 'worker' } : {};
@@ -183,7 +184,7 @@ describe('release', () => {
     },
   );
 
-  it('comes with the end of a block', async () => {
+  it('happens at the end of a block', async () => {
     const manager = new LeaseManager();
     const lease = await manager.acquire('key');
     await lease[Symbol.asyncDispose]();
@@ -192,7 +193,7 @@ describe('release', () => {
   });
 });
 
-it('what happens to leases is published', async () => {
+it('the events of leases are published', async () => {
   const messages: [string, unknown][] = [];
   for (const name of ['acquired', 'renewed', 'lost', 'released']) {
     const listener = (message: unknown): void => void messages.push([name, message]);

@@ -4,7 +4,7 @@ import { rejectionOf, until } from '../support/waiting.js';
 import { failing, FaultyStore } from './faulty-store.js';
 
 describe('tryAcquire', () => {
-  it('grants a free key, and is undefined for one that another holder has', async () => {
+  it('grants a free key, and returns undefined for one that another holder has', async () => {
     const store = new MemoryLeaseStore();
     const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store })];
     const lease = (await one.tryAcquire('key'))!;
@@ -26,7 +26,7 @@ describe('tryAcquire', () => {
     expect(store.inner.size).toBe(0);
   });
 
-  it('uses what a subclass of the memory store makes of it', async () => {
+  it('uses the overrides of a subclass of the memory store', async () => {
     class Failing extends MemoryLeaseStore {
       override tryAcquire(): Promise<bigint | undefined> {
         return Promise.reject(new Error('overridden'));
@@ -37,7 +37,7 @@ describe('tryAcquire', () => {
   });
 
   it.each(['tryAcquire', 'release'] as const)(
-    'goes on with the rest where a subclass has its own %s',
+    'still uses the store for the rest if a subclass has its own %s',
     async (name) => {
       const called: string[] = [];
       class Counting extends MemoryLeaseStore {
@@ -94,7 +94,7 @@ describe('withLease', () => {
     expect(await manager.withLease('key', { ifAvailable: true }, () => 5)).toBe(5);
   });
 
-  it('gives the result also where the store fails to release', async () => {
+  it('gives the result even if the store fails to release', async () => {
     const store = new FaultyStore();
     store.before.release = failing;
     expect(await new LeaseManager({ store }).withLease('key', () => 'done')).toBe('done');
@@ -116,19 +116,22 @@ describe('a stable holder', () => {
 });
 
 describe('a reentrant manager', () => {
-  it.each(['memory', 'another'])('shares its lease past those who wait for it: %s store', async (kind) => {
-    const store = kind === 'memory' ? new MemoryLeaseStore() : new FaultyStore();
-    const manager = new LeaseManager({ store, reentrant: true });
-    const outer = await manager.acquire('key');
-    const waiting = new LeaseManager({ store }).acquire('key', { timeout: 40_000 });
-    const inner = await manager.acquire('key', { timeout: 20_000 });
-    expect(inner.token).toBe(outer.token);
-    await inner.release();
-    expect(await outer.release()).toBe(true);
-    expect((await waiting).held).toBe(true);
-  });
+  it.each(['memory', 'another'])(
+    'shares its lease ahead of those who wait for it: %s store',
+    async (kind) => {
+      const store = kind === 'memory' ? new MemoryLeaseStore() : new FaultyStore();
+      const manager = new LeaseManager({ store, reentrant: true });
+      const outer = await manager.acquire('key');
+      const waiting = new LeaseManager({ store }).acquire('key', { timeout: 40_000 });
+      const inner = await manager.acquire('key', { timeout: 20_000 });
+      expect(inner.token).toBe(outer.token);
+      await inner.release();
+      expect(await outer.release()).toBe(true);
+      expect((await waiting).held).toBe(true);
+    },
+  );
 
-  it('shares one lease among acquisitions of a key, also such that are under way', async () => {
+  it('shares one lease among acquisitions of a key, including pending ones', async () => {
     const store = new FaultyStore();
     const manager = new LeaseManager({ store, reentrant: true });
     const leases = await Promise.all([1, 2, 3].map(() => manager.acquire('key')));
@@ -142,7 +145,7 @@ describe('a reentrant manager', () => {
     expect(store.inner.size).toBe(0);
   });
 
-  it('tells every one that has not released when the lease is lost', async () => {
+  it('tells everyone who has not released when the lease is lost', async () => {
     const manager = new LeaseManager({ reentrant: true, renew: false, ttl: 30 });
     const [one, two, three] = await Promise.all([1, 2, 3].map(() => manager.acquire('key')));
     const signals = [one!.signal, two!.signal, three!.signal];

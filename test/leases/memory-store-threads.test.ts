@@ -19,7 +19,7 @@ async function closeAll(peers: readonly ThreadStore[]): Promise<void> {
 leaseStoreContract({ describe, it, expect }, 'memory store in three threads', async () => {
   const store = new MemoryLeaseStore();
   const peers = peersOf(store);
-  // Threads that are still starting would take the time that is measured.
+  // Threads that are still starting would use up the measured time.
   await Promise.all(peers.map((peer) => peer.inspect('key')));
   return { store, peers, dispose: () => closeAll(peers) };
 });

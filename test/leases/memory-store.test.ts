@@ -4,16 +4,16 @@ import { FixedClock } from 'stripelock/testing';
 import { JavaScriptLeases } from '../../dist/engine/javascript/leases.js';
 import { runThread } from '../support/threads.js';
 
-/** Ten million show it better: STRIPELOCK_LEASE_KEYS=10000000. */
+/** A run with ten million shows it better: STRIPELOCK_LEASE_KEYS=10000000. */
 const KEYS = Number(process.env['STRIPELOCK_LEASE_KEYS'] ?? 300_000);
 
 describe('MemoryLeaseStore', () => {
-  it('keeps what is held in memory, and not what was, however many keys were leased once', async () => {
+  it('keeps only held leases in memory, however many keys were leased before', async () => {
     const clock = new FixedClock();
     const store = new MemoryLeaseStore({ clock });
     let most = 0;
     for (let i = 0; i < KEYS; i++) {
-      // A thousand live at a time.
+      // A thousand are held at a time.
       await store.tryAcquire(`key ${i}`, 'owner', 1000);
       clock.advance(1);
       if (i % 1000 === 0) most = Math.max(most, store.size);
@@ -34,7 +34,7 @@ describe('MemoryLeaseStore', () => {
     expect(second).toBeGreaterThan(first!);
   });
 
-  it('keeps the leases of a thread that has ended until their time is over', async () => {
+  it('keeps the leases of a thread that has ended until they expire', async () => {
     const store = new MemoryLeaseStore();
     const token = await runThread<bigint>('lease-and-end.mjs', { handle: store.handle, ttl: 400 });
     expect(await store.inspect('key')).toMatchObject({ owner: 'ended', token });
@@ -47,14 +47,14 @@ describe('MemoryLeaseStore', () => {
     expect(await MemoryLeaseStore.from(handle).inspect('key')).toMatchObject({ owner: 'ended' });
   });
 
-  it('takes strings that are no well-formed Unicode for what they are', async () => {
+  it('tells apart strings that are not well-formed Unicode', async () => {
     const store = new MemoryLeaseStore();
     const keys = ['\ud800', '\ud801', '\ufffd', '\udc00\ud800', 'x\ud800'];
     for (const key of keys) expect(await store.tryAcquire(key, `owner of ${key}`, 1000)).toBeTypeOf('bigint');
     for (const key of keys) expect((await store.inspect(key))!.owner).toBe(`owner of ${key}`);
   });
 
-  it('is opened only by its handle, and with a clock where it was made with one', () => {
+  it('is opened only by its handle, and with a clock if it was made with one', () => {
     const type = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
     const engine = expect.objectContaining({ code: 'ERR_LOCK_ENGINE' }) as Error;
     const store = new MemoryLeaseStore();
@@ -81,7 +81,7 @@ describe('MemoryLeaseStore', () => {
 });
 
 describe('without the addon', () => {
-  it('a table of another thread is refused, and one of this thread is the same again', () => {
+  it('the table of another thread is refused, and that of this thread can be opened again', () => {
     const leases = new JavaScriptLeases();
     const table = leases.openTable(false);
     expect(leases.openTable(false, table.number)).toBe(table);

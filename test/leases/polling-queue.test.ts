@@ -3,10 +3,10 @@ import { expect, it } from 'vitest';
 import { LeaseManager, type LeaseStore } from 'stripelock';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
-/** Pauses that outlast every test: who gets it before was woken. */
+/** Pauses that outlast every test: a waiter that is granted earlier was woken. */
 const NEVER = { initial: 50_000, max: 50_000, jitter: 0 };
 
-it('asks once for all who wait, and serves them in order of arrival', async () => {
+it('asks once for all waiters, and serves them in order of arrival', async () => {
   const store = new FaultyStore();
   await store.inner.tryAcquire('key', 'somebody else', 60_000);
   const manager = new LeaseManager({ store, backoff: { initial: 10, max: 20, jitter: 0 } });
@@ -15,14 +15,14 @@ it('asks once for all who wait, and serves them in order of arrival', async () =
     manager.withLease('key', { timeout: 30_000 }, () => served.push(i)),
   );
   await delay(200);
-  // One each 10 to 20 ms; late timers only make it fewer.
+  // One attempt every 10 to 20 ms; late timers only mean fewer of them.
   expect(store.count('tryAcquire')).toBeLessThan(25);
   await store.inner.release('key', 'somebody else');
   await Promise.all(all);
   expect(served).toEqual(Array.from({ length: 200 }, (_, i) => i));
 });
 
-it('hands a key on to who waits for it through another manager of the same store', async () => {
+it('hands a key on to a waiter in another manager of the same store', async () => {
   const store = new FaultyStore();
   const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store, backoff: NEVER })];
   const held = await one.acquire('key');
@@ -34,7 +34,7 @@ it('hands a key on to who waits for it through another manager of the same store
   expect(performance.now() - released).toBeLessThan(10_000);
 });
 
-it('has the next ask when the first gives up, also while it is asking', async () => {
+it('has the next waiter ask when the first gives up, even while it is asking', async () => {
   const store = new FaultyStore();
   const hangs = gate();
   store.before.tryAcquire = hangs.pass;
@@ -47,7 +47,7 @@ it('has the next ask when the first gives up, also while it is asking', async ()
   hangs.open();
 });
 
-it('tells all whose time is over what the store failed with', async () => {
+it('tells all that time out what error the store had', async () => {
   const store = new FaultyStore();
   store.before.tryAcquire = failing;
   const manager = new LeaseManager({ store, backoff: { initial: 5, max: 5 } });
@@ -57,11 +57,11 @@ it('tells all whose time is over what the store failed with', async () => {
   }
 });
 
-it('leaves the key to those who only poll for it now and then', async () => {
+it('leaves the key to others who poll for it only now and then', async () => {
   const store = new FaultyStore();
   const backoff = { initial: 5, max: 40, jitter: 0.5 };
   const busy = new LeaseManager({ store, backoff });
-  // As another process would have it: a store of its own on the same leases.
+  // Like in another process: a separate store on the same leases.
   const elsewhere: LeaseStore = {
     tryAcquire: (...of) => store.inner.tryAcquire(...of),
     renew: (...of) => store.inner.renew(...of),
@@ -80,7 +80,7 @@ it('leaves the key to those who only poll for it now and then', async () => {
 });
 
 it.each([3000, 50_000])(
-  'asks again before the timeout also where the first pause is as long or longer: %d ms',
+  'asks again before the timeout even if the first pause is as long or longer: %d ms',
   async (initial) => {
     const store = new FaultyStore();
     await store.inner.tryAcquire('key', 'somebody else', 60_000);

@@ -13,7 +13,7 @@ describe('renewal', () => {
     let stalled = 0;
     for (let last = performance.now(), end = last + 6000; last < end;) {
       await delay(5);
-      // On a machine too busy to run a timer within two thirds of a TTL it may be lost, and rightly so.
+      // On a machine too busy to run a timer within two thirds of a TTL, the lease may rightly be lost.
       stalled = Math.max(stalled, performance.now() - last);
       last = performance.now();
     }
@@ -21,7 +21,7 @@ describe('renewal', () => {
     expect(await store.inspect('key')).toMatchObject(lease.held ? { token: lease.token } : {});
   }, 20_000);
 
-  it('keeps one alive for 100 TTLs whatever the timers do, if it is let run every sixth of a TTL', async () => {
+  it('keeps a lease alive for 100 TTLs, however late the timers are, if it can run every sixth of a TTL', async () => {
     const { clock, manager } = onFixedClock();
     const lease = await manager.acquire('key');
     for (let i = 0; i < 600; i++) {
@@ -32,7 +32,7 @@ describe('renewal', () => {
     expect(await manager.store.inspect('key')).toMatchObject({ token: lease.token });
   });
 
-  it('beats every third of the TTL, or as told', async () => {
+  it('beats every third of the TTL, or at the interval in its options', async () => {
     for (const [renew, first] of [
       [true, 100],
       [{ every: 40 }, 40],
@@ -52,7 +52,7 @@ describe('renewal', () => {
     }
   });
 
-  it('stops after maxHold, so that a wedged holder loses the lease', async () => {
+  it('stops after maxHold, so that a holder that hangs loses the lease', async () => {
     const { clock, manager } = onFixedClock({ maxHold: 250 });
     const lease = await manager.acquire('key');
     for (let i = 0; i < 5; i++) {
@@ -71,11 +71,11 @@ describe('renewal', () => {
     const lease = await manager.acquire('key');
     for (const [milliseconds, renewals] of [
       [100, 1],
-      // It failed: once more after 5, and after 10.
+      // It failed: it retries after 5 and after 10.
       [5, 2],
       [9, 2],
       [1, 3],
-      // And then every 100 again.
+      // Then it renews every 100 again.
       [99, 3],
       [1, 4],
     ] as const) {
@@ -86,7 +86,7 @@ describe('renewal', () => {
     expect(lease.expiresAt).toBe(clock.now() + 300);
   });
 
-  it('is tried again until the deadline, so that an outage that ends before costs nothing', async () => {
+  it('is retried until the deadline, so that an outage that ends before it costs nothing', async () => {
     for (const [from, to] of [
       [250, 700],
       [290, 880],
@@ -99,12 +99,12 @@ describe('renewal', () => {
       };
       await pass(1500);
       expect([from, to, lease.held]).toEqual([from, to, true]);
-      // Not at every moment, either: by the backoff, and then in halves of what is left.
+      // But not at every moment: by the backoff, and then after half of the time that is left.
       expect(store.count('renew')).toBeLessThan(25);
     }
   });
 
-  it('is tried again also where the backoff is longer than the time that is left', async () => {
+  it('is retried even if the backoff is longer than the time that is left', async () => {
     const { clock, store, manager, pass } = onFaultyStore({ backoff: { initial: 5000, max: 5000 } });
     const lease = await manager.acquire('key');
     store.before.renew = () => {
@@ -114,7 +114,7 @@ describe('renewal', () => {
     expect(lease.held).toBe(true);
   });
 
-  it('tells at once when the store says that somebody else has it', async () => {
+  it('reports at once when the store says that somebody else has the lease', async () => {
     const store = new MemoryLeaseStore();
     const lease = await new LeaseManager({ store, ttl: 30_000, renew: { every: 10 } }).acquire('key');
     await store.release('key', lease.holder);
@@ -140,7 +140,7 @@ describe('renewal', () => {
     expect(await rejectionOf(lease.renew(0))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
   });
 
-  it('by hand rejects when the store fails, and the lease is held on', async () => {
+  it('by hand rejects when the store fails, and the lease is still held', async () => {
     const store = new FaultyStore();
     const lease = await new LeaseManager({ store }).acquire('key');
     store.before.renew = failing;
@@ -148,7 +148,7 @@ describe('renewal', () => {
     expect(lease.held).toBe(true);
   });
 
-  it('by hand alone is not repeated by itself when it fails', async () => {
+  it('by hand only is not retried automatically when it fails', async () => {
     const backoff = { initial: 1, max: 2 };
     const { clock, store, manager, pass } = onFaultyStore({ ttl: 60, renew: false, backoff });
     const lease = await manager.acquire('key');
@@ -173,10 +173,10 @@ describe('renewal', () => {
     expect(store.inner.size).toBe(0);
   });
 
-  it('of many leases that are due at once lets the event loop turn in between', async () => {
+  it('of many leases that are due together lets the event loop turn in between', async () => {
     const inner = new MemoryLeaseStore();
     let renewals = 0;
-    // Each takes half a millisecond, as it may on a slow machine: all in one go would take a second.
+    // Each takes half a millisecond, as on a slow machine: all in one go would take a second.
     const store: LeaseStore = {
       tryAcquire: (...of) => inner.tryAcquire(...of),
       renew: (...of) => {
@@ -196,7 +196,7 @@ describe('renewal', () => {
       await new Promise((resolve) => setImmediate(resolve));
       most = Math.max(most, renewals - before);
     }
-    // Twenty or so in each turn.
+    // About twenty in each turn.
     expect(most).toBeLessThan(200);
     await manager.close();
   });

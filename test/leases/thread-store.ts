@@ -8,13 +8,13 @@ interface Reply {
   readonly error?: { name: string; message: string; code?: string };
 }
 
-/** A memory lease store as another thread has it open: every call is carried out there. */
+/** A memory lease store that is open in another thread: every call runs there. */
 export class ThreadStore implements LeaseStore {
   readonly #worker: Worker;
   readonly #calls = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>();
   #count = 0;
 
-  /** `time`: shared memory with the time in it, where the store has a clock of its own. */
+  /** `time`: shared memory that contains the time, if the store has a clock of its own. */
   constructor(store: MemoryLeaseStore, time?: Float64Array) {
     this.#worker = new Worker(workerScript('lease-store.mjs'), {
       workerData: { handle: store.handle, time },

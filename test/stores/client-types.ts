@@ -6,7 +6,7 @@ import type { LeaseStore } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 
-/** Compiled, never run: the types of every client are taken as they are. */
+/** Compiled, never run: the options accept every client with its own types. */
 export function storesOf(clients: {
   better: BetterSqlite.Database;
   ioredis: IoRedis | Cluster;

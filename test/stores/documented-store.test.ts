@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { LeaseStore } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 
-// The store of one's own that the documentation shows, as it stands there.
+// The example of a custom store, exactly as the documentation shows it.
 const page = readFileSync(new URL('../../docs/stores.md', import.meta.url), 'utf8');
 const source = /```js\n(export function mapLeaseStore[\s\S]*?)```/.exec(page)![1]!;
 const { mapLeaseStore } = (await import(`data:text/javascript,${encodeURIComponent(source)}`)) as {

@@ -12,7 +12,7 @@ describe.each(redisLibraries)(
   (library) => {
     const redis = new RedisScene(library);
 
-    it('makes no failure of what the server has answered meanwhile: renew, release, close, acquire', async () => {
+    it('does not fail operations that the server has already answered: renew, release, close, acquire', async () => {
       const store = redis.storeWith({ timeout: TIMEOUT });
       const manager = new LeaseManager({ store, renew: false });
       const lease = await manager.acquire('key', { timeout: 20_000 });
@@ -39,7 +39,7 @@ describe.each(redisLibraries)(
 );
 
 describe('the time limit of replies', () => {
-  it('is not the shorter for a blocked event loop, and is kept all the same', async () => {
+  it('is not shortened by a blocked event loop, and is still enforced', async () => {
     const replies = new Replies(50);
     const [first, second] = [1, 2].map(() => watch(new Promise((_, reject) => void replies.expect(reject))));
     const started = performance.now();
@@ -47,7 +47,7 @@ describe('the time limit of replies', () => {
     await rejectionOf(first!.promise);
     expect(performance.now() - started).toBeGreaterThanOrEqual(150);
     await rejectionOf(second!.promise);
-    // A machine that does not run timers for seconds would fail it.
+    // On a machine that does not run timers for seconds this would fail.
     expect(performance.now() - started).toBeLessThan(10_000);
   });
 });

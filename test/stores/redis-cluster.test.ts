@@ -29,7 +29,7 @@ if (redisCommand === undefined) {
       return store;
     };
 
-    it('spreads leases over the nodes, and keeps all of one in one slot', async () => {
+    it('spreads leases over the nodes, and keeps everything about a lease in one slot', async () => {
       await cluster.commandAll('FLUSHALL');
       const store = await storeOf();
       const other = new LeaseManager({ store: await storeOf() });
@@ -37,7 +37,7 @@ if (redisCommand === undefined) {
       for (const key of keys) expect(await store.tryAcquire(key, 'a', 60_000)).toBeTypeOf('bigint');
       const waiting = keys.map((key) => other.acquire(key, { timeout: 60_000 }));
       const all = async (): Promise<string[]> => (await cluster.commandAll('KEYS', '*')).map(String);
-      // A lease, its bucket, and who waits for it.
+      // A lease, its bucket, and its waiters.
       await expect
         .poll(async () => (await all()).join().match(/\}\?job:/g)?.length, { timeout: 20_000 })
         .toBe(keys.length);
@@ -56,13 +56,13 @@ if (redisCommand === undefined) {
       for (const lease of await Promise.all(waiting)) expect(await lease.release()).toBe(true);
     });
 
-    it(`wakes who waits on ${name}, whichever node tells`, async () => {
+    it(`wakes waiters on ${name}, whichever node publishes the release`, async () => {
       const holder = new LeaseManager({ store: await storeOf() });
       const waiter = new LeaseManager({
         store: await storeOf(),
         backoff: { initial: 20_000, max: 20_000, jitter: 0 },
       });
-      // Of different nodes, while each waiter hears from one alone.
+      // The keys are on different nodes, while each waiter hears from only one node.
       for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
         const held = await holder.acquire(key);
         const waiting = waiter.acquire(key, { timeout: 50_000 });

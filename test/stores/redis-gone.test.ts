@@ -4,7 +4,7 @@ import { redisLibraries } from './redis-setup.js';
 
 // A process that does not end by itself is killed, which its exit code shows.
 it.each(redisLibraries)(
-  'the process ends when all is closed, though the server went away while an acquisition waited: %s',
+  'the process ends when everything is closed, even if the server went away while an acquisition waited: %s',
   async (name) => {
     const { code, stdout, stderr } = await runProgram('redis-gone.mjs', [name]);
     expect({ code, stderr, stdout: stdout.trim() }).toEqual({

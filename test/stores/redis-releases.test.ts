@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { redisLeaseStore } from 'stripelock/redis';
 
-/** Stands for a client of ioredis: the test answers for the server, in the order that it wants. */
+/** Stands in for a client of ioredis: the test answers instead of the server, in any order. */
 class AnsweredClient {
   readonly sent: { args: string[]; answer: (reply: unknown) => void }[] = [];
   #heard!: (channel: string, message: string) => void;
@@ -37,7 +37,7 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 let client: AnsweredClient;
 let store: ReturnType<typeof redisLeaseStore>;
 
-/** A store that has just waited for the key, and is put down as waiting by its next attempt. */
+/** A store that has just waited for the key, so that its next attempt registers it as a waiter. */
 beforeEach(async () => {
   client = new AnsweredClient();
   store = redisLeaseStore({ client });
@@ -46,7 +46,7 @@ beforeEach(async () => {
   stop();
 });
 
-it('wakes who waits by news that were quicker than the refusal which they are about', async () => {
+it('wakes a waiter on news of a release that arrives before the refusal of its attempt', async () => {
   const asked = store.tryAcquire('key', 'a', 1000);
   client.tell(LEASE);
   client.sent[0]!.answer([1000]);
@@ -59,7 +59,7 @@ it('wakes who waits by news that were quicker than the refusal which they are ab
   await store.close?.();
 });
 
-it('passes them on where nobody waits after the refusal', async () => {
+it('passes such news on if nobody waits after the refusal', async () => {
   const asked = store.tryAcquire('key', 'a', 1000);
   client.tell(LEASE);
   client.sent[0]!.answer([1000]);
@@ -72,7 +72,7 @@ it('passes them on where nobody waits after the refusal', async () => {
   await store.close?.();
 });
 
-it('leaves them to the next attempt where one is under way', async () => {
+it('leaves such news to the next attempt if one is pending', async () => {
   const [first, second] = [store.tryAcquire('key', 'a', 1000), store.tryAcquire('key', 'b', 1000)];
   client.tell(LEASE);
   client.sent[0]!.answer([1000]);
@@ -86,7 +86,7 @@ it('leaves them to the next attempt where one is under way', async () => {
   await store.close?.();
 });
 
-describe('a grant that comes when its attempt has failed', () => {
+describe('a grant that comes after its attempt has failed', () => {
   const GRANTS = ['1700000000000000000', '1700000000000001000'] as const;
   let hasty: ReturnType<typeof redisLeaseStore>;
   const releases = (): string[][] =>
@@ -98,7 +98,7 @@ describe('a grant that comes when its attempt has failed', () => {
     await expect(hasty.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/has not answered/);
   });
 
-  it('is given back where the holder has not asked again, or was refused', async () => {
+  it('is given back if the holder has not asked again, or was refused', async () => {
     client.sent[0]!.answer(GRANTS[0]);
     await turn();
     expect(releases().map((args) => args.slice(3))).toEqual([['a', GRANTS[0]]]);
@@ -115,10 +115,10 @@ describe('a grant that comes when its attempt has failed', () => {
     ]);
   });
 
-  it('is left alone where the holder has the key by a later attempt, or may have it yet', async () => {
+  it('is left alone if the holder has the key through a later attempt, or may still get it', async () => {
     const [late] = client.sent;
     const again = hasty.tryAcquire('key', 'a', 60_000);
-    // The server came to the first attempt last: what it holds is the first one's grant, for the same owner.
+    // The server executed the first attempt last: it holds the grant of the first one, for the same owner.
     late!.answer(GRANTS[1]);
     await turn();
     client.sent.at(-1)!.answer(GRANTS[0]);
@@ -127,7 +127,7 @@ describe('a grant that comes when its attempt has failed', () => {
     expect(releases()).toEqual([]);
   });
 
-  it('is left alone where it comes after a later grant', async () => {
+  it('is left alone if it comes after a later grant', async () => {
     const [late] = client.sent;
     const again = hasty.tryAcquire('key', 'a', 60_000);
     client.sent.at(-1)!.answer(GRANTS[0]);

@@ -10,7 +10,7 @@ export interface Connection {
   close: () => void;
 }
 
-/** The client libraries to test with: none without a server, which the contract tests report. */
+/** The client libraries to test with. Without a server there are none, which the contract tests report. */
 export const redisLibraries = redisCommand === undefined ? [] : Object.keys(redisClients);
 
 /** How to connect a client of that library. */
@@ -60,7 +60,7 @@ export class RedisScene {
     return store;
   }
 
-  /** The reply of the server, as text. */
+  /** The server's reply, as text. */
   command(...words: (string | number | bigint)[]): Promise<string> {
     return this.server.command(...words);
   }

@@ -7,7 +7,7 @@ import { connectorOf, redisLibraries, RedisScene } from './redis-setup.js';
 describe.each(redisLibraries)('the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
 
-  it('keeps a lease and its bucket in one slot, and nothing of it but the bucket once it is over', async () => {
+  it('keeps a lease and its bucket in one slot, and only the bucket once the lease has ended', async () => {
     await redis.store.tryAcquire('job:{nightly}}', 'a', 60_000);
     const keys = await redis.command('KEYS', '*');
     const [, bucket] = /^stripelock:(\{\d+\})$/m.exec(keys)!;
@@ -19,7 +19,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     await expect.poll(() => redis.command('DBSIZE'), { interval: 10 }).toBe(':1');
   });
 
-  it('has tokens rise when everything was flushed, or only the highest token was', async () => {
+  it('makes tokens rise after everything was flushed, or only the highest token', async () => {
     const tokens = [await redis.store.tryAcquire('key', 'a', 60_000)];
     await redis.command('FLUSHALL');
     tokens.push(await redis.store.tryAcquire('key', 'b', 60_000));
@@ -28,7 +28,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     expect(tokens.every((token, i) => i === 0 || token! > tokens[i - 1]!)).toBe(true);
   });
 
-  it('has tokens rise when the clock is behind: by what the server remembers, and by what the client does', async () => {
+  it('makes tokens rise when the clock is behind, by what the server remembers and by what the client remembers', async () => {
     const ahead = (BigInt(Date.now()) + 3_600_000n) * 1000n;
     await redis.store.tryAcquire('key', 'a', 60_000);
     const [bucket] = /stripelock:\{\d+\}$/m.exec(await redis.command('KEYS', '*'))!;
@@ -39,14 +39,14 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     expect(await redis.store.tryAcquire('key', 'a', 60_000)).toBe((ahead + 2n) * 1000n);
   });
 
-  it('works on after its scripts were flushed', async () => {
+  it('keeps working after its scripts were flushed', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);
     await redis.command('SCRIPT', 'FLUSH');
     expect(await redis.store.renew('key', 'a', 60_000)).toBe(true);
     expect(await redis.store.release('key', 'a')).toBe(true);
   });
 
-  it('fails where something else is at its keys, and leaves it alone', async () => {
+  it('fails if something else is stored at its keys, and leaves that alone', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);
     const [lease] = /stripelock:\{\d+\}:key$/m.exec(await redis.command('KEYS', '*'))!;
     for (const command of [
@@ -67,26 +67,26 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     expect(await redis.command('EXISTS', lease)).toBe(':0');
   });
 
-  it('fails in bounded time where the server hangs, and gives a late grant back', async () => {
+  it('fails in bounded time if the server hangs, and gives a late grant back', async () => {
     const hasty = redis.storeWith({ timeout: 50 });
     await redis.store.inspect('key');
     await redis.command('CLIENT', 'PAUSE', '300', 'ALL');
     const started = performance.now();
     await expect(hasty.tryAcquire('key', 'a', 600_000)).rejects.toThrow(/has not answered within 50 ms/);
     expect(performance.now() - started).toBeLessThan(290);
-    // Once the pause is over, the lease is granted, and given back; its bucket tells that it was.
+    // After the pause the lease is granted, and given back, as its bucket shows.
     await expect
       .poll(async () => /stripelock:\{\d+\}$/m.test(await redis.command('KEYS', '*')), { timeout: 5000 })
       .toBe(true);
     await expect.poll(() => redis.store.inspect('key'), { timeout: 5000 }).toBeUndefined();
   });
 
-  it('gives back what is granted when its time is over', async () => {
+  it('gives back a grant that has already expired', async () => {
     await redis.command('CLIENT', 'PAUSE', '150', 'ALL');
     await expect(redis.store.tryAcquire('key', 'a', 100)).rejects.toThrow(/given back/);
   });
 
-  it('has the server keep a lease for longer than its holder counts on, by the drift that is allowed', async () => {
+  it('makes the server keep a lease for longer than its holder counts on, by the allowed drift', async () => {
     const generous = redis.storeWith({ drift: 0.1 });
     await generous.tryAcquire('key', 'a', 60_000);
     const remaining = async (): Promise<number> =>
@@ -99,7 +99,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
   });
 
   it.each(['acquire', 'tryAcquire'] as const)(
-    'leaves no lease to nobody where the connection is cut after the server has executed an acquisition: %s',
+    'leaves no orphaned lease if the connection is cut after the server has executed an acquisition: %s',
     async (take) => {
       const proxy = await Proxy.to(redis.server.port);
       const cut = await connectorOf(library)(proxy.port);
@@ -128,7 +128,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
         expect(await (result as Lease).release()).toBe(true);
       }
       const lease = await new LeaseManager({ store: redis.store }).acquire('key', { timeout: 20_000 });
-      // Far below the TTL of 30 s: nobody has waited for the lost grant to end.
+      // Far below the TTL of 30 s: nobody has waited for the lost grant to expire.
       expect(performance.now() - started).toBeLessThan(20_000);
       await lease.release();
     },

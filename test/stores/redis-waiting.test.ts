@@ -9,7 +9,7 @@ import { connectorOf, PATIENT, redisLibraries, RedisScene } from './redis-setup.
 describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
 
-  it('wakes who waits when the lease is released', async () => {
+  it('wakes a waiter when the lease is released', async () => {
     const manager = new LeaseManager({ store: redis.store });
     const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
     const held = await manager.acquire('key', { ttl: 60_000 });
@@ -27,21 +27,21 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await expect.poll(() => redis.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
   });
 
-  it('gives a key that is released to who has waited longest, whatever who had it asks at once', async () => {
+  it('gives a released key to the longest waiter, even if its last holder asks again at once', async () => {
     const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
     await redis.store.tryAcquire('key', 'a', 60_000);
     const waiting = other.acquire('key', { timeout: 50_000 });
     for (;;) {
       await expect.poll(() => redis.waits()).toBe(':1');
       const started = performance.now();
-      // One behind the other on one connection, before anybody can have heard of the release.
+      // One after the other on one connection, before anybody can have heard of the release.
       const asked = [
         redis.store.release('key', 'a'),
         redis.store.tryAcquire('key', 'a', 60_000),
         redis.store.inspect('key'),
       ];
       const answers = await Promise.all(asked);
-      // A machine too busy to run the server for as long as the key is kept proves nothing.
+      // If the machine is too busy to run the server for as long as the key is kept, the round proves nothing.
       if (answers[1] !== undefined && performance.now() - started >= KEPT_FOR) continue;
       expect(answers).toEqual([true, undefined, undefined]);
       break;
@@ -50,7 +50,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await other.close();
   });
 
-  it('keeps a released key for a moment only, where who was told does not come', async () => {
+  it('keeps a released key only for a moment if the waiter that was told does not come', async () => {
     const other = new LeaseManager({
       store: redis.storeWith(),
       backoff: { initial: 20, max: 20, jitter: 0 },
@@ -58,7 +58,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await redis.store.tryAcquire('key', 'a', 60_000);
     const waiting = other.acquire('key', { timeout: 50_000 });
     await expect.poll(() => redis.waits()).toBe(':1');
-    // Somebody who hears and stands still, and has waited longer.
+    // A waiter that hears but does nothing, and has waited longer.
     const still = new Redis(redis.server.port, '127.0.0.1');
     onTestFinished(() => still.disconnect());
     await still.subscribe('still');
@@ -69,7 +69,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await other.close();
   });
 
-  it('leaves nobody out where all ask again and again', async () => {
+  it('leaves nobody out when all ask again and again', async () => {
     const stores = await Promise.all(
       Array.from({ length: 5 }, async () => {
         const { client } = await redis.connect();
@@ -88,11 +88,11 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
         }
       }),
     );
-    // In turns it would be forty each; until all are connected, some are quicker.
+    // With strict turns each would get forty; until all are connected, some are faster.
     for (const count of grants) expect(count).toBeGreaterThan(20);
   });
 
-  it('passes on the news of a release that nobody of its process waits for any more', async () => {
+  it('passes on the news of a release that nobody in its process waits for any more', async () => {
     const patient = { backoff: PATIENT };
     const holder = await new LeaseManager({ store: redis.store }).acquire('key');
     const [first, second] = [
@@ -114,7 +114,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await second.close();
   });
 
-  it('wakes who waits when the time of the lease is over', async () => {
+  it('wakes a waiter when the lease expires', async () => {
     await redis.store.tryAcquire('key', 'somebody who died', 300);
     const manager = new LeaseManager({ store: redis.store, backoff: PATIENT });
     const started = performance.now();
@@ -124,7 +124,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
   });
 
   it.each(['zpopmin', 'publish'])(
-    'frees a key that others wait for also where an ACL forbids to tell them: %s',
+    'frees a key that others wait for even if an ACL forbids telling them: %s',
     async (forbidden) => {
       const other = new LeaseManager({ store: redis.storeWith(), backoff: { initial: 20, max: 20 } });
       await redis.store.tryAcquire('key', 'a', 60_000);
@@ -141,7 +141,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
   );
 });
 
-/** What the test sees of a client of ioredis or iovalkey. */
+/** What the test uses of a client of ioredis or iovalkey. */
 interface IoRedisLike {
   duplicate: (options: object) => IoRedisLike;
   readonly status: string;
@@ -151,7 +151,7 @@ interface IoRedisLike {
 }
 
 it.each(redisLibraries.filter((name) => name !== 'redis'))(
-  'lets no rejection out when it is closed while %s subscribes again on a bad connection',
+  'leaves no rejection unhandled when it is closed while %s subscribes again on a bad connection',
   async (name) => {
     const server = await RedisServer.start();
     onTestFinished(() => server.stop());

@@ -7,7 +7,7 @@ import { SqliteScene, WallClock } from './sqlite-setup.js';
 describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) => {
   const sqlite = new SqliteScene(driver);
 
-  it('has tokens rise after the table was emptied, and when the wall clock was set back meanwhile', async () => {
+  it('makes tokens rise after the table was emptied, even if the wall clock was set back meanwhile', async () => {
     const clock = new WallClock();
     const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine, clock });
@@ -22,7 +22,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
     expect(await afterRestart.tryAcquire('key', 'c', 60_000)).toBe(second + 1n);
   });
 
-  it('has tokens rise after the file was lost, by the wall clock', async () => {
+  it('makes tokens rise after the file was lost, by the wall clock', async () => {
     const clock = new WallClock();
     const first = await sqliteLeaseStore({ database: sqlite.open(), clock }).tryAcquire('key', 'a', 60_000);
     clock.time += 1;
@@ -34,7 +34,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
     expect(second! > first!).toBe(true);
   });
 
-  it('neither ends leases early nor keeps them for ever when the wall clock is set back', async () => {
+  it('neither ends leases early nor keeps them forever when the wall clock is set back', async () => {
     const clock = new WallClock();
     const store = sqliteLeaseStore({ database: sqlite.open(), clock });
     await store.tryAcquire('key', 'a', 60_000);
@@ -59,12 +59,12 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       vi.restoreAllMocks();
     });
 
-    it('set back by an hour keeps a dead holder no longer than its time', async () => {
+    it('set back by an hour does not extend the lease of a dead holder', async () => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()].map((own) => sqliteLeaseStore({ database: own }));
       await mine!.tryAcquire('key', 'dead', 1000);
       const started = performance.now();
       step = -HOUR;
-      // The one has seen it before, the other has not.
+      // One has seen it before, the other has not.
       for (const store of [mine!, theirs!]) {
         const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
         await lease.release();
@@ -72,7 +72,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       expect(performance.now() - started).toBeGreaterThan(990);
     });
 
-    it('set back and forth ends no lease early, also where it was renewed meanwhile', async () => {
+    it('set back and forth ends no lease early, even if it was renewed meanwhile', async () => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()].map((own) => sqliteLeaseStore({ database: own }));
       await mine!.tryAcquire('key', 'a', 60_000);
       expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
@@ -97,7 +97,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       }
     });
 
-    it('that is not set is followed to the millisecond, however often the row is written', async () => {
+    it('that nobody sets is followed to the millisecond, however often the row is written', async () => {
       const mine = sqlite.open();
       const store = sqliteLeaseStore({ database: mine });
       for (let i = 0; i < 300; i++) {
@@ -109,7 +109,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
     });
   });
 
-  it('keeps a lease for longer than its holder counts on, by the drift that is allowed', async () => {
+  it('keeps a lease for longer than its holder counts on, by the allowed drift', async () => {
     const clock = new WallClock();
     const store = sqliteLeaseStore({ database: sqlite.open(), clock, drift: 0.1 });
     await store.tryAcquire('key', 'a', 1000);

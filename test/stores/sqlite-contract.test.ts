@@ -4,7 +4,7 @@ import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 import { reportMissing } from '../support/requirements.js';
 import { DRIVER_ADVICE, missingDrivers, sqliteDrivers, temporaryFile } from '../support/sqlite.js';
 
-// Tests run side by side, each with a file of its own: most of their time they wait for leases to expire.
+// Tests run side by side, each with a file of its own: they mostly wait for leases to expire.
 const framework = { describe: describe.concurrent, it, expect };
 
 for (const { name, open } of sqliteDrivers) {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach } from 'vitest';
 import { temporaryFile, type SqliteDriver, type TestDatabase } from '../support/sqlite.js';
 
-/** A wall clock that tests set, also backwards. */
+/** A wall clock that tests can set, even backwards. */
 export class WallClock {
   time = 1_700_000_000_000;
   now(): number {
@@ -9,7 +9,7 @@ export class WallClock {
   }
 }
 
-/** What the tests of a driver share: for each test a file that ends with it. */
+/** What the tests of a driver share: for each test a file, which is deleted after it. */
 export class SqliteScene {
   readonly driver: SqliteDriver;
   file!: string;

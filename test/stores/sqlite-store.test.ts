@@ -9,7 +9,7 @@ const nodeSqlite = sqliteDrivers.some(({ name }) => name === 'node:sqlite');
 describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
   const sqlite = new SqliteScene(driver);
 
-  it('turns the file to WAL, and makes its tables beside those of the caller', async () => {
+  it('switches the file to WAL, and creates its tables beside those of the caller', async () => {
     const mine = sqlite.open();
     mine.exec('CREATE TABLE mine (id INTEGER PRIMARY KEY)');
     const store = sqliteLeaseStore({ database: mine, table: 'locks' });
@@ -27,7 +27,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await other.tryAcquire('key', 'b', 60_000)).toBeTypeOf('bigint');
   });
 
-  it('refuses to work in the transaction of its caller, which stays open', async () => {
+  it('refuses to work in a transaction of its caller, which stays open', async () => {
     const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine });
     const refused = { name: 'LockError', code: 'ERR_LEASE_IN_TRANSACTION' };
@@ -44,7 +44,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('tells a transaction of its caller also where the driver does not say', async () => {
+  it('detects a transaction of its caller even if the driver does not report it', async () => {
     const mine = sqlite.open();
     const silent = { prepare: (sql: string) => mine.prepare(sql), exec: (sql: string) => mine.exec(sql) };
     const store = sqliteLeaseStore({ database: silent });
@@ -55,9 +55,9 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('waits for others who have the database locked, without blocking the event loop', async () => {
+  it('waits for others who have locked the database, without blocking the event loop', async () => {
     const [mine, theirs] = [sqlite.open(), sqlite.open()];
-    // What it would sleep for, were it not asked to.
+    // How long it would sleep if the store did not prevent that.
     mine.exec('PRAGMA busy_timeout = 30000');
     const store = sqliteLeaseStore({ database: mine, timeout: 30_000 });
     await store.tryAcquire('other', 'a', 60_000);
@@ -68,7 +68,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(mine.prepare('PRAGMA busy_timeout').get()).toEqual({ timeout: 30_000 });
   });
 
-  it('wakes who waits through the same store when a lease is released', async () => {
+  it('wakes a waiter in the same store when a lease is released', async () => {
     const store = sqliteLeaseStore({ database: sqlite.open() });
     const backoff = { initial: 50_000, max: 50_000, jitter: 0 };
     const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store, backoff })];
@@ -84,7 +84,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     await lease.release();
   });
 
-  it('counts a database that stays locked as contention, and fails what must not be taken for an answer', async () => {
+  it('counts a database that stays locked as contention, and fails operations for which that is no answer', async () => {
     const [mine, theirs] = [sqlite.open(), sqlite.open()];
     const store = sqliteLeaseStore({ database: mine, timeout: 40 });
     await store.tryAcquire('key', 'a', 60_000);
@@ -98,7 +98,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('removes what has expired as other leases are taken', async () => {
+  it('removes expired leases as other leases are taken', async () => {
     const clock = new WallClock();
     const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine, clock });
@@ -109,7 +109,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
   });
 
   it.each(['tryAcquire', 'renew', 'release', 'inspect'] as const)(
-    'makes its tables again where somebody has dropped them, by whatever comes first: %s',
+    'creates its tables again after somebody has dropped them, with any first operation: %s',
     async (first) => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()];
       const store = sqliteLeaseStore({ database: mine });
@@ -124,14 +124,14 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     },
   );
 
-  it('keeps keys apart that UTF-8 cannot', async () => {
+  it('keeps keys apart that UTF-8 cannot distinguish', async () => {
     const store = sqliteLeaseStore({ database: sqlite.open() });
     const keys = ['\ud800', '\ud801', '\ufffd', '\u{10ffff}', '\u{10ffff}00d8', 'a\0', 'a\0b', 'a'];
     for (const key of keys) expect(await store.tryAcquire(key, `owner ${key}`, 60_000)).toBeTypeOf('bigint');
     for (const key of keys) expect((await store.inspect(key))?.owner).toBe(`owner ${key}`);
   });
 
-  it('fails where its table is not what it takes it for', async () => {
+  it('fails if its table has another layout', async () => {
     const mine = sqlite.open();
     mine.exec('CREATE TABLE stripelock_leases (something TEXT)');
     const manager = new LeaseManager({ store: sqliteLeaseStore({ database: mine }) });

@@ -30,7 +30,7 @@ export interface Request {
   /** How many of them, from the front, the caller holds already. Given back if the request fails. */
   readonly taken: number;
   readonly mode: Mode;
-  /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits for ever. */
+  /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits forever. */
   readonly timeout: number;
   /** A signal may end it earlier. */
   readonly abortable?: boolean;
@@ -49,8 +49,8 @@ export interface AsyncWaiter {
   ticket: number;
   readonly table: LockTable;
   /**
-   * Called on the waiter's own thread, where the stack is empty, never from within {@link LockTable.acquireAsync}. Once;
-   * should it throw nevertheless, then once more, and those that are settled with it do not notice.
+   * Called once, on the waiter's own thread, with an empty stack, and never from within {@link LockTable.acquireAsync}.
+   * If it throws nevertheless, it is called once more. That does not affect the waiters that are settled with it.
    */
   settle(outcome: Outcome): void;
 }
@@ -61,13 +61,13 @@ export interface AsyncWaiter {
  *
  * T1  From the first change of a word to the hand-over of the guard nothing can throw, or the failure is undone.
  *
- * Any call of a function in JavaScript can throw: it may overflow the stack, or run somebody else's code (a getter, a
- * listener, `Error.prepareStackTrace`, a method that was replaced). A built-in function checks the stack, too. A function
- * that runs for the first time, or again after long, has to be compiled, which takes far more of the stack. What cannot
- * throw: storing, allocating, and calling the addon where it was just called. So whoever changes words makes all other
- * calls before: guard, promise, listener, timer, note and microtask come first. If a call has to come after, a `catch` lets
- * `defer` (`host.ts`) make it from the microtask queue: never next to the engine's call, but some functions up, where the
- * stack that was enough for that call is more than enough.
+ * Any call of a JavaScript function can throw: it may overflow the stack, or run somebody else's code (a getter, a
+ * listener, `Error.prepareStackTrace`, a method that was replaced). A built-in function checks the stack, too. A
+ * function that runs for the first time, or for the first time in a long while, must be compiled, which takes far more
+ * stack. What cannot throw: storing, allocating, and calling the addon from where it was just called. So code that
+ * changes words makes all other calls first: guard, promise, listener, timer, note and microtask. If a call has to come
+ * afterwards, a `catch` has `defer` (`host.ts`) make it from the microtask queue. That `catch` is never next to the
+ * engine's call, but some functions up, where more stack is left than that call needed.
  *
  * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing, and
  * can be called again.
@@ -77,12 +77,12 @@ export interface LockTable {
   readonly stripes: number;
   readonly memory: TableMemory;
   /**
-   * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, where every
-   * acquisition is to go through the engine, a dummy whose words are never free.
+   * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, if every acquisition must go
+   * through the engine, a dummy whose words are never free.
    */
   readonly words: Int32Array;
   /**
-   * On the same words, quicker than `Atomics.compareExchange`, where there is such a thing: by addresses, of which
+   * Works on the same words, faster than `Atomics.compareExchange`; undefined if unavailable. It takes addresses:
    * {@link firstAddress} is that of the first stripe's word.
    */
   readonly compareExchange: ((address: number, expected: number, replacement: number) => number) | undefined;
@@ -92,8 +92,8 @@ export interface LockTable {
   /** What this thread writes into the word of a stripe that it holds exclusively. */
   readonly slot: number;
   /**
-   * Shared holds of this thread by stripe. The fast path counts here right after it changed the word, with
-   * nothing between the two that could throw or be interrupted. Allocated by {@link openShares}.
+   * Shared holds of this thread by stripe. The fast path counts here right after it changes the word. Nothing between
+   * the two can throw or be interrupted. Allocated by {@link openShares}.
    */
   readonly shares: Int32Array | undefined;
   openShares(): Int32Array;
@@ -106,17 +106,17 @@ export interface LockTable {
   /** Decides at once, or returns undefined and calls `waiter.settle` later. The event loop stays alive until then. */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined;
   /**
-   * To be called before the fast path tries an async acquisition. A thread that goes from one to the next in microtasks
-   * does not get to its event loop, where its waiters would learn that it is their turn. (Not after it: a stack that
-   * ended in this call would then leave a guard that nobody has.)
+   * Call this before the fast path tries an async acquisition. A thread that goes from one to the next in microtasks
+   * does not return to its event loop, where its waiters would learn that it is their turn. (Do not call it afterwards:
+   * a stack overflow in this call would then leave a held guard that nobody can release.)
    */
   acquiringAsync(): void;
   /**
-   * Takes a waiter out, on account of an abort. True: it holds nothing and will not be settled. False: it
-   * was settled already.
+   * Removes a waiter because its signal was aborted. True: it holds nothing and will not be settled. False: it was
+   * already settled.
    */
   cancel(waiter: AsyncWaiter): boolean;
-  /** Gives one stripe back where the fast path could not, {@link shares} included. */
+  /** Gives one stripe back if the fast path could not, and updates {@link shares}. */
   release(stripe: number, mode: Mode): void;
 
   /** Ids of the threads that hold a stripe, as far as known. */
@@ -136,7 +136,7 @@ export interface Engine {
   create(stripes: number): TableMemory;
   /**
    * Joins a lock whose header has been checked to be this engine's; its table is in `span`, a part of `memory`. Throws
-   * a LockError or a TypeError where it may not.
+   * a LockError or a TypeError if this thread cannot join.
    */
   open(memory: TableMemory, span: TableSpan, stripes: number): LockTable;
 }

@@ -10,7 +10,7 @@ import {
   VERSION_INDEX,
 } from './layout.js';
 
-/** Bound at import: test clocks replace it later, and tokens would begin below those of earlier locks. */
+/** Bound at import: a test may replace the clock later, and tokens would begin below those of earlier locks. */
 const wallClock = Date.now.bind(Date);
 
 /** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
@@ -27,7 +27,7 @@ export function fillHeader(buffer: SharedArrayBuffer, offset: number, engine: nu
   header[VERSION_INDEX] = VERSION;
   header[ENGINE_INDEX] = engine;
   header[STRIPES_INDEX] = stripes;
-  // Nanoseconds since 1970, so that tokens go on rising where what they fence outlives this process.
+  // Nanoseconds since 1970, so that tokens keep rising even if what they fence outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }
 

@@ -15,7 +15,7 @@ export const REGISTRY_INDEX = 4;
 
 /** The cell of the last token. Cells are counted in units of 64-bit integers. */
 export const TOKEN_CELL = 8;
-/** The cells of metrics, by their names in `StripedLockStats`. `layout.h` has those, too, that the core counts. */
+/** The cells of metrics, by their names in `StripedLockStats`. `layout.h` also has those that the core counts. */
 export const METRIC_CELLS = {
   contended: 16,
   timeouts: 17,
@@ -34,7 +34,7 @@ export const VERSION = 2;
 export const ENGINE_NATIVE = 1;
 export const ENGINE_JAVASCRIPT = 2;
 
-/** Most stripes that a lock may have: 64 MiB of words. */
+/** The most stripes that a lock may have: 64 MiB of words. */
 export const MAX_STRIPES = 1_048_576;
 
 /** The index of a stripe's word. */

@@ -1,4 +1,4 @@
-/** What `inspect()` tells of a lease. */
+/** What `inspect()` tells about a lease. */
 export interface LeaseInfo {
   owner: string;
   token: bigint;
@@ -13,42 +13,42 @@ export interface LeaseInfo {
 export interface LeaseTable {
   /** Names it in a handle. */
   readonly number: number;
-  /** Entries, expired ones that are not swept yet included. */
+  /** The number of entries, including expired ones that are not swept yet. */
   readonly size: number;
-  /** What names the last grant, in this table: a number, which costs less than a token. */
+  /** The last grant, by its number in this table, which costs less than a token. */
   readonly granted: number;
-  /** When it was made: on the caller's clock or, where that was NaN, on `performance.now()`'s. */
+  /** When it was made: on the caller's clock or, if `at` was NaN, on that of `performance.now()`. */
   readonly grantedAt: number;
-  /** What finds it quickly; for {@link releaseGranted}. */
+  /** A hint that finds it quickly, for {@link releaseGranted}. */
   readonly grantedHint: number;
-  /** Of what was {@link granted}. */
+  /** The token of what was {@link granted}. */
   tokenOf(granted: number): bigint;
-  /** True if granted. Without an owner, to a holder without a name of its own, whom {@link anonymousOwner} names. */
+  /** True if granted. Without an owner, the holder has no name of its own, and {@link anonymousOwner} names it. */
   tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean;
   /**
-   * The same for a thread that waits for the key, or would: lets the thread go first that has waited longest.
-   * 0 if granted, else the milliseconds after which to try again even if nobody calls.
+   * The same for a thread that waits for the key, or is about to: the thread that has waited longest goes first. 0 if
+   * granted, else the milliseconds after which to try again, even if {@link watch} has not called.
    */
   takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number;
   renew(key: string, owner: string, ttl: number, at: number): boolean;
   release(key: string, owner: string, at: number): boolean;
-  /** What was {@link granted}. */
+  /** Releases what was {@link granted}. */
   releaseGranted(key: string, granted: number, hint: number, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
-   * Calls `freed` on this thread, and never from within another call, whenever the key has been released, by whatever
-   * thread. One for a key at a time. Does not keep the event loop alive.
+   * Calls `freed` on this thread whenever any thread has released the key, and never from within another call. A key
+   * has one watch at a time. Does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
 }
 
-/** The name of a holder that gave none. `native/core/lease_table.cc` makes the same. */
+/** The name of a holder that gave none. `native/core/lease_table.cc` makes the same name. */
 export function anonymousOwner(token: bigint): string {
   return `lease ${token}`;
 }
 
 export interface LeaseWatch {
-  /** No more calls. */
+  /** Ends the calls. */
   end(): void;
 }
 
@@ -58,7 +58,7 @@ export interface GateTable {
   readonly capacity: number;
   /** Keys that are remembered. */
   readonly size: number;
-  /** Undefined if admitted, else the higher token on account of which it is refused. */
+  /** Undefined if admitted, else the higher token because of which it is refused. */
   admit(key: string, token: bigint): bigint | undefined;
 }
 

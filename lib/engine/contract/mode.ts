@@ -2,8 +2,8 @@ import type { LockMode } from '../../common/types.js';
 import { HOLDER_MASK, SHARED } from './lock-word.js';
 
 /**
- * What a lock's mode admits. All of TypeScript that knows which modes there are is this file, and what the fast path does
- * for each (`fast-path.ts`); the rest passes modes on. The core's own table is in `native/core/lock_word.h`.
+ * What a lock's mode admits. In TypeScript only this file knows which modes there are, and `fast-path.ts`, what the
+ * fast path does for each; all other code passes modes on. The core's own table is in `native/core/lock_word.h`.
  *
  * | mode      | code | a free word becomes | a held word admits one more | its holders                 |
  * | --------- | ---- | ------------------- | --------------------------- | --------------------------- |
@@ -18,7 +18,7 @@ export interface Mode {
   readonly name: LockMode;
   /** Its number for the addon and in the state of a guard: 0 … {@link MODE_MASK}. */
   readonly code: number;
-  /** What the first holder writes into a free word, but for its thread's slot if that is named. See {@link firstWord}. */
+  /** What the first holder writes into a free word, plus its thread's slot if the word names that. See {@link firstWord}. */
   readonly first: number;
   /** The flags of a held word that admits one more holder in this mode: these and no others. */
   readonly joins: number;
@@ -29,7 +29,7 @@ export interface Mode {
   readonly counted: boolean;
 }
 
-/** In place of the flags of a word: no word has these, as they include the bits of {@link HOLDER_MASK}. */
+/** Flags that no word has, as they include the bits of {@link HOLDER_MASK}. */
 const NO_WORD = -1;
 
 export const EXCLUSIVE_MODE: Mode = {
@@ -57,9 +57,9 @@ const BY_CODE: readonly Mode[] = Object.values(BY_NAME).sort((a, b) => a.code - 
 /** What users may write. */
 export const MODE_NAMES: readonly LockMode[] = BY_CODE.map(({ name }) => name);
 
-/** Undefined for what names no mode. */
+/** Undefined if this is not the name of a mode. */
 export function modeNamed(name: unknown): Mode | undefined {
-  // Not by a search: each acquisition that names a mode asks.
+  // Not by a search: each acquisition that names a mode calls this.
   if (name === 'shared') return SHARED_MODE;
   return name === 'exclusive' ? EXCLUSIVE_MODE : BY_CODE.find((mode) => mode.name === name);
 }
@@ -85,7 +85,7 @@ export function firstWord(mode: Mode, slot: number): number {
   return mode.counted ? mode.first : mode.first | slot;
 }
 
-/** Whether a held word admits one more holder in this mode: it then becomes one more. */
+/** Whether a held word admits one more holder in this mode, who then adds one to it. */
 export function admits(word: number, mode: Mode): boolean {
   return (word & ~HOLDER_MASK) === mode.joins && (word & HOLDER_MASK) < HOLDER_MASK;
 }

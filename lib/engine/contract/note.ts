@@ -1,7 +1,7 @@
 import { copyOfBytes, isBytes } from '../../common/bytes.js';
 import type { LockKey } from '../../common/types.js';
 
-/** What a traced acquisition says of itself. */
+/** What a traced acquisition says about itself. */
 export interface TraceNote {
   readonly keys: LockKey[];
   /** Where in the user's code it was asked for, like "at transfer (file:///app/bank.js:12:20)". */

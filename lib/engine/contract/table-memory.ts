@@ -21,8 +21,8 @@ export interface TableSpan {
 const LINE = STRIPE_INTS * Int32Array.BYTES_PER_ELEMENT;
 
 /**
- * Checks what came with a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) for what is no memory, or not one that a
- * table of so many stripes can be in.
+ * Checks what came with a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) if that is not memory, or if a table of so
+ * many stripes cannot be in it.
  */
 export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number): TableSpan {
   const length = byteLengthFor(stripes);
@@ -35,7 +35,7 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
   }
   const whole = bufferOfWasmMemory(arena);
   if (whole === undefined) throw invalidArgType('handle.arena', 'a shared WebAssembly.Memory', arena);
-  // One of them would be left unused: the handle was put together from several.
+  // One of them would be unused, so the handle was put together from several.
   if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
   if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');

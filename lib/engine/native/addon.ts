@@ -31,7 +31,7 @@ interface LeaseAddon {
 
 /**
  * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc` and
- * `addon.cc` in `native/node`. `protocol.ts` has the numbers that stand for something.
+ * `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
  */
 export interface Addon extends LeaseAddon {
   start(threadId: number, onReady: () => void): number;
@@ -80,8 +80,8 @@ export interface Addon extends LeaseAddon {
 }
 
 /**
- * Loads the binary compiled at install, else a prebuilt one for this platform. If neither loads, it throws what was wrong
- * with the compiled one, if there is one.
+ * Loads the binary compiled at install, else a prebuilt one for this platform. If neither loads, it throws the error of
+ * the compiled one, if there is one.
  */
 export function loadAddon(): Addon {
   const addon = addonExports();
@@ -109,7 +109,7 @@ function loadFrom(...folder: string[]): Addon {
   }) as Addon;
 }
 
-/** Whether there was no file: `bindings` adds what it has tried to its error then. */
+/** Whether there was no file: in that case `bindings` adds the paths that it has tried to its error. */
 function isMissing(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'tries' in error;
 }

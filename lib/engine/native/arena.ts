@@ -13,15 +13,15 @@ const SIZE = 16 * 2 ** 20;
 const LINE = 64;
 /** The index of the number of bytes in use, in 32-bit integers. The first line is the arena's own. */
 const USED_INDEX = 0;
-/** The index of a mark, so that nobody else's memory of this size counts as an arena. */
+/** The index of a mark, so that other memory of this size does not count as an arena. */
 const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
 
 /**
- * Memory for the tables of locks on which WebAssembly can work: V8 compiles its compare-and-swap to one instruction, but
- * calls a function for that of `Atomics` (see docs/performance.md). There is one arena for all locks and, if possible, for
- * all threads of a process: V8 compiles the call of one instance's function into the code of its caller, while calls of
- * several would cost as much as `Atomics`.
+ * Memory for the tables of locks on which WebAssembly can work: V8 compiles its compare-and-swap to one instruction,
+ * but calls a function for that of `Atomics` (see docs/performance.md). There is one arena for all locks and, if
+ * possible, for all threads of a process: V8 compiles the call of one instance's function into the code of its caller,
+ * while calls into several instances would cost as much as `Atomics`.
  *
  * The arena never frees a table. A handle may lie in a message that nobody has received yet, so nobody knows when the last
  * one is gone. When the arena is full, locks get memory of their own, and the garbage collector frees that.
@@ -40,7 +40,7 @@ export class Arena {
     this.compareExchange = compareExchange;
   }
 
-  /** Undefined if WebAssembly is unavailable, or the addresses that V8 reserves for it. */
+  /** Undefined if WebAssembly, or the address space that V8 reserves for it, is unavailable. */
   static create(): Arena | undefined {
     const memory = createWasmMemory(SIZE);
     if (memory === undefined) return undefined;

@@ -5,12 +5,12 @@ import { EXCHANGE_AT, EXCHANGE_BYTES, EXCHANGE_OFFSET, EXCHANGE_TABLE, EXCHANGE_
 const COMPARISONS = 16;
 
 /**
- * Memory for the numbers of this thread's calls for leases; `native/node/leases.h` says what each means. What a call has
- * left there stays until the next.
+ * Memory for the numbers of this thread's calls for leases; `native/node/leases.h` says what each means. The results of
+ * a call stay there until the next call.
  */
 export class LeaseExchange {
   readonly numbers: Float64Array;
-  /** The same memory, for what is in units of 32-bit integers. */
+  /** The same memory, in units of 32-bit integers. */
   readonly integers: Int32Array;
 
   constructor() {
@@ -20,10 +20,10 @@ export class LeaseExchange {
   }
 
   /**
-   * Gives the memory to the addon, with the difference of two clocks. The addon's clock and `performance.now()` both read
-   * the platform's monotonic one, but count from different moments. Each comparison finds less than the true difference, by
-   * the time between the readings. So the largest is the closest and never too large: what the addon says is never later
-   * than it was.
+   * Gives the memory to the addon, with the difference of two clocks. The addon's clock and `performance.now()` both
+   * read the platform's monotonic one, but count from different moments. Each comparison finds less than the true
+   * difference, by the time between the readings. So the largest result is the closest one, and never too large: no
+   * time that the addon reports is later than the true one.
    */
   open(addon: Addon): void {
     let offset = -Infinity;

@@ -17,7 +17,7 @@ import {
   NOT_OPENED,
 } from './protocol.js';
 
-/** This thread's side of the addon's leases. Hands the news of released keys to those who watch them. */
+/** This thread's side of the addon's leases. Tells the watchers of a key that it was released. */
 export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
@@ -26,10 +26,10 @@ export class NativeLeases implements LeaseEngine {
   /** By the addon's id. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
-  /** What this thread has open, so that it opens each table once. */
+  /** The tables that this thread has open, so that it opens each one once. */
   readonly #tables = new Map<number, WeakRef<NativeLeaseTable>>();
   readonly #closed = new FinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
-    // A new one may have been opened before the collector told that the old one is gone.
+    // A new one may have been opened before the garbage collector reported that the old one is gone.
     if (this.#tables.get(number)?.deref() === undefined) this.#tables.delete(number);
     this.addon.leaseClose(index);
   });
@@ -81,14 +81,14 @@ export class NativeLeases implements LeaseEngine {
     };
   }
 
-  /** Delivers what this thread released itself before it goes back to its event loop. */
+  /** Delivers this thread's own releases before it returns to its event loop. */
   deliverSoon(): void {
     if (this.#delivering) return;
     defer(this.#deliverLater, undefined);
     this.#delivering = true;
   }
 
-  /** Calls those whose keys have been released. */
+  /** Calls the watchers of keys that have been released. */
   deliver(): void {
     let handedOver: number;
     do {
@@ -101,7 +101,7 @@ export class NativeLeases implements LeaseEngine {
         try {
           freed();
         } catch {
-          // The others do not notice.
+          // The other watchers are not affected.
           defer(freed, undefined);
         }
       }
@@ -149,7 +149,7 @@ class NativeLeaseTable implements LeaseTable {
   tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, ttl);
-    // To pass undefined would cost more than to pass nothing.
+    // Passing undefined would cost more than passing nothing.
     if (owner === undefined) this.#addon.leaseAcquire(key);
     else this.#addon.leaseAcquire(key, owner);
     return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;

@@ -4,11 +4,11 @@
  * `contract/mode.ts`.
  */
 
-/** What one call hands over at most, however large the caller's array is. */
+/** The most entries that one call hands over, even if the caller's array is larger. */
 export const BATCH = 128;
-/** Added to the number handed over where more may be left. The caller calls again then. */
+/** Added to the number of entries if more may be left. The caller then calls again. */
 export const MORE = 0x4000_0000;
-/** Integers for each grant or timeout in a batch: the waiter's id, and what there is to tell of it. */
+/** Integers for each grant or timeout in a batch: the waiter's id, and a detail about it. */
 export const ENTRY_INTS = 2;
 export const ENTRY_ID = 0;
 export const ENTRY_DETAIL = 1;

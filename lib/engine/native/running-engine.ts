@@ -2,7 +2,10 @@ import workerThreads from 'node:worker_threads';
 import { ENGINE_PROTOCOL } from '../contract/engine.js';
 import type { Addon } from './addon.js';
 
-/** What one evaluation of this package leaves for the others of its thread. Equal protocols mean engines of one kind. */
+/**
+ * What one evaluation of this package leaves for the other evaluations in its thread. Equal protocols mean engines of
+ * one kind.
+ */
 interface Running {
   readonly protocol: number;
   readonly engine: unknown;
@@ -15,12 +18,13 @@ const home = workerThreads as { [name: symbol]: Running | undefined };
 export class OtherVersion extends Error {}
 
 /**
- * The engine that this thread runs on a copy of the addon: the one that runs already, or what `make` makes. Throws
- * {@link OtherVersion}.
+ * The engine that this thread runs on a copy of the addon: the one that is already running, or a new one from `make`.
+ * Throws {@link OtherVersion}.
  *
- * A thread joins the addon once, but may evaluate this package several times, as in the registry of a test runner, or if
- * the package is installed twice. The evaluations share one engine, so that a thread is one holder to others and to itself,
- * and one call tells all of its waiters. They do not share classes: nothing may depend on whose instance something is.
+ * A thread joins the addon once, but may evaluate this package several times, as in the registry of a test runner, or
+ * if the package is installed twice. The evaluations share one engine, so that a thread is one holder to others and to
+ * itself, and one call tells all of its waiters. They do not share classes, so nothing may depend on the class that
+ * made an object.
  */
 export function runningEngine<Engine>(addon: Addon, make: (addon: Addon) => Engine): Engine {
   const [low, high] = addon.registryId();
@@ -39,8 +43,8 @@ let slot: number | undefined;
 let ready: () => void;
 
 /**
- * The addon's own `start`, but it may be called again: the stack may overflow after the first call, while the engine is
- * made. The next attempt then goes on with what was started.
+ * The addon's own `start`, but it can be called again. The stack may overflow after the first call, while the engine is
+ * made; the next attempt then continues with what was started.
  */
 function startOnce(addon: Addon): Addon['start'] {
   return (threadId, onReady) => {
@@ -54,7 +58,7 @@ function start(addon: Addon, threadId: number): number {
   try {
     return addon.start(threadId, () => ready());
   } catch (error) {
-    // The addon refuses to start twice. So a version that leaves nothing for others has started it.
+    // The addon refuses to start twice. So a version that does not share its engine has started it.
     if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();
     throw error;
   }

@@ -3,7 +3,7 @@ import { modeCoded, modeOfWord } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import type { Addon } from './addon.js';
 
-/** Makes what `inspect()` shows of what the addon says about a stripe. */
+/** Converts what the addon says about a stripe into what `inspect()` shows. */
 export function toStripeState({
   stripe,
   word,

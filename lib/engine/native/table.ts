@@ -13,17 +13,17 @@ import { toStripeState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
 /**
- * Sends every acquisition and release through C++, so that tests and benchmarks can tell what the fast path adds. A thread
- * reads it once, when it first uses the native engine.
+ * Sends every acquisition and release through C++, so that tests and benchmarks can show what the fast path adds. A
+ * thread reads it once, when it first uses the native engine.
  */
 const CORE_ONLY = process.env['STRIPELOCK_CORE_ONLY'] === '1';
 
-/** Words on which the fast path never succeeds, whether it takes or gives back. */
+/** Words on which the fast path never succeeds, neither to take a stripe nor to give it back. */
 function neverFree(length: number): Int32Array {
   return new Int32Array(length).fill(QUEUED);
 }
 
-/** A lock's memory, and what the addon made of it. */
+/** A lock's memory, and what the addon returned for it. */
 export interface OpenedMemory {
   /** The addon's number for it. */
   readonly table: number;
@@ -63,7 +63,8 @@ export class NativeTable implements LockTable {
   }
 
   openShares(): Int32Array {
-    // The addon keeps its address. That of an ArrayBuffer would be valid only until somebody detaches it.
+    // The addon keeps the address of this memory. An ArrayBuffer's address would be valid only until somebody detaches
+    // it.
     const memory = new SharedArrayBuffer(this.stripes * Int32Array.BYTES_PER_ELEMENT);
     this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
     return this.shares;

@@ -13,14 +13,14 @@ const INHERITED = 'stripelock: arena 1';
  */
 export class ThreadArena {
   readonly #addon: Addon;
-  /** Null if there can be none. Undefined before the first lock. */
+  /** Null if none is possible. Undefined before the first lock. */
   #arena: Arena | null | undefined = undefined;
 
   constructor(addon: Addon) {
     this.#addon = addon;
   }
 
-  /** The arena for a new lock, if there can be one. */
+  /** The arena for a new lock, if one is possible. */
   get(): Arena | undefined {
     if (this.#arena === undefined) {
       this.#adopt(Arena.over(getEnvironmentData(INHERITED)) ?? Arena.create());
@@ -29,7 +29,10 @@ export class ThreadArena {
     return this.#arena ?? undefined;
   }
 
-  /** What works on the memory that a lock is in, or undefined if only `Atomics` do. `words` are all of the memory. */
+  /**
+   * The function for the memory that a lock is in, or undefined if only `Atomics` can work on it. `words` are all of
+   * the memory.
+   */
   compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
     if (memory === undefined) return undefined;
     if (this.#arena === undefined) this.#adopt(Arena.over(memory));

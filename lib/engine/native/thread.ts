@@ -14,17 +14,18 @@ import {
   RELEASED_AND_READY,
 } from './protocol.js';
 
-/** Stripes that there is room for from the start. More than an Int32Array can have within V8's heap. */
+/** The initial room for stripes: more than an Int32Array can have within V8's heap. */
 const SMALL_SET = 64;
-/** While others of the thread wait, so many async acquisitions may succeed in a row before the waiters get a look. */
+/** While other acquisitions of the thread wait, so many async ones may succeed in a row before the waiters are checked. */
 const IN_A_ROW = 64;
 /**
- * While acquisitions are pending, this thread checks after so many milliseconds whether what they wait for lies idle with
- * a thread that computes. The time doubles with each check, up to the longest: most of what lasts is a stripe in use.
+ * While acquisitions are pending, this thread checks after this many milliseconds whether what they wait for is idle,
+ * handed to a thread that is busy computing. The time doubles with each check, up to the longest: after a long wait,
+ * the stripe is usually in use.
  */
 const FIRST_LOOK = 25;
 const LONGEST_LOOK = 200;
-/** For the addon, a time that never passes, of an acquisition that may be aborted. */
+/** The timeout that the addon gets for an acquisition that may be aborted. It never passes. */
 const ENDLESS = Number.MAX_VALUE;
 
 /**
@@ -38,13 +39,13 @@ export class NativeThread {
   /** By the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
   #pending = 0;
-  /** Entries of the addon: an id and what there is to tell of it. */
+  /** Entries from the addon: an id and a detail about it. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** See {@link stripesFor}. */
   #stripes = new Int32Array(SMALL_SET);
   /**
-   * For the earliest deadline or the next look, on performance.now()'s clock. The pending waiters keep the event loop alive;
-   * the alarm may outlast it.
+   * For the earliest deadline or the next check, on the clock of `performance.now()`. The pending waiters keep the
+   * event loop alive; the alarm may outlast it.
    */
   readonly #alarm = new Alarm(() => this.#expire(), false);
   #arming = false;
@@ -52,11 +53,11 @@ export class NativeThread {
     this.#arming = false;
     this.#arm();
   };
-  /** Whether a microtask will call {@link #settleLater}, and whether that has anything to look for. */
+  /** Whether a microtask will call {@link #settleLater}, and whether it needs to check anything. */
   #settling = false;
   #ready = false;
   #untilLook = FIRST_LOOK;
-  /** Async acquisitions that the fast path tried while others were pending. */
+  /** How many async acquisitions the fast path has tried while others were pending. */
   #passedBy = 0;
   readonly #settleLater = (): void => {
     this.#settling = false;
@@ -67,7 +68,7 @@ export class NativeThread {
   constructor(addon: Addon, afterGrants: () => void) {
     this.addon = addon;
     this.slot = addon.start(threadId, () => {
-      // Whoever has news from here on sends another wake.
+      // News from here on comes with another wake.
       try {
         this.#settleReady();
       } finally {
@@ -78,8 +79,8 @@ export class NativeThread {
 
   /**
    * Stripes as the addon reads them, until the next call: one as it is, several at the start of an array that is used
-   * again and again. V8 would have to move a new small array out of its heap for the addon, which costs more than the
-   * rest of the call.
+   * again and again. For a new small array, V8 would have to move it out of its heap for the addon, which costs more
+   * than the rest of the call.
    */
   stripesFor(stripes: readonly number[]): number | Int32Array {
     if (stripes.length === 1) return stripes[0]!;
@@ -92,7 +93,8 @@ export class NativeThread {
   acquireAsync(table: number, request: Request, waiter: AsyncWaiter): Outcome | undefined {
     const { stripes, taken, mode, timeout, note } = request;
     const look = this.#untilLook;
-    // A later waiter with the same timeout is due later. Most are such, and asking the clock would cost them more than this.
+    // A later waiter with the same timeout is due later. Most waiters are like that, and reading the clock would cost
+    // them more than this check.
     if (timeout > 0 && (timeout < look ? timeout : look) < this.#alarm.delay && !this.#arming)
       this.#armSoon();
     const list = this.stripesFor(stripes);
@@ -110,7 +112,8 @@ export class NativeThread {
 
   /** See `LockTable.release`. This thread's own waiters learn of a grant before it goes back to its event loop. */
   release(table: number, stripe: number, mode: Mode): void {
-    // Before the release, as it may overflow (keeps T1). If it grants nothing to this thread, the microtask does nothing.
+    // Before the release, as this may overflow the stack (keeps T1). If it grants nothing to this thread, the microtask
+    // does nothing.
     if (this.#pending > 0 && !this.#settling) this.#settleSoon();
     if (this.addon.release(table, stripe, mode.code) === RELEASED_AND_READY) this.#ready = true;
   }
@@ -119,7 +122,7 @@ export class NativeThread {
   cancel(waiter: AsyncWaiter): boolean {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
-    // This may overflow, and has changed nothing then; the addon does not (keeps T1).
+    // This may overflow the stack, but then it has changed nothing; the addon does not (keeps T1).
     this.#remove(id);
     return this.addon.cancel(id);
   }
@@ -149,8 +152,8 @@ export class NativeThread {
   }
 
   /**
-   * Settles the waiters that the addon has put into the batch. It takes all of them out before it settles the first: that
-   * may run a diagnostics subscriber, and so anything, including a cancellation of the others.
+   * Settles the waiters that the addon has put into the batch. It removes all of them before it settles the first.
+   * Settling may run a diagnostics subscriber, which may do anything, including cancel the others.
    */
   #settle(count: number, settle: (waiter: AsyncWaiter, detail: number) => void): void {
     const batch = this.#batch;
@@ -177,7 +180,10 @@ export class NativeThread {
     return waiter;
   }
 
-  /** Before there is a deadline. Not at once: a stack overflow in the host's timers can break them for good. */
+  /**
+   * Called before there is a deadline. Sets the alarm from the microtask queue, not at once: a stack overflow in the
+   * host's timers can break them for good.
+   */
   #armSoon(): void {
     defer(this.#armLater, undefined);
     this.#arming = true;
@@ -209,12 +215,12 @@ export class NativeThread {
   #lookForIdle(): void {
     this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
     this.addon.lookForIdle();
-    // Waiters without any time left may have been granted, too, what others did not come for.
+    // Waiters that have no time left may also have been granted what others did not take.
     this.#settleReady();
   }
 }
 
-/** If it fails, it is tried once more. The other waiters do not notice. */
+/** Settles a waiter, and tries once more if that fails. The other waiters are not affected. */
 function settleOne(
   waiter: AsyncWaiter,
   detail: number,

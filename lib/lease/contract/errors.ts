@@ -2,8 +2,8 @@ import { keyNames, LockError, LockTimeoutError } from '../../common/errors.js';
 import type { FencingToken } from './lease-store.js';
 
 /**
- * A lease is not held any more, or cannot be known to be. Somebody else may have what it guarded. `cause`: what the last
- * renewal failed with, if that is why.
+ * A lease is not held any more, or may not be. Somebody else may have what it guarded. `cause`: the error of the last
+ * renewal, if that is the reason.
  */
 export class LeaseLostError extends LockError {
   /** The key of the lease. */
@@ -26,7 +26,7 @@ export class LeaseLostError extends LockError {
   }
 }
 
-/** The store failed. `cause` is its error. Nothing was granted. What was held is held until its time is over. */
+/** The store failed. `cause` is its error. Nothing was granted. A lease that was held is held until it expires. */
 export class LeaseStoreError extends LockError {
   constructor(message: string, cause?: unknown) {
     super('ERR_LEASE_STORE', message, cause === undefined ? undefined : { cause });
@@ -64,7 +64,7 @@ export function storeFailure(operation: string, key: string, cause: unknown): Le
   return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
 }
 
-/** `failure`: what the store failed with at last, if it did; `earlier`: what it failed with before it refused. */
+/** `failure`: the error of the store's last answer, if that failed; `earlier`: the error before it refused. */
 export function leaseTimeout(
   key: string,
   timeout: number,

@@ -1,7 +1,7 @@
 import { LeaseStoreError } from './errors.js';
 import type { FencingToken } from './lease-store.js';
 
-/** What was asked, as far as it decides whether a grant is in time. */
+/** The part of a request that decides whether a grant is in time. */
 export interface Asked {
   /** Names the store in the error. */
   readonly store: string;
@@ -11,9 +11,9 @@ export interface Asked {
 }
 
 /**
- * The grant, if it is in time. The time of a lease counts from before the request was sent, so an answer can arrive when
- * that time is already over: such a grant is given back, and rejects with a LeaseStoreError. `giveBack` must free this
- * very grant, and no later one; if it fails, the lease ends by itself.
+ * The grant, if it is in time. The time of a lease counts from before the request was sent, so a lease may have expired
+ * when the answer arrives. Such a grant is given back, and this rejects with a LeaseStoreError. `giveBack` must free
+ * exactly this grant, and no later one. If it fails, the lease ends by itself.
  */
 export function grantInTime(
   token: FencingToken,

@@ -3,13 +3,13 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 /** Strictly increases from holder to holder of a key, across release, expiry and crash. */
 export type FencingToken = bigint;
 
-/** A clock of the caller's own, for tests above all. */
+/** A clock of the caller's own, mainly for tests. */
 export interface Clock {
   /** Milliseconds; must never go backwards. */
   now(): number;
 }
 
-/** A clock that does not run by itself, and tells when it was set. */
+/** A clock that does not run by itself, and reports when it was set. */
 export interface AdvancingClock extends Clock {
   /** Calls `listener` after each change, until the returned function is called. */
   onAdvance(listener: () => void): () => void;
@@ -28,32 +28,32 @@ export interface LeaseState {
 /**
  * Where leases live. Contention is a result, never an error; only a failing backend rejects.
  *
- * Keys and owners are non-empty strings, times to live are whole milliseconds from 1 to {@link MAX_TTL}. Anything else is
- * refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A lease is
- * held until its time is over, that moment excluded. `leaseStoreContract` of `stripelock/testing` tests all that a store
- * must do.
+ * Keys and owners are non-empty strings, times to live are whole milliseconds from 1 to {@link MAX_TTL}. Anything else
+ * is refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A
+ * lease is held until it expires, that moment excluded. `leaseStoreContract` of `stripelock/testing` tests all that a
+ * store must do.
  */
 export interface LeaseStore {
   /**
    * Atomically: if key is free, expired, or held by this same owner, hold it for ttl milliseconds and return its token,
-   * which is new in each of these cases. Else undefined.
+   * which is new in each of these cases. Otherwise return undefined.
    */
   tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
   /** Extend to ttl milliseconds from now, only if owner still holds key. The token stays. True if extended. */
   renew(key: string, owner: string, ttl: number): Promise<boolean>;
   /** Compare-and-delete: free key only if owner still holds it. True if freed. */
   release(key: string, owner: string): Promise<boolean>;
-  /** Undefined where nobody holds the key. */
+  /** Undefined if nobody holds the key. */
   inspect(key: string): Promise<LeaseState | undefined>;
-  /** Ends what the store has opened itself. Managers never call it. */
+  /** Closes what the store has opened itself. Managers never call it. */
   close?(): Promise<void>;
 }
 
 /** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */
 export interface WakingLeaseStore extends LeaseStore {
   /**
-   * Calls `listener` when the key may have become free, until the returned function is called. Not every time, and not
-   * every listener: those who wait go on asking by themselves, too.
+   * Calls `listener` when the key may have become free, until the returned function is called. It may miss releases,
+   * and need not call every listener: waiters also keep asking by themselves.
    */
   onRelease(key: string, listener: () => void): () => void;
 }
@@ -90,7 +90,7 @@ export function checkClock(clock: unknown): Clock {
   return clock as Clock;
 }
 
-/** The clock's time. Throws for what is not a time, and for a time that overflows when a TTL is added. */
+/** The clock's time. Throws if it is not a time, or overflows when a TTL is added. */
 export function readClock(clock: Clock): number {
   const now: unknown = clock.now();
   if (typeof now !== 'number') throw invalidArgType('clock.now()', 'a number', now);
@@ -100,13 +100,16 @@ export function readClock(clock: Clock): number {
   return now;
 }
 
-/** Calls `listener` when the clock was set, if the clock tells. Returns how to end it. */
+/** Calls `listener` when the clock was set, if the clock reports that. Returns a function that ends it. */
 export function onAdvance(clock: Clock | undefined, listener: () => void): () => void {
   const advancing = clock as Partial<AdvancingClock> | undefined;
   return typeof advancing?.onAdvance === 'function' ? advancing.onAdvance(listener) : () => undefined;
 }
 
-/** Calls `listener` when the key may have become free. Returns how to end it; undefined if the store does not tell. */
+/**
+ * Calls `listener` when the key may have become free. Returns a function that ends it; undefined if the store does not
+ * report releases.
+ */
 export function onRelease(store: LeaseStore, key: string, listener: () => void): (() => void) | undefined {
   const waking = store as Partial<WakingLeaseStore>;
   return typeof waking.onRelease === 'function' ? waking.onRelease(key, listener) : undefined;

@@ -26,7 +26,7 @@ export interface LeaseWarning {
   readonly holder: string;
   /** Milliseconds until the local deadline. */
   readonly remaining: number;
-  /** What the last renewal failed with; undefined if the store has not answered it yet. */
+  /** The error of the last renewal; undefined if the store has not answered it yet. */
   readonly cause: LeaseStoreError | undefined;
 }
 
@@ -35,8 +35,9 @@ export interface LeaseWarningOptions {
   /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
   before?: number;
   /**
-   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. Called
-   * by a timer: later if the event loop is blocked, and not at all after the deadline. What it throws is not caught.
+   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. A
+   * timer calls it: later if the event loop is blocked, and not at all after the deadline. What it throws is not
+   * caught.
    */
   call: (warning: LeaseWarning) => void;
 }
@@ -109,13 +110,13 @@ export interface Backoff {
   readonly jitter: number;
 }
 
-/** What was agreed on for one lease, in milliseconds. */
+/** The terms of one lease, in milliseconds. */
 export interface LeaseTerms {
   readonly ttl: number;
   /** Between renewals; Infinity for none. */
   readonly every: number;
   readonly maxHold: number;
-  /** From the grant until the first renewal; until the end, if it is not renewed before. */
+  /** From the grant until the first renewal, or until the end if there is no renewal before. */
   readonly firstLook: number;
   readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
 }
@@ -185,7 +186,7 @@ function makeTerms(
   return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl) };
 }
 
-/** Checks what an acquisition waits with. */
+/** Checks the timeout and the signal of an acquisition. */
 export function resolveWait(options: AcquireLeaseOptions | undefined): {
   timeout: number;
   signal: AbortSignal | undefined;

@@ -9,8 +9,8 @@ import { Schedule } from '../time/schedule.js';
 import { Waits } from '../wait/acquisition.js';
 
 /**
- * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides at
- * once and calls those who wait (`TableGrants`); every other store has to be asked (`StoreGrants`).
+ * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides
+ * at once and calls its waiters (`TableGrants`); every other store must be asked (`StoreGrants`).
  *
  * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
  * from the next, so there is at most one hold of each key.
@@ -44,12 +44,12 @@ export abstract class Grants implements HoldContext {
   }
 
   /**
-   * One attempt of an acquisition without options, if it can be decided at once. Undefined if not, if the key is bad, and
-   * if nothing is granted: {@link acquire} finds out which.
+   * One attempt of an acquisition without options, if it can be decided at once. Undefined if it cannot, if the key is
+   * bad, or if nothing is granted: {@link acquire} finds out which.
    */
   abstract takeAtOnce(key: string): Hold | undefined;
 
-  /** One attempt. Undefined if another owner has the key. Rejects where the store fails. */
+  /** One attempt. Undefined if another owner has the key. Rejects if the store fails. */
   abstract tryAcquire(
     key: string,
     terms: LeaseTerms,
@@ -68,7 +68,7 @@ export abstract class Grants implements HoldContext {
 
   abstract free(hold: Hold): Promise<boolean>;
 
-  /** A store of its own adds what its clock needs. */
+  /** The TTL to ask the store for. Subclasses may add what its clock needs. */
   ttlInStore(ttl: number): number {
     return ttl;
   }
@@ -77,12 +77,12 @@ export abstract class Grants implements HoldContext {
     this.forget(hold);
   }
 
-  /** From now on every grant that is still to come is released. */
+  /** From now on every later grant is released. */
   refuse(): void {
     this.isClosed = true;
   }
 
-  /** Ends what waits, and releases everything, also what is still to be granted. Rejects with the first LeaseStoreError. */
+  /** Ends waiting acquisitions, and releases everything, including later grants. Rejects with the first LeaseStoreError. */
   async close(): Promise<void> {
     this.waits.failAll(managerClosed());
     const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
@@ -94,7 +94,7 @@ export abstract class Grants implements HoldContext {
   /** Resolves when the store has answered everything. */
   protected abstract settled(): Promise<void>;
 
-  /** The hold that acquisitions of the key are to share, if there is one. */
+  /** The hold that acquisitions of the key must share, if there is one. */
   protected shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
@@ -110,7 +110,7 @@ export abstract class Grants implements HoldContext {
     if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
   }
 
-  /** What was granted is held from now on. */
+  /** Records a hold that was granted: it is held from now on. */
   protected add(hold: Hold, waited: number): Hold {
     if (this.stableOwners) {
       this.#latest.get(hold.key)?.lose('this same holder has taken it again');

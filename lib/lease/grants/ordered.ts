@@ -1,4 +1,4 @@
-/** Runs operations on one key one after the other. A store could otherwise execute a later one first. */
+/** Runs operations on one key one after the other. Otherwise a store could execute a later one first. */
 export class OrderedOperations {
   /** The last operation on each key, settled without a result. */
   readonly #last = new Map<string, Promise<void>>();

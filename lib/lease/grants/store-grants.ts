@@ -12,7 +12,7 @@ import { Grants } from './grants.js';
 import { announceFailure, StoreOperations } from './store-operations.js';
 import { Unanswered } from './unanswered.js';
 
-/** Grants of a store that has to be asked. */
+/** Grants of a store that must be asked. */
 export class StoreGrants extends Grants {
   /** A store does not say when a lease ended, only that it is gone. */
   readonly looksBeforeRelease = true;
@@ -20,7 +20,7 @@ export class StoreGrants extends Grants {
   readonly #unanswered: Unanswered;
   readonly #queues: PollingQueues;
   #owners = 0;
-  /** The first failure to give back what was granted after the manager was closed. */
+  /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
@@ -106,7 +106,7 @@ export class StoreGrants extends Grants {
     try {
       token = await this.store.tryAcquire(key, owner, ttl);
     } catch (error) {
-      // A LockError of another kind says that nothing was asked.
+      // With any other LockError the store was not asked.
       asker.unsure = !(error instanceof LockError) || error instanceof LeaseStoreError;
       const failure = storeFailure('acquire', key, error);
       announceFailure('acquire', key, owner, failure);
@@ -118,7 +118,7 @@ export class StoreGrants extends Grants {
     if (typeof token !== 'bigint') {
       throw storeFailure('acquire', key, new TypeError(`its token is a ${typeof token}, not a bigint`));
     }
-    // Nothing is in time once the manager is closed.
+    // Once the manager is closed, no grant is in time.
     const now = this.isClosed ? Infinity : this.schedule.now();
     const giveBack = (): Promise<void> => this.#giveBack(key, owner);
     const granted = grantInTime(token, { store: 'the lease store', at, ttl }, now, giveBack);

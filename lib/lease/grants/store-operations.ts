@@ -16,27 +16,27 @@ export interface HeldLeases {
 }
 
 /**
- * What is under way to a store: releases, and attempts that are counted with them. With stable owners the operations on
- * one key are sent one after the other.
+ * The pending operations of a store: releases, and attempts that are counted with them. With stable owners the
+ * operations on one key are sent one after the other.
  */
 export class StoreOperations {
   readonly #held: HeldLeases;
   readonly #ordered = new OrderedOperations();
   /** Operations that the store has not answered. */
   #underWay = 0;
-  /** What to call when there are none left. */
+  /** Called when none are left. */
   #answered: (() => void) | undefined;
 
   constructor(held: HeldLeases) {
     this.#held = held;
   }
 
-  /** Runs it when earlier operations on the key are over, if owners are stable. */
+  /** Runs it, if owners are stable, after earlier operations on the key have ended. */
   inOrder<T>(key: string, operation: () => Promise<T>): Promise<T> {
     return this.#held.stableOwners ? this.#ordered.run(key, operation) : operation();
   }
 
-  /** Counts it as under way until it settles. */
+  /** Counts it as pending until it settles. */
   async count<T>(operation: () => Promise<T>): Promise<T> {
     this.#underWay++;
     try {
@@ -49,7 +49,7 @@ export class StoreOperations {
     }
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when nothing is pending. */
   async settled(): Promise<void> {
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
   }
@@ -63,14 +63,14 @@ export class StoreOperations {
       : this.release(key, hold.owner, hold);
   }
 
-  /** Frees what an attempt may have been granted, unless the same owner holds the key by another attempt. */
+  /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
   freeUnheld(key: string, owner: string): Promise<boolean> {
     return this.inOrder(key, async () => {
       return this.#held.latest(key) === undefined && (await this.release(key, owner));
     });
   }
 
-  /** `hold`: what was held; undefined for a grant that nobody heard of, or that came late. */
+  /** `hold`: what was held; undefined for a grant whose answer was lost or came late. */
   release(key: string, owner: string, hold?: Hold): Promise<boolean> {
     const { store } = this.#held;
     return this.count(async () => {

@@ -10,14 +10,14 @@ import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-que
 import { Grants } from './grants.js';
 import { StoreOperations } from './store-operations.js';
 
-/** Created once: with every release another one would be dropped. */
+/** Created once, so that a release need not allocate one. */
 const FREED = Promise.resolve(true);
 const NOT_FREED = Promise.resolve(false);
 
 /**
- * Milliseconds for which the table keeps a lease longer than its holder counts on, so that the holder is told before
- * somebody else is granted the key: timers are late by up to two. Not on a clock of the caller's own, where every
- * deadline is met to the millisecond.
+ * The table keeps a lease for this many milliseconds longer than its holder counts on. So the holder is told before
+ * somebody else is granted the key: timers are late by up to two milliseconds. Not used with a clock of the caller's
+ * own, where every deadline is met to the millisecond.
  */
 const MARGIN = 5;
 
@@ -26,24 +26,27 @@ const original = {
   release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
 };
 
-/** Whether a manager may go past the store to its table: not if the store has a `tryAcquire` of its own, by a subclass say. */
+/**
+ * Whether a manager may bypass the store and use its table: not if the store has its own `tryAcquire`, say from a
+ * subclass.
+ */
 export function hasTable(store: LeaseStore): store is MemoryLeaseStore {
   return store instanceof MemoryLeaseStore && store.tryAcquire === original.tryAcquire;
 }
 
 /** Grants of a memory store's table, which decides at once. */
 export class TableGrants extends Grants {
-  /** The table says whether what is released had expired. */
+  /** The table reports whether a released lease had expired. */
   readonly looksBeforeRelease = false;
   readonly #table: LeaseTable;
-  /** The table's; undefined where it reads its own. */
+  /** The table's clock; undefined if the table reads its own. */
   readonly #clock: Clock | undefined;
   readonly #queues: TableQueues;
-  /** Whether the manager and the table read the same clock: then the table says when it granted. */
+  /** Whether the manager and the table read the same clock. If so, the table reports when it granted. */
   readonly #sameClock: boolean;
-  /** The table, for as long as {@link takeAtOnce} may ask it. */
+  /** The table, while {@link takeAtOnce} may ask it. */
   #plain: LeaseTable | undefined;
-  /** What {@link takeAtOnce} asks it for. */
+  /** The TTL that {@link takeAtOnce} asks for. */
   readonly #plainTtl: number;
   /** Releases of a store that has a `release` of its own. */
   readonly #operations: StoreOperations | undefined;
@@ -67,7 +70,10 @@ export class TableGrants extends Grants {
     }
   }
 
-  /** For a manager without a clock, names or shared leases. Short, as is all that it calls, so that V8 inlines it. */
+  /**
+   * For a manager without a clock, names or shared leases. It is short, like everything that it calls, so that V8
+   * inlines it.
+   */
   takeAtOnce(key: string): Hold | undefined {
     const table = this.#plain;
     if (table === undefined || typeof key !== 'string' || key === '') return undefined;
@@ -86,10 +92,11 @@ export class TableGrants extends Grants {
   }
 
   acquire(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    // Others that wait for the key wait for its holders. An acquisition that shares with these must not wait for the others.
+    // Other waiters of the key wait for its holders. An acquisition that shares the holders' lease must not wait behind
+    // them.
     const shared = this.shared(key);
     if (shared) return Promise.resolve(createLease(shared));
-    // Acquisitions that came before go first.
+    // Earlier acquisitions go first.
     const first = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, 0);
     if (typeof first !== 'number') return Promise.resolve(createLease(first));
     if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
@@ -106,7 +113,7 @@ export class TableGrants extends Grants {
     return this.#table.tokenOf(granted);
   }
 
-  /** Short, for V8's inlining, too. */
+  /** Also short, so that V8 inlines it. */
   free(hold: Hold): Promise<boolean> {
     if (this.#operations !== undefined) return this.#operations.free(hold);
     try {
@@ -134,7 +141,7 @@ export class TableGrants extends Grants {
     await this.#operations?.settled();
   }
 
-  /** One attempt, whoever else waits. Undefined if another owner has the key. */
+  /** One attempt, even if others wait. Undefined if another owner has the key. */
   #take(key: string, terms: LeaseTerms): Hold | undefined {
     const asked = this.#askedAt();
     return this.#table.tryAcquire(key, this.holder, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
@@ -160,7 +167,7 @@ export class TableGrants extends Grants {
     );
   }
 
-  /** A time not later than the grant, for where the table does not say when it granted. */
+  /** A time not later than the grant, for when the table does not report when it granted. */
   #askedAt(): number | undefined {
     return this.#sameClock ? undefined : this.schedule.now();
   }

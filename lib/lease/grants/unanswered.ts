@@ -2,15 +2,15 @@ import { LONGEST_DELAY } from '../../common/alarm.js';
 import type { Backoff } from '../contract/options.js';
 
 /**
- * Keys that may have been granted without anybody having heard of it, because the attempt failed. Each is freed: again
- * and again, by the backoff, until the store has answered or the time of such a grant is over. That does not keep the
- * process alive.
+ * Keys that may have been granted although the attempt failed, because the answer was lost. Each is freed, with retries
+ * by the backoff, until the store has answered or such a grant would have expired. That does not keep the process
+ * alive.
  */
 export class Unanswered {
   readonly #free: (key: string, owner: string) => Promise<unknown>;
   readonly #backoff: Backoff;
   readonly #underWay = new Set<Promise<void>>();
-  /** Keys that pause until they are freed again. Each call ends a pause. */
+  /** Keys that pause before they are freed again. Each function ends a pause. */
   readonly #pausing = new Set<() => void>();
   #closed = false;
 
@@ -28,7 +28,7 @@ export class Unanswered {
     this.#underWay.add(underWay);
   }
 
-  /** From now on each key is tried once more at most. Resolves when that is done, whatever the store says. */
+  /** From now on each key is tried at most once more. Resolves when that is done, whatever the store answers. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const wake of [...this.#pausing]) wake();

@@ -1,6 +1,6 @@
 /**
  * Makes a signal call `look` before it answers. A timer sends its event, and a blocked event loop delays timers. Code
- * that runs first after such a block reads the signal, and must see what is true by then.
+ * that reads the signal first after such a block must see the current state.
  */
 export function heldSignal(signal: AbortSignal, look: () => boolean): AbortSignal {
   const inherited = (name: 'aborted' | 'reason'): (() => unknown) => {

@@ -11,19 +11,19 @@ import { Users, type Forgetful } from './users.js';
 
 /** What a hold needs of its manager. */
 export interface HoldContext extends RenewalContext {
-  /** On the manager's clock. It has every hold that has not ended. */
+  /** On the manager's clock. It contains every hold that has not ended. */
   readonly schedule: Schedule<Hold>;
   /**
-   * Whether owners outlive their leases. A lease that was lost is then not given back: the same owner may have another
-   * lease of that key by now.
+   * Whether owners outlive their leases. If so, a lost lease is not given back: the same owner may have another lease
+   * of that key by now.
    */
   readonly stableOwners: boolean;
   /**
-   * Whether a release reads the clock first, to tell what has expired from what is released. A memory table says which it
-   * was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
+   * Whether a release reads the clock first, to distinguish an expired lease from a released one. A memory table
+   * reports which it was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
    */
   readonly looksBeforeRelease: boolean;
-  /** The token of what the memory table granted. */
+  /** The token of a grant of the memory table. */
   tokenOf(granted: number): FencingToken;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
   free(hold: Hold): Promise<boolean>;
@@ -31,7 +31,7 @@ export interface HoldContext extends RenewalContext {
   lost(hold: Hold): void;
 }
 
-/** Why a hold is lost that only the clock has ended. */
+/** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
 
 /**
@@ -44,7 +44,7 @@ const EXPIRED = 'its time is over';
  * and never leaves the latter two states. The deadline counts from before the request was sent, or from the time of the
  * grant as the memory table reports it, so that it is never later than the store's.
  *
- * Its fields are declared, not defined, and none of its members has a `#`. V8 defines fields in a function of its own,
+ * Its fields are declared, not defined, and none of its members has a `#`. V8 defines fields in a separate function,
  * before the constructor, and marks each object of a class with private methods. It inlines neither if the code becomes
  * too long.
  */
@@ -55,7 +55,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** What the memory table finds the grant by. */
   declare readonly hint: number;
   declare readonly terms: LeaseTerms;
-  /** When it was granted. On the manager's clock, as are all its times. */
+  /** When it was granted, on the manager's clock, like all its times. */
   declare readonly since: number;
   /** When the schedule looks at it next: to renew it, to warn, or because it expires. */
   declare deadline: number;
@@ -65,9 +65,9 @@ export class Hold implements Due, Forgetful, Renewable {
   declare released: boolean;
   /** The local deadline after a renewal. */
   declare private extendedTo: number | undefined;
-  /** How many leases have not been released. */
+  /** How many of its leases have not been released. */
   declare private users: number;
-  /** Those leases. A single one is kept without a set, until it has to be watched. */
+  /** Those leases. A single one is kept without a set until it must be watched. */
   declare private leases: object | undefined;
   /** Their signals, which are aborted when it is lost. */
   declare private controllers: Set<AbortController> | undefined;
@@ -155,14 +155,14 @@ export class Hold implements Due, Forgetful, Renewable {
     else this.sharers().add(lease);
   }
 
-  /** A lease does not use it any more; true if it was the last. `controller`: what it gave to {@link abortWhenLost}. */
+  /** A lease no longer uses it; true if it was the last. `controller`: the one that it gave to {@link abortWhenLost}. */
   leave(lease: object, controller: AbortController | undefined): boolean {
     if (controller !== undefined) this.controllers?.delete(controller);
     if (this.leases instanceof Users) this.leases.delete(lease);
     return --this.users === 0;
   }
 
-  /** A lease was garbage-collected: nobody can release it any more. Others that share the hold go on. */
+  /** A lease was garbage-collected: nobody can release it any more. Others that share the hold continue. */
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
     this.plan(Infinity);
@@ -193,7 +193,7 @@ export class Hold implements Due, Forgetful, Renewable {
     return new LeaseLostError(this.key, this.token, why, failure);
   }
 
-  /** Has the schedule run it at the time to renew, or, if it is not renewed then, when it expires. */
+  /** Schedules it for the time of its renewal or, if there is none, for when it expires. */
   plan(renewal: number): void {
     const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
     const due = renews ? renewal : this.expiresAt;
@@ -217,7 +217,7 @@ export class Hold implements Due, Forgetful, Renewable {
       return;
     }
     this.sharers().watch();
-    // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs to know.
+    // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
   }
 
@@ -226,7 +226,7 @@ export class Hold implements Due, Forgetful, Renewable {
     return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
   }
 
-  /** True if this call freed it. Rejects with a LeaseStoreError; it may then be called again. */
+  /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
   release(): Promise<boolean> {
     const { context } = this;
     if (this.ended || context.looksBeforeRelease || leaseChannels.released.hasSubscribers) {
@@ -238,8 +238,8 @@ export class Hold implements Due, Forgetful, Renewable {
   }
 
   /**
-   * The memory table did not have it any more when it was released. If that is because it had expired, it was lost. If
-   * the table still had it some milliseconds after the local deadline, it counts as released: nobody else can have had it.
+   * When it was released, the memory table no longer had it. If it had expired, it was lost. If the table still had it
+   * some milliseconds after the local deadline, it counts as released: nobody else can have had it.
    */
   notFreed(): void {
     if (!this.released || this.context.schedule.now() < this.expiresAt) return;
@@ -253,18 +253,18 @@ export class Hold implements Due, Forgetful, Renewable {
     await this.context.free(this);
   }
 
-  /** Frees what has expired here: in the store it may still be held. True if this call freed it. */
+  /** Frees a hold that has expired here: in the store it may still be held. True if this call freed it. */
   freeExpired(): Promise<boolean> {
     if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
     return this.context.free(this);
   }
 
-  /** Publishes to `stripelock:lease:acquired`. Callers check first that somebody subscribes. */
+  /** Publishes to `stripelock:lease:acquired`. Callers first check that there is a subscriber. */
   announce(waited: number): void {
     leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
   }
 
-  /** Publishes to `stripelock:lease:failed`, if anybody subscribes. */
+  /** Publishes to `stripelock:lease:failed`, if there is a subscriber. */
   announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
     if (!leaseChannels.failed.hasSubscribers) return;
     const remaining = this.expiresAt - this.context.schedule.now();

@@ -7,16 +7,16 @@ import type { Hold } from './hold.js';
 export let createLease: (hold: Hold) => Lease;
 
 /**
- * A key that is held in a store for a time, and renewed if so asked. It belongs to the thread that acquired it.
+ * A key that is held in a store for a limited time, and renewed on request. It belongs to the thread that acquired it.
  *
- * Holding it is a matter of time: between a look at {@link held} and the next step, the process can be paused for longer
- * than the lease lasts. So pass {@link token} along with every write, and let what is written to refuse tokens
- * lower than the highest that it has seen (see `FencingGate`).
+ * A lease can expire at any time: between reading {@link held} and the next step, the process can be paused for longer
+ * than the lease lasts. So pass {@link token} along with every write, and have the resource refuse tokens lower than
+ * the highest that it has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
   readonly #hold: Hold;
   #controller: AbortController | undefined = undefined;
-  /** The last call of release. */
+  /** The result of the last call of {@link release}. */
   #releasing: Promise<boolean> | undefined = undefined;
 
   private constructor(hold: Hold) {
@@ -62,7 +62,7 @@ export class Lease implements AsyncDisposable {
       if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
       this.#hold.abortWhenLost(controller);
     }
-    // The signal must not refer to this lease: the hold has the signal, and would keep a lease that was forgotten.
+    // The signal must not refer to this lease: the hold has the signal, and would keep a forgotten lease alive.
     const hold = this.#hold;
     return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
   }
@@ -84,14 +84,14 @@ export class Lease implements AsyncDisposable {
 
   /**
    * True if this call freed it. Idempotent; never frees another holder's lease; never rejects because it was lost.
-   * Rejects with LeaseStoreError when the store fails: then it is not renewed any more, ends with its TTL at the
-   * latest, and the call can be repeated.
+   * Rejects with LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at
+   * the latest, and the call can be repeated.
    */
   release(): Promise<boolean> {
     const hold = this.#hold;
     const before = this.#releasing;
     if (before !== undefined) return (this.#releasing = releaseAgain(hold, before));
-    // If it had expired before, whoever has the signal is told, and so is whoever reads it later.
+    // If it had already expired, its signal is aborted, also for those who read it later.
     const controller = this.#controller;
     if (controller !== undefined) hold.look();
     const releasing = hold.leave(this, controller) ? hold.release() : leaveToOthers(hold);

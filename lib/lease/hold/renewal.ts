@@ -3,7 +3,7 @@ import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
 
-/** Milliseconds: less time than this is too short for a round trip. */
+/** Milliseconds: a shorter time is not enough for a round trip. */
 const SHORTEST_RETRY = 2;
 
 /** What renewals need of the hold that they extend. */
@@ -35,18 +35,18 @@ export interface RenewalContext {
   ttlInStore(ttl: number): number;
 }
 
-/** The renewals of a hold, by the heartbeat and by hand. */
+/** The renewals of a hold, both automatic and by hand. */
 export class Renewal {
   readonly #hold: Renewable;
   readonly #context: RenewalContext;
   /** After an answer: when the next beat is due. After a failure: when to try again. Infinity for never. */
   #next = Infinity;
   #failures = 0;
-  /** What the last renewal failed with; undefined if it succeeded. */
+  /** The error of the last renewal; undefined if it succeeded. */
   failure: LeaseStoreError | undefined;
-  /** The holder has been warned of the current failures. */
+  /** Whether the holder has been warned of the current failures. */
   #warned = false;
-  /** One at a time, so that the last renewal that the store has seen is the last that was sent. */
+  /** One at a time, so that the last renewal that the store sees is the last one sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
   constructor(hold: Renewable, context: RenewalContext) {
@@ -70,12 +70,12 @@ export class Renewal {
     }
   }
 
-  /** When to renew again. Infinity while a renewal is under way. */
+  /** When to renew again. Infinity while a renewal is pending. */
   get next(): number {
     return this.#underWay ? Infinity : this.#next;
   }
 
-  /** When to {@link warn}; Infinity for not at all. */
+  /** When to {@link warn}; Infinity for never. */
   get warnAt(): number {
     const { terms, expiresAt } = this.#hold;
     const inDanger = this.failure !== undefined || this.#underWay !== undefined;
@@ -88,7 +88,7 @@ export class Renewal {
     try {
       terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: this.failure });
     } catch (error) {
-      // Uncaught, like an error of an event listener. The timer that called has other leases to look after.
+      // Uncaught, like an error of an event listener. The timer that called this serves other leases, too.
       queueMicrotask(() => {
         throw error;
       });
@@ -120,20 +120,20 @@ export class Renewal {
     }
     if (hold.lostReason === undefined && schedule.now() < before + ttl) {
       hold.expiresAt = before + ttl;
-      // However long it was extended for, the next beat comes when as much time is left as at any other beat.
+      // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
       if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...hold.message(), ttl });
       return true;
     }
-    // The answer came too late to count. Nobody uses what the store has extended: others need not wait for its end.
+    // The answer came too late to count. Nobody uses the extended lease, so others need not wait until it expires.
     hold.expire();
     await hold.freeExpired().catch(() => undefined);
     return false;
   }
 
   /**
-   * Infinity for a lease that is renewed by hand only. Never more than half of the time that is left: an outage that
-   * ends before the deadline then costs nothing, and the nearer the deadline, the sooner its end is noticed.
+   * Infinity for a lease that is renewed by hand only. Never more than half of the time that is left. So an outage that
+   * ends before the deadline costs nothing, and the nearer the deadline, the sooner the end of the outage is noticed.
    */
   #retryDelay(now: number): number {
     const { every } = this.#hold.terms;

@@ -1,4 +1,4 @@
-/** Learns that one of the leases that use it was garbage-collected without having been released. */
+/** Learns that a lease that uses it was garbage-collected without having been released. */
 export interface Forgetful {
   forgotten(): void;
 }

@@ -27,13 +27,13 @@ class OpenedGate {
 
 /**
  * Remembers the highest token seen per key, for all threads; a fenced resource asks it before each write. Check and
- * write must be one step: if several threads write, under a lock that all of them take
- * (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`); if one does, with nothing awaited in between.
+ * write must be one step. If several threads write, do both under a lock that all of them take (`lock.withLockSync(key,
+ * () => { gate.admit(key, token); write(); })`). If only one thread writes, await nothing in between.
  *
- * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest
- * token that it has forgotten. A key that it does not remember admits no token lower than that one. So a stale token is
- * never admitted. But the holder of a forgotten key may be refused although nobody came after it, if its token is older
- * than those of as many other keys as the gate remembers. It then takes a new lease.
+ * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest token
+ * that it has forgotten. A key that it does not remember admits no token lower than that one. So a stale token is never
+ * admitted. But the holder of a forgotten key may be refused although it has no successor, if its token is older than
+ * those of as many other keys as the gate remembers. It then takes a new lease.
  */
 export class FencingGate {
   /** Structured-cloneable; see {@link FencingGate.from}. */
@@ -68,7 +68,7 @@ export class FencingGate {
 
   /**
    * Throws StaleTokenError (code ERR_STALE_TOKEN) if a higher token was admitted before, by any thread, or may have
-   * been admitted for a key that was forgotten. The same token is admitted any number of times.
+   * been admitted for a key that the gate has forgotten. The same token is admitted any number of times.
    */
   admit(key: string, token: FencingToken): void {
     checkKey(key);

@@ -20,8 +20,8 @@ const KIND = 'stripelock/memory-lease-store';
 /** For a memory store. */
 export interface MemoryLeaseStoreOptions {
   /**
-   * Judges expiry. All threads that open a store which was made with a clock must give one, and theirs must agree.
-   * Default: a monotonic clock of the process.
+   * Judges expiry. If a store was made with a clock, all threads that open it must give one, and these clocks must
+   * agree. Default: a monotonic clock of the process.
    */
   clock?: Clock;
 }

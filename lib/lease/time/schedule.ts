@@ -3,18 +3,18 @@ import type { Timed } from '../../common/deadlines.js';
 import { performance } from '../../common/host.js';
 import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
 
-/** How often to look at a clock of the caller's own, in milliseconds: nobody says how fast it runs. */
+/** How often to read a clock of the caller's own, in milliseconds: its speed is unknown. */
 export const FOREIGN_CLOCK_POLL = 100;
 
-/** Milliseconds that entries which are due together may take before the event loop turns. */
+/** Entries that are due together may run for this many milliseconds before the event loop turns. */
 const BURST = 10;
-/** How many entries are taken out in one go: putting more of them back would take too long. */
+/** How many entries are removed in one go: putting back more would take too long. */
 const BATCH = 1000;
 
-/** Something that is due at a time. */
+/** Something that is due at a certain time. */
 export interface Due extends Timed {
   deadline: number;
-  /** Its time has come; it is not in the schedule any more. Must not throw. */
+  /** Called when it is due and no longer in the schedule. Must not throw. */
   run(now: number): void;
 }
 
@@ -22,7 +22,7 @@ export interface Due extends Timed {
 export class Schedule<T extends Due = Due> {
   readonly #clock: Clock | undefined;
   readonly #keepAlive: boolean;
-  /** Whether it matters that nothing is scheduled. Where it does not, V8 need not inline the code for it. */
+  /** Whether an empty schedule needs any action. If not, V8 need not inline the code for it. */
   readonly #mayRest: boolean;
   readonly #entries: DeadlineTimer<T>;
   #stopListening: (() => void) | undefined;
@@ -48,7 +48,7 @@ export class Schedule<T extends Due = Due> {
   /** Moves the entry if it is scheduled already. With Infinity it is never due, but can keep the process alive. */
   set(entry: T, deadline: number): void {
     this.#entries.remove(entry);
-    // A finite time that no timer reaches. An entry that is run too early schedules itself again.
+    // A finite time that no timer reaches. An entry that runs too early schedules itself again.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
     this.add(entry);
   }
@@ -59,13 +59,13 @@ export class Schedule<T extends Due = Due> {
     if (this.#mayRest) this.#wake();
   }
 
-  /** What is scheduled; not what is running just now. */
+  /** What is scheduled, without what is currently running. */
   entries(): T[] {
     return this.#entries.toArray();
   }
 
   clear(entry: T): void {
-    // It may be about to be run: see #run.
+    // It may be about to run: see #run.
     if (entry.place < 0) entry.deadline = Infinity;
     this.#entries.remove(entry);
     if (this.#mayRest && this.#entries.first === undefined) this.#rest();
@@ -77,14 +77,14 @@ export class Schedule<T extends Due = Due> {
     if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
   }
 
-  /** Nothing is scheduled. The timer stays: one that rings for nothing costs less than setting and clearing. */
+  /** Nothing is scheduled. The timer stays: a needless ring costs less than clearing and setting it. */
   #rest(): void {
     if (this.#keepAlive) this.#entries.keepAlive(false);
     this.#stopListening?.();
     this.#stopListening = undefined;
   }
 
-  /** Runs the entries that are due now, each once, however they schedule themselves again. */
+  /** Runs each entry that is due now once, even if it schedules itself again. */
   #fire(): void {
     const now = this.now();
     const due: T[] = [];
@@ -101,7 +101,7 @@ export class Schedule<T extends Due = Due> {
   }
 
   /**
-   * Thousands of entries that are due together would block the event loop. The rest stays due, and runs when the loop
+   * Thousands of entries that are due together would block the event loop. The rest stays due, and runs after the loop
    * has turned. But if a clock was set, all entries that are due by then run before the call that set it returns.
    */
   #run(due: readonly T[], now: number): void {

@@ -40,7 +40,7 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   place = -1;
   protected readonly key: string;
   protected settled = false;
-  /** When its timeout is over, on the schedule's clock. */
+  /** When its timeout expires, on the schedule's clock. */
   readonly endsAt: number;
   readonly #wait: Wait;
   #resolve!: (lease: Lease) => void;
@@ -66,7 +66,7 @@ export abstract class WaitingAcquisition implements Due, Abortable {
     else this.timedOut(now - this.endsAt);
   }
 
-  /** The timeout was over so many milliseconds ago. */
+  /** The timeout expired so many milliseconds ago. */
   protected timedOut(_late: number): void {
     this.failTimedOut();
   }
@@ -75,7 +75,7 @@ export abstract class WaitingAcquisition implements Due, Abortable {
     this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
   }
 
-  /** Puts the timeout off, by no more than the timeout itself. */
+  /** Postpones the timeout, by no more than the timeout itself. */
   protected putOff(milliseconds: number): void {
     const { waits, timeout } = this.#wait;
     waits.schedule.set(this, waits.schedule.now() + Math.min(milliseconds, timeout));
@@ -90,20 +90,20 @@ export abstract class WaitingAcquisition implements Due, Abortable {
     if (this.#settle()) this.#reject(reason);
   }
 
-  /** What the store failed with when it was asked last; undefined if it did not fail. */
+  /** The error of the store's last answer; undefined if it did not fail. */
   protected get failure(): unknown {
     return undefined;
   }
 
-  /** What the store failed with before that. */
+  /** The store's error before that. */
   protected get earlierFailure(): unknown {
     return undefined;
   }
 
-  /** Enters its queue. Called by {@link Waits.start}, once `failAll` would find it. */
+  /** Enters its queue. {@link Waits.start} calls this once `failAll` can find it. */
   abstract start(): void;
 
-  /** False if it was settled before: then nobody takes the lease. */
+  /** False if it was already settled: then nobody takes the lease. */
   protected grant(lease: Lease): boolean {
     const granted = this.#settle();
     if (granted) this.#resolve(lease);

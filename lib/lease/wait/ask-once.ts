@@ -3,8 +3,8 @@ import type { Lease } from '../hold/lease.js';
 import type { Attempts } from './attempts.js';
 
 /**
- * An acquisition of one attempt. Undefined if another owner has the key. Rejects where the store fails, and at once if
- * the signal is aborted.
+ * An acquisition of one attempt. Undefined if another owner has the key. Rejects if the store fails, and at once if the
+ * signal is aborted.
  */
 export function askOnce(attempts: Attempts, signal: AbortSignal | undefined): Promise<Lease | undefined> {
   return new Promise((resolve, reject) => {

@@ -1,27 +1,27 @@
 import type { Lease } from '../hold/lease.js';
 
-/** Who asks the store for one acquisition, however often. */
+/** The one that asks the store for one acquisition, in all its attempts. */
 export interface Asker {
   readonly owner: string;
-  /** The last attempt failed, and its grant may have been lost on the way. */
+  /** The last attempt failed, and the answer with its grant may have been lost. */
   unsure: boolean;
 }
 
 /** What attempts need of the manager's grants. */
 export interface Asked {
-  /** Undefined if another owner has the key. Rejects where the store fails. */
+  /** Undefined if another owner has the key. Rejects if the store fails. */
   attempt(asker: Asker): Promise<Lease | undefined>;
-  /** Frees what the asker may have been granted without having heard of it. Never throws. */
+  /** Frees what the asker may have been granted without an answer. Never throws. */
   giveBack(asker: Asker): void;
 }
 
 /**
- * The attempts of one acquisition, one at a time. All are by one owner: if the reply to a grant was lost, the next
+ * The attempts of one acquisition, one at a time. All have one owner: if the answer with a grant was lost, the next
  * attempt is granted the same key again, instead of waiting for a lease that nobody has. What nobody takes is given
- * back: a lease that comes when its acquisition has ended, and what may have been granted by a last attempt that failed.
+ * back: a lease that comes after its acquisition has ended, and what a failed last attempt may have been granted.
  */
 export class Attempts {
-  /** What the store failed with last. */
+  /** The store's last error. */
   failure: unknown;
   readonly #asked: Asked;
   readonly #asker: Asker;
@@ -40,7 +40,7 @@ export class Attempts {
 
   /**
    * Asks once. True if there is a lease and `take` took it; a lease that it refuses is released. False if another owner
-   * has the key. Rejects where the store fails.
+   * has the key. Rejects if the store fails.
    */
   async ask(take: (lease: Lease) => boolean): Promise<boolean> {
     this.#asking = true;

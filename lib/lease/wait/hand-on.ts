@@ -8,10 +8,13 @@ export interface ReleaseListener {
   handOn(): void;
 }
 
-/** For stores that cannot tell of releases: the queues of this thread, by key, in the order of their turns. */
+/** For stores that cannot report releases: the queues of this thread, by key, in the order of their turns. */
 const listenersHere = new WeakMap<LeaseStore, Map<string, Set<ReleaseListener>>>();
 
-/** Has the queue hear of releases: of all that the store tells of, or else of those in this thread. Returns how to end it. */
+/**
+ * Tells the queue of releases: all that the store reports or, if it reports none, those in this thread. Returns a
+ * function that ends it.
+ */
 export function listenForReleases(store: LeaseStore, key: string, listener: ReleaseListener): () => void {
   return onRelease(store, key, () => listener.wake()) ?? listenHere(store, key, listener);
 }

@@ -5,9 +5,9 @@ import { WaitingAcquisition, type Wait } from './acquisition.js';
 import type { Attempts } from './attempts.js';
 import { listenForReleases, type ReleaseListener } from './hand-on.js';
 
-/** Milliseconds: where less time is left, nobody asks again. */
+/** Milliseconds: with less time left, nobody asks again. */
 const SHORTEST_CHANCE = 10;
-/** Milliseconds by which a timer is late only if the event loop was blocked. */
+/** Milliseconds: a timer is later than this only if the event loop was blocked. */
 const BLOCKED = 5;
 
 /** What the queues of a manager share. */
@@ -21,9 +21,9 @@ interface Context {
 }
 
 /**
- * The acquisitions of a manager that wait for keys of a store which has to be asked: a queue for each key, first come,
- * first served. Only the head asks, again and again, with growing pauses. So thousands of waiters are as little trouble
- * to the store as one, and after a grant the next one becomes the head.
+ * The acquisitions of a manager that wait for keys of a store that must be asked: a queue for each key, first come,
+ * first served. Only the head asks, again and again, with growing pauses, so thousands of waiters burden the store no
+ * more than one. After a grant the next one becomes the head.
  */
 export class PollingQueues {
   readonly #context: Context;
@@ -60,7 +60,7 @@ export class PollingQueues {
     else this.#queues.get(key)?.leave(waiter);
   }
 
-  /** What the store failed with when it was last asked for the key, if it failed. */
+  /** The error of the store's last answer for the key, if it failed. */
   failureOf(key: string): unknown {
     return this.#queues.get(key)?.failure;
   }
@@ -95,13 +95,13 @@ class PollingQueue implements Due, ReleaseListener {
   #asking: PollingAcquisition | undefined;
   /** The next pause, in milliseconds, before jitter. */
   #step: number;
-  /** It was woken while it asked: the answer may be older than the release. */
+  /** Whether it was woken while it asked: the answer may be older than the release. */
   #woken = false;
   /** Since when the key has been handed on within this process. */
   #handingOnSince: number | undefined;
   #stopListening: (() => void) | undefined;
 
-  /** `asks`: the first is asking already. */
+  /** `asks`: whether the first is already asking. */
   constructor(context: Context, key: string, ended: () => void, first: PollingAcquisition, asks: boolean) {
     this.#context = context;
     this.#key = key;
@@ -111,7 +111,7 @@ class PollingQueue implements Due, ReleaseListener {
     if (asks) this.#asking = first;
   }
 
-  /** Has the head ask. Called by the schedule when a pause is over. */
+  /** Has the head ask. Called by the schedule when a pause ends. */
   run(): void {
     const [head] = this.waiters;
     if (head === undefined) return;
@@ -129,7 +129,7 @@ class PollingQueue implements Due, ReleaseListener {
     if (this.waiters.size === 0) {
       this.#end();
     } else if (waiter === this.#asking) {
-      // It was granted, or does not wait for the answer any more: nor need the others.
+      // It was granted, or does not wait for the answer any more, so the others need not wait for it either.
       this.#asking = undefined;
       this.#pause();
     } else if (waiter === head && this.#asking === undefined) {
@@ -144,7 +144,7 @@ class PollingQueue implements Due, ReleaseListener {
       this.#asking = undefined;
       this.#pause();
     } else if (granted && this.#context.stableOwners && this.waiters.size > 0) {
-      // The store grants the next one, too: it has the same owner.
+      // The store also grants the next one, which has the same owner.
       this.wake();
     }
   }
@@ -161,8 +161,8 @@ class PollingQueue implements Due, ReleaseListener {
   }
 
   /**
-   * A lease of the key was released in this thread. Waiters of other processes hear nothing of it. So when the key has
-   * been handed on here for as long as their longest pause, one such pause is left to them.
+   * A lease of the key was released in this thread. Waiters of other processes do not hear of it. So when the key has
+   * been handed on here for as long as their longest pause, this thread leaves them one such pause.
    */
   handOn(): void {
     const { backoff, schedule } = this.#context;
@@ -191,7 +191,7 @@ class PollingQueue implements Due, ReleaseListener {
     schedule.set(this, Math.min(schedule.now() + length, this.#lastChance()));
   }
 
-  /** One first pause before the head's timeout; half of the time that is left, where that pause would not fit. */
+  /** One first pause before the head's timeout, or half of the time that is left if that pause would not fit. */
   #lastChance(): number {
     const [head] = this.waiters;
     const { backoff, schedule } = this.#context;
@@ -224,7 +224,7 @@ export class PollingAcquisition extends WaitingAcquisition {
     this.#queues.join(this.key, this);
   }
 
-  /** Asks the store once. True if it was granted: then it has left the queue. Rejects where the store fails. */
+  /** Asks the store once. True if it was granted: then it has left the queue. Rejects if the store fails. */
   async attempt(): Promise<boolean> {
     let granted = false;
     try {
@@ -235,7 +235,7 @@ export class PollingAcquisition extends WaitingAcquisition {
     return granted;
   }
 
-  /** If the event loop was blocked, the answer may have come: it then has as long to be heard as the block lasted. */
+  /** If the event loop was blocked, the answer may have arrived: it gets as much more time as the block lasted. */
   protected override timedOut(late: number): void {
     if (late >= BLOCKED && this.#attempts.asking && !this.#isPutOff) {
       this.#isPutOff = true;

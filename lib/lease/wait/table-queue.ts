@@ -9,8 +9,8 @@ export type TryTurn = () => Lease | number;
 
 /**
  * The acquisitions of one thread that wait for keys of one memory table: first come, first served for each key. The
- * table has threads take turns. The head of a queue tries when any thread releases the key, when the holder's time is
- * over, and when the head has changed.
+ * table makes threads take turns. The head of a queue tries when any thread releases the key, when the holder's lease
+ * expires, and when the head has changed.
  */
 export class TableQueues {
   readonly #table: LeaseTable;
@@ -27,7 +27,7 @@ export class TableQueues {
     return this.#queues.size > 0 && this.#queues.has(key);
   }
 
-  /** Adds it to the queue of the key. Tries it before this returns only if it is alone there. */
+  /** Adds it to the queue of the key. Tries it before returning only if it is alone there. */
   join(key: string, waiter: TableAcquisition): void {
     const queue = this.#queues.get(key);
     if (queue) {
@@ -38,7 +38,7 @@ export class TableQueues {
     this.#queues.set(key, added);
     added.waiters.add(waiter);
     added.watch = this.#table.watch(key, () => added.serve());
-    // The key may have been released before it was watched.
+    // The key may have been released before the watch began.
     added.serve();
   }
 
@@ -104,7 +104,7 @@ class TableQueue implements Due {
   }
 }
 
-/** Waits in the queue of its key, which tries it when its turn has come. */
+/** Waits in the queue of its key, which tries it when it is its turn. */
 export class TableAcquisition extends WaitingAcquisition {
   readonly #queues: TableQueues;
   readonly #tryTurn: TryTurn;

@@ -4,7 +4,7 @@ import type { Script } from './scripts.js';
 /** The caller's client: of `ioredis`, `iovalkey` or `redis` (node-redis), of a single server or a cluster. */
 export type RedisClient = object;
 
-/** A second connection, which hears what is published. */
+/** A second connection, which receives published messages. */
 export interface Subscriber {
   /** Connects first. Rejects if that fails for good; while the server is away it goes on trying. */
   subscribe(channel: string): Promise<unknown>;
@@ -12,7 +12,7 @@ export interface Subscriber {
   close(): void;
 }
 
-/** What the store needs of a client, of whichever library. */
+/** What the store needs from a client, whatever its library. */
 export interface RedisConnection {
   bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
   bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
@@ -35,8 +35,9 @@ export function connectionOf(client: unknown): RedisConnection {
 }
 
 /**
- * Runs a script, in one round trip unless scripts were flushed: then its source is sent. Calls one of the two functions
- * once, later. It returns no promise: one more for each call would be noticeable with a server on the same machine.
+ * Runs a script, in one round trip unless the scripts were flushed: then it sends the source. Calls one of the two
+ * functions once, later. It returns no promise, as one more for each call would be noticeable with a server on the same
+ * machine.
  */
 export function evaluate(
   connection: RedisConnection,
@@ -92,7 +93,7 @@ class IoRedisConnection implements RedisConnection {
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
     const channels: string[] = [];
-    // It reconnects by itself. Polling finds what it misses meanwhile.
+    // It reconnects by itself. Polling finds what it misses until then.
     client.on('error', () => undefined);
     client.on('message', (_channel, message) => heard(message));
     client.on('ready', () => {

@@ -4,7 +4,7 @@ import { encodeText } from '../exact-text.js';
 /** Enough to spread the leases over the nodes of any cluster, and few enough to be kept forever. */
 const BUCKETS = 1024;
 const DEFAULT_PREFIX = 'stripelock:';
-/** How many keys' names are remembered. */
+/** For how many keys the names are remembered. */
 const REMEMBERED = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
@@ -23,7 +23,7 @@ export interface KeyNames {
   readonly highest: string;
 }
 
-/** The names for all keys with a prefix. It remembers some: a lease is acquired, renewed and released. */
+/** The names for all keys with a prefix. It remembers some, since a lease is acquired, renewed and released. */
 export class KeyNaming {
   readonly #prefix: string;
   readonly #known = new Map<string, KeyNames>();

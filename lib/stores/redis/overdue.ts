@@ -1,9 +1,9 @@
 /** An attempt that was not answered in time. It may have been granted, or may still be. */
 export interface OverdueAttempt {
   /**
-   * How many later attempts of the same owner at the same lease are under way or were granted. While there are any, this
-   * attempt must not give the lease back: the server may have executed it last, and then the owner's lease has its
-   * token.
+   * How many later attempts of the same owner at the same lease are pending or were granted. While there are any, this
+   * attempt must not give the lease back: the server may have executed this attempt last, and then the owner's lease
+   * has its token.
    */
   overtaken: number;
 }
@@ -29,7 +29,7 @@ export class Overdue {
     if (attempts?.size === 0) this.#attempts.delete(id);
   }
 
-  /** Another attempt is sent. Returns what to call if it fails, or is refused. */
+  /** Another attempt is sent. Returns a function to call if that fails, or is refused. */
   overtake(lease: string, owner: string): (() => void) | undefined {
     const attempts = this.#attempts.size === 0 ? undefined : this.#attempts.get(idOf(lease, owner));
     if (attempts === undefined) return undefined;

@@ -3,38 +3,44 @@ import { LONGEST_DELAY } from '../../common/alarm.js';
 import type { RedisConnection, Subscriber } from './client.js';
 import { OF_CLUSTER } from './scripts.js';
 
-/** Milliseconds for which the connection is kept when nobody listens any more: hand-overs follow each other. */
+/**
+ * Milliseconds for which the connection is kept after the last listener has gone, since hand-overs often follow each
+ * other.
+ */
 const LINGER = 1000;
-/** How many keys that were waited for are remembered, at most. */
+/** The most keys that are remembered because somebody waited for them. */
 const REMEMBERED = 1000;
 
 /**
- * Wakes those who wait in this store for a key, when the key may be free: when its release was published, and when the
- * time of the lease that was in the way is over. One at a time, in turn, so that thousands do not ask for what one of
- * them can have. The waiters' own polling finds what is missed.
+ * Wakes those who wait in this store for a key when the key may be free: when its release was published, and when the
+ * lease that they wait for expires. It wakes one at a time, in turn, so that thousands do not ask for what one of them
+ * can have. The waiters' own polling finds what it misses.
  *
- * A release is published to one store, the one that has waited longest, on a channel of its own, and the key is kept for
- * it for a moment. If nobody waits there any more, that store passes the news on.
+ * A release is published to one store, the one that has waited longest, on a channel of its own, and the key is kept
+ * for it for a moment. If nobody waits there any more, that store passes the message on.
  */
 export class Releases {
   readonly #connection: RedisConnection;
   readonly #channel: string;
   readonly #passOn: (lease: string) => void;
   readonly #keys = new Map<string, Listeners>();
-  /** Leases that were waited for while this store hears: the first attempt at such a key registers it as a waiter. */
+  /**
+   * Leases that were waited for while this store has a subscription: the first attempt at such a key registers the
+   * store as a waiter.
+   */
   readonly #lately = new Set<string>();
-  /** How many attempts are under way that register this store as a waiter, by lease. */
+  /** How many pending attempts register this store as a waiter, by lease. */
   readonly #attempts = new Map<string, number>();
-  /** Leases whose release was heard of before such an attempt was answered, which is on another connection. */
+  /** Leases whose release was heard of before such an attempt, which uses another connection, was answered. */
   readonly #early = new Set<string>();
   #subscriber: Subscriber | undefined;
-  /** Rejects if the store cannot hear. */
+  /** Rejects if the store cannot subscribe. */
   #subscribed: Promise<unknown> | undefined;
   #hears = false;
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** `passOn`: called with the news of a release that nobody here waits for any more. */
+  /** `passOn`: called for a release that nobody here waits for any more. */
   constructor(connection: RedisConnection, prefix: string, passOn: (lease: string, channel: string) => void) {
     this.#connection = connection;
     const name = randomBytes(12).toString('base64url');
@@ -42,7 +48,7 @@ export class Releases {
     this.#passOn = (lease) => passOn(lease, this.#channel);
   }
 
-  /** Returns how to end it. */
+  /** Returns a function that ends it. */
   listen(lease: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     let listeners = this.#keys.get(lease);
@@ -57,19 +63,22 @@ export class Releases {
     return () => this.#leave(lease, listeners, listener);
   }
 
-  /** The channel on which this store hears of the lease's release; undefined if nobody waits, or it cannot hear. */
+  /**
+   * The channel on which this store hears of the lease's release; undefined if nobody waits, or if it has no
+   * subscription.
+   */
   channelFor(lease: string): string | undefined {
     return this.#hears && (this.#keys.has(lease) || this.#lately.has(lease)) ? this.#channel : undefined;
   }
 
-  /** An attempt is sent with that channel. Returns what to call when it was answered or has failed. */
+  /** An attempt is sent with that channel. Returns a function to call when it was answered or has failed. */
   attempt(lease: string): () => void {
     this.#attempts.set(lease, (this.#attempts.get(lease) ?? 0) + 1);
     return () => {
       const others = this.#attempts.get(lease)! - 1;
       if (others > 0) this.#attempts.set(lease, others);
       else this.#attempts.delete(lease);
-      // An acquisition that was refused and waits listens by then.
+      // An acquisition that was refused and now waits is listening by then.
       if (this.#early.has(lease)) setImmediate(() => this.#early.delete(lease) && this.#told(lease));
     };
   }
@@ -91,7 +100,7 @@ export class Releases {
     this.#disconnect();
   }
 
-  /** Never rejects. The first waiter then asks again: the key may have been released before this store could hear. */
+  /** Never rejects. The first waiter then asks again: the key may have been released before this store had subscribed. */
   async #subscribe(lease: string, listeners: Listeners): Promise<void> {
     if (!this.#connection.subscriber) return;
     let subscriber: Subscriber | undefined;
@@ -101,7 +110,7 @@ export class Releases {
       });
       this.#subscribed ??= subscriber.subscribe(this.#channel);
       await this.#subscribed;
-      // It was closed meanwhile.
+      // It has been closed in the meantime.
       if (this.#subscriber !== subscriber) return;
       this.#hears = true;
       if (this.#lately.size >= REMEMBERED) this.#lately.clear();
@@ -112,7 +121,7 @@ export class Releases {
     }
   }
 
-  /** The lease's release was published to this store. News that it passes on are sent before any later attempt. */
+  /** The lease's release was published to this store. If it passes the message on, it sends that before any later attempt. */
   #told(lease: string): void {
     const listeners = this.#keys.get(lease);
     if (listeners) listeners.wake();
@@ -147,7 +156,7 @@ class Listeners {
   readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** The one that is woken goes to the end: it may not ask, or be refused. */
+  /** The one that is woken goes to the end, as it may not ask, or may be refused. */
   wake(): void {
     const [first] = this.all;
     if (!first) return;

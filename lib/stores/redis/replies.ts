@@ -2,7 +2,7 @@ import { Alarm } from '../../common/alarm.js';
 import { performance } from '../../common/host.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 
-/** Milliseconds by which a timer is late only if the event loop was blocked. */
+/** Milliseconds: a timer is later than this only if the event loop was blocked. */
 const BLOCKED = 5;
 
 /** A reply that somebody waits for. */
@@ -16,9 +16,9 @@ export interface Awaited {
  * The time limit of all replies that are awaited. The limit is the same for each, so they are due in the order in which
  * they were asked for, and one timer is enough. It does not keep the process alive: the client's connection does.
  *
- * While the event loop is blocked, nothing is heard, and some clients send nothing. That is not the server's fault. So
- * after a block replies have as much more time as the timer was late, but no more than the limit once more. And the loop
- * turns before the verdict: the answer may already be in the socket.
+ * While the event loop is blocked, no reply arrives, and some clients send nothing. That is not the server's fault. So
+ * after a block, replies get as much more time as the timer was late, but at most the limit once more. And the loop
+ * turns before a reply is given up: it may already be in the socket.
  */
 export class Replies {
   readonly #timeout: number;
@@ -31,7 +31,7 @@ export class Replies {
     this.#timeout = timeout;
   }
 
-  /** Calls `reject` if the time is over before {@link arrived} is called. */
+  /** Calls `reject` if the time limit passes before {@link arrived} is called. */
   expect(reject: (error: LeaseStoreError) => void): Awaited {
     const awaited = { due: performance.now() + this.#timeout, reject, isLate: false };
     this.#awaited.add(awaited);

@@ -11,7 +11,7 @@ export interface Script {
 
 /**
  * Milliseconds for which a key is kept for a waiter that was told of a release: enough for a store that is far away or
- * busy. A store that hangs delays the others by that much, once.
+ * busy. A store that hangs delays the others by this time, once.
  */
 export const KEPT_FOR = 100;
 
@@ -21,8 +21,8 @@ export const KEPT_FOR = 100;
  *
  * With the mark '~' the value is not a lease: the key is kept for a waiter, whose channel is in place of the owner.
  *
- * The time of a script is that of its calls, and the server does nothing else meanwhile: so the usual case makes as few
- * calls as possible. Only for a caller that is not the owner does a script check whether the value is a lease at all: an
+ * A script takes as long as its calls, and the server does nothing else in that time. So the usual case makes as few
+ * calls as possible. A script checks whether the value is a lease at all only if the caller is not the owner: an
  * owner's name in its place is proof enough.
  */
 const HELD = `
@@ -37,13 +37,13 @@ const REFUSE_FOREIGN = `
 
 /**
  * KEYS: lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters. ARGV: owner,
- * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed.
- * The last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
- * case the channel is among the waiters, in order of arrival, for as long.
+ * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed. The
+ * last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
+ * case the channel is among the waiters, in order of arrival, for that time.
  *
- * A token counts nanoseconds, but is made from microseconds: the server's TIME is no finer, and Lua's numbers are exact up
- * to 2^53 only, the year 2255. Three zeros are added to the decimal digits. Usually the clock is ahead of all tokens, and
- * texts of 16 digits are compared; not so after the clock was set back.
+ * A token counts nanoseconds, but is made from microseconds: the server's TIME is no finer, and Lua's numbers are exact
+ * up to 2^53 only, the year 2255. Three zeros are added to the decimal digits. Usually the clock is ahead of all
+ * tokens, and texts of 16 digits are compared. After the clock was set back, it is not.
  */
 export const ACQUIRE = script(`local call = redis.call
 local time = call('TIME')
@@ -90,10 +90,11 @@ end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Tells the first waiter that hears it, and keeps the key for that one: else the store that has just released it would
- * take it again first, over and over. If an ACL forbids to tell waiters, they find the key free by polling: it is free
- * by then, so that is no error. The connection of a dead waiter does not hear. In a cluster a node cannot say who has
- * heard: there the key is kept for the first, and others are told to ask when that time is over.
+ * Tells the first waiter that receives the message, and keeps the key for it. Otherwise the store that has just
+ * released the key would take it again first, over and over. If an ACL forbids telling waiters, that is no error: the
+ * key is already free, and they find it by polling. The connection of a dead waiter receives nothing. In a cluster a
+ * node cannot say who has received the message, so the key is kept for the first, and others are told to ask after that
+ * time.
  */
 const WAKE = `
   local kept = false
@@ -111,8 +112,8 @@ const WAKE = `
   if kept then return 2 end`;
 
 /**
- * KEYS: lease, its waiters. ARGV: owner, and, if it must be one very grant, its token. Answers 0 if that was not held, 2 if
- * a waiter was told of the release, else 1.
+ * KEYS: lease, its waiters. ARGV: owner, and, if it must be one particular grant, its token. Answers 0 if that was not
+ * held, 2 if a waiter was told of the release, else 1.
  */
 export const RELEASE = script(`${HELD}
 if not held then return 0 end

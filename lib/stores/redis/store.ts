@@ -54,7 +54,7 @@ const ignore = (): void => undefined;
 /** What to do if an operation is not answered in time. */
 interface Late {
   timedOut(): void;
-  /** It was answered in the end; or failed, without a reply. */
+  /** Called when it was answered after all, or failed without a reply. */
   settled(reply?: unknown): void;
 }
 
@@ -64,7 +64,7 @@ class RedisLeaseStore implements WakingLeaseStore {
   readonly #names: KeyNaming;
   readonly #replies: Replies;
   readonly #drift: number;
-  /** By bucket, the highest token that this client has received. A server that forgot its own may have another clock. */
+  /** By bucket, the highest token that this client has received. A server that has lost its own may have another clock. */
   readonly #highest = new Map<string, FencingToken>();
   readonly #overdue = new Overdue();
   #closed = false;
@@ -109,7 +109,7 @@ class RedisLeaseStore implements WakingLeaseStore {
     let reply = await this.#acquire(names, [stored, milliseconds]);
     const known = this.#highest.get(names.highest);
     if (known !== undefined && !Array.isArray(reply) && BigInt(String(reply)) <= known) {
-      // The server has forgotten a token that this client remembers.
+      // The server has lost a token that this client remembers.
       const floor = String(known / MICROSECOND);
       reply = await this.#acquire(names, [stored, milliseconds, '', floor]);
     }
@@ -170,7 +170,7 @@ class RedisLeaseStore implements WakingLeaseStore {
     return this.#run(ACQUIRE, [lease, highest, waiters], waiting, late).finally(answered);
   }
 
-  /** Gives back a grant that comes after its attempt has failed, unless its owner has the lease by a later attempt. */
+  /** Gives back a grant that comes after its attempt has failed, unless its owner has the lease through a later attempt. */
   #late(names: KeyNames, owner: string): Late {
     let attempt: OverdueAttempt | undefined;
     return {
@@ -204,7 +204,10 @@ class RedisLeaseStore implements WakingLeaseStore {
     });
   }
 
-  /** Frees this very grant, and no later one of the same owner. Nobody waits for that: the lease ends by itself, anyway. */
+  /**
+   * Frees exactly this grant, and no later one of the same owner. Nobody waits for that, since the lease ends by itself
+   * anyway.
+   */
   #giveBack({ lease, waiters }: KeyNames, owner: string, reply: unknown): void {
     if (Array.isArray(reply)) return;
     evaluate(this.#connection, RELEASE, [lease, waiters], [owner, String(reply)], ignore, ignore);

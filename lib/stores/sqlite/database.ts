@@ -96,7 +96,10 @@ export class Connection {
     );
   }
 
-  /** For a driver that does not say: SQLite refuses a transaction within a transaction, with an error without a code. */
+  /**
+   * For a driver that does not report it: SQLite refuses a transaction within a transaction, with an error without a
+   * code.
+   */
   #beginFails(): boolean {
     try {
       this.exec('BEGIN');
@@ -108,7 +111,7 @@ export class Connection {
   }
 }
 
-/** Whether an operation failed only because somebody else has the database locked. */
+/** Whether an operation failed only because somebody else has locked the database. */
 export function isBusy(error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   // node:sqlite has SQLite's extended code as a number, better-sqlite3 as a name.

@@ -20,8 +20,8 @@ export interface LeaseRow {
  *     <table>         a row for each lease: key, owner, token, and when it expires on the store's clock
  *     <table>_clock   one row: the store's clock, the wall clock at that time, and the highest token
  *
- * The store's clock is the wall clock until somebody sets that. Then {@link StoreClock} goes on by monotonic time. The
- * wall clock is read inside the transaction, so that readings are in the order of the transactions.
+ * The store's clock is the wall clock until somebody sets the wall clock. Then {@link StoreClock} continues by
+ * monotonic time. The wall clock is read inside the transaction, so that readings are in the order of the transactions.
  *
  * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So tokens rise as
  * long as the file is kept or the wall clock is not set back.
@@ -35,7 +35,10 @@ export class LeaseRows {
   #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
 
-  /** `now`: the wall clock, in milliseconds. `monotonic`: shows its steps; undefined if its steps do not matter. */
+  /**
+   * `now`: the wall clock, in milliseconds. `monotonic`: a clock that shows when the wall clock jumps; undefined if
+   * that does not matter.
+   */
   constructor(
     connection: Connection,
     table: string,
@@ -86,7 +89,7 @@ export class LeaseRows {
     });
   }
 
-  /** Removes the lease only if it is this very grant. */
+  /** Removes the lease only if it is exactly this grant. */
   withdraw(key: string, owner: string, token: bigint): void {
     this.#transaction((statements) => statements.withdraw.run(key, owner, token));
   }

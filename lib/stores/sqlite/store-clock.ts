@@ -20,15 +20,15 @@ export interface Reading {
 const TOLERANCE = 20;
 
 /**
- * The store's time: that of the row, plus what has passed since it was written. What has passed is what the wall clock
- * says, within limits that this process knows by its monotonic clock. If the row is the one that it saw last, as much has
- * passed since that look as the monotonic clock says; if it is another one, no more than that has passed since it was
- * written. So a step of the wall clock neither stops the store's time while somebody looks at it, nor ends leases early
- * for processes that have looked before.
+ * The store's time: that of the row, plus what has passed since it was written. The wall clock says how much has
+ * passed, within limits that this process knows from its monotonic clock. If the row is the one that it saw last,
+ * exactly the monotonic time since that look has passed. If it is another row, at most that time has passed since it
+ * was written. So a jump of the wall clock neither stops the store's time while somebody looks at it, nor ends leases
+ * early for processes that have looked before.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;
-  /** At the last look: what had passed since the row was written, and the moments between which the look was. */
+  /** At the last look: how much time had passed since the row was written, and the two moments between which the look was. */
   #passed = 0;
   #before = -Infinity;
   #after = Infinity;

@@ -20,7 +20,7 @@ import { Connection, isBusy, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 
 const DEFAULT_TABLE = 'stripelock_leases';
-/** Milliseconds; a transaction of this store takes less than one. */
+/** Milliseconds. A transaction of this store takes less than one. */
 const DEFAULT_TIMEOUT = 1000;
 /** Milliseconds between attempts at a locked database: at first, and at most. */
 const FIRST_PAUSE = 1;
@@ -89,7 +89,7 @@ class SqliteLeaseStore implements LeaseStore {
     const checked = clock === undefined ? undefined : checkClock(clock);
     this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
-    // A clock of the caller's own may stand or jump: nothing monotonic checks it.
+    // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
     this.#rows = checked
       ? new LeaseRows(this.#connection, name, () => readClock(checked), undefined)
       : new LeaseRows(
@@ -106,7 +106,7 @@ class SqliteLeaseStore implements LeaseStore {
     const at = performance.now();
     const token = await this.#run<FencingToken | undefined>(
       () => {
-        // Reads first: polling must not keep others from writing.
+        // Reads first, as polling must not keep others from writing.
         const held = this.#rows.find(storedKey);
         if (held && held.owner !== storedOwner) return undefined;
         return this.#rows.acquire(storedKey, storedOwner, length);
@@ -148,7 +148,7 @@ class SqliteLeaseStore implements LeaseStore {
     return Promise.resolve();
   }
 
-  /** Tries until the database is not locked, or the timeout is over: then `busy` decides. */
+  /** Tries until the database is not locked. If the timeout passes first, `busy` decides. */
   async #run<T>(operation: () => T, busy: (cause: unknown, timeout: number) => T): Promise<T> {
     const endsAt = performance.now() + this.#timeout;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
