@@ -82,8 +82,7 @@ let countsSince = NaN;
 /** The taker has the key. */
 function taken() {
   const nanoseconds = Number(process.hrtime.bigint() - releasedAt[0]);
-  // Resets the recorded time. If the taker enters before the giver records a new one, the time since 0 is too long, and
-  // is noticed.
+  // If the next taker enters before the giver notes the time again, the time since 0 is too long, and counts as early.
   releasedAt[0] = 0n;
   const isEarly = nanoseconds < 0 || nanoseconds > LONGEST;
   if (isEarly) early++;

@@ -1,7 +1,7 @@
-// Checks that a subject locks what it says it locks. The counters of a single thread are right without any lock, so each
-// uncontended workload also asks for what is held.
+// Checks that a subject locks what it says it locks. The counters of a single thread are right without any lock, so
+// each uncontended workload also requests a held key.
 //
-// After the measurement: before, it would show the optimizer paths that a free lock never takes.
+// It does so after the measurement: before, it would show the optimizer paths that a free lock never takes.
 
 /**
  * A lock whose methods are called by name. The names are built from the operation's name.

@@ -67,10 +67,10 @@ const DRAIN_UNSOUND = 2000;
 const LOOK = 5;
 
 /**
- * What each thread did, and in how long. The counts are read here, so that a thread that sleeps long cannot be late.
+ * What each thread did, and in how long. The counts are read here, so a thread that sleeps for long cannot report late.
  *
- * Where there are many requests under way, both phases last until each of them has had its turn once, on average: those
- * that were all made at the start would else be all that is seen.
+ * If many requests are pending, both phases last until each of them has had its turn once, on average. Otherwise only
+ * the requests made at the start would be measured.
  *
  * @param {Arena} arena
  * @param {number} enough Operations.
