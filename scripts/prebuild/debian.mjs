@@ -17,7 +17,7 @@ import { isInstalled, run } from './run.mjs';
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
-/** The tools that must be installed first, or undefined if they are. */
+/** What must be installed before this works, or undefined if nothing is missing. */
 export function whatDebianLacks() {
   /** @type {Record<string, string>} */
   const tools = { 'apt-get': 'apt', 'dpkg-deb': 'dpkg', python3: 'python3', tar: 'tar', npm: 'npm' };

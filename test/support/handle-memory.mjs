@@ -16,7 +16,7 @@ export function wordsOf({ arena, buffer, offset, stripes }) {
 }
 
 /**
- * The handle of a copy of the table. The copy is alone in `buffer`, and takes all of it or a part of its length.
+ * The handle of a copy of the table, alone in `buffer`. A shorter buffer gets only the part that fits.
  *
  * @param {import('stripelock').StripedLockHandle} handle
  * @param {SharedArrayBuffer} [buffer]
