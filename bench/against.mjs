@@ -1,5 +1,5 @@
-// Two builds of stripelock in one run: this checkout's and that of another folder. Both are measured by the benchmarks of
-// this checkout, each round in a process of its own, alternately, so that only the builds differ.
+// Compares two builds of stripelock in one run: this checkout's and the one in another folder. The benchmarks of this
+// checkout measure both, alternately, each round in a separate process. So only the builds differ.
 
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -13,11 +13,11 @@ import { summary } from './support/statistics.mjs';
 /**
  * @typedef {object} Comparison Of one subject in one workload.
  * @property {string} subject
- * @property {string | undefined} why What went wrong, where something did.
+ * @property {string | undefined} why What went wrong, if anything did.
  * @property {MeasuredRow} here
  * @property {MeasuredRow} other
  * @property {readonly number[]} rounds How many times as good this checkout is as the other, by round. Above 1 it is
- *   faster, or whatever is better in what counts for the workload.
+ *   better in the figure that counts for the workload.
  * @property {number | undefined} ratio Their median.
  */
 
@@ -26,7 +26,7 @@ const here = path.resolve(import.meta.dirname, '..');
 /**
  * @param {string} folder Relative to the working directory.
  * @returns {string} The folder whose build is compared with.
- * @throws {Error} Where there is none.
+ * @throws {Error} If there is none.
  */
 export function otherBuild(folder) {
   const other = path.resolve(folder);
@@ -36,7 +36,7 @@ export function otherBuild(folder) {
 }
 
 /**
- * All that uses stripelock in a workload, once for each build.
+ * All subjects of a workload that use stripelock, once for each build.
  *
  * @param {import('./workloads/index.mjs').Workload} workload
  * @param {string} other

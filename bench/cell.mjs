@@ -1,5 +1,5 @@
-// One round of one subject, in a process of its own: what one subject does to the optimizer, the heap and the memory
-// must not slow another. Started by schedule.mjs, which gets the figures as a message.
+// One round of one subject, in a separate process: what one subject does to the optimizer, the heap and the memory must
+// not slow another. `schedule.mjs` starts it and receives the figures as a message.
 
 import { efforts } from './effort.mjs';
 import { runners } from './runners/index.mjs';
@@ -14,7 +14,7 @@ import { workloadNamed } from './workloads/index.mjs';
  * @property {number} iterationsPerNanosecond
  *
  * @typedef {object} Reply
- * @property {string} [error] Undefined where all went well.
+ * @property {string} [error] Undefined if all went well.
  * @property {import('./runners/index.mjs').Figures} [figures] Also of one that miscounted.
  */
 

@@ -1,7 +1,7 @@
 // node bench/charts.mjs <results.json>: draws the run's charts beside it, one for each group and figure.
 //
-// Each row is a workload, each mark a subject's median, each line its quartiles. Along a scale of powers where figures
-// differ by more than one, which bars could not stand on, as it has no zero.
+// Each row is a workload, each mark a subject's median, each line its quartiles. If figures differ by more than a power
+// of ten, the scale is logarithmic. Such a scale has no zero, so the charts use marks instead of bars.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -15,7 +15,7 @@ import { summary } from './support/statistics.mjs';
 const WIDTH = 460;
 const ROW = 30;
 
-/** Nanoseconds and bytes as they are read. */
+/** How nanoseconds and bytes are shown. */
 /** @type {Record<string, { labels: string }>} */
 const AXES = {
   ns: {
@@ -103,7 +103,7 @@ function points(results, { group, metric }) {
 }
 
 /**
- * From the one just below the least to the one just above the most.
+ * From the power just below the least to the one just above the most.
  *
  * @param {number} least
  * @param {number} most
@@ -145,7 +145,7 @@ function specification(title, subtitle, metric, data) {
     background: 'transparent',
     padding: 8,
     title: { text: title, subtitle, anchor: 'start', color: INK, subtitleColor: INK, offset: 12 },
-    // What is first in the legend is drawn last, on top of the others.
+    // The first in the legend is drawn last, on top of the others.
     data: { values: data.toReversed() },
     config: {
       font: 'system-ui, sans-serif',

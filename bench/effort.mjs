@@ -1,16 +1,18 @@
 /**
- * How long a run takes, and so how far its figures can be trusted.
+ * How long a run takes, and so how reliable its figures are.
  *
  * @typedef {object} Effort
  * @property {'full' | 'default' | 'quick' | 'smoke'} name
- * @property {number} rounds How often each subject is measured, at most; each time in a process of its own but for `smoke`.
+ * @property {number} rounds How often each subject is measured, at most; each time in a separate process, except with
+ *   `smoke`.
  * @property {number} warmup Milliseconds before anything counts.
  * @property {number} window Milliseconds that are measured, of threads.
  * @property {number} sampling Milliseconds for which samples are taken in a single thread.
- * @property {number} longest Milliseconds that warm-up and window may each last where so many requests are under way
- *   that not all get their turn before.
- * @property {number} mostThreads Workloads with more are measured with so many; only where no figure is shown.
- * @property {number} waiters How many wait where many wait.
+ * @property {number} longest Milliseconds that warm-up and window may each last, if so many requests are pending that
+ *   not all get their turn earlier.
+ * @property {number} mostThreads Workloads with more threads are measured with this many; only used if no figure is
+ *   shown.
+ * @property {number} waiters The number of waiters in workloads with many.
  * @property {number} limit Milliseconds after which a measurement that has not ended counts as failed.
  */
 

@@ -1,11 +1,11 @@
-// What is measured, how it reads, and which figure of a workload counts.
+// What is measured, how it is shown, and which figure of a workload counts.
 
 /**
  * @typedef {object} Metric
  * @property {string} title
  * @property {'ns' | 'rate' | 'share' | 'bytes' | 'times'} unit See support/format.mjs.
  * @property {'lower' | 'higher'} [better]
- * @property {boolean} [worst] Of several rounds the worst is shown, not the median.
+ * @property {boolean} [worst] The worst of several rounds is shown, not the median.
  */
 
 /** @type {Record<string, Metric>} */

@@ -3,7 +3,7 @@ import { Presets, SingleBar } from 'cli-progress';
 const FORMAT = '{bar} {percentage}% | {eta_formatted} left | {what}';
 
 /**
- * A bar on a terminal, to stderr; elsewhere nothing, as each workload's table shows how far it is.
+ * A bar on a terminal, to stderr. Elsewhere nothing, because each workload's table shows the progress.
  *
  * @param {number} total
  */
@@ -19,7 +19,7 @@ export function startProgress(total) {
   bar.start(total, 0, { what: '' });
   return {
     step: (/** @type {string} */ what) => bar.increment(1, { what }),
-    /** Takes the bar away while something is printed. */
+    /** Hides the bar while something is printed. */
     pause: (/** @type {() => void} */ print) => {
       process.stderr.write('\r\x1b[K');
       print();

@@ -1,4 +1,4 @@
-// What the terminal shows.
+// The output on the terminal.
 
 import Table from 'cli-table3';
 import { metrics, metricsOf, primaryMetric } from './metrics.mjs';

@@ -1,4 +1,4 @@
-// What a run leaves behind: one JSON file with everything measured, round by round.
+// The output of a run: one JSON file with every figure, round by round.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -27,8 +27,8 @@ export const JAVASCRIPT = 'stripelock javascript';
  * @property {string} name
  * @property {string} group
  * @property {import('./workloads/index.mjs').Workload['runner']} runner
- * @property {import('./workloads/index.mjs').WaitersWorkload['measure'] | undefined} [measure] Where the runner can measure
- *   more than one thing.
+ * @property {import('./workloads/index.mjs').WaitersWorkload['measure'] | undefined} [measure] If the runner can
+ *   measure more than one thing.
  * @property {MeasuredRow[]} rows
  *
  * @typedef {import('./schedule.mjs').MeasuredRow} MeasuredRow
@@ -67,7 +67,7 @@ export function writeResults(results, folder, partial) {
 }
 
 /**
- * The row of a subject; undefined where the workload or the subject was not measured.
+ * The row of a subject; undefined if the workload or the subject was not measured.
  *
  * @param {Results} results
  * @param {string} workloadName
@@ -87,7 +87,7 @@ export function valuesOf(row, metric) {
 }
 
 /**
- * The figure to show for a row; undefined where it has none.
+ * The figure to show for a row; undefined if it has none.
  *
  * @param {MeasuredRow} row
  * @param {string} metric
@@ -101,8 +101,8 @@ export function figureOf(row, metric) {
 }
 
 /**
- * One row's figure divided by another's in the same round, for each round that they have in common. What slows the whole
- * machine down for a while slows both sides of a round, as they are measured one right after the other.
+ * One row's figure divided by another's in the same round, for each round that they have in common. If something slows
+ * the whole machine for a while, it slows both sides of a round, because they are measured one right after the other.
  *
  * @param {MeasuredRow} row
  * @param {MeasuredRow} other
@@ -116,7 +116,7 @@ export function ratiosOf(row, other, metric) {
 }
 
 /**
- * Their median; undefined where the rows have no round in common.
+ * Their median; undefined if the rows have no round in common.
  *
  * @param {MeasuredRow} row
  * @param {MeasuredRow} other
@@ -128,7 +128,7 @@ export function ratioOf(row, other, metric) {
 }
 
 /**
- * How many times worse a row does than another in what counts for the workload; below 1 where it does better.
+ * How many times worse a row is than another in the figure that counts for the workload; below 1 if it is better.
  *
  * @param {import('./metrics.mjs').Measured} workload
  * @param {MeasuredRow} row

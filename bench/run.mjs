@@ -21,12 +21,12 @@ const options = parseOptions(process.argv);
 if (options.node !== undefined && String(options.node) !== process.versions.node.split('.')[0]) {
   process.exitCode = runUnder(options.node);
 } else {
-  // Explicitly: a subject that never ends may have started something in this process that would keep it alive.
+  // Exits explicitly: a subject that never ends may have started something that keeps this process alive.
   process.exit(await main());
 }
 
 /**
- * The same command under another version of Node; its npm package brings the binary.
+ * The same command under another version of Node. The npm package `node` contains the binary.
  *
  * @param {number} major
  */
@@ -77,7 +77,7 @@ function list(chosen) {
 }
 
 /**
- * Measures workload after workload, and shows each as soon as it is done.
+ * Measures one workload after the other, and shows each as soon as it is done.
  *
  * @param {readonly Workload[]} chosen
  * @param {import('./effort.mjs').Effort} effort
@@ -149,7 +149,7 @@ async function runAgainst(chosen, effort, folder) {
  * @param {readonly Workload[]} chosen
  */
 async function verdict(results, chosen) {
-  // The charts' packages take a second to load, which a smoke run has no use for.
+  // The packages for charts take a second to load, and a smoke run does not need them.
   const { drawCharts } = await import('./charts.mjs');
   const partial = chosen.length < workloads.length;
   const outcomes = evaluate(results).filter(({ met }) => !partial || met !== undefined);

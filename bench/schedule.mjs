@@ -1,5 +1,5 @@
-// What is measured when: all rounds of a workload before the next workload, and within a round one subject after the
-// other, so that they alternate A B C A B C … and whatever else the machine does meanwhile affects them alike.
+// The order of measurements: all rounds of a workload before the next workload, and within a round one subject after
+// the other. So they alternate A B C A B C …, and other load on the machine affects them equally.
 
 import { fork } from 'node:child_process';
 import { runners } from './runners/index.mjs';
@@ -17,9 +17,9 @@ import { PACKAGE } from './support/package.mjs';
  * @property {S} subject
  * @property {boolean} floor
  * @property {'measured' | 'cannot' | 'failed'} status
- * @property {string | undefined} [why] Where it was not measured, or was measured and miscounted.
+ * @property {string | undefined} [why] If it was not measured, or was measured and miscounted.
  * @property {Figures[]} rounds
- * @property {string} [folder] Whose build of stripelock it uses, where that is not this checkout's.
+ * @property {string} [folder] The folder whose build of stripelock it uses, if that is not this checkout's.
  */
 
 /** @typedef {RowOf<Subject>} Row */
@@ -52,12 +52,13 @@ export const roundsOf = ({ mostRounds = Infinity }, { rounds }) => Math.min(roun
  * @param {readonly Row[]} rows See {@link rowsOf}.
  * @param {Effort} effort
  * @param {number} iterationsPerNanosecond
- * @param {(subject: string) => void} onRound Told when a round of a subject is over, also one that failed before.
+ * @param {(subject: string) => void} onRound Called when a round of a subject is over, also for a subject that failed
+ *   before.
  * @returns {Promise<MeasuredRow[]>}
  */
 export async function measureWorkload(workload, rows, effort, iterationsPerNanosecond, onRound) {
   for (let round = 0; round < roundsOf(workload, effort); round++) {
-    // There and back, so that of two neighbours neither is always the first.
+    // The order is reversed each time, so that of two neighbours neither is always the first.
     for (const row of round % 2 === 0 ? rows : rows.toReversed()) {
       if (row.status === 'cannot') continue;
       if (row.status === 'measured') await measureRow(row, workload, effort, iterationsPerNanosecond);
@@ -86,7 +87,7 @@ async function measureRow(row, workload, effort, iterationsPerNanosecond) {
 }
 
 /**
- * To see whether it works needs no process of its own.
+ * A check that it works needs no separate process.
  *
  * @type {typeof inNewProcess}
  */
@@ -134,7 +135,7 @@ async function inNewProcess({ subject, folder }, workload, effort, iterationsPer
  * @template T
  * @param {Promise<T>} promise
  * @param {number} limit Milliseconds.
- * @param {() => void} stop Ends what is late.
+ * @param {() => void} stop Ends work that is late.
  * @returns {Promise<T>}
  */
 async function withinLimit(promise, limit, stop) {

@@ -13,7 +13,7 @@ const ABORT_SIGNAL = floors.abortSignal.name;
  * @typedef {object} Outcome
  * @property {string} target
  * @property {string} figure
- * @property {boolean | undefined} met Undefined where the run did not measure what it needs.
+ * @property {boolean | undefined} met Undefined if the run did not measure what it needs.
  */
 
 /**
@@ -27,12 +27,12 @@ const ABORT_SIGNAL = floors.abortSignal.name;
  * @param {number} limit
  * @param {string} workload
  * @param {string} other A subject.
- * @param {string} [otherWorkload] The other's, where it is not the same.
+ * @param {string} [otherWorkload] The other's, if it is not the same.
  * @returns {Target}
  */
 
 /**
- * Native takes at most so many times as long as another in the same workload.
+ * Native takes at most `limit` times as long as another in the same workload.
  *
  * @type {Limited}
  */
@@ -44,7 +44,7 @@ const atMost = (limit, workload, other) =>
   });
 
 /**
- * Native is at least so many times as fast, or does so many times as much.
+ * Native is at least `limit` times as fast, or does at least `limit` times as much.
  *
  * @type {Limited}
  */
@@ -96,7 +96,7 @@ const figureTarget = (target, workload, metric, unit, holds) => (results) => {
 };
 
 /**
- * Leases over Redis, so many times as many a second as another.
+ * Leases over Redis: at least `limit` times as many a second as another.
  *
  * @type {Limited}
  */
@@ -134,7 +134,7 @@ function noSlowerThanJavaScript(results) {
 }
 
 /**
- * Throughput of one thread at the cost of another that gets nothing does not count. Even shares are not promised, but a
+ * Throughput does not count if one thread gets it while another gets nothing. Even shares are not promised, but a
  * thread that gets less than a hundredth of its share over a whole window is starved.
  *
  * @type {Target}
@@ -170,11 +170,11 @@ const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
 const UNRELATED_SYNC = 'an unrelated free key, 100,000 waiting, sync';
 
 /**
- * How much a cost may grow that does not depend on the number of waiters: a hundred times as many objects no longer fit
- * the processor's caches. A search through them would grow a hundredfold.
+ * How much a cost may grow if it does not depend on the number of waiters. A hundred times as many objects no longer
+ * fit into the processor's caches. A search through them would grow a hundredfold.
  */
 const constant = (/** @type {number} */ growth) => growth <= 2;
-/** Up to what two measurements of the same thing differ by. */
+/** How much two measurements of the same thing may differ. */
 const same = (/** @type {number} */ growth) => growth <= 1.1;
 
 /** @type {readonly Target[]} */

@@ -1,4 +1,4 @@
-// What is checked: the model with these definitions (see stripe_word.pml). Chosen so that together they cover every
+// The checked configurations: the model with these definitions (see stripe_word.pml). Together they cover every
 // combination that matters, and each is searched completely within seconds.
 
 const exclusively = { MAY_SHARE: 'false' };
@@ -10,8 +10,8 @@ const oneWriter = { MAY_SHARE: '(t != 0)', MAY_EXCLUDE: '(t == 0)' };
  * @property {string} covers
  * @property {Readonly<Record<string, string | number>>} define What the model is compiled with.
  * @property {boolean} [full] Searched only with `--full`, or when it is named.
- * @property {boolean} [progress] A formula is checked, under weak fairness: whatever can go on for ever does so. Elsewhere
- *   assertions are checked, and that no state is a dead end in which a thread waits for ever.
+ * @property {boolean} [progress] Checks a formula under weak fairness: a process that can continue for ever does so.
+ *   The other configurations check assertions, and that no state is a dead end in which a thread waits for ever.
  */
 
 /** @type {readonly Configuration[]} */

@@ -8,14 +8,15 @@ const CYCLE = 'acceptance cycle';
 /**
  * @typedef {object} Mutation
  * @property {string} name What it does, as a sentence.
- * @property {readonly (readonly [file: string, find: string, replace: string])[]} edits What to find occurs exactly once.
+ * @property {readonly (readonly [file: string, find: string, replace: string])[]} edits The text to find occurs exactly
+ *   once.
  * @property {string} by The configuration that must find it.
  * @property {string} as What the search must report.
  */
 
 /** @type {Mutation[]} */
 export const mutations = [
-  // ── lib/lock/guard.ts ──
+  // ── lib/engine/fast-path.ts ──
   {
     name: 'take: stores without looking',
     edits: [

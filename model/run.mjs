@@ -1,4 +1,4 @@
-// Checks the model in all its configurations, and that each of its mutations is found.
+// Checks the model in all configurations, and checks that each mutation is found.
 //
 //   node model/run.mjs [--full] [configuration or part of a mutation's name …]
 
@@ -90,7 +90,7 @@ async function search(folder, configuration) {
   const generated = await run('spin', ['-a', 'run.pml'], folder);
   if (generated.code !== 0 || /error/i.test(generated.output)) throw new Error(generated.output);
   const flags = configuration.progress ? ['-DNFAIR=3'] : ['-DSAFETY'];
-  // Not optimised: with one huge function, that takes longer than it saves.
+  // Not optimised: optimising one huge function takes longer than it saves.
   const built = await run(
     compiler ?? 'cc',
     ['-O0', '-w', '-DCOLLAPSE', `-DMEMLIM=${MEMORY}`, ...flags, '-o', 'pan', 'pan.c'],

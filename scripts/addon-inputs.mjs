@@ -1,4 +1,4 @@
-// What goes into the addon, in one place: binding.gyp asks on the command line, build-addon.mjs imports.
+// The inputs of the addon, in one place: binding.gyp asks on the command line, build-addon.mjs imports.
 //
 //   node scripts/addon-inputs.mjs sources           the .cc files, one a line, relative to the package
 //   node scripts/addon-inputs.mjs include <package> an include directory, relative to the package
@@ -64,7 +64,7 @@ export function addonInputs() {
 /** @param {string[]} words */
 function answer([question, argument]) {
   if (question === 'sources') return addonSources().join('\n');
-  // Relative where it can be: gyp's makefiles do not survive a blank in an absolute path.
+  // Relative if possible: gyp's makefiles break if an absolute path contains a space.
   if (question === 'include') return path.relative(packageRoot, includeDirOf(argument)).replaceAll('\\', '/');
   if (question === 'werror') return warningsAreErrors() ? '1' : '0';
   throw new Error(`addon-inputs: unknown question ${question}`);

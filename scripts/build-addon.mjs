@@ -15,8 +15,8 @@ export const addonPath = path.join(packageRoot, 'build', 'Release', 'stripelock.
 const stampPath = path.join(packageRoot, 'build', 'stripelock.stamp');
 
 /**
- * A digest of contents, not times: so it also notices a deleted source and a checkout of an older one. Of Node only
- * the platform and the processor matter, since the binary is the same for every version.
+ * A digest of contents, not times, so it also notices a deleted source and a checkout of an older one. Of Node only the
+ * platform and the processor matter, because the binary is the same for every version.
  */
 function inputDigest() {
   const hash = createHash('sha256');
@@ -33,7 +33,7 @@ function isUpToDate() {
 }
 
 /**
- * Headers installed beside this very node: no download. An explicit nodedir wins.
+ * Headers installed beside the running node need no download. An explicit nodedir wins.
  *
  * @param {readonly string[]} [extraArguments] Of node-gyp.
  */
@@ -49,7 +49,7 @@ export function nodedirArguments(extraArguments = []) {
 
 /**
  * @param {{ force?: boolean, extraArguments?: readonly string[], stdio?: 'inherit' | 'pipe' }} [options]
- * @returns {{ ok: boolean, output: string }} The output is empty where stdio is 'inherit'.
+ * @returns {{ ok: boolean, output: string }} The output is empty if stdio is 'inherit'.
  */
 export function buildAddon({ force = false, extraArguments = [], stdio = 'inherit' } = {}) {
   if (!force && isUpToDate()) return { ok: true, output: '' };

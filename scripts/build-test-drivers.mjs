@@ -1,5 +1,5 @@
-// What the tests need besides `npm ci`: on Node 20, which has no node:sqlite, the last better-sqlite3 that runs there,
-// compiled here from the package's own sources. Later versions of Node need nothing.
+// What the tests need besides `npm ci`. Node 20 has no node:sqlite, so it needs the last better-sqlite3 that runs
+// there, compiled here from the package's own sources. Later versions of Node need nothing.
 //
 //   node scripts/build-test-drivers.mjs
 
@@ -26,7 +26,7 @@ function run(command, args, cwd, options) {
   return status === 0;
 }
 
-/** Loads it in a process of its own: a binary for another Node may crash the process. */
+/** Loads it in a separate process: a binary for another Node may crash the process. */
 const loads = () =>
   run(process.execPath, ['-e', 'new (require("better-sqlite3"))(":memory:")'], folder, { stdio: 'ignore' });
 
@@ -47,6 +47,6 @@ function build() {
 
 if (Number(process.versions.node.split('.')[0]) < 22 && !loads()) {
   console.log('compiling better-sqlite3 for the tests on Node 20; this takes a minute or two, once');
-  // The tests themselves say what could not be run without it, and fail in CI.
+  // The tests report what cannot run without it, and fail in CI.
   if (!build() || !loads()) console.error('better-sqlite3 could not be compiled');
 }

@@ -1,11 +1,11 @@
-// Compiles lib/ to dist/: afterwards dist/ holds what lib/ compiles to, and nothing else.
+// Compiles lib/ to dist/. Afterwards dist/ contains the output of lib/ and nothing else.
 //
 //   node scripts/build-ts.mjs
 //
-// tsc itself never deletes: modules that are gone from lib/ would stay in dist/ and be packed. So the compiler writes to
-// memory, and dist/ is made equal to that. dist/ is never emptied, as tests, lint and demos may be reading it at the
-// same time: a file that has changed is replaced in one step, all others stay as they are. Where lib/ does not compile,
-// dist/ stays as it was.
+// tsc itself never deletes files: modules that were deleted in lib/ would stay in dist/ and be packed. So the compiler
+// writes to memory, and the script makes dist/ equal to that. It never empties dist/, because tests, lint and demos may
+// be reading it at the same time: it replaces each changed file in one step, and leaves all others as they are. If lib/
+// does not compile, dist/ does not change.
 
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -21,7 +21,7 @@ const host = {
   getNewLine: () => '\n',
 };
 
-/** What lib/ compiles to, by absolute path, with what is wrong with it. */
+/** The output of lib/, by absolute path, and the compiler's diagnostics. */
 function compile() {
   const { config, error } = ts.readConfigFile(path.join(packageRoot, 'tsconfig.json'), ts.sys.readFile);
   const { options, fileNames, errors } = ts.parseJsonConfigFileContent(config, ts.sys, packageRoot);
@@ -38,7 +38,8 @@ function compile() {
 }
 
 /**
- * In one step: nobody reads half a file. The new one is written outside of dist/, where another build would delete it.
+ * Replaces the file in one step, so that nobody reads half a file. The new file is written outside dist/, because
+ * another build would delete it there.
  *
  * @param {string} file
  * @param {string} text
@@ -60,7 +61,7 @@ function textOf(file) {
 }
 
 /**
- * Deletes the files below a folder that are not among those given, and folders that this leaves empty.
+ * Deletes all files below a folder except the given ones, and then folders that are empty.
  *
  * @param {string} folder
  * @param {ReadonlyMap<string, unknown>} files By absolute path.

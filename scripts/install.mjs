@@ -1,5 +1,5 @@
-// Runs at `npm install`: uses a prebuilt addon that loads, else compiles one. It never fails an install: without the
-// addon the package works on its JavaScript engine, and says so when it is first used.
+// Runs at `npm install`. Uses a prebuilt addon if one loads, otherwise compiles one. It never fails an install: without
+// the addon the package uses its JavaScript engine, and warns when it is first used.
 //
 //   STRIPELOCK_SKIP_BUILD=1   do not compile
 
@@ -20,7 +20,7 @@ async function hasPrebuilt() {
 }
 
 /**
- * In a process of its own: a binary of the wrong kind may crash the process.
+ * In a separate process: a binary of the wrong kind may crash the process.
  *
  * @param {string} file
  */
@@ -32,7 +32,7 @@ function loads(file) {
 }
 
 /**
- * The most telling line of node-gyp's output, for a notice of one line.
+ * The most informative line of node-gyp's output, for a one-line notice.
  *
  * @param {string} output
  */
@@ -53,13 +53,13 @@ function notice(reason) {
 }
 
 async function install() {
-  // Without dist/, as in a fresh checkout, none can be used.
+  // Without dist/, as in a fresh checkout, no prebuilt binary can be used.
   if (await hasPrebuilt().catch(() => false)) return;
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
 
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
-    // Half a build is useless, and an older one would make the notice wrong.
+    // A partial build is useless, and an older one would make the notice wrong.
     rmSync(path.join(packageRoot, 'build'), { recursive: true, force: true });
     const reason = reasonOf(output);
     notice(`the native addon could not be compiled${reason ? ` (${reason})` : ''}`);

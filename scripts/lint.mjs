@@ -1,4 +1,5 @@
-// Every static check; each finding is an error. A failing check does not stop the others: one run shows everything.
+// Runs every static check. Each finding is an error. A failing check does not stop the others, so one run shows
+// everything.
 //
 //   node scripts/lint.mjs            check; tools for C++ that are not installed are named and skipped
 //   node scripts/lint.mjs --strict   check; a missing tool is a failure (as in CI)
@@ -87,7 +88,7 @@ function clangFormat() {
   return outcome;
 }
 
-/** The include directory of Node's headers: beside this node, as npm was told, or as the last build found them. */
+/** The include directory of Node's headers: beside this node, from npm's settings, or from the last build. */
 function nodeHeaders() {
   const config = path.join(packageRoot, 'build', 'config.gypi');
   const built = existsSync(config)
@@ -99,7 +100,7 @@ function nodeHeaders() {
     .find((folder) => existsSync(path.join(folder, 'node_api.h')));
 }
 
-/** One process a file, as many at a time as there are processors. */
+/** One process for each file, and as many at a time as there are processors. */
 async function clangTidy() {
   if (versionOf('clang-tidy') === undefined) return missing('clang-tidy');
   const headers = nodeHeaders();
@@ -138,7 +139,7 @@ async function clangTidy() {
   return outcome;
 }
 
-/** @param {readonly string[]} wrong A line for each thing that is wrong. */
+/** @param {readonly string[]} wrong A line for each finding. */
 function verdict(wrong) {
   for (const line of wrong) console.error(line);
   return wrong.length === 0 ? PASSED : FAILED;

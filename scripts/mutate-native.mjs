@@ -1,8 +1,8 @@
 // Builds the C++ tests of native/core with one mutation at a time, and runs some of them.
 //
-// The copy of the sources and its objects stay in build/mutate, so that a mutation costs the objects that depend on its
-// file. After a mutation its files and objects get back their contents and their times of change, so that make has nothing
-// to build.
+// The copy of the sources and its objects stay in build/mutate, so a mutation recompiles only the objects that depend
+// on its file. After a mutation its files and objects get back their contents and modification times, so that make has
+// nothing to build.
 
 import { spawnSync } from 'node:child_process';
 import {
@@ -34,8 +34,8 @@ import { buildOf, environmentOf, launcherFor, whatIsMissing } from './native-tes
 const tree = path.join(packageRoot, 'build', 'mutate');
 const sourceFolders = ['native/core', 'native/test'];
 /**
- * For one run of a few tests. Far more than they take on a busy machine: what takes longer hangs. The tests themselves
- * report a hang sooner than they usually do.
+ * For one run of a few tests. Far more than they take on a busy machine: a run that takes longer hangs. The tests
+ * themselves report a hang sooner than they usually do.
  */
 const runLimit = 120_000;
 const stuckAfter = '6000';
@@ -58,7 +58,7 @@ function copyWithTime(from, to) {
 const isAsOld = (one, other) => existsSync(other) && statSync(one).mtimeMs === statSync(other).mtimeMs;
 
 /**
- * Whether the tests were linked later in one folder than in the other.
+ * Whether the tests in one folder were linked later than those in the other.
  *
  * @param {string} folder
  * @param {string} other
@@ -83,7 +83,7 @@ function filesBelow(folder) {
 }
 
 /**
- * Makes a folder the same as another one: contents, times, and nothing else.
+ * Makes a folder equal to another one: contents, times, and nothing else.
  *
  * @param {string} from
  * @param {string} to
@@ -121,7 +121,7 @@ export class NativeMutants {
     this.#binary = path.join(this.#objects, 'core_test');
     for (const folder of sourceFolders) mirror(path.join(packageRoot, folder), path.join(tree, folder));
     const built = path.join(packageRoot, 'build', 'native-test', this.#build);
-    // Not from the objects themselves: what an interrupted run left behind is mutated.
+    // Not from the objects themselves: those that an interrupted run left behind are mutated.
     mirror(isNewer(built, this.#pristine) ? built : this.#pristine, this.#objects);
     const { status, output } = this.#make();
     if (status !== 0) throw new Error(`without a mutation, the tests do not build:\n${output}`);
@@ -160,7 +160,7 @@ export class NativeMutants {
   }
 
   /**
-   * Those mutations whose tests exist and pass on the sources as they are; the others fail.
+   * Returns the mutations whose tests exist and pass on the unchanged sources. Reports the others as failures.
    *
    * @template {Pick<Mutation, 'name' | 'tests'>} M
    * @param {readonly M[]} mutations
@@ -181,7 +181,7 @@ export class NativeMutants {
   }
 
   /**
-   * Whether its tests find a mutation, and how.
+   * Whether the tests find the mutation, and how.
    *
    * @param {{ files: ReadonlyMap<string, string>, tests: string }} mutation
    * @returns {{ killed: boolean, how: string }}

@@ -1,8 +1,8 @@
-// Plants mutations in a copy of the sources, one after the other: the tests that are named with it must fail.
+// Plants mutations in a copy of the sources, one after the other. The tests that a mutation names must fail.
 //
 //   node scripts/mutate.mjs [--only word] [--smoke] [--list] [--all-tests]
 //
-//   --only word    those whose name or file has the word in it; again for more words
+//   --only word    those whose name or file contains the word; repeat it for more words
 //   --smoke        a few, quickly: the copy starts with what `test:native plain` has built
 //   --list         only says what there is, and that each text is found exactly once
 //   --all-tests    runs all tests but stress on each mutation and names those that fail: to find the right ones
@@ -34,7 +34,7 @@ function options() {
 }
 
 /**
- * The files that a mutation changes, by name, as they are with it; or what is wrong with it.
+ * The contents of the files that a mutation changes, by name, after the change; or why it does not apply.
  *
  * @param {Mutation} mutation
  * @returns {{ files: Map<string, string>, stale?: undefined } | { files?: undefined, stale: string }}
@@ -96,12 +96,12 @@ function main() {
     }
   }
 
-  // One folder of objects for each build: those of one after the other.
+  // One folder of objects for each build. Mutations of one build run one after the other.
   const variants = [...new Set(planted.map(({ variant }) => variant))];
   for (const variant of variants) {
     const mutants = new NativeMutants(variant);
     const ofVariant = planted.filter((mutation) => mutation.variant === variant);
-    // Those of a header last: each builds nearly everything.
+    // Mutations of headers come last: each rebuilds nearly everything.
     ofVariant.sort((one, other) => changesHeader(one) - changesHeader(other));
     const sound = mutants.withTestsThatPass(ofVariant, report);
     for (const mutation of sound) {

@@ -1,9 +1,9 @@
-// What the scripts need that build the C++ tests of native/core and run them.
+// Shared by the scripts that build and run the C++ tests of native/core.
 
 import { spawnSync } from 'node:child_process';
 import os from 'node:os';
 
-/** At the end of a variant's name: the same binary, run so that no slice of a sync wait ends. */
+/** Suffix of a variant's name: the same binary, run so that no slice of a sync wait ends. */
 export const longSlices = '-long-slices';
 
 /** The build that a variant runs, as native/test/Makefile calls it. */
@@ -15,14 +15,14 @@ const sanitizerOptions = {
   UBSAN_OPTIONS: 'print_stacktrace=1',
 };
 
-/** What a variant's binary runs under. */
+/** The environment of a variant's binary. */
 export const environmentOf = (/** @type {string} */ variant) => ({
   ...process.env,
   ...sanitizerOptions,
   ...(variant.endsWith(longSlices) && { STRIPELOCK_SLICES: 'none' }),
 });
 
-/** Why the tests cannot be built; undefined where they can. */
+/** Why the tests cannot be built; undefined if they can. */
 export function whatIsMissing() {
   const hint =
     'On Debian or Ubuntu: apt-get install g++ make libgtest-dev; on macOS: brew install googletest';
@@ -42,8 +42,8 @@ export function whatIsMissing() {
 }
 
 /**
- * Some pairs of kernel and compiler give ThreadSanitizer an address space that it cannot use, unless its layout is
- * not randomised. Returns the words to put before the command.
+ * With some combinations of kernel and compiler, ThreadSanitizer gets an address space that it cannot use, unless the
+ * layout is not randomised. Returns the words to put before the command.
  *
  * @param {string} binary
  */

@@ -1,6 +1,6 @@
 // Builds and runs the C++ tests of native/core in every variant: plain, the portable parking, and the sanitizers.
 // No suppressions; a sanitizer's report fails the variant. With `-long-slices` the same binary runs again, and sync
-// waits do not check their state every 20 ms: that would hide a lost wake-up, which now hangs the test.
+// waits do not check their state every 20 ms. That check would hide a lost wake-up, which now hangs the test.
 //
 //   node scripts/test-native.mjs [variant …] [--gtest_… …]
 
@@ -25,7 +25,7 @@ function run(command, commandArguments, options = {}) {
 }
 
 /**
- * Builds and runs one variant; a run that ended badly or tested nothing does not count as passed.
+ * Builds and runs one variant. A run that crashed or tested nothing does not count as passed.
  *
  * @param {string} variant
  * @param {readonly string[]} testArguments

@@ -3,7 +3,7 @@ import { drawKeys, DRAWS, keyNamed } from '../support/keys.mjs';
 import { Waits } from '../support/waits.mjs';
 
 /**
- * What a thread is to do, and with what.
+ * What a thread does, and with what.
  *
  * @typedef {object} Task
  * @property {import('../workloads/index.mjs').ThreadsWorkload} workload
@@ -13,12 +13,12 @@ import { Waits } from '../support/waits.mjs';
  * @property {number} iterations Of `busy`, under the lock.
  */
 
-/** Every so many requests one is timed, so that reading the clock does not show in the others. */
+/** Only one in this many requests is timed, so that reading the clock does not slow the others. */
 const TIMED = 16;
 
 /**
- * A thread with many requests under way on its event loop. Each, when it is through, makes the next. What is under the
- * lock mostly awaits once, between reading and writing: work that does not would need no lock in one thread.
+ * A thread with many pending requests on its event loop. Each starts the next when it is done. The work under the lock
+ * usually awaits once, between reading and writing: in one thread, work that never awaits needs no lock.
  *
  * @param {Omit<Task, 'iterations'>} task
  */

@@ -1,4 +1,4 @@
-// Clients of a store outside the process, each with its connection, all in one event loop.
+// Clients of a store outside the process, each with its own connection, all in one event loop.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openLock } from '../subjects/index.mjs';
@@ -7,11 +7,11 @@ import { Miscount } from './miscount.mjs';
 
 /** @typedef {import('../subjects/index.mjs').Lock} Client */
 
-/** So many times as long as in memory, where operations take a hundredth of the time. */
+/** This many times as long as in memory, where operations take a hundredth of the time. */
 const LONGER = 4;
-/** V8 compiles by how often a function was called. */
+/** V8 compiles a function after a number of calls. */
 const WARM_UP_LONGER = 20;
-/** Milliseconds in which whoever may enter has entered. */
+/** Milliseconds after which every client that may enter has entered. */
 const ENTERS_IN = 50;
 
 /**
@@ -63,7 +63,8 @@ async function measureAlone({ keys }, subject, effort, client, shared) {
 }
 
 /**
- * Checks that a second acquisition does not succeed during the first: one client alone counts right without a lock.
+ * Checks that a second acquisition does not succeed during the first: a single client counts correctly even without a
+ * lock.
  *
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {unknown} shared
@@ -100,7 +101,7 @@ async function measureTogether({ again }, effort, clients) {
     waits.record(performance.now() - asked);
     if (row.begun !== row.ended) row.torn = true;
     row.begun++;
-    // A turn of the event loop: what comes from the others meanwhile is heard.
+    // One turn of the event loop, in which messages from the other clients arrive.
     await new Promise((resolve) => setImmediate(resolve));
     row.ended++;
     counts[i]++;

@@ -1,4 +1,4 @@
-// Hand-off latency: either of the two threads. They take turns by a word that is not the lock's:
+// Hand-off latency: either of the two threads. They take turns through a word that does not belong to the lock:
 //
 //   GIVER    the giver is to take the key, then says
 //   HELD     the taker is to ask for the key; just before that, or just after where that does not block, it says
@@ -36,7 +36,7 @@ const say = (/** @type {number} */ turn) => {
 const stopped = () => Atomics.load(control, STOPPED) === 1;
 
 /**
- * False where the other has stopped meanwhile.
+ * False if the other thread has stopped meanwhile.
  *
  * @param {number} turn
  */
@@ -82,14 +82,14 @@ let countsSince = NaN;
 /** The taker has the key. */
 function taken() {
   const nanoseconds = Number(process.hrtime.bigint() - releasedAt[0]);
-  // What comes before the next note of the time is found out: the time since 0 is too long.
+  // If the next taker enters before the giver notes the time again, the time since 0 is too long, and counts as early.
   releasedAt[0] = 0n;
   const isEarly = nanoseconds < 0 || nanoseconds > LONGEST;
   if (isEarly) early++;
   else if (count >= FIRST) waits.record(nanoseconds / 1e6);
   if (++count === FIRST) countsSince = performance.now();
   const enough = count >= FIRST + FEWEST && performance.now() - countsSince >= window;
-  // One that gets in early mixes up whose turn it is.
+  // A thread that enters early mixes up whose turn it is.
   if (enough || isEarly) Atomics.store(control, STOPPED, 1);
 }
 

@@ -1,11 +1,11 @@
-// Hand-off latency: one thread holds the key while another waits for it. From the last statement under the lock of the
-// one to the first of the other.
+// Hand-off latency: one thread holds the key while another waits for it. Measures from the last statement under the
+// lock in one thread to the first in the other.
 
 import { Worker } from 'node:worker_threads';
 import { Waits } from '../support/waits.mjs';
 import { told } from './told.mjs';
 
-/** Words of the memory that both share. */
+/** Words of the shared memory. */
 export const TURN = 0;
 export const STOPPED = 1;
 export const WORDS = 2;
@@ -19,7 +19,7 @@ export const WAITING = 2;
 export async function measureHandOff(workload, subject, effort) {
   const shared = subject.create({ stripes: workload.stripes });
   const control = new Int32Array(new SharedArrayBuffer(WORDS * 4));
-  // When the giver last let go, in nanoseconds of the clock that all threads of a process share.
+  // When the giver last released the key, in nanoseconds of the clock that all threads of a process share.
   const releasedAt = new BigInt64Array(new SharedArrayBuffer(8));
   const workers = ['giver', 'taker'].map(
     (role) =>

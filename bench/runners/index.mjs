@@ -5,7 +5,7 @@ import { measureThreads } from './threads.mjs';
 import { measureWaiters } from './waiters.mjs';
 
 /**
- * By metric, see metrics.mjs. Undefined where there is none.
+ * By metric, see `metrics.mjs`. Undefined if there is none.
  *
  * @typedef {Record<string, number | undefined>} Figures
  */
@@ -17,7 +17,7 @@ import { measureWaiters } from './waiters.mjs';
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {import('../effort.mjs').Effort} effort
  * @param {number} iterationsPerNanosecond Of `busy`.
- * @returns {Promise<Figures>} Rejects where the subject fails or a count is wrong.
+ * @returns {Promise<Figures>} Rejects if the subject fails or a count is wrong.
  */
 
 /**

@@ -1,12 +1,15 @@
 // The loops of the uncontended workloads. Each makes a function that does an operation `count` times.
 //
-// Between taking and giving back each counts in memory: so that operations can be verified, and no compiler can leave
-// the work out. For the same reason the keys come from an array, even where there is only one.
+// Between acquiring and releasing, each loop counts in memory, so that operations can be verified and the compiler
+// cannot remove the work. For the same reason the keys come from an array, even if there is only one.
 //
-// They are written out, with each method called by its name on the lock, since a call through a variable or a helper
-// costs as much as some of what is measured here, and users do not write it.
+// The loops are written out, and each method is called by its name on the lock. A call through a variable or a helper
+// costs as much as some of the operations measured here, and users do not write such calls.
 
-/** The 64 keys of the `Fresh` ones, whose text is put together anew each time, as the keys of rows and users are. */
+/**
+ * The 64 keys of the `Fresh` loops, which build the text anew each time, as programs do with the keys of rows and
+ * users.
+ */
 const FRESH_KEYS = 64;
 
 /**
@@ -103,7 +106,7 @@ export const loops = {
     };
   },
 
-  /** The quickest way that the subject has: where it gives out what it holds, no callback is made for it. */
+  /** The fastest way that the subject offers: no callback is created if it returns what it holds. */
   async(lock, keys, counter) {
     if (lock.acquire === undefined) return loops.run(lock, keys, counter);
     let at = 0;
@@ -141,7 +144,7 @@ export const loops = {
     };
   },
 
-  /** The subject brings its loop along; a floor waits as it does for a lock. */
+  /** The subject has its own loop; a floor waits as it would for a lock. */
   own: (lock, keys, counter) =>
     lock.loop === undefined ? loops.async(lock, keys, counter) : lock.loop(counter),
 
@@ -149,7 +152,8 @@ export const loops = {
 };
 
 /**
- * Where a callback runs under the lock; thousands of nanoseconds or hundreds, so that one call more is nothing.
+ * For subjects with a callback under the lock. An operation takes hundreds or thousands of nanoseconds, so one more
+ * call does not matter.
  *
  * @param {(key: any, section: import('../subjects/index.mjs').Section) => Promise<unknown>} run
  * @returns {(keys: any[], counter: Float64Array) => import('../subjects/index.mjs').Batch}

@@ -1,8 +1,8 @@
-/** The counts under the lock are wrong: somebody else was in the section, too. */
+/** The counts under the lock are wrong: another thread or task was in the section, too. */
 export class Miscount extends Error {
   /**
    * @param {string} message
-   * @param {import('./index.mjs').Figures} figures Measured in spite of that.
+   * @param {import('./index.mjs').Figures} figures Measured nevertheless.
    */
   constructor(message, figures) {
     super(message);

@@ -1,10 +1,10 @@
-// Checks that a subject locks what it says it locks. The counters of a single thread are right without any lock, so each
-// uncontended workload also asks for what is held.
+// Checks that a subject locks what it says it locks. The counters of a single thread are right without any lock, so
+// each uncontended workload also requests a held key.
 //
-// After the measurement: before, it would show the optimizer paths that a free lock never takes.
+// It does so after the measurement: before, it would show the optimizer paths that a free lock never takes.
 
 /**
- * A lock whose methods are called by their names, put together from the operation's.
+ * A lock whose methods are called by name. The names are built from the operation's name.
  *
  * @typedef {Record<string, (...request: any[]) => any>} Methods
  */
@@ -25,7 +25,7 @@ const heldKeys = {
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {string} operation
  * @param {readonly unknown[]} keys What the workload's loop was given.
- * @throws {Error} Where a second exclusive acquisition succeeds during the first, or none succeeds after it.
+ * @throws {Error} If a second exclusive acquisition succeeds during the first, or none succeeds after it.
  */
 export async function prove(lock, subject, operation, keys) {
   const [, how, form] = /^(sync|try|async|run)(.*)$/.exec(operation) ?? [];
@@ -66,7 +66,7 @@ function requireHeld(held) {
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
-/** Turns of the event loop within which whoever may enter has entered. */
+/** Turns of the event loop after which every task that may enter has entered. */
 const TURNS = 5;
 
 /**
@@ -88,7 +88,7 @@ async function proveByQueueing(lock, form, keys) {
 }
 
 /**
- * Resolves when the keys are held, in the way in which the loop takes them.
+ * Resolves when the keys are held. Acquires them in the same way as the loop.
  *
  * @param {Methods} lock
  * @param {string} form

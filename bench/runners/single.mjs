@@ -7,13 +7,13 @@ import { prove } from './proofs.mjs';
 
 /** Milliseconds that one call timed by Benchmark.js takes at least, so that its own cost does not show. */
 const BATCH = 1;
-/** Seconds to a sample. Short, so that on a busy machine some of the samples go by undisturbed. */
+/** Seconds to a sample. Short, so that on a busy machine some of the samples are undisturbed. */
 const SAMPLE = 0.02;
 
 /**
- * One round of one subject. Its figure is the best sample: other load on the machine, the collector and the compiler
- * only ever add to a sample. What differs from process to process (where memory lies, what the compiler chose) belongs
- * to the subject, so that of several rounds the median counts, not the best.
+ * One round of one subject. Its figure is the best sample: other load on the machine, the garbage collector and the
+ * compiler only add time to a sample. Differences between processes (the layout of memory, the choices of the compiler)
+ * belong to the subject, so the median of several rounds counts, not the best.
  *
  * @type {import('./index.mjs').Runner<import('../workloads/index.mjs').SingleWorkload>}
  */

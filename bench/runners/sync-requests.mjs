@@ -4,14 +4,14 @@ import { drawKeys, drawModes, DRAWS, keyNamed } from '../support/keys.mjs';
 import { Waits } from '../support/waits.mjs';
 
 /**
- * Every so many requests one is timed. Reading the clock twice takes as long as a short section, and would be most of
- * what the threads do; every 16th is still some ten thousand a second.
+ * Only one in this many requests is timed. Reading the clock twice takes as long as a short section, so it would be
+ * most of what the threads do. Every 16th is still some ten thousand a second.
  */
 const SHORT_SECTION = 1000;
 const TIMED_WHEN_SHORT = 16;
 
 /**
- * A thread that takes, works and gives back until it is told to stop, with nothing in between.
+ * A thread that acquires, works and releases until it is told to stop, with nothing in between.
  *
  * @param {import('./async-requests.mjs').Task} task
  */

@@ -1,5 +1,5 @@
-// Contended workloads: the controlling side. Starts the threads, lets them all go at once, opens and closes the window
-// in which operations count, and checks that not one write under the lock was lost.
+// Contended workloads: the controlling side. Starts the threads, releases them all at once, opens and closes the window
+// in which operations count, and checks that no write under the lock was lost.
 
 import { Worker } from 'node:worker_threads';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -59,18 +59,18 @@ export async function measureThreads(workload, subject, effort, iterationsPerNan
  * @property {import('node:perf_hooks').RecordableHistogram} histogram
  */
 
-/** Milliseconds for what is under way to come to its end. */
+/** Milliseconds that pending work may take to finish. */
 const DRAIN = 15_000;
-/** The same where it is known that it may never come. */
+/** The same for subjects whose pending work may never finish. */
 const DRAIN_UNSOUND = 2000;
-/** Milliseconds between looks at how far the threads have come. */
+/** Milliseconds between checks of the threads' progress. */
 const LOOK = 5;
 
 /**
- * What each thread did, and in how long. The counts are read here, so that a thread that sleeps long cannot be late.
+ * What each thread did, and in how long. The counts are read here, so a thread that sleeps for long cannot report late.
  *
- * Where there are many requests under way, both phases last until each of them has had its turn once, on average: those
- * that were all made at the start would else be all that is seen.
+ * If many requests are pending, both phases last until each of them has had its turn once, on average. Otherwise only
+ * the requests made at the start would be measured.
  *
  * @param {Arena} arena
  * @param {number} enough Operations.
@@ -78,7 +78,7 @@ const LOOK = 5;
  * @param {Promise<unknown>} reports
  */
 async function timeWindow(arena, enough, { warmup, window, longest }, reports) {
-  // Ends early where a worker fails.
+  // Ends early if a worker fails.
   const pause = async (/** @type {number} */ milliseconds, /** @type {number} */ before) => {
     const started = performance.now();
     for (;;) {

@@ -1,6 +1,6 @@
 /**
- * What the worker tells by this name; subjects may send messages of their own. Rejects when the worker fails, or ends
- * without having told it.
+ * The worker's message of this name; subjects may send messages of their own. Rejects if the worker fails, or ends
+ * without sending it.
  *
  * @param {import('node:worker_threads').Worker} worker
  * @param {string} name

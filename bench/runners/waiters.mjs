@@ -1,4 +1,4 @@
-// What a crowd of waiters costs: memory, cancelling them, and the use of another key meanwhile. One thread.
+// The cost of a crowd of waiters: memory, cancelling them, and using another key meanwhile. One thread.
 
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -22,7 +22,7 @@ const FREE = 'account:7654321';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc');
 
-/** Made once: an AbortSignal's own reason, with its stack, would cost more than all else. */
+/** Created once: an AbortSignal's own reason, with its stack, would cost more than everything else. */
 const CANCELLED = new Error('cancelled');
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -82,7 +82,7 @@ class Crowd {
     }
   }
 
-  /** Resolves when all that were made have been granted or have been aborted. */
+  /** Resolves when all waiters have been granted or aborted. */
   settled() {
     return Promise.all(this.#requests);
   }
@@ -105,13 +105,13 @@ async function crowdOf(subject, stripes) {
   return { lock, crowd };
 }
 
-/** Points on the line whose slope is what one waiter takes. */
+/** Points on the line whose slope is the memory of one waiter. */
 const STEPS = 10;
 
 /**
  * Bytes for each waiter. The heap is what V8 counts as used by objects, after a collection. Native memory is what the
- * process takes beyond the pages that V8 has touched; a subject without native code shows how far off that is. Slopes,
- * not differences: what the first waiters need once is not theirs alone.
+ * process takes beyond the pages that V8 has touched; a subject without native code shows the error. These are slopes,
+ * not differences, because the first waiters also pay for what is needed only once.
  *
  * @type {Measure}
  */
@@ -139,18 +139,18 @@ async function memory(subject, { waiters }, { stripes }) {
   return { nativeBytes: slope('native'), heapBytes: slope('heap'), totalBytes: slope('total') };
 }
 
-/** The cost with all waiters is compared with that of so many times fewer. */
+/** The cost with all waiters is compared with that of a crowd this many times smaller. */
 const FEWER = 100;
 /** How many such small crowds, one after the other. */
 const CROWDS = 20;
 
 /**
- * Nanoseconds for each waiter, aborted in random order: in order of arrival, looking for it would find it at once.
+ * Nanoseconds for each waiter, aborted in random order: in order of arrival, a search would find each at once.
  *
  * @type {Measure}
  */
 async function cancel(subject, { waiters }, { stripes }) {
-  // Twice, so that the second time everything has been compiled.
+  // Runs twice, so that everything has been compiled the second time.
   await cancelCrowd(subject, stripes, waiters / FEWER, CROWDS);
   const few = await cancelCrowd(subject, stripes, waiters / FEWER, CROWDS);
   const many = await cancelCrowd(subject, stripes, waiters, 1);
@@ -197,11 +197,11 @@ function shuffled(list) {
   return result;
 }
 
-/** Of each so many operations the time is taken; the best counts, see single.mjs. */
+/** This many operations are timed together; the best time counts, see `bench/runners/single.mjs`. */
 const BATCH = 50;
 
 /**
- * Nanoseconds to take and give back another key: with nobody waiting, and with all of them.
+ * Nanoseconds to acquire and release another key: without waiters, and with all of them.
  *
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {import('../effort.mjs').Effort} effort

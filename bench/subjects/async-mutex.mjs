@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-// Its CommonJS build: what `import` would load has generators where this has none, and took four times as long.
+// Its CommonJS build. The build for `import` uses generators, and took four times as long.
 const { Mutex } = createRequire(import.meta.url)('async-mutex');
 
 /**

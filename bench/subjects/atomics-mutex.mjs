@@ -1,5 +1,5 @@
-// The mutex that people write by hand: FNV-1a over the key, one word per stripe, `Atomics.wait` when it is taken
-// (U. Drepper, "Futexes Are Tricky", the second mutex). No timeout, no owner, no fairness, no recovery.
+// The mutex that people write by hand: FNV-1a over the key, one word per stripe, `Atomics.wait` if it is taken (U.
+// Drepper, "Futexes Are Tricky", the second mutex). No timeout, no owner, no fairness, no recovery.
 
 const FREE = 0;
 const HELD = 1;
@@ -69,7 +69,7 @@ function fnv1a(text) {
 }
 
 /**
- * Ascending, so that no two callers can each hold what the other wants; each once.
+ * Ascending, so that no two callers can each hold what the other wants. Each index once.
  *
  * @param {Int32Array} words
  * @param {readonly (string | number)[]} keys

@@ -1,4 +1,4 @@
-// What no lock can be cheaper than, in the same loops as the locks.
+// The least that a lock can cost, in the same loops as the locks.
 
 import path from 'node:path';
 import bindings from 'bindings';
@@ -38,7 +38,7 @@ const compareExchange = {
   },
 };
 
-/** @type {Arena | undefined} Not before it is needed: other subjects are measured without it. */
+/** @type {Arena | undefined} Created when it is first needed: other subjects are measured without it. */
 let arena;
 
 function arenaOfFloor() {
@@ -48,7 +48,7 @@ function arenaOfFloor() {
 }
 
 /**
- * The same by a function of WebAssembly, which V8 compiles into its caller.
+ * The same by a WebAssembly function, which V8 inlines into its caller.
  *
  * @type {Subject}
  */
@@ -111,8 +111,8 @@ const bareAwait = {
 };
 
 /**
- * What entering C++ costs. The addon exports no empty function; of those it has, this takes no argument and returns a
- * number that is a constant while nothing waits.
+ * What entering C++ costs. The addon exports no empty function. This one takes no argument and returns a number that is
+ * constant while nothing waits.
  *
  * @type {Subject}
  */
@@ -128,7 +128,7 @@ const addonCall = {
 };
 
 /**
- * The same with a string, which it copies and hashes: what each acquisition would begin with if C++ did the hashing.
+ * The same with a string, which it copies and hashes. Each acquisition would begin with this if C++ did the hashing.
  *
  * @type {Subject}
  */
@@ -144,7 +144,7 @@ const addonHash = {
 };
 
 /**
- * A promise that an AbortSignal rejects, and nothing else: who waits with one cannot be cancelled for less.
+ * A promise that an AbortSignal rejects, and nothing else. Cancelling a waiter by a signal cannot cost less.
  *
  * @type {Subject}
  */
@@ -164,8 +164,8 @@ const abortSignal = {
 };
 
 /**
- * No lock at all: shows what the threads do when nothing delays them, and that the counts reveal it. Its name says that
- * it is no lock, so it may miscount.
+ * No lock at all. It shows what the threads do when nothing delays them, and that the counts reveal a missing lock. Its
+ * name says that it is no lock, so it may miscount.
  *
  * @type {Subject}
  */

@@ -9,7 +9,7 @@ import { storeSubjects } from './stores.mjs';
 import { floors } from './floors.mjs';
 
 /**
- * What a subject can do, and the methods of its {@link Lock} that it has for that:
+ * What a subject can do, and the methods of its {@link Lock} for that:
  *
  *   sync     acquireSync(key), which blocks the thread, and release(held)
  *   try      tryAcquire(key): held, or undefined at once
@@ -23,9 +23,9 @@ import { floors } from './floors.mjs';
  *
  * @typedef {'sync' | 'try' | 'acquire' | 'run' | 'shared' | 'many' | 'abort' | 'threads'} Ability
  * @typedef {any} Key A string, or in some workloads an integer.
- * @typedef {any} Held What a subject gives out; it takes it back.
+ * @typedef {any} Held What a subject returns when it grants a key, and takes back to release it.
  * @typedef {() => any} Section What runs under the lock; may give a promise.
- * @typedef {(count: number) => unknown} Batch Does an operation so many times. May give a promise.
+ * @typedef {(count: number) => unknown} Batch Does an operation `count` times. May return a promise.
  *
  * @typedef {object} Lock
  * @property {(key: Key) => Held} acquireSync
@@ -41,7 +41,7 @@ import { floors } from './floors.mjs';
  * @property {(key: Key, section: Section, signal?: AbortSignal) => Promise<unknown>} run
  * @property {(key: Key, section: Section) => Promise<unknown>} runShared
  * @property {(keys: Key[], section: Section) => Promise<unknown>} runMany
- * @property {(counter: Float64Array) => Batch} [loop] Of a subject that brings its own operation.
+ * @property {(counter: Float64Array) => Batch} [loop] For a subject that has its own operation.
  * @property {() => unknown} [close]
  *
  * @typedef {object} Limits What a subject may look at in a workload.
@@ -53,16 +53,16 @@ import { floors } from './floors.mjs';
  *
  * @typedef {object} Subject
  * @property {string} name
- * @property {readonly string[]} packages Whose versions belong to its figures.
+ * @property {readonly string[]} packages Their versions are recorded with its figures.
  * @property {readonly Ability[]} can
  * @property {(workload: Limits) => string | undefined} [limit] Why it cannot do a workload whose abilities it has.
- * @property {boolean} [unsound] Known to let two in at once now and then: a miscount is shown with its figures, and
- *   does not fail the run.
- * @property {boolean} [excludes] False for what is no lock and does not say so by its abilities.
+ * @property {boolean} [unsound] Known to let two threads in at once now and then: a miscount is shown with its figures,
+ *   and does not fail the run.
+ * @property {boolean} [excludes] False for a subject that is no lock and whose abilities do not say so.
  * @property {(settings: { stripes: number }) => any} create What the threads share; structured-cloneable.
- * @property {(shared: any) => Partial<Lock> | Promise<Partial<Lock>>} open In each thread. Only subjects of a workload's
- *   own give a promise.
- * @property {(shared: any) => void} [destroy] Ends what `create` made, where that must be.
+ * @property {(shared: any) => Partial<Lock> | Promise<Partial<Lock>>} open Called in each thread. Only subjects that
+ *   belong to one workload return a promise.
+ * @property {(shared: any) => void} [destroy] Ends what `create` made, if that is necessary.
  */
 
 /** @type {readonly Subject[]} */
@@ -96,7 +96,7 @@ export function subjectNamed(name) {
 }
 
 /**
- * A subject's lock in this thread, for a workload that it can do: so the methods that are called exist.
+ * A subject's lock in this thread, for a workload that it can do, so the methods that are called exist.
  *
  * @param {Subject} subject
  * @param {unknown} shared
@@ -106,10 +106,10 @@ export function openLock(subject, shared) {
 }
 
 /**
- * Why the subject cannot do the workload, or undefined where it can.
+ * Why the subject cannot do the workload, or undefined if it can.
  *
  * @param {Subject} subject
- * @param {Limits} workload Of a list in `needs`, any one is enough.
+ * @param {Limits} workload If `needs` contains a list, any one of its abilities is enough.
  */
 export function whyNot(subject, workload) {
   for (const need of workload.needs) {

@@ -1,12 +1,12 @@
-// What is measured of leases: the manager's ways to hold one, and the store alone. Their peers are stores outside the
-// process, which are another matter, so that their ratios are to the floor.
+// What is measured of leases: the manager's ways to hold one, and the store alone. Other lease libraries use stores
+// outside the process, which do not compare, so the ratios are to the floor.
 
 import { LeaseManager, MemoryLeaseStore } from '../support/package.mjs';
 
 const KEY = 'job:nightly';
 const OWNER = 'owner';
 const TTL = 30_000;
-/** Those that are held beside it outlast every measurement. */
+/** The other held leases outlast every measurement. */
 const LONG = 3_600_000;
 const MANY = 1_000_000;
 
@@ -84,7 +84,7 @@ function renewal(name, heldBesides) {
   });
 }
 
-/** Every operation on a key of its own, so that no part of the table is in a cache. */
+/** Every operation uses a different key, so that no part of the table is in a cache. */
 const amongMany = subject(`acquire + release among ${MANY.toLocaleString('en')} held`, async () => {
   const manager = new LeaseManager({ ttl: TTL, renew: false });
   await hold(manager.store, MANY);
@@ -100,7 +100,7 @@ const amongMany = subject(`acquire + release among ${MANY.toLocaleString('en')} 
   return { loop, close: () => manager.close() };
 });
 
-/** What sweeping the expired costs. */
+/** The cost of sweeping expired leases. */
 const leasedOnce = subject('a new key each time, for 1 ms, never released', () => {
   const store = new MemoryLeaseStore();
   let next = 0;

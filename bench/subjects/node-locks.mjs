@@ -12,8 +12,8 @@ const SHARED = { mode: 'shared' };
 const { locks } = /** @type {{ locks?: LockManager }} */ (/** @type {unknown} */ (workerThreads));
 
 /**
- * The Web Locks of Node itself, from 24.5 on. Several keys would be one request within the other, in the caller's
- * order: that is the caller's doing, and is not measured as if it were the library's.
+ * The Web Locks of Node itself, from 24.5 on. For several keys the caller would have to nest requests, in its own
+ * order. That is not an ability of the library, so it is not measured.
  *
  * @type {import('./index.mjs').Subject}
  */

@@ -1,5 +1,5 @@
-// Locks whose holders are processes: stripelock's stores for Redis and SQLite, and redlock. Libraries are loaded by
-// whom they are measured in alone.
+// Locks whose holders are processes: stripelock's stores for Redis and SQLite, and redlock. Each library is loaded only
+// in processes that measure it.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -13,7 +13,7 @@ const TTL = 30_000;
 const TIMEOUT = 60_000;
 
 /**
- * A client of a subject. Its `release(held)` rejects where what was held was lost.
+ * A client of a subject. Its `release(held)` rejects if the lock was lost meanwhile.
  *
  * @typedef {Pick<import('./index.mjs').Lock, 'acquire' | 'release' | 'close'>} Client
  * @typedef {import('./index.mjs').Subject} Subject
@@ -162,7 +162,7 @@ const roundTrips = {
 };
 
 export const REDIS_MANAGER = 'stripelock over Redis';
-/** It never gives up, as no other does here. */
+/** It never gives up, like all others here. */
 const FOR_EVER = { retryCount: -1 };
 export const REDLOCK = 'redlock';
 export const REDLOCK_SHORT = 'redlock, retries after 0 to 2 ms';
@@ -171,9 +171,9 @@ export const storeSubjects = {
   roundTrips,
   redis: redisStore(REDIS_MANAGER, managed),
   redisAlone: redisStore('stripelock over Redis, store alone', alone),
-  /** As it comes: it tries again after 100 to 300 ms. */
+  /** Default settings: it tries again after 100 to 300 ms. */
   redlock: redlock(REDLOCK, FOR_EVER),
-  /** As short as timers can. */
+  /** The shortest pauses that timers allow. */
   redlockShort: redlock(REDLOCK_SHORT, { ...FOR_EVER, retryDelay: 1, retryJitter: 1 }),
   sqlite: sqliteSubject('stripelock over SQLite', managed),
   sqliteAlone: sqliteSubject('stripelock over SQLite, store alone', alone),

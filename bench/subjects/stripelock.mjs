@@ -1,6 +1,6 @@
 import { StripedLock } from '../support/package.mjs';
 
-/** Milliseconds. Finite, as the default is, so that waiting costs what it costs users; too long to run out. */
+/** Milliseconds. Finite, like the default, so that waiting costs what it costs users. Long enough never to run out. */
 const TIMEOUT = 120_000;
 const SHARED = /** @type {const} */ ({ mode: 'shared' });
 

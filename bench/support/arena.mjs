@@ -1,6 +1,6 @@
 // The memory that the threads of one measurement share, beside the lock.
 
-/** Bytes to a cache line or, where pairs of lines are fetched, two. */
+/** Bytes in a cache line, or in two where the processor fetches pairs of lines. */
 const LINE = 128;
 
 export const PREPARE = 0;
@@ -55,7 +55,7 @@ export class Arena {
   }
 
   /**
-   * To be called under the key's lock, shared or exclusive: whether no writer is half done.
+   * To be called under the key's lock, shared or exclusive. True if no writer is half done.
    *
    * @param {number} key
    */
@@ -79,7 +79,7 @@ export class Arena {
     return Array.from({ length: (done.length * 8) / LINE }, (_, thread) => done[(thread * LINE) / 8]);
   }
 
-  /** Writes that were not lost, over all keys; NaN where one was begun and not ended, or the two numbers differ. */
+  /** Writes that were not lost, over all keys. NaN if a write was begun and not ended, or if the two numbers differ. */
   get written() {
     let sum = 0;
     for (let at = 0; at < this.rows.length; at += LINE / 8) {

@@ -1,4 +1,4 @@
-// The work inside a critical section: a given number of nanoseconds that keeps to the registers.
+// The work inside a critical section: takes a given number of nanoseconds, and uses only registers.
 
 /**
  * A chain of dependent multiplications, so that its length in time does not depend on what surrounds it.
@@ -16,8 +16,8 @@ const ITERATIONS = 200_000;
 const TRIALS = 40;
 
 /**
- * Iterations of {@link busy} to a nanosecond; the best of many trials. To be found once for a whole run: a process that
- * calibrated for itself, on a machine that was busy just then, would have other sections than its rivals.
+ * Iterations of {@link busy} to a nanosecond; the best of many trials. Calibrated once for a whole run. If each process
+ * calibrated itself, one that did so on a busy machine would have other sections than its rivals.
  */
 export function calibrate() {
   let best = Infinity;
@@ -27,7 +27,7 @@ export function calibrate() {
     sink ^= busy(ITERATIONS, trial);
     best = Math.min(best, performance.now() - started);
   }
-  // Never true; it keeps the work from being left out.
+  // Never true. It keeps the compiler from removing the work.
   if (sink === 0.5) throw new Error('unreachable');
   return ITERATIONS / (best * 1e6);
 }

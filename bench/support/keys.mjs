@@ -3,7 +3,7 @@
 import { randomFrom } from '../../test/workers/random.mjs';
 import { zipfian } from './zipf.mjs';
 
-/** A power of two, so that a thread can go round its draws with a mask. */
+/** A power of two, so that a thread can cycle through its draws with a mask. */
 export const DRAWS = 4096;
 
 export const keyNamed = (/** @type {number} */ index) => `account:${index * 7919}`;

@@ -36,7 +36,7 @@ export function versions(subjects) {
  * @returns {string}
  */
 function versionOf(packageName) {
-  // Not by its own package.json's path, which a package need not export.
+  // Not by the path of its package.json, which a package need not export.
   let folder = path.dirname(require.resolve(packageName));
   for (;;) {
     const file = path.join(folder, 'package.json');
@@ -49,7 +49,7 @@ function versionOf(packageName) {
   }
 }
 
-/** Undefined where there is no repository, as in an unpacked archive. */
+/** Undefined if there is no repository, as in an unpacked archive. */
 export function commit() {
   try {
     const git = (/** @type {string[]} */ ...options) =>

@@ -1,9 +1,9 @@
-// The package that is measured: that of this checkout, or of the folder that a comparison of two builds names.
+// The package that is measured: this checkout's, or the one in the folder that a comparison of two builds names.
 
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** Where a process finds the folder. Its threads find it there, too. */
+/** The environment variable that names the folder. Threads inherit it. */
 export const PACKAGE = 'STRIPELOCK_BENCH_PACKAGE';
 
 /**

@@ -1,5 +1,5 @@
-// Colours and shapes of the charts. All keep a contrast of at least 3 : 1, which is what graphics need, on white and on
-// the usual dark backgrounds alike, so that one file does for both; no two subjects share a shape as well as a hue.
+// Colours and shapes of the charts. All have a contrast of at least 3 : 1, which graphics need, both on white and on
+// the usual dark backgrounds. So one file works for both. No two subjects share both shape and hue.
 
 /** For text: 4.3 : 1 on white and on #0d1117 alike. */
 export const INK = '#7a7f87';

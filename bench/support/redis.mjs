@@ -2,10 +2,10 @@
 
 import { redisCommand, RedisServer } from '../../test/support/redis-server.mjs';
 
-/** Where the processes of a run find its port. */
+/** The environment variable that holds its port for the processes of a run. */
 const PORT = 'STRIPELOCK_BENCH_REDIS_PORT';
 
-/** @returns {number | undefined} Undefined where there is no server. */
+/** @returns {number | undefined} Undefined if there is no server. */
 export function redisPort() {
   const port = process.env[PORT];
   return port === undefined ? undefined : Number(port);

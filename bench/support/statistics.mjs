@@ -1,8 +1,8 @@
 import { median, quantile } from 'simple-statistics';
 
 /**
- * What several rounds say of a figure: its median, its quartiles, and half their distance in percent of the median. Not
- * the mean and its deviation: a round that something else on the machine got in the way of would move both.
+ * Summarises a figure over several rounds: its median, its quartiles, and half their distance in percent of the median.
+ * Not the mean and its deviation, because a single disturbed round would move both.
  *
  * @param {readonly number[]} values At least one.
  */

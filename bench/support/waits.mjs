@@ -28,7 +28,7 @@ export class Waits {
   }
 
   /**
-   * Nanoseconds; none where nothing was recorded.
+   * Nanoseconds; none if nothing was recorded.
    *
    * @returns {{ p50?: number, p99?: number, p999?: number, max?: number }}
    */

@@ -1,4 +1,4 @@
-// Requests under way on event loops: in one thread, where any asynchronous lock will do, and in four.
+// Pending requests on event loops: in one thread, where any asynchronous lock works, and in four.
 
 import { floors } from '../subjects/floors.mjs';
 
@@ -28,7 +28,7 @@ function workload(threads, keys, inFlight, { floors: chosen = [], awaits = true 
   };
 }
 
-/** 1000 beside the decades: beyond async-mutex's and async-lock's usual, short of a flood. */
+/** 1000 as well: more than async-mutex and async-lock usually see, but no flood. */
 export const contendedAsync = [
   workload(1, 1, 1),
   workload(1, 1, 100),
@@ -42,7 +42,7 @@ export const contendedAsync = [
   workload(4, 1, 10_000),
   workload(4, 64, 1),
   workload(4, 64, 100),
-  // Node's own locks come to a near standstill where several threads await under them, on some versions.
+  // On some versions of Node, its own locks nearly stop if several threads await under them.
   workload(4, 64, 1, { awaits: false }),
   workload(4, 64, 100, { awaits: false }),
   workload(4, 64, 10_000),

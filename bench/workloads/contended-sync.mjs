@@ -1,8 +1,8 @@
-// Threads that block each other: each takes, works and gives back, again and again, with nothing in between.
+// Threads that block each other: each acquires, works and releases, again and again, with nothing in between.
 
 import { floors } from '../subjects/floors.mjs';
 
-/** What is locked: keys drawn uniformly or by Zipf's law, on so many stripes. */
+/** What is locked: keys drawn uniformly or by Zipf's law. */
 const KEYS = 1024;
 
 const THREADS = [2, 4, 8, 16];
@@ -77,7 +77,7 @@ function sectionName(nanoseconds) {
 
 const [uniform, zipf, uniformFour, zipfFour, uniformShared, zipfShared] = CHOICES;
 
-/** One way through the product: each value of each dimension, and what programs do most. */
+/** One path through all combinations: each value of each dimension, and what programs do most. */
 export const contendedSync = [
   workload(2, 1, 0, uniform),
   workload(2, 1, 100, uniform, [floors.noLock]),

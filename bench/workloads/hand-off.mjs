@@ -1,4 +1,4 @@
-// From one thread's hands into another's that waits for it.
+// Handing a key from one thread to another that waits for it.
 
 const abilityOf = /** @type {const} */ ({ sync: 'sync', async: 'run' });
 
@@ -18,7 +18,7 @@ function workload(giver, taker) {
     stripes: 1024,
     giver,
     taker,
-    // Long enough for a spinning taker to have gone to sleep.
+    // Long enough that a spinning taker has gone to sleep.
     head: 1,
   };
 }

@@ -13,12 +13,13 @@ import { waiters } from './waiters.mjs';
  * @typedef {object} Common
  * @property {string} name
  * @property {string} group
- * @property {readonly (Ability | readonly Ability[])[]} needs Of a list of abilities, any one is enough.
+ * @property {readonly (Ability | readonly Ability[])[]} needs If an item is a list of abilities, any one of them is
+ *   enough.
  * @property {number} keys
  * @property {number} stripes
  * @property {'redis' | 'sqlite'} [server] What it needs outside the process.
- * @property {number} [mostRounds] Where fewer than usual will do.
- * @property {readonly Subject[]} [subjects] Instead of all that there are.
+ * @property {number} [mostRounds] If fewer than usual are enough.
+ * @property {readonly Subject[]} [subjects] Instead of all subjects.
  * @property {readonly Subject[]} floors Measured along with the others. Ratios are to the first.
  *
  * @typedef {object} SingleOnly
@@ -31,10 +32,10 @@ import { waiters } from './waiters.mjs';
  * @property {number} threads
  * @property {'uniform' | 'zipf'} distribution
  * @property {number} keysAtOnce
- * @property {number} [section] Nanoseconds of work under the lock, of threads that block.
- * @property {number} [sharedPart] The part of requests in shared mode, of threads that block.
- * @property {number} [inFlight] Requests under way in each thread, where they are awaited.
- * @property {boolean} [awaits] Whether what is under the lock awaits.
+ * @property {number} [section] Nanoseconds of work under the lock, for threads that block.
+ * @property {number} [sharedPart] The part of requests in shared mode, for threads that block.
+ * @property {number} [inFlight] Pending requests in each thread, if they are awaited.
+ * @property {boolean} [awaits] Whether the work under the lock awaits.
  *
  * @typedef {object} HandOffOnly
  * @property {'hand-off'} runner
@@ -80,7 +81,7 @@ const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(
 );
 
 /**
- * With those that a usual run has no time for.
+ * Includes those that a usual run has no time for.
  *
  * @type {readonly Workload[]}
  */
@@ -88,8 +89,8 @@ export const fullWorkloads = [...workloads, ...fullOnly];
 
 /**
  * @param {string} name
- * @returns {any} What its runner says that it is: see {@link Workload}.
- * @throws {Error} Where there is none.
+ * @returns {any} Its type depends on its runner: see {@link Workload}.
+ * @throws {Error} If there is none.
  */
 export function workloadNamed(name) {
   const found = fullWorkloads.find((workload) => workload.name === name);

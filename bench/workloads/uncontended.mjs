@@ -1,4 +1,4 @@
-// One thread, nobody else: what a lock costs when it is free.
+// A single thread: what a lock costs when it is free.
 
 import { floors } from '../subjects/floors.mjs';
 
@@ -9,7 +9,7 @@ const MANY = 1_000_000;
 const keysNamed = (/** @type {number} */ count) =>
   Array.from({ length: count }, (_, i) => `account:${i * 7919}`);
 /**
- * Out of an array, also where there is but one; see runners/loops.mjs.
+ * Keys come from an array, even if there is only one; see runners/loops.mjs.
  *
  * @template T
  * @param {T} key
@@ -21,7 +21,7 @@ const twice = (key) => [key, key];
  *
  * @typedef {object} Kind
  * @property {string} name
- * @property {'Many' | 'Shared' | 'Fresh'} [form] Belongs to the names of the loop and of what a subject must be able to do.
+ * @property {'Many' | 'Shared' | 'Fresh'} [form] Part of the names of the loop and of the required abilities.
  * @property {number} [keys]
  * @property {() => unknown[]} makeKeys
  */
@@ -41,7 +41,7 @@ const kinds = {
 /** @type {Record<string, import('./index.mjs').Ability[]>} */
 const abilityOf = { Many: ['many'], Shared: ['shared'], Fresh: [] };
 
-/** To be awaited, whether the subject gives out what it holds or calls back. */
+/** For awaited operations: the subject either returns what it holds or calls back. */
 const AWAITED = /** @type {const} */ (['acquire', 'run']);
 const needs = /** @type {const} */ ({ sync: 'sync', try: 'try', async: AWAITED, run: 'run' });
 const pairs = [floors.compareExchange, floors.wasmCompareExchange];
@@ -92,7 +92,7 @@ export const uncontended = [
   workload('async', shared),
 ];
 
-/** An attempt that need not wait differs little from a blocking acquisition. */
+/** An attempt that does not need to wait differs little from a blocking acquisition. */
 export const uncontendedMore = [integer, sixtyFour, million, fresh, large, shared].map((kind) =>
   workload('try', kind),
 );

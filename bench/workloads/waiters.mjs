@@ -1,4 +1,4 @@
-// Very many that wait for one key, and what they cost themselves and others.
+// A very large number of waiters for one key, and what they cost themselves and others.
 
 import { floors } from '../subjects/floors.mjs';
 
@@ -18,7 +18,7 @@ const workload = (name, measure, needs, more = {}) => ({
   floors: [],
   keys: 2,
   stripes: 1024,
-  // Each takes seconds for some subjects, and what is counted in hundred thousands at once hardly varies.
+  // Each round takes seconds for some subjects, and figures over a hundred thousand waiters hardly vary.
   mostRounds: 3,
   ...more,
 });

@@ -1,5 +1,5 @@
 // The same nightly job in several processes, as on several machines behind one crontab: each night one of them runs it.
-// On the first night the one that runs it crashes half-way; another takes over once its lease is over.
+// On the first night the one that runs it crashes half-way. Another takes over after its lease has expired.
 //
 //   node examples/cron/cron.mjs --store sqlite|redis [--processes 3] [--nights 3] [--url redis://127.0.0.1:6379]
 
@@ -34,7 +34,7 @@ const settings = {
 try {
   const { journal, close } = await openStore(settings);
   const instance = new URL('instance.mjs', import.meta.url);
-  // One more than asked for where there is one only: somebody has to take over.
+  // At least two, because another process must be able to take over.
   const processes = Array.from({ length: Math.max(2, options.processes) }, (_, i) =>
     fork(instance, [JSON.stringify({ ...settings, name: `process ${i + 1}` })]),
   );

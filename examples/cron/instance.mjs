@@ -8,11 +8,11 @@ const { store, journal, close } = await openStore(settings);
 const leases = new LeaseManager({ store, ttl: Math.ceil(length / 3) });
 
 async function nightlyJob(night, lease) {
-  // Who comes second waits for the first, and then has nothing to do.
+  // Later processes wait for the first, and then have nothing to do.
   if (await journal.has(night)) return `night ${night}: finds the job done`;
   console.log(`${name} night ${night}: runs the job under token ${lease.token}`);
   await delay(length / 10);
-  // The first crash of all: the journal says whether there was one; the process itself cannot.
+  // Only the first run crashes. The journal says whether there was a crash; the process itself cannot know.
   if (night === 1 && (await journal.noteCrash())) {
     console.log(`${name} night ${night}: crashes half-way`);
     process.kill(process.pid, 'SIGKILL');

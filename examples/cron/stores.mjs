@@ -30,7 +30,7 @@ function openSqlite({ file }) {
   return { store: sqliteLeaseStore({ database }), journal, close: async () => database.close() };
 }
 
-/** Tokens as text of one length compare like numbers, which Lua would round. */
+/** Tokens as text of equal length compare like numbers. Lua would round the numbers. */
 const WRITE = `
 if (redis.call('HGET', KEYS[1], 'token') or '') > ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'author', ARGV[1], 'token', ARGV[2]) return 1`;

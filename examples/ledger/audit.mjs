@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * The audit: with every account held in shared mode no transfer is half done, so the balances must
- * add up to the cent. It waits asynchronously: the main thread goes on drawing its progress bar.
+ * The audit: while every account is held in shared mode, no transfer is half done, so the balances
+ * must add up to the cent. It waits asynchronously, so the main thread keeps drawing its progress
+ * bar.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -18,7 +19,7 @@ const PAUSE_MS = 100;
 export const noAudits = () => ({ passed: 0, failed: 0, longestWait: 0 });
 
 /**
- * Audits again and again, with a pause between, and for the last time after `work` has settled.
+ * Audits again and again, with a pause in between, and one last time after `work` has settled.
  *
  * @param {import('./accounts.mjs').Accounts} accounts
  * @param {import('stripelock').StripedLock | undefined} lock Absent: look at the balances as they are.

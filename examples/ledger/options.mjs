@@ -1,5 +1,5 @@
 // @ts-check
-/** The command line: what may be chosen, within which bounds, and what it is otherwise. */
+/** The command line: the options, their bounds, and their defaults. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 /**

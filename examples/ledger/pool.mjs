@@ -9,7 +9,7 @@ const TRANSFERS_A_CHUNK = 4_096;
 /**
  * @param {{ workers: number; transfers: number }} options
  * @param {import('./worker.mjs').WorkerData} workerData
- * @param {(applied: number) => void} onProgress Told the transfers applied so far.
+ * @param {(applied: number) => void} onProgress Called with the number of transfers applied so far.
  * @returns {Promise<number>} The seconds it took. Rejects when any chunk fails. The threads have ended either way.
  */
 export async function applyWithPool({ workers, transfers }, workerData, onProgress) {

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the accounts must end as: the same file applied by one thread, which needs no lock. */
+/** The expected final accounts: the same file applied by one thread, which needs no lock. */
 import { Accounts } from './accounts.mjs';
 import { chunks, eachTransfer, readChunk } from './transfers.mjs';
 

@@ -6,7 +6,7 @@ const CHANNELS = ['wait', 'timeout', 'deadlock', 'abandoned', 'lease:failed'].ma
   (name) => `stripelock:${name}`,
 );
 
-/** `lock.stats()` speaks for all threads, so one thread exports it, at the moment of a scrape. */
+/** `lock.stats()` covers all threads, so one thread exports it, at the time of a scrape. */
 export function exportStats(register, locks) {
   const collector = (field) =>
     function collect() {
@@ -31,13 +31,19 @@ export function exportStats(register, locks) {
   }
 }
 
-/** Channels publish on the thread that acquires. In a worker: passes all on to the thread that has the register. */
+/**
+ * Channels publish on the thread that acquires. In a worker: passes all messages on to the thread that has the
+ * register.
+ */
 export function forwardEvents(port) {
-  // Not the error of a lease store: what it is made of need not be cloneable.
+  // Not the error of a lease store, which may not be cloneable.
   listen((channel, message) => port.postMessage({ channel, message: { ...message, error: undefined } }));
 }
 
-/** Counts and measures what is published in this thread, and, by the function returned, what came from others. */
+/**
+ * Counts and measures messages published in this thread. The returned function does the same for messages from other
+ * threads.
+ */
 export function exportEvents(register) {
   const registers = [register];
   const waits = new Histogram({

@@ -23,14 +23,14 @@ const server = createServer(async (request, response) => {
   if (request.url !== '/metrics') return response.writeHead(404).end();
   response.writeHead(200, { 'Content-Type': register.contentType }).end(await register.metrics());
 });
-// Port 0: one that is free.
+// Port 0: any free port.
 server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
   console.log(`http://127.0.0.1:${server.address().port}/metrics`);
 });
 for (let i = 0; i < WORKERS; i++) startWorker();
 
 for (;;) {
-  // Longer than the workers are ready to wait.
+  // Longer than the timeout of the workers.
   await lock.withLock('acct:1', { mode: 'shared' }, () => delay(80));
   await delay(20);
 }

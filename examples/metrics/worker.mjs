@@ -1,4 +1,4 @@
-/** Keeps a lock busy, and now and then does one of the things that the metrics are there to show. */
+/** Keeps a lock busy, and now and then does one of the things that the metrics show. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { LeaseManager, MemoryLeaseStore, StripedLock } from 'stripelock';
@@ -26,9 +26,9 @@ await new LeaseManager({ store: new FailingStore() }).withLease('job', async (le
 try {
   lock.withLockSync('audit', () => lock.acquireSync('audit'));
 } catch (error) {
-  // A DeadlockError: all keys that are needed together belong in one call.
+  // A DeadlockError: keys that are needed together belong in one call.
   if (error.code !== 'ERR_LOCK_DEADLOCK') throw error;
 }
 lock.acquireSync('acct:0');
-// And dies, as threads do, with the key.
+// Then it dies while it holds the key.
 process.exit();

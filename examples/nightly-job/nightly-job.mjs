@@ -1,5 +1,5 @@
-// Several workers race for one nightly job. The one that gets it is paused beyond its lease's time; another takes over;
-// the first one's late write is refused by the gate.
+// Several workers race for one nightly job. The one that gets it is paused until its lease has expired. Another takes
+// over. The gate refuses the first one's late write.
 //
 //   node examples/nightly-job/nightly-job.mjs [--workers 3] [--ttl 300]
 
@@ -18,13 +18,13 @@ const options = new Command('nightly-job')
 
 const store = new MemoryLeaseStore();
 const gate = new FencingGate();
-/** For what is written to: admission and write are one step. */
+/** For the report: admission and write are one step. */
 const lock = new StripedLock();
 const report = new Report();
-/** Set by the first that runs the job: only that one is paused. */
+/** Set by the first worker that runs the job. Only that one is paused. */
 const paused = new Int32Array(new SharedArrayBuffer(4));
 
-// More than two, so that there is somebody to lose the race; at least two, so that somebody can take over.
+// At least two, so that another worker can take over. More than two, so that some lose the race.
 const workers = Array.from({ length: Math.max(2, options.workers) }, (_, i) => {
   const workerData = {
     name: `worker ${i + 1}`,

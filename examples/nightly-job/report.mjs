@@ -1,4 +1,4 @@
-/** What the job writes: memory that all threads see. In earnest this is a file, a table, a service. */
+/** The job's output, in memory that all threads share. In a real program this is a file, a table or a service. */
 export class Report {
   static from(handle) {
     return new Report(handle);
@@ -13,7 +13,7 @@ export class Report {
     this.handle = handle;
   }
 
-  /** To be called under the gate's word that the token is not stale. */
+  /** To be called only after the gate has admitted the token. */
   write(author, token) {
     const { token: newest, numbers } = this.handle;
     newest[0] = token;
@@ -21,7 +21,7 @@ export class Report {
     numbers[1]++;
   }
 
-  /** The job is done, and need not be done again tonight. */
+  /** The job is done for tonight. */
   finish() {
     this.handle.numbers[2] = 1;
   }

@@ -11,7 +11,7 @@ const report = Report.from(reportHandle);
 const number = Number(name.split(' ')[1]);
 const say = (text) => parentPort.postMessage(`${name} ${text}`);
 
-/** Admission and write are one step: the lock keeps the others out for a moment, which a lease is too long for. */
+/** Admission and write are one step. The lock keeps the others out for this short time; a lease would be too slow. */
 function write(lease) {
   lock.withLockSync('report', () => {
     gate.admit(lease.key, lease.token);
@@ -26,7 +26,7 @@ async function nightlyJob(lease) {
   if (Atomics.compareExchange(paused, 0, 0, 1) === 0) {
     say(`is paused for ${2 * ttl} ms, as by a long garbage collection`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * ttl);
-    // It could ask lease.held now, which says the truth. Here it forgets to, and the gate stops it.
+    // It could check `lease.held` now, which would be right. Here it forgets to, and the gate stops it.
     say(`goes on; its lease ${lease.held ? 'is held' : 'was lost meanwhile'}`);
     await delay(ttl);
   }
@@ -36,7 +36,7 @@ async function nightlyJob(lease) {
 }
 
 try {
-  // Nobody waits for a job that another does; who is turned away looks again later, as the next night would.
+  // No worker waits for a job that another does. A refused worker asks again later, as on the next night.
   for (let attempt = 1; attempt <= 3; attempt++) {
     const result = await manager.withLease('job:nightly', { ifAvailable: true }, nightlyJob);
     say(result ?? 'finds the job taken');

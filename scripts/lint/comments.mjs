@@ -1,4 +1,4 @@
-// Comments and code, apart.
+// Separates comments from code.
 
 import ts from 'typescript';
 
@@ -7,7 +7,7 @@ export const NATIVE = /\.(?:cc|h|pml)$/;
 
 /**
  * @typedef {object} Split
- * @property {string} code With spaces for all comments.
+ * @property {string} code With spaces in place of comments.
  * @property {{ start: number, text: string }[]} comments
  */
 
@@ -45,7 +45,7 @@ function literalsOf(name, text) {
   return literals;
 }
 
-/** A comment, or, in C++, a string, in which there is none. */
+/** A comment or, in C++, a string, which cannot contain a comment. */
 const COMMENT = /\/\/.*|\/\*[^]*?\*\/|"(?:\\.|[^"\\\n])*"/g;
 
 /**

@@ -1,9 +1,9 @@
-// Names in comments must exist. Otherwise a renamed function leaves comments behind that speak of the old one.
+// Names in comments must exist. Otherwise comments still mention a function after it was renamed.
 //
 // The check looks at text in backquotes and in {@link}, and at what looks like a name without them: `Table::leave`, `leave()`,
 // `kQueued`, `lockWord`, `core/table.h`. A name exists if code uses it: as an identifier, or as a word of a string (an
-// option, a command, a column). Of a qualified name both parts are in one file. A path exists if a file or folder ends
-// with it. Expressions in backquotes are not checked.
+// option, a command, a column). Both parts of a qualified name must be in one file. A path exists if a file or folder
+// ends with it. Expressions in backquotes are not checked.
 
 import { builtinModules, createRequire } from 'node:module';
 import path from 'node:path';
@@ -16,18 +16,18 @@ const require = createRequire(import.meta.url);
 const CHECKED = /^(?:lib|native|model|scripts|test|bench|examples)\/.*\.(?:[cm]?[jt]s|cc|h|pml)$/;
 
 const IDENTIFIER = /[A-Za-z_$][\w$]*/g;
-/** A name with what it belongs to, and perhaps its arguments: `lock`, `Table::leave()`, `guard.#words`, `acquire(key)`. */
+/** A name with its qualifier, and perhaps arguments: `lock`, `Table::leave()`, `guard.#words`, `acquire(key)`. */
 const NAME = /^[#@]?[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[#~]?[A-Za-z_$][\w$]*)*(?:\([^()]*\))?$/;
 const PATH = /^[\w@.*…<>-]*(?:\/[\w@.*…<>-]*)+$|^[\w.-]+\.(?:[cm]?[jt]s|cc|h|pml|json|md|gyp|node)$/;
-/** Parts of paths that stand for something, or that a build or an install makes. */
+/** Parts of paths that are placeholders, or that a build or an install creates. */
 const PLACEHOLDER = /[*…<>]|^(?:dist|build|prebuilds|node_modules|coverage)(?:\/|$)/;
-/** What is a name or a path though nothing says so: qualified, called, a constant, in camel case, with an ending. */
+/** Names and paths without backquotes: qualified, called, a constant, in camel case, or with a file extension. */
 const BARE =
   /(?<![\w/.`'"@#:$-])(?:[\w.-]+\/)*[\w.-]+\.(?:mjs|ts|js|cc|h|pml)(?![\w/`-])|(?<![\w.`'"/@#:$-])(?:[A-Za-z_]\w*(?:::|\.))*(?:[A-Za-z_]\w*(?=\(\))|[A-Za-z_]\w*(?<=::\w+)|k[A-Z]\w*|[a-z]+[A-Z]\w*|[A-Z]{1,2}[a-z]\w*[A-Z]\w*)(?![\w`-])/g;
 
 /**
- * Names of others, which code here need not say: languages and products in camel case, and of other programs. What Node
- * and JavaScript provide is asked of them.
+ * Foreign names, which need not occur in code here: languages and products in camel case, and names of other programs.
+ * Names that Node and JavaScript provide are looked up at run time.
  */
 const KNOWN = new Set(
   (
@@ -38,7 +38,7 @@ const KNOWN = new Set(
   ).split(' '),
 );
 
-/** Namespaces of others, in C++. */
+/** Foreign namespaces in C++. */
 const NAMESPACES = new Set('std Napi napi absl WTF testing'.split(' '));
 
 /** The names that Node and JavaScript provide, and the members of these, which follow a dot. */
@@ -72,11 +72,11 @@ function collect(value, [set, ...deeper]) {
 
 /** @typedef {import('./comments.mjs').Split} Split */
 
-/** Of a string that is a sentence, only what cannot be a word of it. */
+/** If a string is a sentence, only the parts that cannot be ordinary words. */
 const UNLIKE_WORDS = /\b(?:[A-Z][A-Z\d_]+|\w*_\w+|[a-z]+[A-Z]\w*)\b/g;
 
 /**
- * What code says.
+ * The names that code uses.
  *
  * @param {string} code
  * @returns {Set<string>}
@@ -95,7 +95,7 @@ function wordsOf(code) {
   return words;
 }
 
-/** What C++ gives members to. */
+/** Declarations in C++ that have members. */
 const DECLARATION = /\b(?:class|struct|enum|union|namespace|using)\s+(?:class\s+)?(\w+)/g;
 
 /**
@@ -149,7 +149,7 @@ export function unknownNames(sources) {
   );
 }
 
-/** Code in JSDoc: fenced, or indented by so much that it is no list. */
+/** Code in JSDoc: fenced, or indented too far to be a list. */
 const SAMPLES = /```[^]*?```|^ *\* {5,}.*$/gm;
 
 /** The types in JSDoc, which the compiler checks: from the inside out, since braces nest. */
@@ -176,7 +176,7 @@ const blank = (text, ...patterns) =>
 function namesIn({ start, text }) {
   const marked = [...blank(text, SAMPLES).matchAll(/`([^`]+)`|\{@link (\S+?)\}/g)].map(
     ({ 1: quoted, 2: linked, index }) => ({
-      // Over a line's end, too.
+      // May span lines.
       span: (quoted ?? linked ?? '').replace(/\s*\n\s*(?:\/\/|\*)?\s*/g, ' '),
       at: start + index,
     }),

@@ -1,4 +1,4 @@
-// Long files are split.
+// Finds files that are too long and must be split.
 
 /** Lines, comments and blank ones included. */
 const MOST = 300;
@@ -12,7 +12,7 @@ const TABLES = ['model/configurations.mjs', 'model/mutations.mjs', 'test/mutatio
 /**
  * @param {ReadonlyMap<string, string>} sources See sources.mjs.
  * @param {readonly string[]} [tables]
- * @returns {string[]} What is wrong, empty where nothing is.
+ * @returns {string[]} The findings; empty if there are none.
  */
 export function tooLong(sources, tables = TABLES) {
   const wrong = [];

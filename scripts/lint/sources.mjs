@@ -2,13 +2,13 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** Files that people write, by their ending, or by their name where they have none. */
+/** Files that people write, by their extension, or by their name if they have none. */
 const WRITTEN = /(?:\.(?:c|m)?[jt]s|\.cc|\.h|\.pml|\.gyp|\.json|\.md|^\.ci\/run|Makefile)$/;
-/** What tools write. */
+/** Files that tools write. */
 const GENERATED = /(?:^|\/)package-lock\.json$|^bench\/results\//;
 
 /**
- * The text of each file of the checkout, by its path from there, new ones included.
+ * The text of each file of the checkout, by its relative path. Includes new files.
  *
  * @param {string} root
  * @returns {Map<string, string>}

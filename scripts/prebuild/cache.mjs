@@ -9,8 +9,8 @@ export const cacheFolder =
   path.join(process.env.XDG_CACHE_HOME ?? path.join(os.homedir(), '.cache'), 'stripelock-prebuild');
 
 /**
- * The folder of this name, which `fill` fills the first time. It gets its name when it is complete, so that a run that
- * was broken off leaves nothing that looks finished.
+ * The folder of this name, which `fill` fills the first time. It gets its name when it is complete, so an interrupted
+ * run leaves nothing that looks finished.
  *
  * @param {string} name
  * @param {(unfinished: string) => unknown} fill Fills the folder of this path; may return a promise.

@@ -17,7 +17,7 @@ import { isInstalled, run } from './run.mjs';
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
-/** What must be installed for any of it, or undefined. */
+/** What must be installed before this works, or undefined if nothing is missing. */
 export function whatDebianLacks() {
   /** @type {Record<string, string>} */
   const tools = { 'apt-get': 'apt', 'dpkg-deb': 'dpkg', python3: 'python3', tar: 'tar', npm: 'npm' };
@@ -41,8 +41,8 @@ async function mirror() {
 }
 
 /**
- * A folder that looks like the root of a machine with these packages, and, where asked, with all that they depend on.
- * Links that begin at the root begin at that folder, so that a compiler with it as its `--sysroot` can follow them.
+ * A folder that looks like the root of a machine with these packages and, if requested, their dependencies. Absolute
+ * links are changed to begin at that folder, so a compiler that uses it as its `--sysroot` can follow them.
  *
  * @param {string} name
  * @param {{ suite: string, packages: readonly string[], dependencies?: boolean }} options
@@ -64,7 +64,7 @@ export function debianRoot(name, { suite, packages, dependencies = false }) {
 }
 
 /**
- * An apt with its state in a folder, that knows one suite only, and thinks that nothing is installed.
+ * An apt whose state is in a folder. It knows only one suite, and thinks that nothing is installed.
  *
  * @param {string} suite
  * @param {string} state

@@ -1,5 +1,5 @@
-// For MinGW-w64 what node-gyp's own hook is for Microsoft's compiler: the host may not be called node.exe
-// (electron.exe, a packaged application), so the exports of whatever started the process serve.
+// The equivalent for MinGW-w64 of node-gyp's own hook for Microsoft's compiler. The host may not be called node.exe
+// (electron.exe, a packaged application), so the exports come from the program that started the process.
 #include <windows.h>
 
 #include <delayimp.h>

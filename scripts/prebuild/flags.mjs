@@ -1,5 +1,5 @@
-// The flags of binding.gyp in effect for a target. node-gyp's own gyp evaluates the file, together with what Node's
-// headers and node-gyp add, so that a prebuilt binary is compiled with the flags of `npm run build`.
+// The flags of binding.gyp in effect for a target. node-gyp's own gyp evaluates the file, together with the additions
+// of Node's headers and node-gyp. So a prebuilt binary is compiled with the flags of `npm run build`.
 
 import { existsSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -25,7 +25,7 @@ const require = createRequire(import.meta.url);
  * @param {string} nodedir Holds Node's headers in include/node.
  */
 export async function addonFlags(target, nodedir) {
-  // node-gyp writes beside binding.gyp; the repository's own build/ stays as it is.
+  // node-gyp writes next to binding.gyp. A copy leaves the repository's own build/ unchanged.
   const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-flags-')));
   try {
     for (const part of ['binding.gyp', 'native', 'node_modules', 'package.json', 'scripts']) {
@@ -48,7 +48,7 @@ export async function addonFlags(target, nodedir) {
 }
 
 /**
- * What gyp writes of a target, as far as it is used here.
+ * The part of gyp's output for a target that is used here.
  *
  * @typedef {object} GypTarget
  * @property {string[]} sources
@@ -66,7 +66,7 @@ export async function addonFlags(target, nodedir) {
  */
 
 /**
- * gyp writes a literal of Python.
+ * gyp writes a Python literal.
  *
  * @param {string} file
  * @returns {Promise<GypTarget>}

@@ -1,4 +1,4 @@
-// What GCC's atomics for arm64 ask by glibc's name, and musl answers by the common one.
+// GCC's atomics for arm64 call this function by glibc's name. musl provides it under the common name.
 #include <sys/auxv.h>
 
 extern "C" __attribute__((visibility("hidden"))) unsigned long __getauxval(unsigned long type) {

@@ -6,8 +6,8 @@ import { debianRoot } from './debian.mjs';
 import { environmentFor } from './tool-environment.mjs';
 
 /**
- * GCC 10 of Debian 11: the oldest in reach that has C++20. A binary needs the symbols of the libraries that it is linked
- * with, and those of Debian 11 are old enough for every system that Node supports.
+ * GCC 10 of Debian 11: the oldest available one with C++20. A binary needs the symbols of the libraries that it is
+ * linked with, and those of Debian 11 are old enough for every system that Node supports.
  */
 export const gnuSuite = 'bullseye';
 

@@ -22,7 +22,7 @@ import { environmentFor } from './tool-environment.mjs';
 
 const suite = 'bookworm';
 
-/** The target that this very node loads. */
+/** The target that the running node loads. */
 export function machineTarget() {
   const report = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
   const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
@@ -47,7 +47,8 @@ async function arm64() {
 }
 
 /**
- * Bun, since npm has no Node for musl. Its dynamic linker is started by name: this machine has none at its place.
+ * Bun, because npm has no Node for musl. The dynamic linker is started by its path, because this machine has none at
+ * the usual place.
  *
  * @param {Target} target
  * @returns {Promise<Host>}
@@ -76,14 +77,14 @@ async function windows() {
   const environment = {
     ...(await environmentFor(root, /^lib(wine|unwind)/)),
     WINEDEBUG: '-all',
-    // Neither .NET nor a browser is asked for.
+    // wine must not ask for .NET or a browser.
     WINEDLLOVERRIDES: 'mscoree,mshtml=',
-    // Node refuses the version of Windows that this wine plays.
+    // Node refuses the version of Windows that this wine emulates.
     NODE_SKIP_PLATFORM_CHECK: '1',
   };
   const wine = path.join(root, 'usr/lib/wine/wine64');
   const prefix = await cached(`${path.basename(root)}-prefix`, (unfinished) => {
-    // In Debian's place stands a script that knows only the path of an installed one.
+    // In its usual place Debian has a script that knows only the path of an installed one.
     const server = path.join(root, 'usr/lib/wine/wineserver');
     rmSync(server);
     symlinkSync('wineserver64', server);
@@ -95,7 +96,7 @@ async function windows() {
       timeout: 300_000,
     });
   });
-  // Under another name, as in a packaged application: the hook must find what Node exports there.
+  // Under another name, as in a packaged application: the hook must find Node's exports there.
   const renamed = path.join(node, 'bin/application.exe');
   if (!existsSync(renamed)) copyFileSync(path.join(node, 'bin/node.exe'), renamed);
   return {
@@ -106,7 +107,7 @@ async function windows() {
 }
 
 /**
- * A host for the target, or why there is none here.
+ * A host for the target, or why this machine has none.
  *
  * @param {Target} target
  * @returns {Promise<Host | { missing: string }>}

@@ -1,4 +1,4 @@
-// What a host that was built with a later GCC expects of libstdc++, and that of GCC 10 does not have.
+// Symbols that a host built with a later GCC expects of libstdc++, and that libstdc++ of GCC 10 does not have.
 extern "C" [[noreturn]] void abort();
 
 namespace std {

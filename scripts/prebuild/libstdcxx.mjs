@@ -1,4 +1,4 @@
-// libstdc++ for musl, as far as the addon uses it, from Debian's source of GCC.
+// Builds the parts of libstdc++ that the addon uses for musl, from Debian's GCC source.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { run } from './run.mjs';
 
 /** @typedef {import('./musl.mjs').MuslGcc} MuslGcc */
 
-/** The files of libstdc++ besides libsupc++. Where one is missing the binary does not load. */
+/** The files of libstdc++ besides libsupc++. If one is missing, the binary does not load. */
 const objects = {
   'c++98': ['allocator-inst', 'atomicity', 'list', 'stdexcept', 'tree'],
   'c++11': [
@@ -66,7 +66,7 @@ async function unpackSource(tarball, work) {
   ].map((part) => `gcc-10.2.0/${part}`);
   const tests = '--exclude=gcc-10.2.0/libstdc++-v3/testsuite/*/*';
   await run('tar', ['-xJf', tarball, '-C', work, '--strip-components=1', tests, ...wanted]);
-  // The build of all of GCC would have chosen it.
+  // A complete build of GCC would have chosen it.
   symlinkSync('gthr-posix.h', path.join(work, 'libgcc/gthr-default.h'));
 }
 
@@ -120,7 +120,7 @@ async function make({ triple, tool, env, specs }, work, into) {
       .map((name) => path.join(build, folder, name)),
   );
   await run(tool('ar'), ['crs', path.join(into, 'libstdc++.a'), ...members], { env });
-  // Links, of which some lead back to the source.
+  // Links, some of which point back into the source.
   await run('cp', ['-rL', path.join(build, 'include'), path.join(into, 'include')]);
   await run('cp', ['-rL', path.join(work, 'libstdc++-v3/libsupc++'), path.join(into, 'libsupc++')]);
 }

@@ -1,4 +1,4 @@
-// Builds prebuilt binaries, tries each on a host of its platform, and says what could not be done here.
+// Builds prebuilt binaries, tests each on a host of its platform, and reports what could not be done here.
 //
 //   npm run prebuild -- <target …>   linux-x64, linux-arm64, linux-x64-musl, … ; `all` for what can be built here
 //
@@ -112,7 +112,7 @@ async function handle(target, options) {
     needs: await describeNeeds(target, binary),
   };
   const faults = await excessiveNeeds(target, binary);
-  // One for this machine may need what this machine has.
+  // A binary for this machine may need libraries of this machine.
   if (faults.length > 0 && !options.system) return { ...result(FAILED, faults.join('; ')), ...described };
   if (options.buildOnly) return { ...result(UNTESTED, 'by --build-only'), ...described };
   const host = await hostFor(target);
@@ -171,8 +171,8 @@ function table(results) {
 async function main() {
   const options = optionsOf(process.argv.slice(2));
   if (options.named.length === 0) {
-    // npm runs a script of this name before each `npm run build`, without arguments. Its environment is then the same as
-    // that of a bare `npm run prebuild`.
+    // npm runs a script of this name before each `npm run build`, without arguments. Its environment is then the same
+    // as for a plain `npm run prebuild`.
     console.log('prebuild: no target named, nothing done (`npm run prebuild all` for all)');
     return;
   }

@@ -14,7 +14,8 @@ const suite = 'bookworm';
 const triple = 'x86_64-w64-mingw32';
 
 /**
- * What binding.gyp names for Microsoft's linker, as GCC names it; an import library replaces that of Node.
+ * Translates the libraries that binding.gyp names for Microsoft's linker to GCC's names. An import library replaces
+ * Node's.
  *
  * @param {readonly string[]} link
  */
@@ -24,7 +25,7 @@ export const librariesForGcc = (link) =>
     .map((word) => (/^-l.*\.lib$/i.test(word) ? word.replace(/\.lib$/i, '').toLowerCase() : word));
 
 /**
- * An import library for what Node exports, loaded at first use, so that the hook can say from where.
+ * An import library for Node's exports. They are loaded at first use, so that the hook can choose where from.
  *
  * @param {(name: string) => string} tool The path of one of the compiler's tools.
  * @param {NodeJS.ProcessEnv} env
@@ -33,7 +34,7 @@ async function importLibrary(tool, env) {
   const headers = await npmPackage('node-api-headers');
   const folder = await cached(`${path.basename(headers)}-import`, async (unfinished) => {
     const exports = path.join(unfinished, 'node.def');
-    // Each file begins with the name of the host, which may stand there once.
+    // Each file begins with the host's name, which may appear only once.
     const definitions = ['js_native_api.def', 'node_api.def'].map((name) =>
       readFileSync(path.join(headers, 'def', name), 'utf8'),
     );
@@ -62,7 +63,7 @@ export async function mingw() {
     env,
     sources: [fileURLToPath(new URL('delay-load-hook.cc', import.meta.url))],
     compile: [],
-    // GCC's own libraries are on no Windows machine.
+    // Windows machines do not have GCC's own libraries.
     link: [library, '-static'],
     spelled: librariesForGcc,
     described: 'MinGW-w64 of Debian 12',

@@ -1,6 +1,6 @@
-// For musl: GCC 10 of Debian 11 with Debian's musl in the place of glibc. Debian has no libstdc++ for musl, so the parts
-// that are used are built from Debian's source of GCC, and linked into the binary: what a system with musl has differs
-// from release to release, and may be nothing.
+// For musl: GCC 10 of Debian 11 with Debian's musl instead of glibc. Debian has no libstdc++ for musl, so the parts
+// that the addon uses are built from Debian's GCC source and linked into the binary. The libstdc++ of a system with
+// musl differs from release to release, and may be missing.
 
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -24,17 +24,17 @@ const muslRoot = (/** @type {Target} */ { arch }) => {
 };
 
 /**
- * GCC with musl, and where all that belongs to it lies.
+ * GCC with musl, and the paths of its parts.
  *
  * @typedef {object} MuslGcc
  * @property {string} triple
  * @property {string} cpu
  * @property {(name: string) => string} tool The path of one of its programs.
  * @property {NodeJS.ProcessEnv} env For these.
- * @property {string} specs The file that puts musl in the place of glibc.
+ * @property {string} specs The file that replaces glibc with musl.
  * @property {string} libraries The folder with musl's start files and static library.
  * @property {string} loader musl itself, which is its own dynamic linker.
- * @property {string} itself The folder that has it by the name of every system.
+ * @property {string} itself The folder that has musl under the name that every system uses.
  */
 
 /**
@@ -54,7 +54,7 @@ async function muslGcc(target) {
     loader: path.join(musl, 'lib', triple, 'libc.so'),
   };
   const folder = await cached(`${path.basename(musl)}-specs`, (unfinished) => {
-    // Of glibc's folder of headers, those of the kernel.
+    // From glibc's folder of headers, only those of the kernel.
     const [headers, asm] =
       arch === 'x64'
         ? ['usr/include', 'usr/include/x86_64-linux-gnu/asm']
@@ -72,7 +72,7 @@ async function muslGcc(target) {
 }
 
 /**
- * What the specs of musl's own `musl-gcc` say, with the headers of the kernel.
+ * The same specs as in musl's own `musl-gcc`, with the headers of the kernel.
  *
  * @param {{ headers: string, libraries: string }} folders Of musl.
  * @param {string} kernel
@@ -146,7 +146,7 @@ export async function musl(target) {
 }
 
 /**
- * By the name that it has on every system: where -lc looks, Debian has the static one only.
+ * Links to musl by the name that it has on every system: where -lc looks, Debian has only the static library.
  *
  * @param {MuslGcc} gcc
  */
@@ -155,12 +155,15 @@ const muslItself = ({ itself, cpu }) => {
   return [...libc, '-lgcc', '-lgcc_eh', ...libc];
 };
 
-/** The symbols of the static libraries stay inside. One that is nowhere fails the load: musl binds all at once. */
+/**
+ * The symbols of the static libraries stay inside. A missing symbol makes the load fail, because musl binds all symbols
+ * at once.
+ */
 const inside = ['-Wl,--exclude-libs,ALL', '-Wl,--gc-sections'];
 
 /**
- * What a host for musl needs here: `linker`, and the folder `libraries` with a shared libstdc++. It is for tests alone: a
- * binary has its own inside.
+ * What a host for musl needs here: `linker`, and the folder `libraries` with a shared libstdc++. This is only for
+ * tests: a binary contains its own.
  *
  * @param {Target} target
  */

@@ -7,7 +7,7 @@ import { run } from './run.mjs';
 /** The libraries of Debian 10 and RHEL 8, which are the oldest that Node 20 runs on. */
 const newest = { GLIBC: '2.28', GLIBCXX: '3.4.25', CXXABI: '1.3.11' };
 
-/** Libraries of the compiler, which a system need not have. */
+/** Libraries of the compiler, which a system may lack. */
 const compilersOwn = /^(lib(stdc\+\+|gcc_s|winpthread|c\+\+)|msvcp|vcruntime)/i;
 
 /** @typedef {import('./targets.mjs').Target} Target */
@@ -26,7 +26,7 @@ const compare = (a, b) => {
 };
 
 /**
- * The highest version of each set of symbols that a Linux binary asks for, such as `{ GLIBC: '2.17' }`.
+ * The highest version of each set of symbols that a Linux binary requires, such as `{ GLIBC: '2.17' }`.
  *
  * @param {string} binary
  */
@@ -41,7 +41,7 @@ async function symbolVersions(binary) {
 }
 
 /**
- * The libraries that a binary names. Windows has no tool for it; there a name is plain text that ends in .dll.
+ * The libraries that a binary names. There is no tool for it on Windows, where a name is plain text that ends in .dll.
  *
  * @param {Target} target
  * @param {string} binary
@@ -55,8 +55,8 @@ async function librariesOf({ platform }, binary) {
 }
 
 /**
- * What is wrong with the needs of a target's binary: a line each. The limits are for a binary that is passed on; one for
- * this machine alone may need what this machine has.
+ * What is wrong with the needs of a target's binary: one line each. The limits apply to a binary that is distributed. A
+ * binary only for this machine may need libraries of this machine.
  *
  * @param {Target} target
  * @param {string} binary

@@ -1,10 +1,10 @@
-// What a binary must do before it counts, run by a host of its platform inside a staged package. Each line that it
-// prints names one thing that works; the last is `all`.
+// The acceptance test of a binary, run by a host of its platform inside a staged package. Each printed line names one
+// thing that works; the last is `all`.
 
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 
 const rounds = 20_000;
-// An emulated host on a busy machine is slow; where all is well nothing comes near it.
+// An emulated host on a busy machine is slow. A run without a fault takes far less.
 const patience = 120_000;
 
 const { StripedLock } = /** @type {typeof import('stripelock')} */ (
@@ -85,7 +85,7 @@ const parts = {
   /** @param {Lock} lock */
   count(lock) {
     const { cells } = /** @type {{ cells: Int32Array }} */ (workerData);
-    // Both begin at once: one that had finished before the other started would prove nothing.
+    // Both begin at once. If one had finished before the other started, the test would prove nothing.
     Atomics.add(cells, 1, 1);
     while (Atomics.load(cells, 1) < 2);
     for (let round = 0; round < rounds; round++) {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 const maxBuffer = 64 * 1024 * 1024;
 
 /**
- * What a program prints. Throws with all that it printed where it fails.
+ * What a program prints. If it fails, throws an error with everything that it printed.
  *
  * @param {string} command
  * @param {readonly string[]} commandArguments
@@ -34,7 +34,7 @@ export const isInstalled = (/** @type {string} */ command) =>
   spawnSync(command, ['--version'], { stdio: 'ignore' }).error === undefined;
 
 /**
- * Calls `work` for each item, a few at a time. Throws the first error once all that had begun has ended.
+ * Calls `work` for each item, a few at a time. Throws the first error after all started calls have ended.
  *
  * @template T
  * @param {Iterable<T>} items

@@ -22,7 +22,7 @@ import { UsageError } from './targets.mjs';
 
 const require = createRequire(import.meta.url);
 
-/** The folder with Node's headers in include/node: beside this node, as npm was told, or as the last build found them. */
+/** The folder with Node's headers in include/node: beside this node, from npm's settings, or from the last build. */
 export function systemHeaders() {
   const config = path.join(packageRoot, 'build', 'config.gypi');
   const built = existsSync(config)

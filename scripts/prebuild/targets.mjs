@@ -67,7 +67,7 @@ export const defaultOutput = path.join(packageRoot, 'prebuilds');
  */
 export const binaryOf = (output, name) => path.join(output, name, 'stripelock.node');
 
-/** A mistake of the caller, whose message is all there is to say. */
+/** A mistake of the caller. Only its message is printed. */
 export class UsageError extends Error {}
 
 /**

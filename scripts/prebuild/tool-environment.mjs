@@ -1,4 +1,4 @@
-// Where the programs of an unpacked root find one another and their libraries.
+// Tells the programs of an unpacked root where to find each other and their libraries.
 
 import { existsSync, readdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';

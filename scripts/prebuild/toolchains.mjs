@@ -20,7 +20,7 @@ const system = (target) => ({
   compile: [],
   // After those of binding.gyp, as make would have them.
   last: (process.env.CXXFLAGS ?? '').split(' ').filter(Boolean),
-  // What may be missing on a system with musl, and differs from release to release there.
+  // Libraries that may be missing on a system with musl, and that differ from release to release there.
   link: target.musl ? ['-static-libstdc++', '-static-libgcc'] : [],
   described: "this machine's compiler",
 });

@@ -21,14 +21,14 @@ import { UsageError } from './targets.mjs';
 
 const require = createRequire(import.meta.url);
 
-/** Of the whole program, with the start of an emulated host. */
+/** For the whole program, including the start of an emulated host. */
 const limit = 300_000;
 
-/** What `program.mjs` prints where a binary does all that it must. */
+/** What `program.mjs` prints if a binary passes. */
 const parts = ['loads', 'counts', 'terminates', 'recovers', 'all'];
 
 /**
- * A package with this binary alone, where a compiled one lies.
+ * A package with only this binary, in the place of a compiled one.
  *
  * @param {string} binary
  */
@@ -55,14 +55,14 @@ function stagePackage(binary) {
 }
 
 /**
- * Resolves to undefined where the binary does all that it must, else to what it printed.
+ * Resolves to undefined if the binary passes, otherwise to what it printed.
  *
  * @param {string} binary
  * @param {Pick<import('./hosts.mjs').Host, 'command' | 'env'>} host
  */
 export async function tryOut(binary, { command: [program, ...words], env }) {
   const stage = stagePackage(binary);
-  // A file and not a pipe: under wine a pipe is no console, and what is written at the end gets lost.
+  // A file and not a pipe: under wine a pipe is no console, and the last output gets lost.
   const output = path.join(stage, 'output');
   const file = openSync(output, 'w');
   try {

@@ -1,6 +1,6 @@
-// Calls every function of the addon with arguments that are wrong in some way, right in some, and mixed, while another
-// thread writes to the memory that they share: each call returns or throws. Then a table still works.
-// Argument: seed. Prints how many calls returned and how many were refused.
+// Calls every function of the addon with wrong, right and mixed arguments, while another thread writes to the memory
+// that they share. Each call must return or throw. Afterwards a table must still work. Argument: seed. Prints how many
+// calls returned and how many were refused.
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
@@ -25,7 +25,7 @@ const LONGEST = 2;
 const CALLS = 20_000;
 const INT = Int32Array.BYTES_PER_ELEMENT;
 
-/** Writes into a list of stripes what belongs there and what never does, in turns. */
+/** Writes valid and invalid numbers into a list of stripes, in turns. */
 function scribble({ shared, stop }) {
   for (let i = 0; Atomics.load(stop, 0) === 0; i++) {
     shared[i % shared.length] = i % 3 === 0 ? 0x7fff_ffff : i % 5;
@@ -40,7 +40,7 @@ function detached(array) {
 function main() {
   const seed = Number(process.argv[2]);
   const random = randomFrom(seed);
-  // Makes the engine of this thread start the addon.
+  // This makes the engine of this thread start the addon.
   new StripedLock({ engine: 'native' });
   const addon = loadAddon();
   const names = Object.keys(addon)

@@ -1,6 +1,6 @@
 // Makes more grants, timeouts and released keys at once than the addon hands over in one call, on the installation of
 // the package whose folder is the argument. Prints how many of each had arrived one turn of the event loop after the
-// first. Nothing but the loops that take batches can bring the others by then.
+// first. Only the loops that take batches can deliver the others by then.
 import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -12,7 +12,7 @@ const { leaseEngine } = await load('engine/select.js');
 const MANY = 300;
 /** Milliseconds. */
 const SHORT = 5;
-/** Milliseconds. What waits so long is stalled. */
+/** Milliseconds. An acquisition that waits this long is stalled. */
 const LONG = 60_000;
 const clock = new Int32Array(new SharedArrayBuffer(4));
 

@@ -7,7 +7,7 @@ const [seed, total, longest] = process.argv.slice(2).map(Number);
 /** Threads after which memory does not grow any more. */
 const WARM = 30;
 const memory = async () => {
-  // What the addon keeps for a collected object is freed some turns later, and then what that kept alive.
+  // The addon frees its data for a collected object some turns later, and only then what that data kept alive.
   for (let i = 0; i < 10; i++) {
     globalThis.gc();
     await delay(20);

@@ -1,5 +1,5 @@
 // Makes locks, waits for them asynchronously, and drops them. They must be collected. Needs --expose-gc. Prints how
-// many are left, and of how many.
+// many are left, and how many there were.
 import { StripedLock } from 'stripelock';
 
 const LOCKS = 300;

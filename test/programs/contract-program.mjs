@@ -1,5 +1,5 @@
-// Uses every public member of the package, leases aside, in the ways that the contract promises, and nothing else:
-// code written against the contract must run unchanged, on every version of Node. Argument: an engine, or none.
+// Uses every public member of the package, leases aside, only in the ways that the contract promises: code written
+// against the contract must run unchanged, on every version of Node. Argument: an engine, or none.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';

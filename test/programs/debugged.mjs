@@ -1,5 +1,5 @@
 // A debugger, here a worker's session with the main thread, runs code in the middle of a blocking acquisition. That
-// code may use locks, but cannot block. Prints what it found.
+// code may use locks, but cannot block. Prints the results.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Session } from 'node:inspector/promises';
@@ -17,7 +17,7 @@ function keysOf(lock) {
   return keys;
 }
 
-/** Runs in the main thread while that is blocked for the keys 3, 6 and 7. Another thread holds the first of them. */
+/** Runs in the main thread while it is blocked for the keys 3, 6 and 7. Another thread holds the first of them. */
 const CODE = `
   const { lock, addon, keys, held } = globalThis.known;
   const failure = (fn) => { try { fn(); return 'none'; } catch (error) { return error.code; } };
@@ -39,7 +39,7 @@ async function debug({ lock: handle, cells }) {
   parentPort.postMessage('ready');
   while (lock.stats().waiting === 0) await new Promise(setImmediate);
   const session = new Session();
-  // Keeps this thread alive, which a session does not. Node aborts where the thread of a session ends while the other
+  // Keeps this thread alive, which a session does not. Node aborts if the thread of a session ends while the other
   // thread is about to close it.
   parentPort.once('message', () => undefined);
   session.connectToMainThread();
@@ -67,7 +67,7 @@ if (isMainThread) {
   const keys = keysOf(lock);
   globalThis.known = { lock, addon: loadAddon(), keys, held: lock.acquireSync(keys[2]) };
   const guard = lock.acquireSync([keys[3], keys[6], keys[7]], { timeout: LONG });
-  // The debugger has its answer by then.
+  // By then the debugger has its answer.
   assert.equal(cells[0], 1);
   // The pending acquisition gets the first of them, now that this thread is not blocked any more.
   assert.deepEqual(

@@ -7,7 +7,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 const DEPTHS = Array.from({ length: 64 }, (_, i) => 20 * (i + 1));
 const AT_ONCE = 4;
 
-/** Calls `then` so many frames before the end of the stack. */
+/** Calls `then` at the given number of frames before the stack overflow. */
 function nearTheEnd(frames, then) {
   let left = frames;
   const descend = () => {
@@ -32,7 +32,7 @@ async function inThread() {
       outcome.failed = true;
     }
   };
-  // To compile a function takes far more of the stack than to call it.
+  // Compiling a function takes far more stack than calling it.
   const make = (options) => options && new StripedLock(options);
   attempt(make);
   let tried = false;

@@ -5,7 +5,7 @@ import { isMainThread, parentPort, setEnvironmentData, Worker } from 'node:worke
 
 const { Memory } = WebAssembly;
 const noise = new Memory({ initial: 256, maximum: 256, shared: true });
-// Where an arena has the number of its used bytes.
+// The place where an arena has the number of its used bytes.
 new Int32Array(noise.buffer).fill(100_001, 0, 64);
 const foreign = [
   'text',

@@ -9,7 +9,7 @@ const engine = process.argv[2];
 const random = randomFrom(Number(process.argv[3]));
 const counts = { opened: 0, refused: 0, used: 0, failed: 0 };
 
-/** Numbers that are likely to go wrong, and any others. */
+/** Numbers that are likely to cause faults, and random others. */
 function anyInteger() {
   const special = [
     0,

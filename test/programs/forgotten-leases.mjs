@@ -1,4 +1,4 @@
-// Run with --expose-gc. Prints what happens to leases that nobody has any more.
+// Run with --expose-gc. Prints what happens to leases that are no longer referenced.
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 
@@ -26,7 +26,7 @@ const shared = await sharing.acquire('shared');
 // In functions of their own, so that no register keeps what they acquire.
 await (async () => void (await sharing.acquire('shared')))();
 await (async () => void (await manager.acquire('forgotten')))();
-// Its signal is in use; but nobody can release it, or ask whether it is held.
+// Its signal is in use, but nobody can release the lease or ask whether it is held.
 const signal = await (async () => (await manager.acquire('signal')).signal)();
 const aborted = new Promise((resolve) => signal.addEventListener('abort', resolve));
 
@@ -37,7 +37,7 @@ for (const key of ['forgotten', 'signal']) {
 }
 await collectUntil(() => free === 2);
 await aborted;
-// Long enough for those that are in use to end, were they not renewed.
+// Long enough that leases in use would end if they were not renewed.
 await delay(2 * TTL);
 console.log(
   JSON.stringify({

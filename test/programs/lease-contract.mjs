@@ -1,5 +1,5 @@
 // The contract of lease stores under node:test, which has no expect, on the installation of the package whose folder is
-// the argument. Then what a thread is told that opens the handle of another one.
+// the argument. Then prints what a thread gets when it opens the handle of another one.
 import path from 'node:path';
 import { describe, it, test } from 'node:test';
 import assert from 'node:assert/strict';

@@ -1,9 +1,9 @@
-// Argument: scenario. What a scenario leaves undone when the event loop runs dry is not printed.
+// Argument: scenario. A scenario that is not finished when the event loop ends prints nothing.
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 
-/** Asks the store as another one would be asked: without its queues. */
+/** Asks the store without its queues, as with any other store. */
 function polled(store) {
   return {
     tryAcquire: (...args) => store.tryAcquire(...args),

@@ -1,6 +1,6 @@
 // Takes its first native lock in the main thread and in a worker. Prints, for each, the engine and what the package did
-// that tells one libc from another: diagnostic reports, looks into this process's binary or for a dynamic linker, and
-// commands. With an argument, a folder: from the installation of the package there, and on any engine.
+// to tell one libc from another: diagnostic reports, reading this process's binary, searching for a dynamic linker, and
+// commands. The optional argument is a folder: then it uses the installation of the package there, on any engine.
 import childProcess from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';

@@ -1,4 +1,4 @@
-// Says where a new lock of the native engine is.
+// Prints where the memory of a new native lock is.
 import { StripedLock } from 'stripelock';
 
 const { arena } = new StripedLock({ engine: 'native', stripes: 1 }).handle;

@@ -1,5 +1,5 @@
-// Argument: client. The server goes away before the store's second connection has come about; then all is closed, and
-// nothing is left that keeps the process alive.
+// Argument: client. The server stops before the store's second connection is established. Then everything is closed,
+// and nothing keeps the process alive.
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { redisClients } from '../support/redis-clients.mjs';

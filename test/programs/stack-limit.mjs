@@ -1,20 +1,23 @@
-// Takes and gives back locks at every depth of recursion near a stack overflow, where nobody waits and where somebody
-// does. An acquisition that fails there must have taken nothing, it must be possible to release a guard whose release
-// failed, and whoever else waits must be served. Prints what happened. Arguments: the engine; `all`, or `uncontended`
-// to leave out the scenes in which somebody waits; and to run only some, a part of their names.
+// Acquires and releases locks at every depth of recursion near a stack overflow, with and without waiters. An
+// acquisition that fails there must have taken nothing, it must be possible to release a guard whose release failed,
+// and whoever else waits must be served. Prints what happened. Arguments: the engine; `all`, or `uncontended` to leave
+// out the scenes in which somebody waits; and to run only some, a part of their names.
 import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { makeScenes, makeThreadScenes } from './scenes/contended.mjs';
 import { isOverflow, playScene, Scene } from './scenes/scene.mjs';
 
-/** Distances from the end of the stack to begin at: so many frames, and within a frame so many words of 8 bytes. */
+/**
+ * Distances from the stack overflow at which to begin: a number of frames, and within a frame a number of words of 8
+ * bytes.
+ */
 const FRAMES = 24;
 const WORDS = 20;
 /** Contended calls go deeper, and each takes longer: only every third frame is tried. */
 const CONTENDED_FRAMES = 60;
 const CONTENDED_WORDS = 10;
 const STEP = 3;
-/** To compile a function takes far more of the stack than to call it, so each is called so often before. */
+/** Compiling a function takes far more stack than calling it, so each is called this often before. */
 const WARM_UP = 10;
 
 const [, , engine, part = 'all', only = ''] = process.argv;
@@ -28,7 +31,7 @@ const ways = {
   async: () => lock.acquire(keys),
   withLock: () => lock.withLockSync(keys, () => undefined),
 };
-/** How often calls returned, and how often they overflowed, in all and for each of the `scenes`. */
+/** How often calls returned, and how often they overflowed, in total and for each of the `scenes`. */
 const counts = { done: 0, failed: 0, lost: [], scenes: {} };
 /** A guard that could not be released where it was acquired. */
 let unreleased;
@@ -90,7 +93,7 @@ async function toTheEnd(name, prepare) {
       if (unreleased instanceof Promise) unreleased = await unreleased.catch(tookNothing);
       unreleased?.release();
       unreleased = undefined;
-      // What could not be released there is released from the microtask queue.
+      // Guards that could not be released there are released from the microtask queue.
       await undefined;
       const { held } = lock.stats();
       if (held > 0) counts.lost.push(`${name}: ${held}`);

@@ -95,7 +95,7 @@ async function waits(one, two) {
   guard.release();
   await Promise.all(waiting);
   assert.deepEqual(order, [0, 1, 2, 3]);
-  // A blocking wait of one takes back what was granted to the other and not delivered.
+  // A blocking wait in one takes back grants that the other has not delivered yet.
   const held = a.acquireSync('x');
   const pending = b.acquire('x');
   held.release();

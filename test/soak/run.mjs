@@ -1,4 +1,4 @@
-// Programs that go on for as long as is asked for and end with an error, which says what, where a promise was broken.
+// Programs that run for the requested time. If a promise was broken, they end with an error that names it.
 //
 //   node test/soak/run.mjs locks [--minutes 1] [--seed N] [--scenes churn,cycles]
 //   node test/soak/run.mjs mixed [--minutes 1] [--seed N] [--threads 8] [--engine native|javascript]
@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
  * @typedef {object} Run What a program is asked for.
  * @property {number} milliseconds
  * @property {number} seed
- * @property {(what: string) => void} violated To be told of each promise that was broken.
+ * @property {(what: string) => void} violated To be called for each broken promise.
  */
 
 /**

@@ -4,7 +4,7 @@ import { runNode, type ProgramResult } from '../support/programs.js';
 import { reportMissing } from '../support/requirements.js';
 import { DRIVER_ADVICE, sqliteDrivers } from '../support/sqlite.js';
 
-/** Milliseconds for a program of a few seconds and the ends of its threads, on a busy machine. */
+/** Milliseconds for a program of a few seconds, including the end of its threads, on a busy machine. */
 const LIMIT = 55_000;
 
 function soak(program: string, seconds: number, ...options: string[]): Promise<ProgramResult> {

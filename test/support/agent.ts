@@ -11,7 +11,7 @@ import { onTestFinished } from 'vitest';
 import { startThread } from './threads.js';
 import { until } from './waiting.js';
 
-/** An error as it came from another thread. */
+/** An error that another thread sent. */
 export interface RemoteError extends Error {
   readonly code?: string;
   readonly threads?: readonly number[];
@@ -49,7 +49,7 @@ export class RemoteGuard {
   }
 }
 
-/** A thread that uses a lock as it is told, one call after the other. */
+/** A thread that uses a lock on command, one call after the other. */
 export class Agent {
   private nextId = 0;
   private readonly calls = new Map<

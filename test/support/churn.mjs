@@ -1,4 +1,4 @@
-// Hundreds or thousands of threads that use a lock, and end at random moments in all ways.
+// Hundreds or thousands of threads that use a lock, and end at random moments, each in one of several ways.
 
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,16 +17,16 @@ import {
 import { below, randomFrom } from '../workers/random.mjs';
 
 const SCRIPT = new URL('../workers/churner.mjs', import.meta.url);
-/** How a thread ends, and its exit code then. */
+/** The ways in which a thread ends, and the exit code of each. */
 const CODES = { terminate: 1, return: 0, throw: 1, exit: 7 };
 /** @type {(keyof typeof CODES)[]} */
 const ENDS = ['terminate', 'terminate', 'terminate', 'return', 'throw', 'exit'];
 const STRIPES = 4;
 /** Milliseconds within which a thread is told to end, counted from its first work or, for some, from its start. */
 const LONGEST_LIFE = 100;
-/** Milliseconds within which the main thread, which waits for every stripe in turn, must get it. */
+/** Milliseconds in which the main thread must get each stripe. It waits for one after the other. */
 const PATIENCE = 20_000;
-/** Of each thread's own lock: 4 MiB. */
+/** Stripes of each thread's own lock: 4 MiB. */
 const OWN_STRIPES = 65_536;
 
 /**
@@ -44,7 +44,7 @@ function keysOf(lock) {
 }
 
 /**
- * A thread from its start to its end. Resolves to what was not as it should be.
+ * Runs a thread from its start to its end. Resolves to the violations.
  *
  * @param {{ lock: StripedLock, keys: number[], cells: SharedArrayBuffer, number: number, random: () => number }} task
  */
@@ -75,8 +75,8 @@ async function live({ lock, keys, cells, number, random }) {
   }
   const code = await exit;
   const meant = CODES[end];
-  // One may find its time over before it is at work, and then just returns; one that was terminated before it
-  // began also ends with 0.
+  // A thread may find that its time is up before it starts to work, and then just returns. A thread that is terminated
+  // before it began also ends with 0.
   const early = code === 0;
   const strange = errors.filter(({ message }) => !/on purpose/.test(message)).map(String);
   if (code !== meant && !early) strange.push(`${end} ended with code ${code}`);
@@ -85,7 +85,7 @@ async function live({ lock, keys, cells, number, random }) {
 
 /**
  * Keeps `atOnce` threads alive, one following the other, while `goesOn(number of threads started)`.
- * `violations` says all that was wrong; it is empty where nothing was.
+ * `violations` lists everything that was wrong.
  *
  * @param {{ seed: number, atOnce?: number, goesOn: (started: number) => boolean, onThread?: (started: number) => void }} settings
  */
@@ -107,7 +107,7 @@ export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefin
       try {
         const guard = await lock.acquire(keys[i % STRIPES], { timeout: PATIENCE });
         longest.milliseconds = Math.max(longest.milliseconds, performance.now() - start);
-        // What a dead thread left is repaired, since the guard of the next holder is not abandoned.
+        // Repairs what a dead thread left, because the guard of the next holder is not abandoned.
         const at = guard.stripes[0] * CELLS;
         if (guard.abandoned) state.fill(0, at, at + SECOND + 1);
         else if (state[at + FIRST] !== state[at + SECOND]) violations.push('the main thread was not told');

@@ -11,10 +11,10 @@ export interface Refusal {
 
 /** One round in which all threads waited for each other. */
 export interface Cycle {
-  /** Ids of the threads: the one at `i` held the key `i` and waited for the next one's. */
+  /** Ids of the threads: the one at `i` held the key `i` and waited for the key of the next one. */
   readonly threads: readonly number[];
   readonly refused: readonly { readonly index: number; readonly error: Refusal }[];
-  /** Milliseconds from the last thread's beginning to wait to the first refusal. */
+  /** Milliseconds from the time when the last thread began to wait to the first refusal. */
   readonly found: number;
 }
 

@@ -6,7 +6,7 @@
  */
 
 /**
- * Lets as many threads as there are keys wait for each other's keys, again and again. Locks are used in turn.
+ * Makes as many threads as there are keys wait for each other's keys, again and again. Uses the locks in turn.
  * `run(script, workerData)` runs one thread of `test/workers` to its end, and resolves to the message that it posts.
  *
  * @param {(script: string, workerData: unknown) => Promise<any>} run

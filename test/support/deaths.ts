@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { StripedLock } from 'stripelock';
 
-/** Milliseconds from a thread's end in which those who waited for it must go on. */
+/** Milliseconds after a thread's end in which its waiters must continue. */
 export const GO_ON = 100;
 export const FOR_EVER = { timeout: Infinity };
 

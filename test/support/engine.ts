@@ -1,11 +1,11 @@
 import type { StripedLock, StripedLockOptions } from 'stripelock';
 
-/** What the contract suites run on. */
+/** The engine that a contract suite tests. */
 export interface EngineUnderTest {
   readonly name: 'native' | 'javascript';
   /** Every acquisition goes through the engine, none through the fast path in JavaScript. */
   readonly coreOnly: boolean;
-  /** Options of Node with which programs find the same engine and memory; none where these are the default. */
+  /** Options of Node that select the same engine and memory in programs; none if these are the default. */
   readonly nodeOptions?: readonly string[];
 }
 

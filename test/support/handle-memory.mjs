@@ -5,7 +5,7 @@ import { byteLengthFor } from '../../dist/engine/contract/layout.js';
 /**
  * The table's words, header included.
  *
- * @param {any} handle Its fields are no part of its type.
+ * @param {any} handle Its fields are not part of its type.
  */
 export function wordsOf({ arena, buffer, offset, stripes }) {
   return new Int32Array(
@@ -16,7 +16,7 @@ export function wordsOf({ arena, buffer, offset, stripes }) {
 }
 
 /**
- * The handle of a copy of the table as it is, by itself in `buffer`, of which it takes a part that long or all.
+ * The handle of a copy of the table, alone in `buffer`. A shorter buffer gets only the part that fits.
  *
  * @param {import('stripelock').StripedLockHandle} handle
  * @param {SharedArrayBuffer} [buffer]

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { Guard, LockMode, StripedLock } from 'stripelock';
 import { turns, until } from './waiting.js';
 
-/** What is held and asked for, as the naive model sees it: sets of stripes. */
+/** What is held and requested, as sets of stripes, in the naive model. */
 interface Held {
   readonly guard: Guard;
   readonly stripes: ReadonlySet<number>;
@@ -34,13 +34,13 @@ export class Subject {
     const wanted = this.stripesOf(keys);
     const guard = this.lock.tryAcquire(keys, { mode });
     if (guard) this.granted(guard, wanted, mode);
-    // A waiter may already hold a part of its stripes, so with an overlap both answers are right.
+    // A waiter may already hold some of its stripes, so if they overlap both answers are right.
     else expect(this.conflictsWithHeld(wanted, mode) || this.overlapsPending(wanted)).toBe(true);
   }
 
   acquireSync(keys: readonly number[], mode: LockMode): void {
     const wanted = this.stripesOf(keys);
-    // To block for a stripe of this thread would be a deadlock, and no other thread holds any.
+    // Blocking for a stripe of this thread would be a deadlock, and no other thread holds any.
     if (this.conflictsWithHeld(wanted, mode) || this.overlapsPending(wanted)) return;
     this.granted(this.lock.acquireSync(keys, { mode }), wanted, mode);
   }
@@ -93,7 +93,7 @@ export class Subject {
     expect(this.lock.stats().held).toBe(all.size);
   }
 
-  /** Releases everything until all who wait have been served. */
+  /** Releases everything until all waiters have been served. */
   async finish(): Promise<void> {
     await this.settle();
     while (this.held.length > 0 || this.pending.length > 0) {
@@ -175,7 +175,7 @@ function equal(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
   return a.size === b.size && [...a].every((stripe) => b.has(stripe));
 }
 
-/** One step, and how fast-check shows it in a failure. */
+/** One step, and the text that fast-check shows in a failure. */
 class Step implements fc.AsyncCommand<NoModel, Subject> {
   constructor(
     private readonly text: string,

@@ -13,14 +13,14 @@ export type Changes = Readonly<Record<string, (text: string) => string>>;
 
 export interface CopyOptions {
   /**
-   * `link`: the same file as ours, and so the same registry of threads. `copy`: a file of its own. Without it: none.
+   * `link`: the same file as ours, and so the same registry of threads. `copy`: a separate file. Otherwise none.
    */
   readonly addon?: 'link' | 'copy';
   readonly changes?: Changes;
 }
 
 /**
- * Installs the built package once more, in a new folder. Throws if a change leaves a module as it was: then it would
+ * Installs the built package once more, in a new folder. Throws if a change does not alter its module: then it would
  * test nothing.
  */
 export async function copyPackage(to: string, { addon, changes = {} }: CopyOptions = {}): Promise<string> {
@@ -45,12 +45,12 @@ export function makeFolder(): Promise<string> {
   return mkdtemp(path.join(tmpdir(), 'stripelock-test-'));
 }
 
-/** Windows does not delete an addon that is loaded. There it stays with the temporary files. */
+/** Windows does not delete an addon that is loaded. There it stays among the temporary files. */
 export async function removeFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true }).catch(() => undefined);
 }
 
-/** A copy that goes when the test ends. */
+/** A copy that is deleted when the test ends. */
 export async function copyForTest(options?: CopyOptions): Promise<string> {
   const folder = await makeFolder();
   onTestFinished(() => removeFolder(folder));

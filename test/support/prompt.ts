@@ -2,18 +2,18 @@ import { availableParallelism, loadavg } from 'node:os';
 import { expect } from 'vitest';
 
 /**
- * By how much other programs slow this one down. A bound in time holds if a thread gets a processor when it needs one;
- * with several programs for each processor everything takes so many times longer. 1 on a free machine, and where the
- * load is unknown (Windows).
+ * The factor by which other programs slow this one down. A time limit holds if a thread gets a processor when it needs
+ * one. With several programs for each processor, everything takes longer by this factor. It is 1 on a free machine, and
+ * if the load is unknown (Windows).
  */
 function competition(): number {
   return Math.max(1, loadavg()[0]! / availableParallelism());
 }
 
 /**
- * Even so a thread may get no processor for tens of milliseconds now and then. So the median must keep the bound, and
- * each single round a bound that is so many times larger. A fault exceeds it by far: a missed wake-up or an unseen
- * cycle lasts until the timeout of the acquisition, which is infinite.
+ * Even so a thread may get no processor for tens of milliseconds now and then. So the median must stay within the
+ * limit, and each single round within a limit that is larger by a fixed factor. A fault exceeds it by far: a missed
+ * wake-up or an undetected cycle lasts until the timeout of the acquisition, which is infinite.
  */
 const SLACK = 20;
 

@@ -48,7 +48,7 @@ export class Proxy {
       });
     }
     client.on('data', (data) => void server.write(data));
-    // Timers of one length fire in the order in which they were set; a shorter one waits for those before it.
+    // Timers of equal length fire in the order in which they were set. A shorter one waits for those before it.
     /** @type {Promise<unknown>} */
     let last = Promise.resolve();
     server.on('data', (data) => {

@@ -1,11 +1,11 @@
-// A registry of modules of its own in a context of its own, as test runners have them: everything is evaluated again
-// but Node's own modules, and what is no module of this package. Needs --experimental-vm-modules.
+// A separate module registry in a separate context, like those of test runners. Evaluates every module of this package
+// again, but neither Node's own modules nor those of other packages. Needs --experimental-vm-modules.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 
-/** Globals that are not part of the language, but in every realm of a test runner for Node. */
+/** Globals that are not part of the language, but exist in every realm of a test runner for Node. */
 const GLOBALS = [
   'AbortController',
   'AbortSignal',

@@ -1,7 +1,7 @@
 /**
  * @callback Connect
  * @param {number} port Of this machine.
- * @returns {Promise<{ client: object, close: () => void }>} A client of whichever library.
+ * @returns {Promise<{ client: object, close: () => void }>} A client of any of the libraries.
  */
 
 /**
@@ -22,7 +22,7 @@ export const redisClients = {
 };
 
 /**
- * The same for a cluster, of which one node's port is enough.
+ * The same for a cluster. The port of one node is enough.
  *
  * @type {Record<'ioredis' | 'iovalkey' | 'redis', Connect>}
  */

@@ -29,7 +29,7 @@ export class RedisCluster {
   }
 
   /**
-   * On every node; the replies in their order.
+   * Sends a command to every node. Resolves to the replies, in the order of the nodes.
    *
    * @param {...(string | number | bigint)} parts
    */
@@ -43,7 +43,7 @@ export class RedisCluster {
 
   /** @param {number} i */
   async #addNode(i) {
-    // By default the port of the cluster's bus is 10,000 higher, and there may be no such port.
+    // By default the port of the cluster's bus is 10,000 higher, which may not be a valid port.
     const bus = await freePort();
     const options = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)];
     const server = await RedisServer.start(...options, '--cluster-node-timeout', '5000');

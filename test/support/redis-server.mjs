@@ -33,7 +33,7 @@ async function endOf(child) {
   await ended;
 }
 
-/** A server of the tests' own, without persistence: restarted, it is empty. */
+/** A server for the tests, without persistence: it is empty after a restart. */
 export class RedisServer {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
@@ -57,7 +57,7 @@ export class RedisServer {
     const all = [...options, '--dir', this.#folder, '--repl-diskless-sync-delay', '0', ...this.#extra];
     if (redisCommand === undefined) throw new Error(REDIS_ADVICE);
     this.#child = spawn(redisCommand, all, { stdio: 'ignore' });
-    // On every end of this process, unless it is killed.
+    // However this process ends, unless it is killed.
     process.on('exit', this.#end);
     for (let i = 0; i < 1000; i++) {
       if ((await this.command('PING').catch(() => '')) === '+PONG') return;

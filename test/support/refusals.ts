@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { StripedLock } from 'stripelock';
 import { rejectionOf, thrownBy } from './waiting.js';
 
-/** What an error of a refused argument must be like. */
+/** The expected error for a refused argument. */
 export interface Refusal {
   readonly name: string;
   readonly code: string;
@@ -19,7 +19,8 @@ export type Acquiring = (typeof ACQUIRING)[number];
 export const isAsync = (method: string): boolean => method === 'acquire' || method === 'withLock';
 
 /**
- * What a call of an acquiring method fails with. A method that returns a promise must reject it instead of throwing.
+ * The error with which a call of an acquiring method fails. A method that returns a promise must reject it instead of
+ * throwing.
  */
 export async function failureOf(
   lock: StripedLock,
@@ -43,7 +44,7 @@ export function throwing(): never {
   throw new Error('a trap of the value ran');
 }
 
-/** A proxy handler that throws whatever is done with the proxy. */
+/** A proxy handler that throws on every operation. */
 export const EVERY_TRAP = Object.fromEntries(
   Object.getOwnPropertyNames(Reflect).map((trap) => [trap, throwing]),
 ) as ProxyHandler<object>;

@@ -11,7 +11,7 @@ function nodeSqlite() {
     : [];
 }
 
-/** The main version of better-sqlite3 does not load on Node 20, which uses one of its own. */
+/** The main version of better-sqlite3 does not load on Node 20, which uses an older one. */
 function betterSqlite() {
   try {
     const Database = require(onNode20 ? '../drivers/node20/node_modules/better-sqlite3' : 'better-sqlite3');
@@ -30,7 +30,7 @@ export const sqliteDrivers = [...nodeSqlite(), ...betterSqlite()].map(({ name, o
   name,
   /**
    * @param {string} file
-   * @returns {any} A database of whichever driver.
+   * @returns {any} A database of any of the drivers.
    */
   open(file) {
     const database = open(file);

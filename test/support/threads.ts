@@ -21,7 +21,7 @@ export function startThread(script: string, workerData: unknown): Worker {
 /** Runs a script in a thread to its end. Resolves to the one message that it posts. */
 export function runThread<T>(script: string, workerData: unknown): Promise<T> {
   const result = messageAtEnd<T>(script, startThread(script, workerData));
-  // A test that fails before it awaits its threads shows its own failure only.
+  // A test that fails before it awaits its threads should show only its own failure.
   result.catch(() => undefined);
   return result;
 }
@@ -43,7 +43,7 @@ export function runThreads<T>(script: string, workerData: readonly unknown[]): P
   return results;
 }
 
-/** Runs a script in several threads at once, which meet at one gate. Each gets the same data, and a seed of its own. */
+/** Runs a script in several threads at once, which meet at one gate. Each gets the same data and its own seed. */
 export function runTogether<T>(
   script: string,
   threads: number,

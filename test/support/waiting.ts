@@ -1,9 +1,12 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 
-/** Milliseconds that a test waits for what must happen. Far longer than it takes, as the machine may be busy. */
+/**
+ * Milliseconds that a test waits for an event that must happen. Far longer than it takes, because the machine may be
+ * busy.
+ */
 const PATIENCE = 20_000;
 
-/** Waits until a condition holds that has no event, such as another thread being blocked. */
+/** Waits until a condition without an event holds, for example that another thread is blocked. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!condition()) {
@@ -46,7 +49,7 @@ export function watch<T>(promise: Promise<T>): Watched<T> {
   return watched;
 }
 
-/** What a function throws. Fails if it does not throw. */
+/** The error that a function throws. Fails if it does not throw. */
 export function thrownBy(fn: () => unknown): unknown {
   try {
     fn();
@@ -56,7 +59,7 @@ export function thrownBy(fn: () => unknown): unknown {
   throw new Error('nothing was thrown');
 }
 
-/** What a promise is rejected with. Fails if it is fulfilled. */
+/** The reason with which a promise is rejected. Fails if it is fulfilled. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise;

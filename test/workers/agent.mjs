@@ -1,4 +1,4 @@
-// Uses a lock as messages tell it, and answers each. See test/support/agent.ts.
+// Uses a lock as messages say, and answers each. See test/support/agent.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 

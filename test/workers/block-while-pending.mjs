@@ -18,7 +18,7 @@ function bumpAndRelease(guard) {
 
 for (let round = 0; round < rounds; round++) {
   const pending = lock.acquire('key').then(bumpAndRelease);
-  // If the key was free, its guard is used and released here. To block while holding it would be a deadlock.
+  // If the key was free, its guard is used and released here. Blocking while holding it would be a deadlock.
   await undefined;
   bumpAndRelease(lock.acquireSync('key'));
   bumpAndRelease(lock.acquireSync('key'));

@@ -67,7 +67,7 @@ async function acquire(names, mode) {
   const way = below(random, 3);
   if (way === 0) return lock.tryAcquire(names, { mode });
   if (way === 1) {
-    // To block while a task of this thread holds something, or was granted something and does not know yet, could be a
+    // Blocking while a task of this thread holds something, or was granted something and does not know yet, could be a
     // deadlock.
     await nextTurn();
     if (holding === 0) return lock.acquireSync(names, options);

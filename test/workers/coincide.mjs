@@ -75,7 +75,7 @@ for (let round = 0; stopped ? Atomics.load(stopped, 0) === 0 : round < rounds; r
   spun(random() * MOMENT);
   if (random() < 0.5) await nextTurn();
   abort.abort();
-  // Here no guard is held and unused: that can happen in a later turn only.
+  // No guard is held and unused here: that can only happen in a later turn.
   await nextTurn();
   const chosen = choose();
   try {

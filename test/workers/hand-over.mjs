@@ -1,4 +1,4 @@
-// Holds a key until it is asked for it, and releases it when somebody waits. `cells`: [0] is 1 from the request until
+// Holds a key until the key is requested, and releases it when a thread waits. `cells`: [0] is 1 from the request until
 // it must acquire the key again, [1] is 1 while it holds the key.
 import { workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';

@@ -1,5 +1,5 @@
-// Acquisitions of the JavaScript engine in one of several manners, under plain counters. With `calledOnly`, nobody
-// looks again for lost calls in the time that the test takes: whoever is not called waits for ever.
+// Acquisitions of the JavaScript engine in one of several ways, with plain counters. With `calledOnly`, no thread
+// checks for lost calls while the test runs: a waiter that is not called waits for ever.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
@@ -14,7 +14,7 @@ if (calledOnly) {
   for (const name of Object.keys(patience)) patience[name] = 3_600_000;
 }
 const lock = StripedLock.from(handle);
-// Two for each stripe: whoever sees them differ looked while somebody wrote.
+// Two for each stripe: a thread that sees them differ has read while another wrote.
 const counters = new Int32Array(cells);
 const random = randomFrom(seed);
 const added = new Array(lock.stripes).fill(0);
@@ -87,7 +87,7 @@ const manners = {
         guard?.release();
       } else {
         pending.push(wait(0));
-        // What was free is used and released here; to block while holding it would be a deadlock.
+        // A key that was free is used and released here. Blocking while holding it would be a deadlock.
         await nextTurn();
       }
       if (pending.length === 8) {

@@ -1,5 +1,5 @@
-// Adds to a counter under a lease, and pauses now and then for longer than the lease lasts, as a process does that is
-// stopped, or collects garbage. The gate and the counter are one step: nothing is awaited between them, and the lock
+// Adds to a counter under a lease. Now and then it pauses for longer than the lease lasts, like a process that is
+// stopped or collects garbage. The gate and the counter are one step: nothing is awaited between them, and the lock
 // keeps other threads out.
 import { workerData } from 'node:worker_threads';
 import { FencingGate, LeaseManager, MemoryLeaseStore, StaleTokenError, StripedLock } from 'stripelock';
@@ -41,7 +41,7 @@ for (;;) {
       const luck = random();
       if (luck < 0.05) pause(ttl * (0.5 + random() * 2));
       else if (luck < 0.3) await new Promise((resolve) => setTimeout(resolve, random() * ttl));
-      // Late, and it does not ask whether the lease is held: the gate is what decides.
+      // A late write, without asking whether the lease is held: the gate decides.
       write(key, lease.token);
     });
   } catch (error) {

@@ -1,4 +1,4 @@
-// How a thread's own deadline of a lease lies to when it asked, and to what is left of it in the store.
+// Compares a thread's own deadline of a lease with the time of its request, and with the time left in the store.
 import { parentPort, workerData } from 'node:worker_threads';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 

@@ -1,4 +1,4 @@
-// A client of a memory lease store in a thread of its own: does what it is told, one call after the other.
+// A client of a memory lease store in its own thread. Runs the calls that it is sent, one after the other.
 import { parentPort, workerData } from 'node:worker_threads';
 import { MemoryLeaseStore } from 'stripelock';
 

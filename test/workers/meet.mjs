@@ -1,5 +1,5 @@
 /**
- * Waits until that many threads are here, so that none is done before the last begins.
+ * Waits until `threads` threads have arrived, so that none is done before the last begins.
  *
  * @param {SharedArrayBuffer} gate
  * @param {number} threads

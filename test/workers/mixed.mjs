@@ -41,7 +41,8 @@ for (let round = 0; round < rounds; round++) {
   } else {
     pending.push(lock.acquire(key).then(bumpAndRelease));
     ways.async++;
-    // What was granted meanwhile is used and released in this turn. To block while holding it would be a deadlock.
+    // Grants that arrived meanwhile are used and released in this turn. Blocking while holding them would be a
+    // deadlock.
     await nextTurn();
   }
   if (pending.length === MOST_PENDING) {

@@ -1,4 +1,4 @@
-// Waits for one key again and again, without a timeout, blocking and not in turn: no wake-up may be lost.
+// Waits for one key again and again, without a timeout, alternately blocking and async: no wake-up may be lost.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';

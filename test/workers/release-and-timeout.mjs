@@ -56,8 +56,8 @@ for (let round = 1; round <= rounds; round++) {
   if (role === 'holder') {
     const guard = lock.acquireSync('key');
     reach(HELD, round);
-    // Timers are late rather than early, so the holder releases after more than the timeout: now and then far more, as
-    // they are very late on a busy machine.
+    // Timers are late rather than early, so the holder releases after more than the timeout. On a busy machine they are
+    // sometimes very late.
     const above = round % 10 === 0 ? 8 * random() : 0.5 * random();
     const end = performance.now() + TIMEOUT * (0.9 + above);
     while (performance.now() < end);

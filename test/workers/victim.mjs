@@ -1,5 +1,5 @@
-// Takes what it is told to take, says so, and ends as it is told, without releasing anything.
-// See test/support/victim.ts.
+// Takes the given keys, reports that, and ends in the given way, without releasing anything. See
+// test/support/victim.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 

@@ -10,7 +10,7 @@ const SHORT = 1;
 const isTimeout = (error) => error instanceof LockTimeoutError;
 const isDeadlock = (error) => error instanceof DeadlockError;
 
-/** Prepares a release, and who waits for it. */
+/** Prepares a release, and its waiters. */
 function releasing(hold, wait) {
   return (scene) => {
     const guard = hold(scene);

@@ -37,7 +37,7 @@ export class Scene {
     return this.has(this.#lock.tryAcquire(keys, { mode }));
   }
 
-  /** Starts an acquisition with room on the stack: it must be served, exactly once. */
+  /** Starts an acquisition with room on the stack. It must be served exactly once. */
   waits(keys, mode = 'exclusive') {
     this.#follow(this.#lock.acquire(keys, { ...LONG, mode }), (error) => `a waiter was not served: ${error}`);
   }
@@ -92,7 +92,7 @@ export class Scene {
       return false;
     }
     await atEnd();
-    // What could not be released near the overflow is released from the microtask queue.
+    // Guards that could not be released near the overflow are released from the microtask queue.
     await turn();
     const { held, waiting } = this.#lock.stats();
     if (held !== heldByOthers) this.problem(`${held} held`);

@@ -1,21 +1,21 @@
 /** @typedef {import('./history.mjs').Entry} Entry */
-/** @typedef {{ from: number, to: number }} Loss When the store lost what it knew. */
+/** @typedef {{ from: number, to: number }} Loss When the store lost its data. */
 /** @typedef {Entry & { start: number, end: number }} Hold */
 
 /**
  * What the histories of all clients, and the fenced resource, prove or disprove:
  *
  * 1. certain holds of a key never overlap. A hold is certain from its grant's return until the last time at which its
- *    holder was told that it is held. Where the store was made to lose what it knew, holds from before and after that
- *    may overlap: no lease can prevent it.
- * 2. a grant that was asked for after another had returned has a higher token.
+ *    holder was told that it is held. If the store was made to lose its data, holds from before and after that may
+ *    overlap: no lease can prevent it.
+ * 2. a grant that was requested after another had returned has a higher token.
  * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
  *    never fall, and every write that a client was told of is among them.
  *
  * @param {readonly Entry[]} history
  * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
  * @param {readonly Loss[]} losses
- * @returns {string[]} Sentences, none where all is well.
+ * @returns {string[]} Sentences; none if there are no violations.
  */
 export function check(history, resource, losses) {
   const grants = history.filter(({ op }) => op === 'acquire');

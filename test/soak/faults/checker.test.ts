@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { check } from './checker.mjs';
 import { FencedResource } from './resource.mjs';
 
-/** A grant at `from`, certainly held until `until`. */
+/** A grant at `from`, which is certainly held until `until`. */
 function hold(client: string, token: bigint, from: number, until: number): object[] {
   return [
     { client, op: 'acquire', key: 'key', token, call: from - 1, return: from },
@@ -27,7 +27,7 @@ it('excuses an overlap only where the store lost what it knew between the two gr
   expect(violations(history, [{ from: 14, to: 15 }])).toEqual([]);
   expect(violations(history, [{ from: 1, to: 2 }])).toHaveLength(1);
   expect(violations(history, [{ from: 50, to: 60 }])).toHaveLength(1);
-  // Granted before it, but told of it when another had been granted it afterwards.
+  // Granted before the loss, but its holder heard of it only after another grant that followed the loss.
   const late = { client: 'b', op: 'acquire', key: 'key', token: 1n, call: 5, return: 20 };
   const told = [...hold('a', 2n, 10, 30), late, { client: 'b', op: 'held', key: 'key', token: 1n, at: 21 }];
   expect(violations(told, [{ from: 6, to: 7 }])).toEqual([]);

@@ -4,7 +4,7 @@ import { PLANTS } from './planted.mjs';
 import { runScenario } from './run-scenario.mjs';
 import { revealing, scenarios } from './scenarios.mjs';
 
-/** What a planted bug must be found by. */
+/** The violation that must reveal a planted bug. */
 const found: Record<string, RegExp> = {
   'release-without-compare': /held key together/,
   'plain-counter': /^key: token \d+ .* came after/,
@@ -15,7 +15,7 @@ const found: Record<string, RegExp> = {
 const TIMEOUT = 180_000;
 /** Scenarios at once, each in a world of its own. They mostly wait for leases to expire, but each has some processes. */
 const AT_ONCE = 4;
-/** Keeps the whole machine busy by itself: played alone, after the others. */
+/** Keeps the whole machine busy by itself, so it is played alone, after the others. */
 const ALONE = 'two thousand wait';
 
 /** Every scenario on a store, and that the checker finds each planted bug. */

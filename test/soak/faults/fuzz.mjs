@@ -9,7 +9,7 @@ import { Proxy } from '../../support/proxy.mjs';
 const PROCESSES = 8;
 
 /**
- * 8 processes count on 2 keys for so many milliseconds, while one fault comes after the other.
+ * 8 processes count on 2 keys for the given time, while one fault follows the other.
  *
  * @param {World} world
  * @param {number} milliseconds

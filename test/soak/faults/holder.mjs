@@ -1,5 +1,5 @@
-// A process that takes leases, counts under them, and writes down what happened. Its settings are its argument; what it
-// counts is at the other end of its IPC channel.
+// A process that takes leases, counts under them, and writes down what happened. Its argument contains its settings.
+// The counters are at the other end of its IPC channel.
 
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
@@ -66,7 +66,7 @@ async function openStore() {
 }
 
 /**
- * Replies of a store in this process's own file have nothing that could hold them up on their way.
+ * Delays the replies of a store whose file this process opens itself, because no connection can delay them.
  *
  * @param {LeaseStore} store
  * @param {number} milliseconds

@@ -8,7 +8,7 @@ import { command } from '../../support/redis-wire.mjs';
 export const PLANTS = ['release-without-compare', 'plain-counter', 'deadline-from-reply'];
 
 /**
- * What a broken store does behind the back of a right one.
+ * What a broken store does behind the back of a correct one.
  *
  * @param {number} port
  * @returns {Backdoor}
@@ -68,7 +68,7 @@ export function plant(bug, store, openBackdoor) {
     };
     return { store: { ...operations, tryAcquire } };
   }
-  // A clock that stands while a request is under way: the deadline counts from the reply.
+  // A clock that stands still while a request is pending: the deadline counts from the reply.
   const clock = new StandingClock();
   /** @type {LeaseStore['tryAcquire']} */
   const tryAcquire = (key, owner, ttl) => clock.standDuring(() => store.tryAcquire(key, owner, ttl));

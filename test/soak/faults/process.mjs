@@ -3,17 +3,17 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const HOLDER = new URL('holder.mjs', import.meta.url);
-/** Milliseconds in which a holder must have come to its end when told to, on a busy machine. */
+/** Milliseconds in which a holder must end when told to, on a busy machine. */
 const ENDS_IN = 20_000;
 
 /**
- * What one of the processes is told. Lengths of time are in milliseconds.
+ * The settings of one process. Lengths of time are in milliseconds.
  *
  * @typedef {object} Settings
  * @property {string} name
  * @property {number} seed
  * @property {string} store
- * @property {number} driver The number of the client library or the driver, of those that there are.
+ * @property {number} driver The index of the client library or the driver among the available ones.
  * @property {string} history The file that it writes its history to.
  * @property {string} file The database.
  * @property {number} port The server's, or a proxy's.
@@ -23,10 +23,10 @@ const ENDS_IN = 20_000;
  * @property {number} ttl
  * @property {boolean} renew
  * @property {number} steps How often it counts under a lease.
- * @property {number} step What it waits between steps, twice as long at most.
+ * @property {number} step The pause between steps; at most twice as long.
  * @property {number} gap The same between leases.
- * @property {number} blockFor Now and then it blocks its event loop for so long at most.
- * @property {number} waiters How many acquisitions it starts at once; 0 for one after the other, until it is stopped.
+ * @property {number} blockFor Now and then it blocks its event loop for this long at most.
+ * @property {number} waiters How many acquisitions it starts at once. 0: one after the other, until it is stopped.
  * @property {number} delay Of the store's replies.
  * @property {number} timeout Of the store's requests.
  * @property {number} backoff
@@ -91,7 +91,7 @@ export class Holder {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** Undefined if it came to its end as it should. */
+  /** Undefined if it ended as it should. */
   async stop() {
     if (this.isRunning && this.child.connected) this.child.send('stop', () => undefined);
     const late = new AbortController();

@@ -44,7 +44,7 @@ export async function play({ milliseconds, seed, violated }, { store: names = ''
 }
 
 /**
- * What to play on a store, one after the other, until the time is over.
+ * What to play on a store, one after the other, until time is up.
  *
  * @param {string} store
  * @param {number} until

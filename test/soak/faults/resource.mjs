@@ -1,6 +1,6 @@
 /**
- * What the leases guard: a counter for each key, which refuses a token lower than one that it has seen. A read shows its
- * token, too: else a late write could come between another holder's read and write.
+ * What the leases guard: a counter for each key, which refuses a token lower than one that it has seen. A read shows
+ * its token, too. Otherwise a late write could come between another holder's read and write.
  */
 export class FencedResource {
   /** @type {Map<string, { newest: bigint, value: number }>} */

@@ -25,7 +25,7 @@ const common = {
   },
 
   async 'a holder is stopped beyond its TTL, and goes on while another holds'(world) {
-    // They hold for longer than a turn takes, so that somebody else holds when the stopped one comes back.
+    // They hold for longer than a turn takes, so that another process holds the key when the stopped one continues.
     await world.start(4, { steps: 10, step: 12, gap: 2 });
     for (let i = 0; i < 4; i++) {
       const stopped = await world.nextHolder();
@@ -51,7 +51,7 @@ const common = {
     const proxy = world.store === 'redis' ? await proxyOf(world) : undefined;
     const [late] = await world.start(1, proxy ? { ...slow, port: proxy.port } : slow);
     if (proxy) proxy.delay = milliseconds;
-    // These hold shortly, and ask often.
+    // These hold briefly, and ask often.
     await world.start(2, { ...settings, steps: 1, backoff: 10 });
     for (let i = 0; i < 4; i++) {
       await world.expectProgress([late]);
@@ -169,7 +169,7 @@ const redis = {
     await world.start(4, { port: front.port, steps: 10, step: 12, gap: 2 });
     await world.nextHolder();
     await until(async () => (await highest(replica)) !== '', 'the replica does not copy');
-    // What the primary sends from now on does not get there.
+    // From now on nothing that the primary sends arrives.
     link.delay = 3_600_000;
     await delay(2 * WHILE);
     const behind = await highest(replica);
@@ -227,7 +227,7 @@ export const revealing = {
   'deadline-from-reply': 'replies of some are delayed',
 };
 
-/** Milliseconds in which something must come about, on a busy machine. */
+/** Milliseconds in which a condition must become true, on a busy machine. */
 const COMES_WITHIN = 20_000;
 
 /**

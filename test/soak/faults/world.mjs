@@ -31,13 +31,13 @@ export class World {
   /** @type {Holder[]} */
   holders = [];
   /**
-   * When the store lost what it knew.
+   * When the store lost its data.
    *
    * @type {import('./checker.mjs').Loss[]}
    */
   losses = [];
   /**
-   * What a scenario finds by itself.
+   * Violations that a scenario finds itself.
    *
    * @type {string[]}
    */
@@ -97,7 +97,7 @@ export class World {
   }
 
   /**
-   * Starts so many processes, and waits until they are connected.
+   * Starts `count` processes, and waits until they are connected.
    *
    * @param {number} count
    * @param {Partial<Settings>} [settings]
@@ -132,7 +132,7 @@ export class World {
   }
 
   /**
-   * The next that is about to write under a lease, or undefined if there is none for so long.
+   * The next process that is about to write under a lease, or undefined if there is none within the time.
    *
    * @param {number} [milliseconds]
    * @param {(holder: Holder) => boolean} [wanted]
@@ -152,7 +152,7 @@ export class World {
     return holder;
   }
 
-  /** Fails if nobody of these takes a lease any more. */
+  /** Fails if none of these takes a lease any more. */
   async expectProgress(holders = this.holders.filter(({ isRunning }) => isRunning)) {
     const holder = await this.nextHolder(15_000, (candidate) => holders.includes(candidate));
     if (!holder) this.violations.push('nobody takes a lease any more');
@@ -221,7 +221,7 @@ export class World {
     }
   }
 
-  /** After a TTL nothing is left of all leases but what is known of tokens. */
+  /** After a TTL nothing is left of all leases except the tokens. */
   async #leftovers() {
     await delay(this.ttl * 1.2);
     if (this.store === 'redis') {

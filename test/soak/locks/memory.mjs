@@ -2,24 +2,24 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * Milliseconds before which a process's memory has not found its level: with some twenty threads at a time, heaps and
- * malloc's arenas grow for two minutes, and then no more in ten.
+ * Milliseconds until a process's memory is stable: with some twenty threads at a time, heaps and malloc's arenas grow
+ * for two minutes, and then no more for ten.
  */
 const WARM_UP = 150_000;
-/** MiB that memory may be higher at its lowest late in the run than at its lowest early in it. */
+/** MiB by which the lowest memory late in the run may exceed the lowest memory early in the run. */
 const FLAT = 64;
 
 setFlagsFromString('--expose-gc');
 /** @type {() => void} */
 const collectGarbage = runInNewContext('gc');
 
-/** How much memory the process has, over a run. */
+/** The memory of the process during a run. */
 export class Memory {
   #start;
   /** @type {{ at: number, mebibytes: number }[]} */
   #looks = [];
 
-  /** @param {number} start As `performance.now()` told it. */
+  /** @param {number} start On the clock of `performance.now()`. */
   constructor(start) {
     this.#start = start;
   }
@@ -30,13 +30,13 @@ export class Memory {
     this.#looks.push({ at: performance.now() - this.#start, mebibytes });
   }
 
-  /** MiB at the last look. */
+  /** MiB at the last sample. */
   get latest() {
     return this.#looks.at(-1)?.mebibytes ?? 0;
   }
 
   /**
-   * Violations, where the run was long enough to tell.
+   * Violations, if the run was long enough to tell.
    *
    * @param {number} milliseconds The run's.
    */

@@ -1,6 +1,6 @@
-// All that the lock promises to survive, at once: threads that die at random moments, nested acquisitions in random
-// order, grants that meet timeouts and aborts, cycles of blocked threads, termination of blocked threads, and misused
-// guards. Meanwhile the locks and the memory are watched.
+// Everything that the lock promises to survive, at once: threads that die at random moments, nested acquisitions in
+// random order, grants that meet timeouts and aborts, cycles of blocked threads, termination of blocked threads, and
+// misused guards. Meanwhile the locks and the memory are watched.
 //
 //   --scenes churn,cycles   only these, see scenes.mjs
 
@@ -16,7 +16,7 @@ const REPORT = 10_000;
 const LOOK = 500;
 /** Milliseconds in which every scene must end once the time is over. */
 const WEDGED = 60_000;
-/** Milliseconds. In no scene does anybody wait this long, though all wait often. */
+/** Milliseconds. No wait in any scene takes this long, though all scenes wait often. */
 const STUCK = 20_000;
 
 /** @type {import('../run.mjs').Program['options']} */

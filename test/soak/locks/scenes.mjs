@@ -1,4 +1,4 @@
-// What a soak of locks is made of. A scene goes on until `goesOn()` is false, and then checks that all is as it must be.
+// What a soak of locks is made of. A scene runs until `goesOn()` is false, and then checks the final state.
 
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,9 +16,9 @@ import { keysApart, runThread, sharedInts } from './threads.mjs';
  *
  * @typedef {object} Context
  * @property {() => boolean} goesOn Whether to begin another round.
- * @property {SharedArrayBuffer} stop 1 in its first integer when it is over, for threads that look themselves.
+ * @property {SharedArrayBuffer} stop Its first integer is 1 when the time is up, for threads that check it themselves.
  * @property {() => number} random Numbers of its own, from the seed.
- * @property {StripedLock[]} locks The scene adds its own, so that they are watched.
+ * @property {StripedLock[]} locks The scene adds its locks, so that they are watched.
  * @property {Counts} counts
  *
  * @callback Scene
@@ -92,7 +92,7 @@ async function churn({ goesOn, random, counts }) {
 }
 
 /**
- * Nested acquisitions, blocking and not, in an order in which no deadlock can be.
+ * Nested acquisitions, blocking and not, in an order in which no deadlock is possible.
  *
  * @type {Scene}
  */

@@ -13,8 +13,8 @@ import { COUNTER, STOP } from './thread.mjs';
 /** @typedef {import('./thread.mjs').Result} Result */
 
 /**
- * Milliseconds. Where there are more threads than processors, a thread may be without one for some time slices while
- * it is its turn: a wait of hundreds of milliseconds is the machine's doing, one of seconds is not.
+ * Milliseconds. If there are more threads than processors, a thread may have no processor for some time slices when its
+ * turn comes. So the machine may cause a wait of hundreds of milliseconds, but not one of seconds.
  */
 const WORST_WAIT = 1000;
 /** The least that a thread must get, of what it would get if all got the same. */
@@ -55,7 +55,7 @@ async function runThreads(lock, cells, { threads, milliseconds, seed }) {
     });
   });
   const finished = Promise.all(workers.map(async (worker) => (await once(worker, 'message'))[0]));
-  // The time counts from when all are there: on a busy machine threads take seconds to start.
+  // The time counts from when all threads have started: on a busy machine that takes seconds.
   const arrived = new Int32Array(gate);
   while (Atomics.load(arrived, 0) < threads) await Promise.race([finished, delay(1)]);
   await Promise.race([finished, delay(milliseconds)]);

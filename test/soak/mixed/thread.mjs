@@ -79,7 +79,8 @@ async function soakThread({ handle, cells, gate, threads, seed }) {
   while (Atomics.load(state, STOP) === 0) {
     if (random() < 0.25) {
       pending.push(wait());
-      // What was granted meanwhile is used and released in this turn; to block while holding it would be a deadlock.
+      // Grants that arrived meanwhile are used and released in this turn. Blocking while holding them would be a
+      // deadlock.
       await nextTurn();
     } else {
       block();
