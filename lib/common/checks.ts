@@ -58,3 +58,11 @@ function isSignal(signal: unknown): signal is AbortSignal {
 export function checkFunction(fn: unknown, name: string): void {
   if (typeof fn !== 'function') throw invalidArgType(name, 'a function', fn);
 }
+
+/** The arguments of a function that takes options, which may be left out, and then a function. */
+export function callArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
+  const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
+  const fn = withoutOptions ? optionsOrFn : maybeFn;
+  checkFunction(fn, 'fn');
+  return [withoutOptions ? undefined : (optionsOrFn as O), fn as F];
+}

@@ -1,4 +1,4 @@
-import { checkBoolean, checkFunction, checkOptionsObject } from '../common/checks.js';
+import { callArguments, checkBoolean, checkOptionsObject } from '../common/checks.js';
 import { managerClosed } from './contract/errors.js';
 import { checkKey, type LeaseStore } from './contract/lease-store.js';
 import {
@@ -87,15 +87,15 @@ export class LeaseManager {
     optionsOrFn: WithLeaseOptions | ((lease: Lease) => T | PromiseLike<T>),
     maybeFn?: (lease: Lease) => T | PromiseLike<T>,
   ): Promise<T | undefined> {
-    const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
-    const fn = withoutOptions ? optionsOrFn : maybeFn;
-    checkFunction(fn, 'fn');
-    const options = withoutOptions ? undefined : (optionsOrFn as WithLeaseOptions);
+    const [options, fn] = callArguments<WithLeaseOptions, (lease: Lease) => T | PromiseLike<T>>(
+      optionsOrFn,
+      maybeFn,
+    );
     const lease = await (options === undefined ? this.acquire(key) : this.#acquireOrTry(key, options));
     if (!lease) return undefined;
     try {
       options?.signal?.throwIfAborted();
-      return await fn!(lease);
+      return await fn(lease);
     } finally {
       await lease.release().catch(() => undefined);
     }

@@ -1,3 +1,4 @@
+import { callArguments } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { defer, resolved } from '../common/host.js';
 import type {
@@ -14,7 +15,7 @@ import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import type { LockContext } from './acquisition.js';
-import { callArguments, isList, isThenable } from './arguments.js';
+import { isList, isThenable } from './arguments.js';
 import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import os from 'node:os';
 import path from 'node:path';
 
-export const cacheFolder =
+const cacheFolder =
   process.env.STRIPELOCK_PREBUILD_CACHE ??
   path.join(process.env.XDG_CACHE_HOME ?? path.join(os.homedir(), '.cache'), 'stripelock-prebuild');
 

@@ -19,7 +19,7 @@ const triple = 'x86_64-w64-mingw32';
  *
  * @param {readonly string[]} link
  */
-export const librariesForGcc = (link) =>
+const librariesForGcc = (link) =>
   link
     .filter((word) => !/node\.lib/i.test(word))
     .map((word) => (/^-l.*\.lib$/i.test(word) ? word.replace(/\.lib$/i, '').toLowerCase() : word));
