@@ -109,13 +109,34 @@ export class FastPath {
    * the engine is to go on in either case.
    */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
+    if (code !== EXCLUSIVE_MODE.code) return takeManyShared(path, stripes);
     const count = stripes.length;
+    const words = path.#words;
+    const compareExchange = path.#compareExchange;
+    const firstAddress = path.#firstAddress;
+    const slot = path.#slot;
     let taken = 0;
     try {
-      if (code === EXCLUSIVE_MODE.code) while (taken < count && take(path, stripes[taken]!)) taken++;
-      else while (taken < count && takeShared(path, stripes[taken]!)) taken++;
+      for (; taken < count; taken++) {
+        const stripe = stripes[taken]!;
+        const word =
+          compareExchange === undefined
+            ? Atomics.compareExchange(words, wordIndex(stripe), 0, slot)
+            : compareExchange(firstAddress + (stripe << ADDRESS_SHIFT), 0, slot);
+        if (word !== 0) break;
+      }
     } catch {
       // What was taken stays with the caller (keeps T1).
+    }
+    return taken;
+  }
+
+  static takeManyShared(this: void, path: FastPath, stripes: readonly number[]): number {
+    let taken = 0;
+    try {
+      while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
+    } catch {
+      // As above.
     }
     return taken;
   }
@@ -128,10 +149,36 @@ export class FastPath {
     count: number,
     code: number,
   ): Cut | undefined {
+    if (code !== EXCLUSIVE_MODE.code) return giveBackManyShared(path, stripes, count);
+    const words = path.#words;
+    const compareExchange = path.#compareExchange;
+    const firstAddress = path.#firstAddress;
+    const slot = path.#slot;
     let left = count;
     try {
-      if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
-      else for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
+      for (; left > 0; left--) {
+        const stripe = stripes[left - 1]!;
+        const word =
+          compareExchange === undefined
+            ? Atomics.compareExchange(words, wordIndex(stripe), slot, 0)
+            : compareExchange(firstAddress + (stripe << ADDRESS_SHIFT), slot, 0);
+        if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
+      }
+    } catch (error) {
+      return { left, error };
+    }
+    return undefined;
+  }
+
+  static giveBackManyShared(
+    this: void,
+    path: FastPath,
+    stripes: readonly number[],
+    count: number,
+  ): Cut | undefined {
+    let left = count;
+    try {
+      for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
     } catch (error) {
       return { left, error };
     }
@@ -181,6 +228,16 @@ export class FastPath {
 }
 
 /** Constants, as whoever uses the others has them, too: V8 then calls and inlines them directly. */
-const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
+const {
+  openShares,
+  take,
+  takeShared,
+  takeManyShared,
+  giveBack,
+  giveBackShared,
+  giveBackManyShared,
+  exchange,
+  exchangeAtomic,
+} = FastPath;
 
 Reflect.deleteProperty(FastPath.prototype, 'constructor');

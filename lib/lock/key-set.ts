@@ -56,11 +56,10 @@ export class KeySets {
     const last = this.#last;
     if (last !== undefined && last.keys.length === count) {
       const { keys: known } = last;
-      for (let i = 0; i < known.length; i++) {
-        const key = keys[i];
-        if (known[i] !== key) return this.#setAfter(keys, count, known, i, key);
-      }
-      return last as KeySet<K>;
+      let key: unknown;
+      let same = 0;
+      while (same < known.length && (key = keys[same]) === known[same]) same++;
+      return same === known.length ? (last as KeySet<K>) : this.#setAfter(keys, count, known, same, key);
     }
     checkCount(count);
     return count === 0 ? new KeySet<K>([], []) : this.#setAfter(keys, count, NONE, 0, keys[0]);

@@ -8,6 +8,14 @@ import { goOn, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
  * the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
  */
 
+/** One of {@link block}, {@link wait} and {@link attempt}: what a public method does if the fast path did not take all. */
+export type GoOn<G extends Guard, R> = (
+  lock: LockContext,
+  guard: G,
+  timeout: number,
+  signal: AbortSignal | undefined,
+) => R;
+
 /** Blocks this thread until the guard holds its stripes. Once it does, it is returned, whatever else fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
   const acquisition = new Acquisition(lock, guard, timeout, 'sync');
@@ -46,11 +54,13 @@ export function wait<G extends Guard>(
   return pending.promise;
 }
 
-/** One attempt of the engine. False: the guard has nothing. */
-export function tryGoOn(guard: Guard): boolean {
+/** One attempt of the engine. Undefined: the guard has nothing. */
+export function attempt<G extends Guard>(lock: LockContext, guard: G): G | undefined {
   const stripes = stripesOf(guard);
   const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
-  return goOn(guard, request).status === 'granted';
+  if (goOn(guard, request).status !== 'granted') return undefined;
+  if (lock.trace) showHeld(lock, guard);
+  return guard;
 }
 
 /** {@link recordHeld}, now or, after a stack overflow, from the microtask queue. */

@@ -20,7 +20,7 @@ import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './gu
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
-import { block, showHeld, tryGoOn, wait } from './slow-path.js';
+import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
 import { traceCall } from './trace.js';
 
@@ -118,7 +118,12 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    return this.#take('try', this.#prepare<K, M>(keys, modeIn(options)), 0, undefined);
+    const mode = modeIn(options);
+    if (this.#trace || isList(keys)) {
+      return this.#take(this.#prepare<K, M>(keys, mode), 0, undefined, attempt);
+    }
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
 
   /** Runs fn while holding the keys; releases however fn ends. */
@@ -208,36 +213,30 @@ export class StripedLock {
   ): Guard<K, M> {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
-    return this.#take('sync', this.#prepare<K, M>(keys, mode), timeout, undefined);
+    if (this.#trace || isList(keys)) {
+      return this.#take(this.#prepare<K, M>(keys, mode), timeout, undefined, block);
+    }
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    return tryTake(guard) ? guard : block(this.#context, guard, timeout);
   }
 
   /**
-   * Takes the stripes of a guard: by the fast path or, if that does not get all, like the public method that `how`
-   * names. If this throws, it gives back what was taken: now or, after a stack overflow, from the microtask queue.
+   * Takes the stripes of a guard that has several or is traced: by the fast path or, if that does not get all, by `goOn`.
+   * A guard of one stripe needs none of it: it has nothing until the last step. If this throws, it gives back what was taken: now or, after a stack overflow, from the microtask queue.
    * (That code is in place: calling a function for it may overflow, too, as V8 may have to compile it first. Keeps T1.)
    */
-  #take<G extends Guard>(how: 'sync', guard: G, timeout: number, signal: undefined): G;
-  #take<G extends Guard>(how: 'try', guard: G, timeout: 0, signal: undefined): G | undefined;
-  #take<G extends Guard>(
-    how: 'async',
+  #take<G extends Guard, R>(
     guard: G,
     timeout: number,
     signal: AbortSignal | undefined,
-  ): G | Promise<G>;
-  #take<G extends Guard>(
-    how: 'sync' | 'try' | 'async',
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): G | Promise<G> | undefined {
+    goOn: GoOn<G, R>,
+  ): G | R {
+    // If this throws, the guard has nothing yet. No function is called between this and the try block.
+    const all = tryTake(guard);
+    if (all && !this.#trace) return guard;
     try {
-      if (!tryTake(guard)) {
-        if (how === 'sync') return block(this.#context, guard, timeout);
-        if (how === 'async') return wait(this.#context, guard, timeout, signal);
-        // Not a failure yet: an abandoned stripe is free, but only the engine takes it.
-        if (!tryGoOn(guard)) return undefined;
-      }
-      if (this.#trace) showHeld(this.#context, guard);
+      if (!all) return goOn(this.#context, guard, timeout, signal);
+      showHeld(this.#context, guard);
     } catch (error) {
       try {
         giveUp(guard);
@@ -259,7 +258,7 @@ export class StripedLock {
     const guard = this.#prepare<K, M>(keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     this.#table.acquiringAsync();
-    const taken = this.#take('async', guard, timeout, signal);
+    const taken = this.#take(guard, timeout, signal, wait);
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 }

@@ -59,9 +59,12 @@ export const MODE_NAMES: readonly LockMode[] = BY_CODE.map(({ name }) => name);
 
 /** Undefined if this is not the name of a mode. */
 export function modeNamed(name: unknown): Mode | undefined {
-  // Not by a search: each acquisition that names a mode calls this.
-  if (name === 'shared') return SHARED_MODE;
-  return name === 'exclusive' ? EXCLUSIVE_MODE : BY_CODE.find((mode) => mode.name === name);
+  // Each acquisition that names a mode calls this. So it searches last, in a separate function: this one stays short.
+  return name === 'shared' ? SHARED_MODE : name === 'exclusive' ? EXCLUSIVE_MODE : searchMode(name);
+}
+
+function searchMode(name: unknown): Mode | undefined {
+  return BY_CODE.find((mode) => mode.name === name);
 }
 
 /** The mode whose {@link Mode.code} this is. */

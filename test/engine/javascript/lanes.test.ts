@@ -12,6 +12,7 @@ import {
   WAS_OFFERED,
 } from '../../../lib/engine/javascript/lanes.js';
 import { Stripes } from '../../../lib/engine/javascript/stripes.js';
+import { until } from '../../support/waiting.js';
 import { withoutLooks } from './tables.js';
 
 /** A thread that wants the only stripe as a writer. */
@@ -106,5 +107,19 @@ describe('the lanes of a stripe', () => {
     head.claim();
     expect(lanes.keepsReadersOut(0, ASYNC_LANE, LOOKS)).toBe(true);
     expect(words.load(0)).toBe(SHARED | 1 | QUEUED);
+  });
+});
+
+describe('a reservation that its head does not act on', () => {
+  it('lasts for a while, and then whoever comes by takes the stripe', async () => {
+    const [holder, head, other] = writers(SYNC_LANE, SYNC_LANE, ASYNC_LANE) as [Writer, Writer, Writer];
+    expect(holder.stripes.words.arrive(0, EXCLUSIVE_MODE)).toBe(true);
+    head.claim();
+    holder.release();
+    expect(holder.stripes.words.load(0)).toBe(QUEUED);
+    await until(() => other.stripes.isOpen(0, EXCLUSIVE_MODE), 'the reservation is over');
+    expect(other.stripes.intrude(0, EXCLUSIVE_MODE)).toBe(true);
+    // The release calls those who wait, among them a head that was slow.
+    expect(other.stripes.words.load(0) & QUEUED).toBe(QUEUED);
   });
 });
