@@ -41,7 +41,7 @@ inline countOwn(end, by) {
   }
 }
 
-/* popReady(): says in `done` whether there is a waiter, and which in `own`. */
+/* popReady(): sets `done` to whether there is a waiter, and which in `own`. */
 #if EACH == 1
 #define POP
 inline popReady() { takeReady() }
@@ -150,7 +150,7 @@ inline deliver() {
 }
 
 /* What cancel(), expire(), close(), putOff() and giveBack() have in common: takes the waiter out of its queue, and
- * gives back what it had taken; or, where it was granted and `evenGranted`, all. Says in `done` whether it did. */
+ * gives back what it had taken; or, where it was granted and `evenGranted`, all. Sets `done` to whether it did. */
 inline undo() {
   withdraw(own);
   if
@@ -288,7 +288,7 @@ inline block() {
   fi
 }
 
-/* SyncWait::waitsForItself, for the stripes from `p` on: says in `refused` whether. `reclaiming` says that it is to be
+/* SyncWait::waitsForItself, for the stripes from `p` on: sets `refused` to whether. `reclaiming` says that it is to be
  * asked again. */
 inline waitsForItself() {
   i = p;

@@ -2,7 +2,7 @@
 
 /* ── Guard ── */
 
-/* take, takeShared: says in `ok` whether it was taken. The latter loads, decides and exchanges, and gives up where
+/* take, takeShared: sets `ok` to whether it was taken. The latter loads, decides and exchanges, and gives up where
  * it loses a race between: one step that may fail for no reason. No thread can be ended before the share counts. */
 #ifdef STARVING
 #define mayLoseForNothing false
@@ -152,7 +152,7 @@ inline acquireSyncSlow() {
   }
 }
 
-/* Table::proceed for the thread's own waiter, from stripe `p` on. Says in `ok` whether all are taken. */
+/* Table::proceed for the thread's own waiter, from stripe `p` on. Sets `ok` to whether all are taken. */
 inline proceedOwn(who) {
   do
   :: p > high(who) -> ok = true; break

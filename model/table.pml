@@ -163,7 +163,7 @@ inline noteTaken(s, w) {
 #define taking(x, w) (isFree(x) -> (x) | (shared[w] -> SHARED + 1 : slotOf(ownerOf(w))) : (x) + 1)
 
 /* Its loop of load and exchange reads nothing but the word. So it takes effect at its last exchange, or, where it
- * gives up, at its last load: one step. Says in `ok` which. */
+ * gives up, at its last load: one step. sets `ok` to which. */
 inline tryTake(s, w) {
   d_step {
     ok = isFree(word[s]) || (shared[w] && isShared(word[s]) && !(word[s] & QUEUED));
@@ -177,7 +177,7 @@ inline tryTake(s, w) {
   }
 }
 
-/* Says in `ok` whether `w` may take the word that was `seen`. */
+/* Sets `ok` to whether `w` may take the word that was `seen`. */
 inline mayTake(s, w) {
   ok = isFree(seen);
   if
@@ -193,7 +193,7 @@ inline mayTake(s, w) {
   fi
 }
 
-/* With the shard locked and the word in `seen`. Says in `ok` whether it was taken. */
+/* With the shard locked and the word in `seen`. Sets `ok` to whether it was taken. */
 inline takeOrLink(s, w) {
   do
   :: DECIDE_AND_EXCHANGE {
@@ -629,7 +629,7 @@ inline lockFor(who) {
 inline join(s) { skip }
 #endif
 
-/* Says in `done` whether it had not been granted. */
+/* Sets `done` to whether it had not been granted. */
 inline withdraw(who) {
   lockFor(who);
   atomic {
@@ -652,7 +652,7 @@ inline withdraw(who) {
   p = 0
 }
 
-/* A designated waiter tries, sets QUEUED and sleeps again, or is unlinked. Says in `done` whether it was served.
+/* A designated waiter tries, sets QUEUED and sleeps again, or is unlinked. Sets `done` to whether it was served.
  * Table::serveDesignated, retryDesignated and unlinkServed, with the attempts to spin made one at any moment. */
 inline tryDesignated(who) {
   atomic { p = position(who); done = false; tryTake(p, who) };
@@ -669,7 +669,7 @@ inline tryDesignated(who) {
   p = 0
 }
 
-/* Says in `ok` whether it took the stripe: then it has the shard still. */
+/* Sets `ok` to whether it took the stripe: then it has the shard still. */
 inline retryDesignated(s, who) {
   AWAIT_SHARD
   atomic { lockShard(s); tryTake(s, who) };
@@ -709,7 +709,7 @@ inline unlinkServed(s, who) {
 #define mayOvertake(w) (isAsync(designated[position(w)] - 1) && mayShareOrFree(word[position(w)], w))
 #define mayShareOrFree(x, w) (isFree(x) || (shared[w] && isShared(x) && !((x) & QUEUED)))
 
-/* Says in `done` whether it took its stripe in front of a designated async waiter. */
+/* Sets `done` to whether it took its stripe in front of a designated async waiter. */
 inline overtakeDesignated(who) {
   lockFor(who);
   atomic {

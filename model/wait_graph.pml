@@ -71,7 +71,7 @@ inline blockersOf(u) {
   }
 }
 
-/* refuse(): says in `refused` whether the thread's wait was part of a cycle, and is withdrawn. */
+/* refuse(): sets `refused` to whether the thread's wait was part of a cycle, and is withdrawn. */
 inline refuse() {
   atomic {
     !graphLocked -> graphLocked = true;

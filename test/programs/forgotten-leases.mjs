@@ -7,7 +7,7 @@ const TTL = 1500;
 const warnings = [];
 process.on('warning', ({ code, message }) => warnings.push({ code, message }));
 
-/** Collects until it has happened; a program that waits in vain is killed. */
+/** Collects until it has happened; a program that waits for ever is killed. */
 async function collectUntil(condition) {
   while (!condition()) {
     globalThis.gc();

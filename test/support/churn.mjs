@@ -113,7 +113,7 @@ export async function churn({ seed, atOnce = 6, goesOn, onThread = () => undefin
         else if (state[at + FIRST] !== state[at + SECOND]) violations.push('the main thread was not told');
         guard.release();
       } catch (error) {
-        violations.push(`the main thread waited in vain: ${/** @type {Error} */ (error).message}`);
+        violations.push(`the main thread gave up: ${/** @type {Error} */ (error).message}`);
       }
       await delay(1);
     }

@@ -10,7 +10,7 @@ const PATIENCE = 20_000;
 export async function until(condition: () => boolean, what: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!condition()) {
-    if (performance.now() > end) throw new Error(`waited ${PATIENCE} ms in vain until ${what}`);
+    if (performance.now() > end) throw new Error(`gave up after ${PATIENCE} ms: waited until ${what}`);
     await delay(1);
   }
 }

@@ -227,7 +227,7 @@ export class LocalQueues {
     queue.got = undefined;
   }
 
-  /** Nobody waits here any more: others come first, and QUEUED may be in vain. */
+  /** Nobody waits here any more: others come first, and QUEUED may no longer be needed. */
   #emptied(queue: LocalQueue): void {
     if (queue.asleep) this.#stripes.lanes.idle.add(queue.stripe);
     this.#members.rest(queue);

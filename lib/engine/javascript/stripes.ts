@@ -51,7 +51,7 @@
  *
  * I8  From a change of the word to the note of who holds the stripe no function is called, and no loop turned: there is
  *     no place for a stack overflow or for the end of a `vm` timeout. What follows the note are calls to others (I3).
- *     Where these fail for want of stack, they are made from a microtask ({@link makeRoom}).
+ *     If these fail because of a stack overflow, a microtask makes them ({@link makeRoom}).
  */
 import { defer } from '../../common/host.js';
 import { wordIndex } from '../contract/layout.js';

@@ -30,7 +30,7 @@ const pause = (Atomics as { pause?: () => void }).pause ?? ((): void => undefine
 /** Waits for a stripe, blocking the thread. */
 export class SyncWait {
   readonly #stripes: Stripes;
-  /** Halved when spinning was in vain, doubled when it was not. */
+  /** Halved when spinning got nothing, doubled when it did. */
   #spins = MOST_SPINS;
 
   constructor(stripes: Stripes) {
