@@ -6,13 +6,19 @@ import type { StripeIndex } from './stripe-index.js';
 /** Up to this many stripes, inserting in place is faster than a call to sort. */
 const INSERTION_SORT_LIMIT = 24;
 /** How many sets are remembered, of few keys and of many. Powers of two. */
-const SMALL_SETS = 64;
+const SMALL_SETS = 256;
 const LARGE_SETS = 8;
 /** A set has few keys up to the first; up to the second it is remembered. Sets with longer strings are not, so that all
  * sets together stay below a megabyte. */
 const FEW_KEYS = 16;
 const MANY_KEYS = 128;
 const REMEMBERED_LENGTH = 256;
+/** After so many sets that were not remembered, a sample tells whether it pays to remember sets. */
+const MISSES = 512;
+/** Sets in a sample; half of them must be remembered ones. More than {@link SMALL_SETS}, so that all these can come again. */
+const SAMPLE = 512;
+/** If fewer are, so many sets are neither looked for nor remembered. */
+const PASSED = 16_384;
 
 /** Most keys of one acquisition: as many as a lock can have stripes. More would block the thread for seconds. */
 export const MAX_KEYS = MAX_STRIPES;
@@ -32,16 +38,25 @@ export class KeySet<K extends LockKey = LockKey> {
 }
 
 /**
- * Makes key sets for one thread and one lock. Programs ask for the same keys together again and again. Comparing eight
- * keys with the last ones takes a fraction of the time needed to find, sort and store their stripes. So this class
+ * Makes key sets for one thread and one lock. Many programs ask for the same keys together again and again. Comparing
+ * eight keys with the last ones takes a fraction of the time needed to find, sort and store their stripes. So this class
  * remembers some sets, by the stripe of the first key.
+ *
+ * Other programs rarely ask for the same keys together: transfers between any two accounts. Then looking for a set and
+ * remembering it is a waste. So if few of a sample come again, all sets bypass the memory until the next sample.
  */
 export class KeySets {
   readonly #index: StripeIndex;
   readonly #small: (KeySet | undefined)[] = new Array<undefined>(SMALL_SETS).fill(undefined);
   readonly #large: (KeySet | undefined)[] = new Array<undefined>(LARGE_SETS).fill(undefined);
-  /** The set that was asked for last. */
+  /** The set that was asked for last. Undefined while sets bypass the memory, and during a sample. */
   #last: KeySet | undefined = undefined;
+  #missesLeft = MISSES;
+  /** How many sets still bypass the memory. */
+  #toPass = 0;
+  /** How many sets the sample still needs, and how many of it were remembered ones. */
+  #toSample = 0;
+  #found = 0;
 
   constructor(index: StripeIndex) {
     this.#index = index;
@@ -59,14 +74,38 @@ export class KeySets {
       let key: unknown;
       let same = 0;
       while (same < known.length && (key = keys[same]) === known[same]) same++;
-      return same === known.length ? (last as KeySet<K>) : this.#setAfter(keys, count, known, same, key);
+      return same === known.length ? (last as KeySet<K>) : this.#lookUp(keys, count, known, same, key);
     }
+    return this.#first(keys, count);
+  }
+
+  /** A separate function, so that V8 inlines {@link setOf}. */
+  #first<K extends LockKey>(keys: readonly K[], count: number): KeySet<K> {
+    if (this.#toPass > 0 && count === 2) return this.#pair(keys);
     checkCount(count);
-    return count === 0 ? new KeySet<K>([], []) : this.#setAfter(keys, count, NONE, 0, keys[0]);
+    if (count === 0) return new KeySet<K>([], []);
+    if (this.#toPass === 0) return this.#lookUp(keys, count, NONE, 0, keys[0]);
+    this.#countPassed();
+    return this.#make(keys, count, NONE, 0, keys[0]);
+  }
+
+  /** The usual number of keys, in a set that bypasses the memory. */
+  #pair<K extends LockKey>(keys: readonly K[]): KeySet<K> {
+    this.#countPassed();
+    const index = this.#index;
+    const first = keys[0] as K;
+    const second = keys[1] as K;
+    const a = index.stripeOf(first, 'keys[]');
+    const b = index.stripeOf(second, 'keys[]');
+    return new KeySet<K>([first, second], a < b ? [a, b] : a > b ? [b, a] : [a]);
+  }
+
+  #countPassed(): void {
+    if (--this.#toPass === 0) this.#startSample();
   }
 
   /** The first `read` keys are those of `known`, and `key` is the next. */
-  #setAfter<K extends LockKey>(
+  #lookUp<K extends LockKey>(
     keys: readonly K[],
     count: number,
     known: readonly LockKey[],
@@ -84,15 +123,33 @@ export class KeySets {
         const next = keys[i];
         if (next !== same[i]) return this.#remember(this.#make(keys, count, same, i, next), sets, at);
       }
-      this.#last = remembered;
+      if (this.#toSample > 0) this.#countSampled(true);
+      else this.#last = remembered;
       return remembered as KeySet<K>;
     }
     return this.#remember(this.#make(keys, count, known, read, key), sets, at);
   }
 
   #remember<K extends LockKey>(set: KeySet<K>, sets: (KeySet | undefined)[], at: number): KeySet<K> {
-    if (set.keys.every(isRememberable)) this.#last = sets[at] = set;
+    if (!set.keys.every(isRememberable)) return set;
+    sets[at] = set;
+    if (this.#toSample > 0) this.#countSampled(false);
+    else if (--this.#missesLeft === 0) this.#startSample();
+    else this.#last = set;
     return set;
+  }
+
+  #startSample(): void {
+    this.#toSample = SAMPLE;
+    this.#found = 0;
+    this.#last = undefined;
+  }
+
+  #countSampled(found: boolean): void {
+    if (found) this.#found++;
+    if (--this.#toSample > 0) return;
+    this.#missesLeft = MISSES;
+    if (this.#found < SAMPLE / 2) this.#toPass = PASSED;
   }
 
   /** Reads the rest. */
