@@ -113,9 +113,12 @@ export async function brokenLinks(folder) {
   });
   const followed = links.filter(({ state }) => state !== 'SKIPPED');
   if (followed.length === 0) throw new Error('the site has no links');
-  return links
+  const lines = links
     .filter(({ state }) => state === 'BROKEN')
-    .map(({ url, parent, status }) => `${parent ?? ''}: ${url} (${status ?? 'no such place'})`);
+    .map(
+      ({ url, parent, status }) => `${parent ?? ''}: ${url} (${status === 200 ? 'no such place' : status})`,
+    );
+  return [...new Set(lines)];
 }
 
 if (isMain(import.meta.url)) {
