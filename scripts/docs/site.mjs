@@ -28,6 +28,7 @@ const options = {
   tsconfig: inPackage('tsconfig.json'),
   readme: inPackage('README.md'),
   includeVersion: true,
+  alwaysCreateEntryPointModule: true,
   // Independent of the clone's remote and state.
   disableGit: true,
   gitRevision: 'main',
@@ -80,11 +81,13 @@ function describe(page, group) {
  * Builds the site.
  *
  * @param {string} folder
+ * @param {import('typedoc').TypeDocOptions} [others] Options that differ.
  * @returns {Promise<boolean>} Whether it did without an error and without a warning.
  */
-async function build(folder) {
+export async function build(folder, others = {}) {
   const pages = pagesIn(packageRoot);
-  const app = await Application.bootstrap({ ...options, projectDocuments: [...pages.keys()].map(inPackage) });
+  const projectDocuments = [...pages.keys()].map(inPackage);
+  const app = await Application.bootstrap({ ...options, projectDocuments, ...others });
   const left = [...pages.values()];
   // They are created in the order in which they are named.
   app.converter.on(Converter.EVENT_CREATE_DOCUMENT, (_context, page) => {
