@@ -12,7 +12,11 @@ import { brokenLinks } from '../../scripts/docs/site.mjs';
 import { absoluteLinks } from '../../scripts/pack/readme.mjs';
 import { markdownFiles, root, textOf } from './pages.js';
 
-const manifest = JSON.parse(textOf('package.json')) as { repository: { url: string } };
+const manifest = JSON.parse(textOf('package.json')) as {
+  repository: { url: string };
+  homepage: string;
+  bugs: string;
+};
 const address = manifest.repository.url.replace(/^git\+|\.git$/g, '');
 
 /** Links to files and headings that do not exist. Absolute links into this repository count as local ones. */
@@ -71,6 +75,11 @@ describe('the links of the pages', () => {
     const broken = await brokenIn(folder, [page, path.join(folder, 'other.md')]);
     expect(broken.map((message) => /[:](\d+):\d+/.exec(message)?.[1])).toEqual(['1', '2', '3', '5', '6']);
   });
+});
+
+it('the links that npm shows beside the README lead to the same repository', () => {
+  const { homepage, bugs } = manifest;
+  expect({ homepage, bugs }).toEqual({ homepage: `${address}#readme`, bugs: `${address}/issues` });
 });
 
 describe('the links of the site', () => {
