@@ -121,7 +121,7 @@ export async function brokenLinks(folder) {
     .map(
       ({ url, parent, status }) => `${parent ?? ''}: ${url} (${status === 200 ? 'no such place' : status})`,
     );
-  return [...new Set(lines)];
+  return [...new Set(lines)].sort();
 }
 
 if (isMain(import.meta.url)) {
