@@ -89,7 +89,6 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * An own, enumerable property that structured clone refuses (see {@link FastPath}), because a copy of a guard in
    * another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for their
    * writes, which are a large part of the cost of an acquisition.
-   *
    * @hidden
    */
   protected readonly path: FastPath;
@@ -200,11 +199,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return { keys, stripes, mode, held, abandoned };
   }
 
-  /**
-   * What `console.log` shows.
-   *
-   * @hidden
-   */
+  /** What `console.log` shows. @hidden */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
@@ -289,11 +284,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
-/**
- * The class of guards, as users know it: only acquisitions make guards.
- *
- * @hidden The site shows the type of the same name.
- */
+/** The class of guards, as users know it: only acquisitions make guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 /**
  * Holds its keys, of type `K`, in mode `M`, until it is released. Comes from an acquisition; `instanceof` works, `new`

@@ -69,7 +69,7 @@ const options = {
  * @param {Page} page
  * @param {string} group
  */
-function describe(page, group) {
+function nameByHeading(page, group) {
   const [first] = page.content;
   const title = /^#\s+(.+)$/m.exec(first?.text ?? '')?.[1];
   if (title === undefined) throw new Error(`${page.name} has no heading`);
@@ -91,7 +91,7 @@ export async function build(folder, others = {}) {
   const left = [...pages.values()];
   // They are created in the order in which they are named.
   app.converter.on(Converter.EVENT_CREATE_DOCUMENT, (_context, page) => {
-    describe(/** @type {Page} */ (page), left.shift() ?? '');
+    nameByHeading(/** @type {Page} */ (page), left.shift() ?? '');
   });
   const project = await app.convert();
   if (project === undefined) return false;
