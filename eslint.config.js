@@ -8,7 +8,7 @@ const nodeGlobals = Object.fromEntries(
 );
 
 export default defineConfig(
-  globalIgnores(['build/', 'dist/', 'prebuilds/']),
+  globalIgnores(['build/', 'dist/', 'prebuilds/', 'site/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,
   {

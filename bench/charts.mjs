@@ -32,6 +32,7 @@ const AXES = {
  * @property {string} group
  * @property {string} metric
  * @property {string} title
+ * @property {readonly string[]} [workloads] Only these, and no floors: for a reader in a hurry.
  *
  * @typedef {object} Point One for each mark.
  * @property {string} workload
@@ -44,6 +45,20 @@ const AXES = {
 /** @type {readonly Chart[]} */
 const charts = [
   { file: 'uncontended', group: 'uncontended', metric: 'nsPerOp', title: 'Free lock: time per operation' },
+  {
+    file: 'overview',
+    group: 'uncontended',
+    metric: 'nsPerOp',
+    title: 'To acquire and release a free lock',
+    workloads: [
+      'sync, hot string key',
+      'sync, 8 hot keys',
+      'sync, 1,000,000 distinct keys',
+      'async, hot string key',
+      'async, 8 hot keys',
+      'async, 1,000,000 distinct keys',
+    ],
+  },
   {
     file: 'contended-sync',
     group: 'contended sync',
@@ -90,10 +105,11 @@ const charts = [
  * @param {Chart} chart
  * @returns {Point[]}
  */
-function points(results, { group, metric }) {
+function points(results, { group, metric, workloads }) {
   return results.workloads
-    .filter((workload) => workload.group === group)
+    .filter((workload) => workload.group === group && (workloads?.includes(workload.name) ?? true))
     .flatMap((workload) => workload.rows.map((row) => ({ workload, row, values: valuesOf(row, metric) })))
+    .filter(({ row }) => workloads === undefined || row.floor !== true)
     .filter(({ row, values }) => row.status === 'measured' && values.length > 0)
     .map(({ workload, row, values }) => {
       const { median, low, high } = summary(values);

@@ -1,3 +1,9 @@
+/**
+ * Locks on keys for threads, and leases with fencing tokens.
+ *
+ * @module stripelock
+ */
+
 export { StripedLock } from './lock/striped-lock.js';
 export { Guard } from './lock/guard.js';
 export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';

@@ -1,2 +1,8 @@
+/**
+ * Leases in Redis or Valkey, for many machines.
+ *
+ * @module stripelock/redis
+ */
+
 export { redisLeaseStore, type RedisLeaseStoreOptions } from './stores/redis/store.js';
 export type { RedisClient } from './stores/redis/client.js';

@@ -1,3 +1,9 @@
+/**
+ * Leases in a SQLite file, for the processes of a machine.
+ *
+ * @module stripelock/sqlite
+ */
+
 export {
   sqliteLeaseStore,
   type SqliteDatabaseOptions,

@@ -66,14 +66,27 @@ export interface StripeState {
   /** The mode in which it is held; undefined if it is only waited for. */
   mode: LockMode | undefined;
   /** Who holds it. Traced acquisitions show keys, since when in milliseconds, and where they were made. */
-  holders: { threadId: number; keys?: LockKey[]; heldFor?: number; acquiredAt?: string }[];
+  holders: {
+    /** As `threadId` of `node:worker_threads`. */
+    threadId: number;
+    /** The keys of the acquisition, if it was traced. */
+    keys?: LockKey[];
+    /** Milliseconds since the acquisition, if it was traced. */
+    heldFor?: number;
+    /** The caller's place in its source, if the acquisition was traced. */
+    acquiredAt?: string;
+  }[];
   /** Who waits for it, in order. */
   waiters: {
+    /** As `threadId` of `node:worker_threads`. */
     threadId: number;
+    /** Whether it blocks its thread, or waits on its event loop. */
     kind: 'sync' | 'async';
+    /** The mode that it asked for. */
     mode: LockMode;
     /** Milliseconds. */
     waitingFor: number;
+    /** The keys of the acquisition, if it is traced. */
     keys?: LockKey[];
   }[];
 }

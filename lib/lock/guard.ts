@@ -83,17 +83,14 @@ const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
 /** By guard. Most tokens are never asked for, so a guard has no field for its own. */
 const tokens = new WeakMap<object, bigint>();
 
-/**
- * Holds its stripes until released. A guard of no keys holds nothing, and is valid. Typed by its keys and mode, so that
- * a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`.
- *
- * Belongs to the thread that acquired it; posting it to another one throws a DataCloneError.
- */
+/** What {@link Guard} is. */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
    * An own, enumerable property that structured clone refuses (see {@link FastPath}), because a copy of a guard in
    * another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for their
    * writes, which are a large part of the cost of an acquisition.
+   *
+   * @internal
    */
   protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
@@ -203,7 +200,11 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return { keys, stripes, mode, held, abandoned };
   }
 
-  /** What `console.log` shows. */
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
@@ -288,7 +289,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
-/** The class of guards, as users know it: only acquisitions make guards. */
+/** The class of guards, as users know it: only acquisitions make guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
-/** A guard of keys of type `K`, held in mode `M`. */
+/**
+ * Holds its keys, of type `K`, in mode `M`, until released. Only acquisitions make guards; `instanceof` works. Typed, so
+ * that a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys holds nothing,
+ * and is valid. It belongs to its thread: posting it to another one throws a DataCloneError.
+ * @interface
+ */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

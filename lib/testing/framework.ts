@@ -3,7 +3,9 @@ import type { LeaseStore } from '../lease/contract/lease-store.js';
 
 /** What the suite needs of `expect`: a small part of what vitest and jest offer. */
 export type Expect = (actual: unknown) => {
+  /** Fails unless both are the same, as by `Object.is`. */
   toBe(expected: unknown): void;
+  /** Fails unless both are equal in depth. */
   toEqual(expected: unknown): void;
 };
 

@@ -11,7 +11,7 @@ import { holding } from './holding.js';
 import { managed } from './managed.js';
 import { tokens } from './tokens.js';
 
-export type { ContractFramework, MakeStore, StoreUnderTest } from './framework.js';
+export type { ContractFramework, Expect, MakeStore, StoreUnderTest } from './framework.js';
 
 const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'who holds a key': holding,

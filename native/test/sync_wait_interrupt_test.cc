@@ -227,7 +227,7 @@ TEST(SyncWait, FindsACycleThatClosesWhileAllOfItSleepsLong) {
     }
     EXPECT_TRUE(memory.isFree());
   }
-  // What README.md promises. Other load on the machine may hold up a round.
+  // What docs/guarantees.md promises. Other load on the machine may hold up a round.
   EXPECT_LT(quickest, 100);
 }
 

@@ -28,8 +28,8 @@ export interface LeaseState {
 /**
  * Where leases live. Contention is a result, never an error; only a failing backend rejects.
  *
- * Keys and owners are non-empty strings, times to live are whole milliseconds from 1 to {@link MAX_TTL}. Anything else
- * is refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A
+ * Keys and owners are non-empty strings, times to live are whole milliseconds from 1 to 2^42. Anything else is
+ * refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A
  * lease is held until it expires, that moment excluded. `leaseStoreContract` of `stripelock/testing` tests all that a
  * store must do.
  */

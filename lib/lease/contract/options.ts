@@ -49,7 +49,12 @@ export interface LeaseOptions {
   /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
   ttl?: number;
   /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
-  renew?: boolean | { every?: number };
+  renew?:
+    | boolean
+    | {
+        /** Milliseconds between renewals, fewer than ttl. Default: ttl/3. */
+        every?: number;
+      };
   /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
   maxHold?: number;
 }
@@ -67,7 +72,12 @@ export interface LeaseManagerOptions {
   /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
   ttl?: number;
   /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
-  renew?: boolean | { every?: number };
+  renew?:
+    | boolean
+    | {
+        /** Milliseconds between renewals, fewer than ttl. Default: ttl/3. */
+        every?: number;
+      };
   /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
   maxHold?: number;
   /**
@@ -78,7 +88,14 @@ export interface LeaseManagerOptions {
   /** Let acquisitions of one key through this manager share one lease, released by the last of them. Default false. */
   reentrant?: boolean;
   /** Pauses between attempts, in milliseconds: initial, doubling up to max, shortened by up to jitter (0 … 1). Default 10, 1000, 0.5. */
-  backoff?: { initial?: number; max?: number; jitter?: number };
+  backoff?: {
+    /** Milliseconds before the second attempt. Default 10. */
+    initial?: number;
+    /** The longest pause, in milliseconds; not below initial. Default 1000. */
+    max?: number;
+    /** How much of a pause chance may take away, 0 … 1. Default 0.5. */
+    jitter?: number;
+  };
   /** Judges local deadlines, renewal and maxHold. Default: `performance.now()`. */
   clock?: Clock;
 }
