@@ -20,7 +20,6 @@ const copied = [
   'addon.cjs',
   'CHANGELOG.md',
   'dist',
-  'lib',
   'LICENSE',
   'native/core',
   'native/node',
