@@ -47,7 +47,7 @@ function stage(folder) {
 /** @param {string} folder */
 function compileIn(folder) {
   stage(folder);
-  const quiet = ['--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error'];
+  const quiet = ['--no-audit', '--no-fund', '--prefer-offline', '--no-package-lock', '--loglevel=error'];
   run(
     'npm',
     ['install', '--ignore-scripts', ...quiet],

@@ -3,6 +3,7 @@
 //   npm run package                     with what is in dist/ and prebuilds/, so build first
 //   npm run package -- --all-targets    fails unless there is a binary for every platform
 //   npm run package -- --out <folder>   somewhere else than in release/
+//   npm run package -- --prebuilds <folder>   with the binaries of another folder
 //
 // The manifest differs from that of the sources: no scripts, so nothing runs at install; no binding.gyp beside it, since
 // npm would compile what has one. The addon can still be compiled in the installed package: scripts/compile.mjs.
@@ -67,8 +68,11 @@ function addFoldersOfEntries(folder, manifest) {
  */
 const writeJson = (file, value) => writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`);
 
-/** @param {string} folder */
-function assemble(folder) {
+/**
+ * @param {string} folder
+ * @param {string} prebuilds The folder of the binaries.
+ */
+function assemble(folder, prebuilds) {
   /** @type {Manifest} */
   const manifest = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
   if (!existsSync(path.join(packageRoot, 'dist')))
@@ -80,7 +84,7 @@ function assemble(folder) {
   addFoldersOfEntries(folder, manifest);
   writeJson(path.join(folder, 'package.json'), publishedManifest(manifest));
   return targets.map(({ name }) => {
-    const binary = binaryOf(defaultOutput, name);
+    const binary = binaryOf(prebuilds, name);
     const present = existsSync(binary);
     if (present) cpSync(binary, binaryOf(path.join(folder, 'prebuilds'), name));
     return { name, present };
@@ -104,12 +108,13 @@ function pack(folder, to) {
 function main() {
   const { values } = parseArgs({
     options: {
+      prebuilds: { type: 'string', default: defaultOutput },
       out: { type: 'string', default: path.join(packageRoot, 'release') },
       'all-targets': { type: 'boolean', default: false },
     },
   });
   const out = path.resolve(values.out);
-  const binaries = assemble(path.join(out, 'package'));
+  const binaries = assemble(path.join(out, 'package'), path.resolve(values.prebuilds));
   for (const { name, present } of binaries) console.log(`${name.padEnd(18)} ${present ? 'in' : 'not built'}`);
   if (values['all-targets'] && binaries.some(({ present }) => !present))
     throw new Error('a binary is missing');
