@@ -42,8 +42,8 @@ const copied = [
 /** What is in the manifest of the sources and of no use to those who install the package. */
 const leftOut = ['private', 'scripts', 'devDependencies'];
 
-/** In bytes: what an install may take, with the binaries of all platforms, less 100 KiB for its dependencies. */
-const LARGEST = 4 * 1024 * 1024 - 100 * 1024;
+/** In bytes: what an install may take, with the binaries of all platforms, less 80 KiB for its dependencies. */
+const LARGEST = 4 * 1024 * 1024 - 80 * 1024;
 const BLOCK = 4096;
 
 /** @typedef {Record<string, any>} Manifest */
