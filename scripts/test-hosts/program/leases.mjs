@@ -6,16 +6,16 @@ import path from 'node:path';
 import { FencingGate, LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
-import { check, codeOf, start } from './support.mjs';
+import { check, codeOf, patience, start, until } from './support.mjs';
 
 export async function leases() {
   const store = new MemoryLeaseStore();
-  const manager = new LeaseManager({ store, ttl: 300 });
+  const manager = new LeaseManager({ store, ttl: patience, renew: { every: 50 } });
   const lease = await manager.acquire('job');
   const { message } = start('lease', { store: store.handle });
   check((await message()) === 'refused', 'two threads hold one lease');
-  // Longer than the lease lasts: it must be renewed meanwhile.
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  const first = lease.expiresAt;
+  await until(() => lease.expiresAt > first, 'the lease is not renewed');
   lease.assertHeld();
   const gate = new FencingGate();
   gate.admit('job', lease.token);
