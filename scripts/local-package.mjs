@@ -17,14 +17,17 @@ const require = createRequire(import.meta.url);
  * Packs what is in dist/ and build/.
  *
  * @param {string} out A folder for the results.
+ * @param {{ binary?: boolean }} [options] Without it nothing is native.
  * @returns {{ folder: string, tarball: string }} What the tarball contains, and the tarball.
  */
-export function packLocally(out) {
-  if (!existsSync(addonPath)) throw new Error('no addon to pack: run `npm run build` first');
+export function packLocally(out, { binary = true } = {}) {
   const prebuilds = path.join(out, 'prebuilds');
-  const binary = binaryOf(prebuilds, machineTarget());
-  mkdirSync(path.dirname(binary), { recursive: true });
-  copyFileSync(addonPath, binary);
+  if (binary) {
+    if (!existsSync(addonPath)) throw new Error('no addon to pack: run `npm run build` first');
+    const place = binaryOf(prebuilds, machineTarget());
+    mkdirSync(path.dirname(place), { recursive: true });
+    copyFileSync(addonPath, place);
+  }
   const script = fileURLToPath(new URL('pack.mjs', import.meta.url));
   const printed = execFileSync(process.execPath, [script, '--out', out, '--prebuilds', prebuilds], {
     encoding: 'utf8',

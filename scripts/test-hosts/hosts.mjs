@@ -26,8 +26,8 @@ export const hosts = [
 const windows = process.platform === 'win32';
 const exe = windows ? '.exe' : '';
 
-/** @param {Host} host */
-function binaryPackage({ kind }) {
+/** @param {Pick<Host, "kind">} host */
+export function binaryPackage({ kind }) {
   const { platform, arch } = process;
   if (kind === 'node') return { name: `node-${windows ? 'win' : platform}-${arch}`, file: `bin/node${exe}` };
   if (kind === 'deno')
