@@ -94,6 +94,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * An own, enumerable property that structured clone refuses (see {@link FastPath}), because a copy of a guard in
    * another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for their
    * writes, which are a large part of the cost of an acquisition.
+   *
+   * @internal
    */
   protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
@@ -203,7 +205,11 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return { keys, stripes, mode, held, abandoned };
   }
 
-  /** What `console.log` shows. */
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
