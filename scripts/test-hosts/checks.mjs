@@ -21,6 +21,7 @@ export const checks = [
   { name: 'deadHolder', title: 'a worker ends while it holds a key: the next holder is told' },
   { name: 'exitedHolder', title: '… by `process.exit()` in the worker' },
   { name: 'terminatedBlocked', title: '`terminate()` ends a blocked worker' },
+  { name: 'terminatedWaiter', title: '… and whenever it ends, others get the key' },
   { name: 'terminatedBusy', title: '`terminate()` ends a worker in an endless loop (no lock involved)' },
   { name: 'leases', title: 'leases in memory, across threads; fencing gate' },
   { name: 'memoryContract', title: 'leases in memory: the contract of stores' },
