@@ -22,7 +22,9 @@ import { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
 import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
-import { traceCall } from './trace.js';
+import { traceCall, type EntryPoint } from './trace.js';
+
+type How = 'sync' | 'try' | 'async';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -120,7 +122,7 @@ export class StripedLock {
   ): Guard<K, M> | undefined {
     const mode = modeIn(options);
     if (this.#trace || isList(keys)) {
-      return this.#take(this.#prepare<K, M>(keys, mode), 0, undefined, attempt);
+      return this.#take(this.#prepare<K, M>('try', keys, mode), 0, undefined, attempt);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
@@ -197,13 +199,19 @@ export class StripedLock {
   }
 
   /** Checks the keys and finds their stripes; takes nothing. */
-  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
+  #prepare<K extends LockKey, M extends LockMode>(how: How, keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
     const guard = isList(keys)
       ? createGuardOfSet<K, M>(path, this.#sets.setOf(keys), mode)
       : createGuard<K, M>(path, keys, this.#index.stripeOf(keys, 'key'), mode);
-    if (this.#trace) traceCall(guard, guard.keys);
+    if (this.#trace) traceCall(guard, guard.keys, this.#entryPoints(how));
     return guard;
+  }
+
+  /** The functions of this class that a traced call comes through, the innermost first. */
+  #entryPoints(how: How): readonly EntryPoint[] {
+    if (how === 'sync') return [this.#acquireSyncGeneral, acquireSync, withLockSync];
+    return how === 'async' ? [this.#acquireGeneral, acquire, withLock] : [tryAcquire];
   }
 
   /** The part of {@link acquireSync} that is a separate function, so that V8 can inline the rest. */
@@ -214,16 +222,17 @@ export class StripedLock {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     if (this.#trace || isList(keys)) {
-      return this.#take(this.#prepare<K, M>(keys, mode), timeout, undefined, block);
+      return this.#take(this.#prepare<K, M>('sync', keys, mode), timeout, undefined, block);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
     return tryTake(guard) ? guard : block(this.#context, guard, timeout);
   }
 
   /**
-   * Takes the stripes of a guard that has several or is traced: by the fast path or, if that does not get all, by `goOn`.
-   * A guard of one stripe needs none of it: it has nothing until the last step. If this throws, it gives back what was taken: now or, after a stack overflow, from the microtask queue.
-   * (That code is in place: calling a function for it may overflow, too, as V8 may have to compile it first. Keeps T1.)
+   * Takes the stripes of a guard: by the fast path or, if that does not get all, by `goOn`. If this throws, it gives back
+   * what was taken: now or, after a stack overflow, from the microtask queue. (That code is in place: calling a function for
+   * it may overflow, too, as V8 may have to compile it first. Keeps T1.) A guard of one stripe that is not traced does
+   * without: it has nothing until the last step.
    */
   #take<G extends Guard, R>(
     guard: G,
@@ -255,10 +264,17 @@ export class StripedLock {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     const signal = signalIn(options);
-    const guard = this.#prepare<K, M>(keys, mode);
+    const guard = this.#prepare<K, M>('async', keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     this.#table.acquiringAsync();
     const taken = this.#take(guard, timeout, signal, wait);
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 }
+
+/** As they are at import: a program may replace them by functions that call these. */
+const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
+  StripedLock.prototype as unknown as Record<
+    'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
+    EntryPoint
+  >;
