@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LockKey } from 'stripelock';
-import { KeySets } from '../../dist/lock/key-set.js';
-import { StripeIndex } from '../../dist/lock/stripe-index.js';
+import { KeySets } from '../../unbundled/lock/key-set.js';
+import { StripeIndex } from '../../unbundled/lock/stripe-index.js';
 
 const STRIPES = 64;
 /** More sets than a sample and what it lets pass: after so many new ones, sets bypass the memory for sure. */
