@@ -8,9 +8,9 @@
 import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
-import { bundle } from './bundle/code.mjs';
-import { compile } from './bundle/compile.mjs';
-import { makeEqual } from './bundle/files.mjs';
+import { bundle } from './build/bundle.mjs';
+import { compile } from './build/compile.mjs';
+import { makeEqual } from './build/files.mjs';
 
 const { folder, files, wrong } = compile();
 if (wrong !== '') {

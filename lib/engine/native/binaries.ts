@@ -11,7 +11,7 @@ export interface Binaries {
 
 /**
  * The binaries of the installed package, found by its name: this module may have become part of a bundle in another
- * folder. In the CommonJS files of the package `scripts/bundle/code.mjs` puts a literal `require` in place of this
+ * folder. In the CommonJS files of the package `scripts/build/bundle.mjs` puts a literal `require` in place of this
  * module, because those are never bundled and tools must see where it leads.
  */
 export function binaries(): Binaries {
