@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import path from 'node:path';
 
 /** What `addon.cjs` in the folder of the package exports. */
@@ -15,9 +14,30 @@ export interface Binaries {
  * module, because those are never bundled and tools must see where it leads.
  */
 export function binaries(): Binaries {
-  // In a CommonJS bundle of esbuild `import.meta` is empty, and `__filename` is the bundle.
+  // Not imported: webpack replaces what it knows to be this function, and then fails where the argument is not literal.
+  const { createRequire } = process.getBuiltinModule('node:module');
+  let failure: unknown;
+  for (const place of places()) {
+    const require = createRequire(place);
+    let manifest: string;
+    try {
+      manifest = require.resolve('stripelock/package.json');
+    } catch (error) {
+      failure ??= error;
+      continue;
+    }
+    return require(path.join(path.dirname(manifest), 'addon.cjs')) as Binaries;
+  }
+  throw failure;
+}
+
+/**
+ * Where to look from: from this module's place, and then from the program's. webpack writes this module's place on the
+ * machine that makes the bundle into it, and in a CommonJS bundle of esbuild `import.meta` is empty, and `__filename` is
+ * the bundle.
+ */
+function places(): string[] {
   const here = (import.meta.url as string | undefined) ?? __filename;
-  const require = createRequire(here);
-  const folder = path.dirname(require.resolve('stripelock/package.json'));
-  return require(path.join(folder, 'addon.cjs')) as Binaries;
+  const program = process.argv[1];
+  return program !== undefined && path.isAbsolute(program) ? [here, program] : [here];
 }
