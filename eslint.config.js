@@ -8,7 +8,7 @@ const nodeGlobals = Object.fromEntries(
 );
 
 export default defineConfig(
-  globalIgnores(['build/', 'dist/', 'prebuilds/', 'site/']),
+  globalIgnores(['build/', 'dist/', 'unbundled/', 'release/', 'prebuilds/', 'site/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,
   {
@@ -21,7 +21,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['**/*.js', '**/*.mjs'],
+    files: ['**/*.js', '**/*.mjs', '**/*.cjs'],
     languageOptions: { globals: nodeGlobals },
   },
   {

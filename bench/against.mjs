@@ -30,7 +30,7 @@ const here = path.resolve(import.meta.dirname, '..');
  */
 export function otherBuild(folder) {
   const other = path.resolve(folder);
-  if (!existsSync(path.join(other, 'dist', 'index.js')))
+  if (!existsSync(path.join(other, 'dist')))
     throw new Error(`${other} has no build: run \`npm run build\` there`);
   return other;
 }

@@ -12,6 +12,9 @@ import { fileURLToPath } from 'node:url';
 export const packageRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const require = createRequire(import.meta.url);
 
+/** What compiles the addon: the versions are among the devDependencies. */
+export const buildTools = ['node-addon-api', 'node-gyp', 'xxhash-addon'];
+
 const sourceFolders = ['native/core', 'native/node'];
 
 /** Whether this module is the script that node was started with; links on the way to it do not count. */

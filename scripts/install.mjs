@@ -1,23 +1,15 @@
-// Runs at `npm install`. Uses a prebuilt addon if one loads, otherwise compiles one. It never fails an install: without
-// the addon the package uses its JavaScript engine, and warns when it is first used.
+// npm runs this at the end of `npm ci` in a checkout of the sources, and of the demo: it compiles the addon. It never
+// fails an install: without the addon the package uses its JavaScript engine, and warns when it is first used. The
+// published package has no such script.
 //
 //   STRIPELOCK_SKIP_BUILD=1   do not compile
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
 import { addonPath, buildAddon } from './build-addon.mjs';
-
-const prebuilds = path.join(packageRoot, 'prebuilds');
-
-/** Whether there is a prebuilt binary for this platform that loads. A package with prebuilt binaries has `dist/`, too. */
-async function hasPrebuilt() {
-  if (!existsSync(prebuilds)) return false;
-  const { platformName } = await import('../dist/engine/native/platform.js');
-  return loads(path.join(prebuilds, platformName(), 'stripelock.node'));
-}
 
 /**
  * In a separate process: a binary of the wrong kind may crash the process.
@@ -25,7 +17,6 @@ async function hasPrebuilt() {
  * @param {string} file
  */
 function loads(file) {
-  if (!existsSync(file)) return false;
   return (
     spawnSync(process.execPath, ['-e', 'require(process.argv[1])', file], { stdio: 'ignore' }).status === 0
   );
@@ -48,15 +39,12 @@ function reasonOf(output) {
 function notice(reason) {
   console.error(
     `stripelock: ${reason}; the JavaScript engine will be used. For the native engine install a C++20 compiler, ` +
-      `make and Python 3, then run: npm rebuild stripelock --foreground-scripts`,
+      `make and Python 3, then run: npm run build`,
   );
 }
 
-async function install() {
-  // Without dist/, as in a fresh checkout, no prebuilt binary can be used.
-  if (await hasPrebuilt().catch(() => false)) return;
+function install() {
   if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
-
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
     // A partial build is useless, and an older one would make the notice wrong.
@@ -69,7 +57,7 @@ async function install() {
 }
 
 try {
-  await install();
+  install();
 } catch (error) {
   notice(`the native addon could not be compiled (${/** @type {Error} */ (error).message})`);
 }

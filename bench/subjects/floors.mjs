@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import bindings from 'bindings';
-import { Arena } from '../../dist/engine/native/arena.js';
+import { Arena } from '../../unbundled/engine/native/arena.js';
 import { StripedLock } from '../support/package.mjs';
 
 /** Words to a cache line. */

@@ -1,5 +1,6 @@
 // The package that is measured: this checkout's, or the one in the folder that a comparison of two builds names.
 
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -7,19 +8,19 @@ import { pathToFileURL } from 'node:url';
 export const PACKAGE = 'STRIPELOCK_BENCH_PACKAGE';
 
 /**
- * @param {string} entry A file of `dist/`.
+ * @param {string} entry As it is imported.
  * @returns {Promise<any>} What it exports; typed where it is assigned.
  */
 function load(entry) {
   const folder = process.env[PACKAGE] ?? path.resolve(import.meta.dirname, '../..');
-  return import(pathToFileURL(path.join(folder, 'dist', entry)).href);
+  return import(pathToFileURL(createRequire(path.join(folder, 'package.json')).resolve(entry)).href);
 }
 
 /** @type {Pick<typeof import('stripelock'), 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
-export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('index.js');
+export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
 
 /** @returns {Promise<typeof import('stripelock/redis')>} */
-export const loadRedisStore = () => load('redis.js');
+export const loadRedisStore = () => load('stripelock/redis');
 
 /** @returns {Promise<typeof import('stripelock/sqlite')>} */
-export const loadSqliteStore = () => load('sqlite.js');
+export const loadSqliteStore = () => load('stripelock/sqlite');

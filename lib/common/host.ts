@@ -1,5 +1,5 @@
 import { performance as hostPerformance } from 'node:perf_hooks';
-import * as timers from 'node:timers';
+import timers from 'node:timers';
 import { SignalTimer } from './signal-timer.js';
 
 /*

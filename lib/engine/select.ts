@@ -144,11 +144,9 @@ const WARNED = 'stripelock: warned that the addon is missing';
 function warnOnce(): void {
   if (getEnvironmentData(WARNED) === true) return;
   setEnvironmentData(WARNED, true);
-  const reason =
-    nativeFailure instanceof Error ? nativeFailure.message.split('\n')[0] : String(nativeFailure);
+  const reason = nativeFailure instanceof Error ? nativeFailure.message : String(nativeFailure);
   process.emitWarning(
-    `the native addon could not be loaded, so locks use the slower JavaScript engine. ` +
-      `Run "npm rebuild stripelock" where a C++20 compiler, make and python3 are installed. (${reason})`,
+    `the native addon could not be loaded, so locks use the slower JavaScript engine.\n${reason}`,
     { type: 'StripelockWarning', code: 'STRIPELOCK_NO_ADDON' },
   );
 }

@@ -22,7 +22,9 @@ import { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
 import { block, showHeld, tryGoOn, wait } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
-import { traceCall } from './trace.js';
+import { traceCall, type EntryPoint } from './trace.js';
+
+type How = 'sync' | 'try' | 'async';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -118,7 +120,7 @@ export class StripedLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    return this.#take('try', this.#prepare<K, M>(keys, modeIn(options)), 0, undefined);
+    return this.#take('try', this.#prepare<K, M>('try', keys, modeIn(options)), 0, undefined);
   }
 
   /** Runs fn while holding the keys; releases however fn ends. */
@@ -192,13 +194,19 @@ export class StripedLock {
   }
 
   /** Checks the keys and finds their stripes; takes nothing. */
-  #prepare<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
+  #prepare<K extends LockKey, M extends LockMode>(how: How, keys: K | readonly K[], mode: Mode): Guard<K, M> {
     const path = this.#path;
     const guard = isList(keys)
       ? createGuardOfSet<K, M>(path, this.#sets.setOf(keys), mode)
       : createGuard<K, M>(path, keys, this.#index.stripeOf(keys, 'key'), mode);
-    if (this.#trace) traceCall(guard, guard.keys);
+    if (this.#trace) traceCall(guard, guard.keys, this.#entryPoints(how));
     return guard;
+  }
+
+  /** The functions of this class that a traced call comes through, the innermost first. */
+  #entryPoints(how: How): readonly EntryPoint[] {
+    if (how === 'sync') return [this.#acquireSyncGeneral, acquireSync, withLockSync];
+    return how === 'async' ? [this.#acquireGeneral, acquire, withLock] : [tryAcquire];
   }
 
   /** The part of {@link acquireSync} that is a separate function, so that V8 can inline the rest. */
@@ -208,7 +216,7 @@ export class StripedLock {
   ): Guard<K, M> {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
-    return this.#take('sync', this.#prepare<K, M>(keys, mode), timeout, undefined);
+    return this.#take('sync', this.#prepare<K, M>('sync', keys, mode), timeout, undefined);
   }
 
   /**
@@ -225,7 +233,7 @@ export class StripedLock {
     signal: AbortSignal | undefined,
   ): G | Promise<G>;
   #take<G extends Guard>(
-    how: 'sync' | 'try' | 'async',
+    how: How,
     guard: G,
     timeout: number,
     signal: AbortSignal | undefined,
@@ -256,10 +264,17 @@ export class StripedLock {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     const signal = signalIn(options);
-    const guard = this.#prepare<K, M>(keys, mode);
+    const guard = this.#prepare<K, M>('async', keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     this.#table.acquiringAsync();
     const taken = this.#take('async', guard, timeout, signal);
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 }
+
+/** As they are at import: a program may replace them by functions that call these. */
+const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
+  StripedLock.prototype as unknown as Record<
+    'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
+    EntryPoint
+  >;

@@ -1,4 +1,3 @@
-import { dirname } from 'node:path';
 import type { LockKey } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
 import type { Mode } from '../engine/contract/mode.js';
@@ -15,19 +14,24 @@ interface TracedHold {
   readonly note: string;
 }
 
-/** How many frames to search for the first one outside of this package. */
-const FRAMES = 16;
+/** Enough to recognise the caller of a frame; see {@link callSite}. */
+const FRAMES = 3;
 const UNKNOWN = 'at an unknown place';
-const OWN_FILES = dirname(import.meta.url);
+
+/** A function of this package through which the user's call may have come. */
+export type EntryPoint = (...args: never[]) => unknown;
 
 /** By guard, from before it holds anything. */
 const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new FinalizationRegistry<TracedHold>(reclaim);
 
-/** Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. */
-export function traceCall(guard: object, keys: readonly LockKey[]): void {
-  notes.set(guard, formatNote(keys, callSite()));
+/**
+ * Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. `entries`
+ * are the functions of this package that the call may have come through: the innermost first.
+ */
+export function traceCall(guard: object, keys: readonly LockKey[], entries: readonly EntryPoint[]): void {
+  notes.set(guard, formatNote(keys, callSite(entries)));
 }
 
 /** The note that {@link traceCall} stored. */
@@ -72,26 +76,43 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   );
 }
 
-/** Never throws, whatever `Error.prepareStackTrace` does: a trace is not worth a failed acquisition. */
-function callSite(): string {
+/**
+ * The frame that called the package. It goes by functions and not by files: under source maps, in Bun and in a bundle
+ * the files of the frames are not those of this package. A function counts only if it called what was found so far,
+ * since the program may have come through it before: it may acquire within `withLockSync`. Bun has no frame for a
+ * function that ends in the call, and skips it.
+ *
+ * Never throws, whatever `Error.prepareStackTrace` does: a trace is not worth a failed acquisition.
+ */
+function callSite(entries: readonly EntryPoint[]): string {
   try {
-    const stack = stackWithin(FRAMES);
-    if (typeof stack !== 'string') return UNKNOWN;
-    const frames = stack.split('\n').slice(1);
-    const outside = frames.find((frame) => !frame.includes(OWN_FILES));
-    return outside?.trim() ?? UNKNOWN;
+    let found: readonly string[] = [];
+    for (const entry of entries) {
+      const callers = framesAbove(entry);
+      if (found.length === 0 || calledFrom(found, callers)) found = callers;
+    }
+    return found[0]?.trim() ?? UNKNOWN;
   } catch {
     return UNKNOWN;
   }
 }
 
-/** A string, or whatever `Error.prepareStackTrace` returns. */
-function stackWithin(frames: number): unknown {
+/** Whether `callers` are the frames above the first one of `frames`. Both are the first few of longer lists. */
+function calledFrom(frames: readonly string[], callers: readonly string[]): boolean {
+  if (frames.length < 2 || callers.length === 0) return false;
+  return frames.slice(1).every((frame, index) => frame === callers[index]);
+}
+
+/** The frames of what called this function, the nearest first. Empty if it is not on the stack. */
+function framesAbove(entry: EntryPoint): readonly string[] {
   const { stackTraceLimit } = Error;
   // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
-  const limited = Reflect.set(Error, 'stackTraceLimit', frames);
+  const limited = Reflect.set(Error, 'stackTraceLimit', FRAMES);
   try {
-    return new Error().stack;
+    const target: { stack?: unknown } = {};
+    Error.captureStackTrace(target, entry);
+    // A string, or whatever `Error.prepareStackTrace` returns.
+    return typeof target.stack === 'string' ? target.stack.split('\n').slice(1) : [];
   } finally {
     if (limited) Error.stackTraceLimit = stackTraceLimit;
   }

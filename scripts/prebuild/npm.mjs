@@ -20,12 +20,19 @@ const versions = {
 };
 
 /**
- * The folder of an unpacked package. npm compares what it downloads with the registry's checksum.
+ * The folder of an unpacked package.
  *
  * @param {keyof typeof versions} name
  */
-export function npmPackage(name) {
-  const version = versions[name];
+export const npmPackage = (name) => unpackedPackage(name, versions[name]);
+
+/**
+ * The folder of any unpacked package. npm compares what it downloads with the registry's checksum.
+ *
+ * @param {string} name
+ * @param {string} version Exact.
+ */
+export function unpackedPackage(name, version) {
   return cached(`npm-${name.replace('/', '-')}-${version}`, async (folder) => {
     console.log(`   downloading ${name}@${version} from npm`);
     await run('npm', ['pack', '--silent', '--pack-destination', folder, `${name}@${version}`], {

@@ -8,7 +8,7 @@ const rounds = 20_000;
 const patience = 120_000;
 
 const { StripedLock } = /** @type {typeof import('stripelock')} */ (
-  await import(new URL('./dist/index.js', import.meta.url).href)
+  await import(new URL('./dist/index.mjs', import.meta.url).href)
 );
 /** @typedef {import('stripelock').StripedLock} Lock */
 

@@ -34,11 +34,13 @@ const parts = ['loads', 'counts', 'terminates', 'recovers', 'all'];
  */
 function stagePackage(binary) {
   const dist = path.join(packageRoot, 'dist');
-  if (!existsSync(path.join(dist, 'index.js')))
+  if (!existsSync(path.join(dist, 'index.mjs')))
     throw new UsageError('no dist/: run `npm run build:ts` first');
   const stage = mkdtempSync(path.join(os.tmpdir(), 'stripelock-try-'));
   cpSync(dist, path.join(stage, 'dist'), { recursive: true });
-  copyFileSync(path.join(packageRoot, 'package.json'), path.join(stage, 'package.json'));
+  for (const name of ['package.json', 'addon.cjs']) {
+    copyFileSync(path.join(packageRoot, name), path.join(stage, name));
+  }
   copyFileSync(new URL('program.mjs', import.meta.url), path.join(stage, 'program.mjs'));
   const bindings = require.resolve('bindings/package.json');
   for (const manifest of [bindings, createRequire(bindings).resolve('file-uri-to-path/package.json')]) {

@@ -21,8 +21,8 @@ function workloadNamed(name: string) {
 
 /** A build whose locks take 20 µs longer, on a lock that is otherwise this checkout's. */
 const SLOW = `
-export * from ${JSON.stringify(pathToFileURL(path.join(root, 'dist', 'index.js')).href)};
-import { StripedLock as Fast } from ${JSON.stringify(pathToFileURL(path.join(root, 'dist', 'index.js')).href)};
+export * from ${JSON.stringify(pathToFileURL(path.join(root, 'dist', 'index.mjs')).href)};
+import { StripedLock as Fast } from ${JSON.stringify(pathToFileURL(path.join(root, 'dist', 'index.mjs')).href)};
 export class StripedLock {
   constructor(options) {
     return slow(new Fast(options));
@@ -45,7 +45,10 @@ function slow(lock) {
 beforeAll(() => {
   folder = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-against-')));
   mkdirSync(path.join(folder, 'dist'));
-  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }\n');
+  writeFileSync(
+    path.join(folder, 'package.json'),
+    '{ "name": "stripelock", "type": "module", "exports": "./dist/index.js" }\n',
+  );
   writeFileSync(path.join(folder, 'dist', 'index.js'), SLOW);
 });
 

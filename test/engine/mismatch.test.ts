@@ -21,7 +21,7 @@ describe('a lock that another installation of the package opens in another threa
   afterAll(() => removeFolder(folder));
 
   const openIn = (copy: string, lock: StripedLock): Promise<Opened> => {
-    const entry = pathToFileURL(path.join(folder, copy, 'dist', 'index.js')).href;
+    const entry = pathToFileURL(path.join(folder, copy, 'dist', 'index.mjs')).href;
     return runThread<Opened>('open-by-copy.mjs', { entry, handle: lock.handle });
   };
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLeaseStore } from 'stripelock';
-import { loadAddon } from '../../dist/engine/native/addon.js';
+import { loadAddon } from '../../unbundled/engine/native/addon.js';
 import {
   EXCHANGE_AT as AT,
   EXCHANGE_BYTES,
   EXCHANGE_GRANT as GRANT,
   EXCHANGE_TABLE as TABLE,
   EXCHANGE_TTL as TTL,
-} from '../../dist/engine/native/protocol.js';
+} from '../../unbundled/engine/native/protocol.js';
 
 const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { GateTable, LeaseEngine } from '../../lib/engine/contract/lease-table.js';
-import { JavaScriptLeases } from '../../dist/engine/javascript/leases.js';
-import { leaseEngine } from '../../dist/engine/select.js';
+import { JavaScriptLeases } from '../../unbundled/engine/javascript/leases.js';
+import { leaseEngine } from '../../unbundled/engine/select.js';
 import { seedFor } from '../support/seed.js';
 import { below, randomFrom } from '../workers/random.mjs';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
-import { JavaScriptLeases } from '../../dist/engine/javascript/leases.js';
+import { JavaScriptLeases } from '../../unbundled/engine/javascript/leases.js';
 import { runThread } from '../support/threads.js';
 
 /** A run with ten million shows it better: STRIPELOCK_LEASE_KEYS=10000000. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { StripeIndex } from '../../dist/lock/stripe-index.js';
+import { StripeIndex } from '../../unbundled/lock/stripe-index.js';
 
 const STRIPES = 1000;
 /** Stands in for a hash. */

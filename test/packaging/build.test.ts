@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
-// What `npm run build:ts` leaves in dist/, in a copy of the package: other tests use the dist/ here meanwhile.
+// What `npm run build:ts` leaves in dist/ and unbundled/, in a copy of the package: other tests use those here meanwhile.
 
 const root = path.resolve(import.meta.dirname, '../..');
 /** Milliseconds for a compilation or a pack, on a machine that is busy with other tests. */
@@ -31,19 +31,19 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 it(
-  'a module that was deleted in lib/ is gone from dist/ after a build, and is not packed',
+  'a module that was deleted in lib/ is gone after a build',
   async () => {
-    const stale = ['dist/stale.js', 'dist/stale.d.ts', 'dist/gone/stale.js', 'dist/lock/stale.js.map'];
+    const stale = [
+      'dist/stale.cjs',
+      'dist/gone/stale.cjs',
+      'unbundled/stale.js',
+      'unbundled/lock/stale.js.map',
+    ];
     await mkdir(inFolder('dist/gone'));
     for (const name of stale) await writeFile(inFolder(name), '');
     await build();
     expect([...stale, 'dist/gone'].filter((name) => existsSync(inFolder(name)))).toEqual([]);
-
-    const { stdout } = await npm('pack', '--dry-run', '--json', '--ignore-scripts');
-    const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-    const packed = files.map((file) => file.path);
-    expect(packed).toContain('dist/index.js');
-    expect(packed.filter((name) => name.includes('stale'))).toEqual([]);
+    expect(existsSync(inFolder('dist/index.cjs'))).toBe(true);
   },
   LIMIT,
 );
@@ -51,15 +51,21 @@ it(
 it(
   'a build replaces what has changed and leaves alone what has not, which others may be reading',
   async () => {
-    const before = await stat(inFolder('dist/index.js'));
-    const redis = await readFile(inFolder('dist/redis.js'), 'utf8');
-    await writeFile(inFolder('dist/redis.js'), 'changed');
-    await rm(inFolder('dist/sqlite.js'));
-    await build();
-    const { ino, mtimeMs } = await stat(inFolder('dist/index.js'));
-    expect({ ino, mtimeMs }).toEqual({ ino: before.ino, mtimeMs: before.mtimeMs });
-    expect(await readFile(inFolder('dist/redis.js'), 'utf8')).toBe(redis);
-    expect(existsSync(inFolder('dist/sqlite.js'))).toBe(true);
+    for (const [folder, extension] of [
+      ['dist', 'cjs'],
+      ['unbundled', 'js'],
+    ] as const) {
+      const file = (name: string): string => inFolder(`${folder}/${name}.${extension}`);
+      const before = await stat(file('index'));
+      const redis = await readFile(file('redis'), 'utf8');
+      await writeFile(file('redis'), 'changed');
+      await rm(file('sqlite'));
+      await build();
+      const { ino, mtimeMs } = await stat(file('index'));
+      expect({ ino, mtimeMs }).toEqual({ ino: before.ino, mtimeMs: before.mtimeMs });
+      expect(await readFile(file('redis'), 'utf8')).toBe(redis);
+      expect(existsSync(file('sqlite'))).toBe(true);
+    }
   },
   LIMIT,
 );
@@ -67,13 +73,13 @@ it(
 it(
   'a build that fails says where, and leaves dist/ as it was',
   async () => {
-    const before = await readFile(inFolder('dist/index.js'), 'utf8');
+    const before = await readFile(inFolder('dist/stripelock.cjs'), 'utf8');
     await writeFile(inFolder('lib/wrong.ts'), "export const wrong: number = 'text';\n");
     await expect(build()).rejects.toMatchObject({
       stdout: expect.stringMatching(/lib\/wrong\.ts.*TS2322/) as string,
     });
-    expect(existsSync(inFolder('dist/wrong.js'))).toBe(false);
-    expect(await readFile(inFolder('dist/index.js'), 'utf8')).toBe(before);
+    expect(existsSync(inFolder('unbundled/wrong.js'))).toBe(false);
+    expect(await readFile(inFolder('dist/stripelock.cjs'), 'utf8')).toBe(before);
   },
   LIMIT,
 );

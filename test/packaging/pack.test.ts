@@ -1,298 +1,225 @@
-import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { existsSync, realpathSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PACKAGE_ROOT } from '../support/package-copy.js';
+import * as installed from './installed.js';
 
-// The tarball that users get, installed as they do it: once with a compiler, once without.
+// The tarball that users get, and what an install of it does.
 
-const root = path.resolve(import.meta.dirname, '../..');
-const windows = process.platform === 'win32';
-// Two installs at a time, one of which compiles the addon, on a machine that may be busy with other tests.
-const installLimit = 240_000;
-
-interface Result {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-function run(command: string, args: string[], cwd: string, env: NodeJS.ProcessEnv): Promise<Result> {
-  return new Promise((resolve) => {
-    // npm is a batch file on Windows, which only a shell can start.
-    const options = { cwd, env, shell: windows && command === 'npm', maxBuffer: 64 * 1024 * 1024 };
-    execFile(command, args, options, (error, stdout, stderr) => {
-      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
-      resolve({ code, stdout, stderr });
-    });
-  });
-}
-
-/** The environment of a user's shell: without what the npm or the build that started this test has set. */
-async function usersEnvironment(): Promise<NodeJS.ProcessEnv> {
-  const ours =
-    /^(npm_(package|lifecycle|config_local_prefix|command|execpath)|STRIPELOCK_|INIT_CWD$|NODE_OPTIONS$|VITEST)/i;
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !ours.test(name)));
-  // Node's headers where this build found them, so that no install has to download them.
-  const config = path.join(root, 'build', 'config.gypi');
-  const nodedir = existsSync(config)
-    ? /"nodedir": "([^"]+)"/.exec(await readFile(config, 'utf8'))?.[1]
-    : undefined;
-  if (nodedir !== undefined) env['npm_config_nodedir'] ??= nodedir;
-  return env;
-}
-
-/** The same without compiler, make or Python: a PATH that holds node, npm and a shell, and nothing else. */
-async function environmentWithoutCompiler(
-  env: NodeJS.ProcessEnv,
-  folder: string,
-): Promise<NodeJS.ProcessEnv> {
-  const hidden: NodeJS.ProcessEnv = {
-    ...env,
-    CC: 'false',
-    CXX: 'false',
-    npm_config_python: path.join(folder, 'no-python'),
-  };
-  if (windows) return { ...hidden, npm_config_msvs_version: '1999' };
-  const bin = path.join(folder, 'bin');
-  await mkdir(bin);
-  await symlink(process.execPath, path.join(bin, 'node'));
-  for (const tool of ['npm', 'sh']) {
-    const places = (env['PATH'] ?? '').split(path.delimiter).map((place) => path.join(place, tool));
-    const found = places.find((place) => existsSync(place));
-    if (found === undefined) throw new Error(`${tool} is not on the PATH`);
-    await symlink(realpathSync(found), path.join(bin, tool));
-  }
-  return { ...hidden, PATH: bin };
-}
-
-/** Packs a copy, so that neither another test nor a prebuilt binary in this folder can change what is installed. */
-async function pack(folder: string, env: NodeJS.ProcessEnv): Promise<{ tarball: string; files: string[] }> {
-  const stage = path.join(folder, 'stage');
-  const left = new Set(['.git', 'build', 'coverage', 'node_modules', 'prebuilds']);
-  await cp(root, stage, {
-    recursive: true,
-    filter: (source) => !left.has(path.relative(root, source)) && !source.endsWith('.tgz'),
-  });
-  // Without scripts, because dist/ is already built, and the copy has no TypeScript.
-  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
-  const { code, stdout, stderr } = await run('npm', args, stage, env);
-  if (code !== 0) throw new Error(`npm pack failed: ${stderr}`);
-  const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
-  return { tarball: path.join(folder, filename), files: files.map((file) => file.path) };
-}
-
-async function install(project: string, tarball: string, env: NodeJS.ProcessEnv): Promise<Result> {
-  await mkdir(project);
-  await writeFile(path.join(project, 'package.json'), '{ "name": "user", "private": true }\n');
-  const args = ['install', '--no-audit', '--no-fund', '--prefer-offline', '--foreground-scripts', tarball];
-  return run('npm', args, project, env);
-}
-
-/** Locks in two threads, by import and by require, and reports the engine and the warnings. */
-const program = `
-const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
-const { StripedLock } = require('stripelock');
-if (isMainThread) {
-  const warnings = [];
-  process.on('warning', ({ name, code }) => warnings.push({ name, code }));
-  (async () => {
-    const imported = await import('stripelock');
-    const lock = new StripedLock({ stripes: 16 });
-    const engines = [lock.engine, new imported.StripedLock().engine];
-    const guard = await lock.acquire(['a', 'b']);
-    const worker = new Worker(__filename, { workerData: lock.handle });
-    const [whileHeld, again] = await new Promise((resolve, reject) => {
-      const answers = [];
-      worker.on('error', reject);
-      worker.on('message', (answer) => {
-        answers.push(answer);
-        if (answers.length === 1) guard.release();
-        if (answers.length === 2) resolve(answers);
-      });
-    });
-    await new Promise(setImmediate);
-    const same = imported.StripedLock === StripedLock;
-    console.log(JSON.stringify({ engines, same, whileHeld, again, warnings }));
-  })();
-} else {
-  const lock = StripedLock.from(workerData);
-  new StripedLock();
-  parentPort.postMessage(lock.tryAcquire('a') === undefined ? 'refused' : 'granted');
-  lock.withLockSync(['b', 'a'], () => parentPort.postMessage('granted'));
-}
-`;
-
-interface Report {
-  engines: string[];
-  same: boolean;
-  whileHeld: string;
-  again: string;
-  warnings: { name: string; code?: string }[];
-  /** How often the user sees the warning. */
-  shown: number;
-}
-
-async function runProgram(project: string, env: NodeJS.ProcessEnv): Promise<Report> {
-  await writeFile(path.join(project, 'main.cjs'), program);
-  const { code, stdout, stderr } = await run(process.execPath, ['main.cjs'], project, env);
-  if (code !== 0) throw new Error(`the program ended with ${String(code)}: ${stderr}`);
-  const report = JSON.parse(stdout) as Omit<Report, 'shown'>;
-  const warnings = report.warnings.filter(({ name }) => name === 'StripelockWarning');
-  return { ...report, warnings, shown: stderr.split('STRIPELOCK_NO_ADDON').length - 1 };
-}
-
-const locksWork = { same: true, whileHeld: 'refused', again: 'granted' };
-const silent = { warnings: [], shown: 0 };
+// An install, and one compilation of the addon, on a machine that may be busy with other tests.
+const LIMIT = 600_000;
 
 let folder: string;
 let env: NodeJS.ProcessEnv;
 let hidden: NodeJS.ProcessEnv;
-let packed: { tarball: string; files: string[] };
-let withCompiler: string;
-let withoutCompiler: string;
-let installed: Result;
-let installedHidden: Result;
+let tarball: string;
+let project: string;
+let result: installed.Result;
 
 beforeAll(async () => {
   folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-pack-')));
-  env = await usersEnvironment();
-  hidden = await environmentWithoutCompiler(env, folder);
-  packed = await pack(folder, env);
-  withCompiler = path.join(folder, 'with-compiler');
-  withoutCompiler = path.join(folder, 'without-compiler');
-  [installed, installedHidden] = await Promise.all([
-    install(withCompiler, packed.tarball, env),
-    install(withoutCompiler, packed.tarball, hidden),
-  ]);
-}, installLimit);
+  env = await installed.usersEnvironment();
+  hidden = await installed.environmentWithoutCompiler(env, folder);
+  tarball = await installed.pack(folder, env);
+  project = path.join(folder, 'project');
+  result = await installed.install(project, tarball, hidden);
+}, LIMIT);
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-const inPackage = (project: string, ...names: string[]): string =>
-  path.join(project, 'node_modules', 'stripelock', ...names);
+const inPackage = (...names: string[]): string => installed.inPackage(project, ...names);
+const filesBelow = (place: string): string[] =>
+  readdirSync(place, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
+const manifestAt = async (place: string) =>
+  JSON.parse(await readFile(path.join(place, 'package.json'), 'utf8')) as Record<string, unknown>;
+
+/** Pretends to be a platform that nobody makes a binary for. */
+async function fakeArchitecture(): Promise<string[]> {
+  const file = path.join(folder, 'fake-architecture.cjs');
+  await writeFile(file, "Object.defineProperty(process, 'arch', { value: 'riscv64' });\n");
+  return ['--require', file];
+}
 
 describe('the tarball', () => {
-  it('contains all files that are used, compiled and read', () => {
-    expect(packed.files).toEqual(
+  const names = (): string[] =>
+    filesBelow(inPackage()).map((file) => path.relative(inPackage(), file).replaceAll('\\', '/'));
+
+  it('contains all that is loaded, read and compiled', () => {
+    expect(names()).toEqual(
       expect.arrayContaining([
-        'LICENSE',
-        'README.md',
-        'binding.gyp',
-        'dist/index.d.ts',
-        'dist/index.js',
-        'package.json',
-        'scripts/install.mjs',
+        ...['CHANGELOG.md', 'LICENSE', 'README.md', 'addon.cjs', 'package.json'],
+        ...['dist/index.cjs', 'dist/index.mjs', 'dist/index.d.cts', 'dist/index.d.mts'],
+        ...['dist/stripelock.cjs', 'dist/stripelock.cjs.map', 'dist/esm/index.mjs'],
+        ...['native/binding.gyp', 'native/core/table.cc', 'native/node/addon.cc', 'scripts/compile.mjs'],
+        installed.PREBUILT,
       ]),
     );
-    expect(packed.files.some((file) => /^native\/core\/.*\.cc$/.test(file))).toBe(true);
-    expect(packed.files.some((file) => /^native\/node\/.*\.cc$/.test(file))).toBe(true);
   });
 
-  it('contains no tests, benchmarks or build results', () => {
-    const unwanted = /^(\.|test\/|bench\/|build\/|examples\/|native\/test\/|node_modules\/)|\.tsbuildinfo$/;
-    expect(packed.files.filter((file) => unwanted.test(file))).toEqual([]);
+  it('contains nothing that runs at install, and nothing that npm or yarn would compile by themselves', async () => {
+    const manifest = await manifestAt(inPackage());
+    expect(manifest['scripts']).toBeUndefined();
+    expect(manifest['gypfile']).toBeUndefined();
+    expect(existsSync(inPackage('binding.gyp'))).toBe(false);
+  });
+
+  it('contains no sources of lib/, tests, benchmarks, build results or tools', () => {
+    const unwanted =
+      /^(\.|lib\/|unbundled\/|test\/|bench\/|build\/|examples\/|native\/test\/|node_modules\/|scripts\/prebuild)|\.tsbuildinfo$/;
+    expect(names().filter((name) => unwanted.test(name))).toEqual([]);
+  });
+
+  it('has maps that lead to the sources in lib/, and contain them', async () => {
+    const map = JSON.parse(await readFile(inPackage('dist', 'stripelock.cjs.map'), 'utf8')) as {
+      sources: string[];
+      sourcesContent: string[];
+    };
+    const place = map.sources.indexOf('../lib/lock/striped-lock.ts');
+    expect(map.sourcesContent[place]).toBe(
+      await readFile(path.join(PACKAGE_ROOT, 'lib/lock/striped-lock.ts'), 'utf8'),
+    );
+    const script = `
+      const { StripedLock } = require('stripelock');
+      try { new StripedLock({ stripes: 0 }); } catch (error) { console.log(error.stack); }
+    `;
+    const args = ['--enable-source-maps', '-e', script];
+    const { stdout } = await installed.run(process.execPath, args, project, env);
+    const [, file, line] = /(lib\/lock\/\S+\.ts):(\d+)/.exec(stdout.replaceAll('\\', '/')) ?? [];
+    const source = await readFile(path.join(PACKAGE_ROOT, file!), 'utf8');
+    expect(source.split('\n')[Number(line) - 1]).toMatch(/throw|check|options/);
   });
 });
 
-describe('installed where a compiler exists', () => {
-  it('compiles the addon, and locks natively by import and require, in every thread, without a warning', async () => {
-    expect(installed.code, installed.stderr).toBe(0);
-    expect(existsSync(inPackage(withCompiler, 'build', 'Release', 'stripelock.node')), installed.stderr).toBe(
-      true,
-    );
-    expect(await runProgram(withCompiler, env)).toEqual({
-      engines: ['native', 'native'],
-      ...locksWork,
-      ...silent,
-    });
+describe('the folder of the sources', () => {
+  it.each(['pack', 'publish'])('refuses npm %s by hand, and names what to do instead', async (command) => {
+    const { code, stderr } = await installed.run('npm', [command, '--dry-run'], PACKAGE_ROOT, env);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/npm run package|private/);
   });
 
-  it('has types, for modules and for CommonJS', async () => {
-    const use = `
-      const lock = new StripedLock({ name: 'typed' });
-      const exclusive: Guard<string, 'exclusive'> = lock.acquireSync('a');
-      // @ts-expect-error a shared guard does not prove exclusive access
-      const wrong: Guard<string, 'exclusive'> = lock.acquireSync('a', { mode: 'shared' });
-      // @ts-expect-error there is no such option
-      new StripedLock({ stripe: 3 });
-      export const all = [exclusive, wrong];
-    `;
-    await writeFile(
-      path.join(withCompiler, 'a.mts'),
-      `import { StripedLock, type Guard } from 'stripelock';${use}`,
-    );
-    await writeFile(
-      path.join(withCompiler, 'b.cts'),
-      `import { StripedLock, type Guard } from 'stripelock';${use}`,
-    );
-    const require = createRequire(import.meta.url);
-    const options = [
-      [
-        '--noEmit',
-        '--strict',
-        '--target',
-        'es2022',
-        '--module',
-        'nodenext',
-        '--lib',
-        'es2023,esnext.disposable',
-      ],
-      ['--types', 'node', '--typeRoots', path.join(root, 'node_modules', '@types')],
-    ].flat();
-    const tsc = [require.resolve('typescript/bin/tsc'), ...options, 'a.mts', 'b.cts'];
-    const { code, stdout } = await run(process.execPath, tsc, withCompiler, env);
-    expect(stdout).toBe('');
-    expect(code).toBe(0);
+  it('is private, so that npm does not publish it where scripts are not run', async () => {
+    expect((await manifestAt(PACKAGE_ROOT))['private']).toBe(true);
+    expect((await manifestAt(inPackage()))['private']).toBeUndefined();
   });
 });
 
 describe('installed where no compiler exists', () => {
-  it('installs, with one notice that names the reason and the remedy', () => {
-    expect(installedHidden.code, installedHidden.stderr).toBe(0);
-    const output = `${installedHidden.stdout}\n${installedHidden.stderr}`;
-    const notices = output.split('\n').filter((line) => line.startsWith('stripelock:'));
-    expect(notices).toHaveLength(1);
-    expect(notices[0]).toMatch(/could not be compiled.*JavaScript engine.*npm rebuild stripelock/);
-    expect(output).not.toMatch(/gyp ERR!/);
-    expect(existsSync(inPackage(withoutCompiler, 'build'))).toBe(false);
+  it('says nothing, and adds three packages', () => {
+    expect(result.code, result.stderr).toBe(0);
+    expect(`${result.stdout}\n${result.stderr}`).not.toMatch(/stripelock|gyp/);
+    const packages = readdirSync(path.join(project, 'node_modules')).filter((name) => !name.startsWith('.'));
+    expect(packages.sort()).toEqual(['bindings', 'file-uri-to-path', 'stripelock']);
   });
 
-  it('runs on the JavaScript engine in every thread, and warns exactly once', async () => {
-    expect(await runProgram(withoutCompiler, hidden)).toEqual({
-      engines: ['javascript', 'javascript'],
-      ...locksWork,
-      warnings: [{ name: 'StripelockWarning', code: 'STRIPELOCK_NO_ADDON' }],
-      shown: 1,
-    });
+  it('takes at most 4 MB on disk, with binaries for all eight platforms', () => {
+    const block = 4096;
+    const onDisk = (files: string[]): number =>
+      files.reduce((sum, file) => sum + Math.ceil(statSync(file).size / block) * block, 0);
+    const all = filesBelow(path.join(project, 'node_modules'));
+    const binaries = all.filter((file) => file.endsWith('.node'));
+    expect(binaries).toHaveLength(1);
+    // The one here is not stripped, and so larger than a prebuilt one.
+    expect(onDisk(all) + 7 * onDisk(binaries)).toBeLessThan(4 * 1024 * 1024);
   });
 
-  it('uses a prebuilt binary if there is one, and then compiles nothing', async () => {
-    const report = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
-    const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
-    const target = `${process.platform}-${process.arch}${musl ? '-musl' : ''}`;
-    const prebuilt = inPackage(withoutCompiler, 'prebuilds', target);
-    await mkdir(prebuilt, { recursive: true });
-    await cp(
-      inPackage(withCompiler, 'build', 'Release', 'stripelock.node'),
-      path.join(prebuilt, 'stripelock.node'),
-    );
+  it('locks natively by import and require, which share classes, in every thread, without a warning', async () => {
+    expect(await installed.runUsersProgram(project, hidden)).toEqual(installed.works('native'));
+  });
 
-    const rebuilt = await run(
-      'npm',
-      ['rebuild', 'stripelock', '--foreground-scripts'],
-      withoutCompiler,
-      hidden,
+  it('uses the prebuilt binary even where a compiled one does not load', async () => {
+    const compiled = inPackage('build', 'Release', 'stripelock.node');
+    await installed.run(
+      process.execPath,
+      ['-e', `fs.mkdirSync(${JSON.stringify(path.dirname(compiled))}, { recursive: true })`],
+      project,
+      env,
     );
-    expect(rebuilt.code, rebuilt.stderr).toBe(0);
-    expect(`${rebuilt.stdout}${rebuilt.stderr}`).not.toContain('stripelock: ');
-    expect(existsSync(inPackage(withoutCompiler, 'build'))).toBe(false);
-    expect(await runProgram(withoutCompiler, hidden)).toEqual({
-      engines: ['native', 'native'],
-      ...locksWork,
-      ...silent,
-    });
+    await writeFile(compiled, 'for another system');
+    expect(await installed.runUsersProgram(project, hidden)).toEqual(installed.works('native'));
+    await rm(inPackage('build'), { recursive: true });
+  });
+});
+
+describe('where no prebuilt binary fits', () => {
+  it('the warning comes once, lists what was tried, and names the command that compiles the addon', async () => {
+    const report = await installed.runUsersProgram(project, hidden, await fakeArchitecture());
+    const { warnings, ...rest } = report;
+    expect(rest).toMatchObject({ engines: ['javascript', 'javascript'], same: true, shown: 1 });
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]!.code).toBe('STRIPELOCK_NO_ADDON');
+    const target = `${process.platform}-riscv64`;
+    expect(warnings[0]!.message.split('\n').slice(1)).toEqual([
+      `  - no prebuilt binary is made for ${target}`,
+      expect.stringContaining(`: node ${JSON.stringify(inPackage('scripts', 'compile.mjs'))}`),
+    ]);
+  });
+
+  it('it says of each file why it does not load', async () => {
+    const binary = inPackage(installed.PREBUILT);
+    await rename(binary, `${binary}.away`);
+    const missing = await installed.runUsersProgram(project, hidden);
+    expect(missing.warnings[0]!.message).toContain(`  - ${installed.PREBUILT}: not found\n`);
+    await writeFile(binary, 'for another system');
+    await chmod(binary, 0o755);
+    const broken = await installed.runUsersProgram(project, hidden);
+    await rename(`${binary}.away`, binary);
+    const line = broken.warnings[0]!.message.split('\n').find((each) => each.includes(installed.PREBUILT));
+    expect(line).toMatch(/^ {2}- prebuilds\/[^:]*: .{10,}/);
+    expect(line).not.toContain('not found');
+  });
+
+  it(
+    'that command compiles it there, and the package then runs natively without a warning',
+    async () => {
+      const options = await fakeArchitecture();
+      const before = await installed.runUsersProgram(project, env, options);
+      const command = /: (node .*)$/.exec(before.warnings[0]!.message)?.[1];
+      const [, script] = /^node ("[^"]*")$/.exec(command!)!;
+      const elsewhere = os.tmpdir();
+      const compiled = await installed.run(process.execPath, [JSON.parse(script!) as string], elsewhere, env);
+      expect(compiled.code, compiled.stdout + compiled.stderr).toBe(0);
+      expect(await installed.runUsersProgram(project, env, options)).toEqual(installed.works('native'));
+      // It leaves the binary there, and nothing else.
+      expect(filesBelow(inPackage('build'))).toEqual([inPackage('build', 'Release', 'stripelock.node')]);
+    },
+    LIMIT,
+  );
+
+  it(
+    'that command fails where no compiler exists, says so, and leaves nothing behind',
+    async () => {
+      await rm(inPackage('build'), { recursive: true, force: true });
+      const script = inPackage('scripts', 'compile.mjs');
+      const { code, stderr } = await installed.run(process.execPath, [script], project, hidden);
+      expect(code).toBe(1);
+      expect(stderr.trim().split('\n').at(-1)).toBe('stripelock: the addon does not compile');
+      expect(existsSync(inPackage('build'))).toBe(false);
+    },
+    LIMIT,
+  );
+});
+
+describe('tools that check packages find nothing wrong:', () => {
+  it('publint', async () => {
+    const { messages } = await publint({ pkgDir: inPackage(), strict: true });
+    expect(messages).toEqual([]);
+  });
+
+  it('arethetypeswrong, for node10 too', async () => {
+    const args = [
+      path.join(PACKAGE_ROOT, 'node_modules/@arethetypeswrong/cli/dist/index.js'),
+      tarball,
+      '--no-emoji',
+      '--format',
+      'ascii',
+    ];
+    const { code, stdout, stderr } = await installed.run(process.execPath, args, project, env);
+    expect(code, stdout + stderr).toBe(0);
+    expect(stdout).toContain('No problems found');
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { platformName } from '../../dist/engine/native/platform.js';
+import { platformName } from '../../unbundled/engine/native/platform.js';
 import { addonFlags } from '../../scripts/prebuild/flags.mjs';
 import { systemHeaders } from '../../scripts/prebuild/system.mjs';
 import { targets } from '../../scripts/prebuild/targets.mjs';

@@ -5,9 +5,9 @@ import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { HEADER_INTS, STRIPE_INTS } from '../../dist/engine/contract/layout.js';
-import { EXCLUSIVE_MODE, SHARED_MODE } from '../../dist/engine/contract/mode.js';
-import { loadAddon } from '../../dist/engine/native/addon.js';
+import { HEADER_INTS, STRIPE_INTS } from '../../unbundled/engine/contract/layout.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../../unbundled/engine/contract/mode.js';
+import { loadAddon } from '../../unbundled/engine/native/addon.js';
 import {
   EXCHANGE_AT,
   EXCHANGE_BYTES,
@@ -17,7 +17,7 @@ import {
   EXCHANGE_TTL,
   GRANTED,
   NOT_HELD,
-} from '../../dist/engine/native/protocol.js';
+} from '../../unbundled/engine/native/protocol.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
 /** Milliseconds that one call may block. */

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
-const load = (module) => import(pathToFileURL(path.join(process.argv[2], 'dist', module)).href);
+const load = (module) => import(pathToFileURL(path.join(process.argv[2], 'unbundled', module)).href);
 const { StripedLock } = await load('index.js');
 const { leaseEngine } = await load('engine/select.js');
 

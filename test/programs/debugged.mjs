@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { Session } from 'node:inspector/promises';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
-import { loadAddon } from '../../dist/engine/native/addon.js';
+import { loadAddon } from '../../unbundled/engine/native/addon.js';
 
 /** Milliseconds: many times what a blocked thread needs to run code of a debugger. */
 const LONG = 20_000;

@@ -1,7 +1,7 @@
 // Opens handles whose memory was changed, and uses the locks that can be opened: each call must return or throw. Prints
 // how many were opened and refused. Arguments: engine, seed.
 import { StripedLock } from 'stripelock';
-import { HEADER_INTS } from '../../dist/engine/contract/layout.js';
+import { HEADER_INTS } from '../../unbundled/engine/contract/layout.js';
 import { handleOfCopy, wordsOf } from '../support/handle-memory.mjs';
 import { below, randomFrom } from '../workers/random.mjs';
 

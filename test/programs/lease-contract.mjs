@@ -8,8 +8,8 @@ import { Worker } from 'node:worker_threads';
 import { once } from 'node:events';
 
 const entry = (name) => pathToFileURL(path.join(process.argv[2], 'dist', name)).href;
-const { FencingGate, MemoryLeaseStore } = await import(entry('index.js'));
-const { FixedClock, leaseStoreContract } = await import(entry('testing.js'));
+const { FencingGate, MemoryLeaseStore } = await import(entry('index.mjs'));
+const { FixedClock, leaseStoreContract } = await import(entry('testing.mjs'));
 const addon = process.argv[3] === 'with-addon';
 
 leaseStoreContract({ describe, it }, 'memory store', () => {
@@ -27,7 +27,7 @@ const thread = `
 
 test('another thread opens handles where the addon is, and is refused where it is not', async () => {
   const [store, gate] = [new MemoryLeaseStore(), new FencingGate()];
-  const workerData = { entry: entry('index.js'), store: store.handle, gate: gate.handle };
+  const workerData = { entry: entry('index.mjs'), store: store.handle, gate: gate.handle };
   const [answer] = await once(new Worker(thread, { eval: true, workerData }), 'message');
   assert.deepEqual(answer, addon ? ['opened', 'opened'] : ['ERR_LOCK_ENGINE', 'ERR_LOCK_ENGINE']);
   assert.equal(MemoryLeaseStore.from(store.handle).size, 0);

@@ -34,7 +34,7 @@ for (const method of ['spawnSync', 'execSync', 'execFileSync']) {
 }
 syncBuiltinESMExports();
 
-const entry = folder ? pathToFileURL(path.join(folder, 'dist/index.js')).href : 'stripelock';
+const entry = folder ? pathToFileURL(path.join(folder, 'dist/index.mjs')).href : 'stripelock';
 const { StripedLock } = await import(entry);
 const lock = new StripedLock(folder ? {} : { engine: 'native' });
 lock.acquireSync('key').release();

@@ -15,8 +15,8 @@ import { evaluateInRealm } from '../support/realm.mjs';
 const [where, how, folder] = workerData ?? process.argv.slice(2);
 
 async function evaluateAgain() {
-  const entry = pathToFileURL(`${folder}/dist/index.js`).href;
-  if (how === 'realm') return evaluateInRealm(entry);
+  const entryAt = (place) => pathToFileURL(`${folder}/dist/${place}/index.mjs`).href;
+  if (how === 'realm') return evaluateInRealm(entryAt('esm'));
   if (how === 'reloaded') {
     // The first one has loaded it.
     new first.StripedLock();
@@ -25,7 +25,7 @@ async function evaluateAgain() {
     assert.equal(addons.length, 1);
     delete cache[addons[0]];
   }
-  return import(entry);
+  return import(entryAt('.'));
 }
 
 async function program() {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseManager } from 'stripelock';
-import { Replies } from '../../dist/stores/redis/replies.js';
+import { Replies } from '../../unbundled/stores/redis/replies.js';
 import { block } from '../support/block.js';
 import { rejectionOf, watch } from '../support/waiting.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';

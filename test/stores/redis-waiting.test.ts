@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
-import { KEPT_FOR } from '../../dist/stores/redis/scripts.js';
+import { KEPT_FOR } from '../../unbundled/stores/redis/scripts.js';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { connectorOf, PATIENT, redisLibraries, RedisScene } from './redis-setup.js';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+import type { TestDatabase } from '../support/sqlite.js';
 import { reportMissing } from '../support/requirements.js';
 import { DRIVER_ADVICE, missingDrivers, sqliteDrivers, temporaryFile } from '../support/sqlite.js';
 
@@ -27,6 +28,33 @@ for (const { name, open } of sqliteDrivers) {
     const database = open(':memory:');
     return {
       store: sqliteLeaseStore({ database, clock, table: 'jobs' }),
+      advance: (milliseconds) => clock.advance(milliseconds + 20),
+      dispose: () => void database.close(),
+    };
+  });
+}
+
+/** As `bun:sqlite` answers where there is no row. */
+function withNulls(database: TestDatabase): TestDatabase {
+  return {
+    exec: (sql) => database.exec(sql),
+    close: () => database.close(),
+    prepare(sql) {
+      const statement = database.prepare(sql);
+      const get = statement.get.bind(statement);
+      return Object.assign(statement, {
+        get: (...parameters: unknown[]) => get(...parameters) ?? null,
+      });
+    },
+  };
+}
+
+for (const { name, open } of sqliteDrivers) {
+  leaseStoreContract(framework, `SQLite store on ${name} with null for no row`, () => {
+    const clock = new FixedClock(1000);
+    const database = withNulls(open(':memory:'));
+    return {
+      store: sqliteLeaseStore({ database, clock }),
       advance: (milliseconds) => clock.advance(milliseconds + 20),
       dispose: () => void database.close(),
     };

@@ -1,6 +1,6 @@
 // The table of a handle, for tests that read it or tamper with it: a part of an arena, or a buffer of its own.
 
-import { byteLengthFor } from '../../dist/engine/contract/layout.js';
+import { byteLengthFor } from '../../unbundled/engine/contract/layout.js';
 
 /**
  * The table's words, header included.

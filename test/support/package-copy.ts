@@ -8,7 +8,7 @@ export const PACKAGE_ROOT = path.resolve(import.meta.dirname, '../..');
 /** The compiled addon, in a folder of the package. */
 export const ADDON = 'build/Release/stripelock.node';
 
-/** New text for some modules of `dist/`, by path from there. */
+/** New text for some modules of `unbundled/`, by path from there. */
 export type Changes = Readonly<Record<string, (text: string) => string>>;
 
 export interface CopyOptions {
@@ -20,22 +20,26 @@ export interface CopyOptions {
 }
 
 /**
- * Installs the built package once more, in a new folder. Throws if a change does not alter its module: then it would
- * test nothing.
+ * Installs the built package once more, in a new folder. With changes, its entry point for `import` leads to the modules
+ * of `unbundled/`. Throws if a change does not alter its module: then it would test nothing.
  */
 export async function copyPackage(to: string, { addon, changes = {} }: CopyOptions = {}): Promise<string> {
-  for (const part of ['package.json', 'dist', ...(addon === 'copy' ? [ADDON] : [])]) {
+  const parts = ['package.json', 'addon.cjs', 'dist', 'unbundled', ...(addon === 'copy' ? [ADDON] : [])];
+  for (const part of parts) {
     await cp(path.join(PACKAGE_ROOT, part), path.join(to, part), { recursive: true });
   }
   for (const part of ['node_modules', ...(addon === 'link' ? ['build'] : [])]) {
     await symlink(path.join(PACKAGE_ROOT, part), path.join(to, part), 'junction');
   }
   for (const [file, change] of Object.entries(changes)) {
-    const module = path.join(to, 'dist', file);
+    const module = path.join(to, 'unbundled', file);
     const text = await readFile(module, 'utf8');
     const changed = change(text);
     if (changed === text) throw new Error(`the change of ${file} changes nothing`);
     await writeFile(module, changed);
+  }
+  if (Object.keys(changes).length > 0) {
+    await writeFile(path.join(to, 'dist', 'index.mjs'), "export * from '../unbundled/index.js';\n");
   }
   return to;
 }

@@ -5,11 +5,11 @@ import { expect, it } from 'vitest';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const manifest = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
-  exports: Record<string, string | { types: string }>;
+  exports: Record<string, string | { import: { types: string } }>;
 };
 /** The types of every entry point. */
 const entries = Object.values(manifest.exports).flatMap((entry) =>
-  typeof entry === 'string' ? [] : [path.join(root, entry.types)],
+  typeof entry === 'string' ? [] : [path.join(root, entry.import.types)],
 );
 
 /** What a module exports without a doc comment, members of classes and interfaces included. */

@@ -1,6 +1,6 @@
 // Allocates tables of random sizes while other threads do the same. Posts [start, end] of each.
 import { parentPort, workerData } from 'node:worker_threads';
-import { Arena } from '../../dist/engine/native/arena.js';
+import { Arena } from '../../unbundled/engine/native/arena.js';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 

@@ -2,8 +2,9 @@
 // checks for lost calls while the test runs: a waiter that is not called waits for ever.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
-import { patience } from '../../dist/engine/javascript/patience.js';
+// Its modules one by one, because the test changes a number of one of them.
+import { StripedLock } from '../../unbundled/index.js';
+import { patience } from '../../unbundled/engine/javascript/patience.js';
 import { dawdle } from './dawdle.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';

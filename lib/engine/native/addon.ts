@@ -1,8 +1,6 @@
-import bindings from 'bindings';
-import { fileURLToPath } from 'node:url';
 import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo } from '../contract/lease-table.js';
-import { platformName } from './platform.js';
+import { loadBinary } from './binary.js';
 
 /** What `native/node/leases.cc` and `gates.cc` export; they say what the arguments and results mean. */
 interface LeaseAddon {
@@ -79,37 +77,8 @@ export interface Addon extends LeaseAddon {
   removeNote(table: number, id: number): void;
 }
 
-/**
- * Loads the binary compiled at install, else a prebuilt one for this platform. If neither loads, it throws the error of
- * the compiled one, if there is one.
- */
+/** Loads the addon. Throws an `AddonMissing` where no binary loads. */
 export function loadAddon(): Addon {
-  const addon = addonExports();
   // V8 makes a dictionary of an object that native code has filled, and optimized code searches it at each call.
-  return { ...addon };
-}
-
-function addonExports(): Addon {
-  try {
-    return loadFrom('build', 'Release');
-  } catch (error) {
-    try {
-      return loadFrom('prebuilds', platformName());
-    } catch (prebuiltError) {
-      throw isMissing(error) && !isMissing(prebuiltError) ? prebuiltError : error;
-    }
-  }
-}
-
-function loadFrom(...folder: string[]): Addon {
-  return bindings({
-    bindings: 'stripelock.node',
-    module_root: fileURLToPath(new URL('../../..', import.meta.url)),
-    try: [['module_root', ...folder, 'bindings']],
-  }) as Addon;
-}
-
-/** Whether there was no file: in that case `bindings` adds the paths that it has tried to its error. */
-function isMissing(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'tries' in error;
+  return { ...(loadBinary() as Addon) };
 }

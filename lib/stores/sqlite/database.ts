@@ -9,7 +9,7 @@ export interface SqliteStatement {
   run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
 }
 
-/** What `node:sqlite` and `better-sqlite3` have in common. */
+/** What `node:sqlite`, `better-sqlite3` and `bun:sqlite` have in common. */
 export interface SqliteDatabase {
   /** A statement that can be run again and again. */
   prepare(sql: string): unknown;
@@ -17,15 +17,20 @@ export interface SqliteDatabase {
   exec(sql: string): unknown;
 }
 
+interface DriverStatement {
+  /** Where there is no row, bun:sqlite gives null. */
+  get(...parameters: SqliteValue[]): SqliteRow | null | undefined;
+  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
+  setReadBigInts?(enabled: boolean): void;
+  safeIntegers?(enabled: boolean): unknown;
+}
+
 interface Driver extends SqliteDatabase {
-  prepare(sql: string): SqliteStatement & {
-    setReadBigInts?(enabled: boolean): void;
-    safeIntegers?(enabled: boolean): unknown;
-  };
+  prepare(sql: string): DriverStatement;
   close(): unknown;
   /** Of node:sqlite, from Node 22.16 on. */
   readonly isTransaction?: boolean;
-  /** Of better-sqlite3. */
+  /** Of better-sqlite3 and bun:sqlite. */
   readonly inTransaction?: boolean;
 }
 
@@ -33,7 +38,7 @@ const BUSY = 5;
 const LOCKED = 6;
 const PRIMARY_CODE = 0xff;
 
-/** The caller's database, of either library. */
+/** The caller's database, of any of the libraries. */
 export class Connection {
   readonly #driver: Driver;
 
@@ -47,7 +52,7 @@ export class Connection {
     if (!complete) {
       throw invalidArgType(
         'options.database',
-        'a DatabaseSync of node:sqlite or a better-sqlite3 database',
+        'a DatabaseSync of node:sqlite, or a database of better-sqlite3 or bun:sqlite',
         database,
       );
     }
@@ -74,7 +79,10 @@ export class Connection {
     const statement = this.#driver.prepare(sql);
     if (statement.setReadBigInts) statement.setReadBigInts(true);
     else statement.safeIntegers?.(true);
-    return statement;
+    return {
+      get: (...parameters) => statement.get(...parameters) ?? undefined,
+      run: (...parameters) => statement.run(...parameters),
+    };
   }
 
   exec(sql: string): void {
@@ -114,7 +122,7 @@ export class Connection {
 /** Whether an operation failed only because somebody else has locked the database. */
 export function isBusy(error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  // node:sqlite has SQLite's extended code as a number, better-sqlite3 as a name.
+  // node:sqlite has SQLite's extended code as a number, better-sqlite3 and bun:sqlite as a name.
   if (typeof errcode === 'number') return [BUSY, LOCKED].includes(errcode & PRIMARY_CODE);
   return typeof code === 'string' && /^SQLITE_(BUSY|LOCKED)/.test(code);
 }

@@ -39,7 +39,10 @@ interface CommonOptions {
 
 /** For a store on a database of the caller's. */
 export interface SqliteDatabaseOptions extends CommonOptions {
-  /** A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), or a `better-sqlite3` database. It stays the caller's. */
+  /**
+   * A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), a `better-sqlite3` database, or a `Database` of
+   * `bun:sqlite`. It stays the caller's.
+   */
   database: SqliteDatabase;
   /** Only without a database. */
   path?: undefined;

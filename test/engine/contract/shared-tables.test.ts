@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
-import { loadAddon } from '../../../dist/engine/native/addon.js';
+import { loadAddon } from '../../../unbundled/engine/native/addon.js';
 import * as layout from '../../../lib/engine/contract/layout.js';
 import * as lockWord from '../../../lib/engine/contract/lock-word.js';
 import { MODE_NAMES, modeNamed } from '../../../lib/engine/contract/mode.js';

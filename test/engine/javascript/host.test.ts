@@ -16,10 +16,10 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 async function anotherCopy(): Promise<typeof StripedLock> {
   const folder = await mkdtemp(join(tmpdir(), 'stripelock-copy-'));
   onTestFinished(() => rm(folder, { recursive: true }));
-  for (const part of ['dist', 'build', 'package.json'])
+  for (const part of ['dist', 'build', 'addon.cjs', 'package.json'])
     await cp(join(root, part), join(folder, part), { recursive: true });
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
-  const copy = (await import(pathToFileURL(join(folder, 'dist', 'index.js')).href)) as {
+  const copy = (await import(pathToFileURL(join(folder, 'dist', 'index.mjs')).href)) as {
     StripedLock: typeof StripedLock;
   };
   return copy.StripedLock;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { loadAddon } from '../../../dist/engine/native/addon.js';
-import { byteLengthFor } from '../../../dist/engine/contract/layout.js';
-import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../dist/engine/contract/mode.js';
-import { GRANTED, NOT_HELD, RELEASED } from '../../../dist/engine/native/protocol.js';
+import { loadAddon } from '../../../unbundled/engine/native/addon.js';
+import { byteLengthFor } from '../../../unbundled/engine/contract/layout.js';
+import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../unbundled/engine/contract/mode.js';
+import { GRANTED, NOT_HELD, RELEASED } from '../../../unbundled/engine/native/protocol.js';
 import { runProgram } from '../../support/programs.js';
 import { seedFor } from '../../support/seed.js';
 

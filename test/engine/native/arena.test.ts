@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { Arena } from '../../../dist/engine/native/arena.js';
+import { Arena } from '../../../unbundled/engine/native/arena.js';
 import { runProgram } from '../../support/programs.js';
 import { seedFor } from '../../support/seed.js';
 import { runThreads } from '../../support/threads.js';

@@ -16,6 +16,7 @@ beforeAll(async () => {
   other = await copyPackage(path.join(folder, 'other'), {
     addon: 'link',
     changes: {
+      '../addon.cjs': (text) => text.replace(/protocol = \d+/, 'protocol = 999'),
       'engine/contract/engine.js': (text) => text.replace(/ENGINE_PROTOCOL = \d+/, 'ENGINE_PROTOCOL = 999'),
     },
   });
@@ -39,7 +40,7 @@ describe('a second evaluation of the package in a thread', () => {
     }
   }
 
-  const entryOf = (root: string): string => JSON.stringify(pathToFileURL(`${root}/dist/index.js`).href);
+  const entryOf = (root: string): string => JSON.stringify(pathToFileURL(`${root}/dist/index.mjs`).href);
   const refusals = `
     for (const options of [undefined, { engine: 'native' }]) {
       try {

@@ -2,7 +2,7 @@ import { cp, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { linksToMusl, platformName } from '../../../dist/engine/native/platform.js';
+import { linksToMusl, platformName } from '../../../unbundled/engine/native/platform.js';
 import { ADDON, copyForTest, makeFolder, PACKAGE_ROOT, removeFolder } from '../../support/package-copy.js';
 import { runNode, type ProgramResult } from '../../support/programs.js';
 
@@ -61,7 +61,7 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
 
 it('a prebuilt addon that loads takes the place of one that was compiled for another system', async () => {
   const copy = await copyForTest();
-  const script = `import { StripedLock } from './dist/index.js'; console.log(new StripedLock().engine);`;
+  const script = `import { StripedLock } from './dist/index.mjs'; console.log(new StripedLock().engine);`;
   const run = (): Promise<ProgramResult> =>
     runNode(['--input-type=module', '-e', script.replace('.', pathToFileURL(copy).href)]);
 

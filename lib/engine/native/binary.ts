@@ -1,0 +1,75 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { ENGINE_PROTOCOL } from '../contract/engine.js';
+import { binaries, type Binaries } from './binaries.js';
+import { platformName } from './platform.js';
+
+/** No binary of the addon loads. The message names each that was tried and why it failed, and then what helps. */
+export class AddonMissing extends Error {}
+
+const COMPILED = 'build/Release/stripelock.node';
+
+/**
+ * The first binary that loads. One that was compiled here goes first: somebody made it on purpose, after the prebuilt
+ * ones. Throws {@link AddonMissing}.
+ */
+export function loadBinary(): object {
+  const all = installed();
+  const failures: string[] = [];
+  const attempt = (file: string, load: () => object): object | undefined => {
+    try {
+      return load();
+    } catch (error) {
+      // A stack overflow says nothing about the binary.
+      if (error instanceof RangeError) throw error;
+      failures.push(`${file}: ${reasonOf(error)}`);
+      return undefined;
+    }
+  };
+  if (existsSync(path.join(all.folder, COMPILED))) {
+    const compiled = attempt(COMPILED, all.compiled);
+    if (compiled !== undefined) return compiled;
+  }
+  const target = platformName();
+  const load = all.prebuilt[target];
+  if (load === undefined) {
+    failures.push(`no prebuilt binary is made for ${target}`);
+  } else {
+    const prebuilt = attempt(`prebuilds/${target}/stripelock.node`, load);
+    if (prebuilt !== undefined) return prebuilt;
+  }
+  throw new AddonMissing(`${failures.map((each) => `  - ${each}\n`).join('')}${remedy(all.folder)}`);
+}
+
+function installed(): Binaries {
+  let all: Binaries;
+  try {
+    all = binaries();
+  } catch (error) {
+    if (error instanceof RangeError) throw error;
+    throw new AddonMissing(
+      `  - the package's own files: ${reasonOf(error)}\n` +
+        'If this program was bundled, leave stripelock out of the bundle and install it where the program runs',
+    );
+  }
+  if (all.protocol === ENGINE_PROTOCOL) return all;
+  throw new AddonMissing(
+    `  - ${all.folder} has another version than the one that this program was bundled with\n` +
+      'Leave stripelock out of the bundle, or bundle it again',
+  );
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  if (code === 'MODULE_NOT_FOUND') return 'not found';
+  return String(message ?? error).split('\n')[0]!;
+}
+
+/** The command that compiles the addon for this machine. Only a checkout of the sources has a `binding.gyp` there. */
+function remedy(folder: string): string {
+  const checkout = existsSync(path.join(folder, 'binding.gyp'));
+  const command = checkout
+    ? 'npm run build'
+    : `node ${JSON.stringify(path.join(folder, 'scripts', 'compile.mjs'))}`;
+  return `With a C++20 compiler, make and Python 3 this command compiles the addon: ${command}`;
+}

@@ -1,0 +1,226 @@
+// Bundles what ships, in memory, from the compiled modules of lib/:
+//
+//   stripelock.cjs           all of lib/, but for what only tests use: that is testing.cjs
+//   <entry>.cjs, <entry>.mjs faces of it, one for each entry point and way to load it: all get the same classes
+//   stripelock.d.cts         its declarations, with faces in the same way
+//   esm/                     the same again as a module, for bundlers alone (the condition `module` in package.json)
+//
+// lib/ is one file, because every file that a thread loads costs it some tenths of a millisecond, and because a
+// name of another CommonJS file is a property that is looked up on each use. Nothing is minified or renamed: the fast
+// path is measured as it is written.
+
+import path from 'node:path';
+
+import { decode, encode } from '@jridgewell/sourcemap-codec';
+import { rollup } from 'rollup';
+
+import { ALL, TESTING, entries } from './compile.mjs';
+import { bundleTypes } from './types.mjs';
+
+const NODE = '\0of node: ';
+const BINARIES = path.join('engine', 'native', 'binaries.js');
+
+
+/**
+ * Reads modules, and the maps of the compiler beside them, from memory.
+ *
+ * @param {string} folder
+ * @param {ReadonlyMap<string, string>} files
+ * @returns {import('rollup').Plugin}
+ */
+function compiled(folder, files) {
+  return {
+    name: 'compiled',
+    resolveId(specifier, importer) {
+      if (!specifier.startsWith('.')) return importer === undefined ? specifier : undefined;
+      return path.resolve(path.dirname(importer ?? folder), specifier);
+    },
+    load(id) {
+      const code = files.get(id);
+      if (code === undefined) return undefined;
+      return { code, map: files.get(`${id}.map`) };
+    },
+  };
+}
+
+/**
+ * What lib/ imports from each of Node's modules.
+ *
+ * @param {ReadonlyMap<string, string>} files
+ */
+function namesOfNode(files) {
+  /** @type {Map<string, Set<string>>} */
+  const names = new Map();
+  for (const [file, code] of files) {
+    if (!file.endsWith('.js')) continue;
+    for (const [, list, module] of code.matchAll(/^import [^'{]*(?:\{([^}]*)\} )?from '(node:[^']+)'/gm)) {
+      const known = names.get(module) ?? new Set();
+      for (const name of (list ?? '').split(',')) {
+        const [imported] = name.trim().split(' as ');
+        if (imported !== '') known.add(imported);
+      }
+      names.set(module, known);
+    }
+  }
+  return names;
+}
+
+/**
+ * Node's modules for CommonJS. A name that lib/ imports is read once, as in a module: if it stayed a property of what
+ * `require` returns, each use would look it up, and would find what a test has put in its place.
+ *
+ * @param {ReadonlyMap<string, string>} files
+ * @returns {import('rollup').Plugin}
+ */
+function nodeForCommonJs(files) {
+  const names = namesOfNode(files);
+  return {
+    name: 'node-for-commonjs',
+    resolveId: {
+      order: 'pre',
+      handler: (specifier) => (specifier.startsWith('node:') ? NODE + specifier : undefined),
+    },
+    load(id) {
+      if (!id.startsWith(NODE)) return undefined;
+      const module = id.slice(NODE.length);
+      const list = [...(names.get(module) ?? [])].join(', ');
+      return `const module_ = require('${module}');\nexport const { ${list} } = module_;\nexport default module_;\n`;
+    },
+  };
+}
+
+/**
+ * In place of `binaries.ts`, and of `import.meta.url`.
+ *
+ * @type {import('rollup').Plugin}
+ */
+const commonJsPlaces = {
+  name: 'commonjs-places',
+  load: {
+    order: 'pre',
+    handler: (id) =>
+      id.endsWith(BINARIES) ? "export function binaries() {\n  return require('../addon.cjs');\n}\n" : undefined,
+  },
+  resolveImportMeta: (property) => (property === 'url' ? '__filename' : undefined),
+};
+
+/**
+ * A source map that leads to lines, and not to each word in them, which would make it five times as large.
+ *
+ * @param {string} text
+ */
+function linesOnly(text) {
+  const map = JSON.parse(text);
+  const lines = decode(map.mappings).map((line) => {
+    let known = '';
+    return line.flatMap(([column, source, original, start]) => {
+      if (source === undefined || known === `${source} ${original}`) return [];
+      known = `${source} ${original}`;
+      return [/** @type {[number, number, number, number]} */ ([column, source, original, start])];
+    });
+  });
+  return JSON.stringify({ ...map, names: [], mappings: encode(lines) });
+}
+
+/**
+ * All of lib/ as two files, and their maps.
+ *
+ * @param {string} folder Of the compiled modules.
+ * @param {ReadonlyMap<string, string>} files
+ * @param {'cjs' | 'esm'} format
+ * @param {string} to The folder.
+ */
+async function bundleAs(folder, files, format, to) {
+  const plugins = format === 'cjs' ? [nodeForCommonJs(files), commonJsPlaces] : [];
+  const moduleOf = (/** @type {string} */ name) => path.join(folder, `${name}.js`);
+  const bundle = await rollup({
+    input: { [ALL]: moduleOf(ALL), [TESTING]: moduleOf(TESTING) },
+    external: format === 'cjs' ? [] : /^node:/,
+    plugins: [...plugins, compiled(folder, files)],
+    preserveEntrySignatures: 'allow-extension',
+    treeshake: false,
+    onLog: (_level, { message }) => {
+      throw new Error(message);
+    },
+  });
+  const extension = format === 'cjs' ? 'cjs' : 'mjs';
+  const { output } = await bundle.generate({
+    dir: to,
+    format,
+    entryFileNames: `[name].${extension}`,
+    manualChunks: (id) => (id.startsWith(path.join(folder, TESTING)) || id.startsWith(NODE) ? undefined : ALL),
+    exports: 'named',
+    minifyInternalExports: false,
+    hoistTransitiveImports: false,
+    generatedCode: 'es2015',
+    // With the sources in it, as lib/ does not ship. What a bundler reads becomes part of its own map.
+    sourcemap: format === 'cjs',
+  });
+  await bundle.close();
+  return output.map((file) => ({
+    file: path.join(to, file.fileName),
+    text: file.type === 'chunk' ? file.code : linesOnly(String(file.source)),
+  }));
+}
+
+/**
+ * What an entry point exports at run time.
+ *
+ * @param {string} text Of the compiled entry point, which only hands on what other modules export.
+ */
+const namesIn = (text) =>
+  [...text.matchAll(/^export \{([^}]*)\} from '[^']+';$/gm)].flatMap(([, list]) =>
+    list.split(',').flatMap((name) => name.trim() || []),
+  );
+
+/**
+ * @param {string} text Of an entry point.
+ * @param {string} file
+ */
+const handedOnFrom = (text, file) =>
+  text.replaceAll(/ from '[^']+';/g, ` from './${file}';`).replace(/^\/\/# sourceMappingURL.*\n?/m, '');
+
+/**
+ * The files of one entry point.
+ *
+ * @param {string} name
+ * @param {string} code Compiled.
+ * @param {string} types
+ */
+function facesOf(name, code, types) {
+  const assignments = namesIn(code).map((each) => `exports.${each} = all.${each};\n`);
+  const always = {
+    [`${name}.mjs`]: `export { ${namesIn(code).join(', ')} } from './${name}.cjs';\n`,
+    [`${name}.d.cts`]: handedOnFrom(types, `${ALL}.cjs`),
+    [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
+  };
+  if (name === TESTING) return always;
+  return {
+    ...always,
+    [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${ALL}.cjs');\n\n${assignments.join('')}`,
+    [`esm/${name}.mjs`]: handedOnFrom(code, `${ALL}.mjs`),
+  };
+}
+
+/**
+ * Everything that ships below `to`, by absolute path.
+ *
+ * @param {string} folder Of the compiled modules, on disk and in memory.
+ * @param {ReadonlyMap<string, string>} files
+ * @param {string} to
+ */
+export async function bundle(folder, files, to) {
+  const textOf = (/** @type {string} */ name) => files.get(path.join(folder, name)) ?? '';
+  const implementations = [
+    ...(await bundleAs(folder, files, 'cjs', to)),
+    ...(await bundleAs(folder, files, 'esm', path.join(to, 'esm'))),
+    { file: path.join(to, `${ALL}.d.cts`), text: await bundleTypes(path.join(folder, `${ALL}.d.ts`)) },
+  ];
+  const faces = entries.flatMap((name) =>
+    Object.entries(facesOf(name, textOf(`${name}.js`), textOf(`${name}.d.ts`))).map(([file, text]) => ({
+      file: path.join(to, file),
+      text,
+    })),
+  );
+  return new Map([...implementations, ...faces].map(({ file, text }) => [file, text]));
+}

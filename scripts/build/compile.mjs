@@ -1,0 +1,61 @@
+// Compiles lib/ in memory.
+
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+
+import ts from 'typescript';
+
+import { packageRoot } from '../addon-inputs.mjs';
+
+/** The entry points: what `exports` of package.json names. */
+export const entries = readdirSync(path.join(packageRoot, 'lib'))
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => path.basename(name, '.ts'));
+
+/** What only tests of users load. */
+export const TESTING = 'testing';
+
+/** The module that exports what all others export. In its declarations are those of {@link TESTING}, too. */
+export const ALL = 'stripelock';
+
+/** @type {import('typescript').FormatDiagnosticsHost} */
+const host = {
+  getCanonicalFileName: (name) => name,
+  getCurrentDirectory: () => packageRoot,
+  getNewLine: () => '\n',
+};
+
+/**
+ * The output of lib/, one module for each and one for all, by absolute path. What the compiler has to say, for people, is
+ * empty if all is well.
+ *
+ * @returns {{ folder: string, files: Map<string, string>, wrong: string }}
+ */
+export function compile() {
+  const { config, error } = ts.readConfigFile(path.join(packageRoot, 'tsconfig.json'), ts.sys.readFile);
+  const { options, fileNames, errors } = ts.parseJsonConfigFileContent(config, ts.sys, packageRoot);
+  const program = ts.createProgram({ rootNames: fileNames, options, configFileParsingDiagnostics: errors });
+  /** @type {Map<string, string>} */
+  const files = new Map();
+  const write = (/** @type {string} */ name, /** @type {string} */ text) => files.set(path.resolve(name), text);
+  // Comments are for those who read declarations. In the code, which nobody reads, they would be half of the package.
+  const bare = ts.createProgram({
+    rootNames: fileNames,
+    options: { ...options, removeComments: true, inlineSources: true, declaration: false, noCheck: true },
+    oldProgram: program,
+  });
+  bare.emit(undefined, write);
+  const { diagnostics } = program.emit(undefined, write, undefined, true);
+  const folder = path.resolve(options.outDir ?? '');
+  for (const extension of ['.js', '.d.ts']) {
+    const handedOn = entries.filter((name) => extension === '.d.ts' || name !== TESTING);
+    const text = handedOn.map((name) => `export * from './${name}.js';\n`).join('');
+    files.set(path.join(folder, ALL + extension), text);
+  }
+  const wrong = [...(error ? [error] : []), ...ts.getPreEmitDiagnostics(program), ...diagnostics];
+  return {
+    folder,
+    files,
+    wrong: ts.formatDiagnostics(ts.sortAndDeduplicateDiagnostics(wrong), host),
+  };
+}

@@ -1,0 +1,131 @@
+// Assembles the published package in release/package, and packs it. The last line that it prints is the tarball's path.
+//
+//   npm run package                     with what is in dist/ and prebuilds/, so build first
+//   npm run package -- --all-targets    fails unless there is a binary for every platform
+//   npm run package -- --out <folder>   somewhere else than in release/
+//   npm run package -- --prebuilds <folder>   with the binaries of another folder
+//
+// The manifest differs from that of the sources: no scripts, so nothing runs at install; no binding.gyp beside it, since
+// npm would compile what has one. The addon can still be compiled in the installed package: scripts/compile.mjs.
+
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { buildTools, packageRoot } from './addon-inputs.mjs';
+import { binaryOf, defaultOutput, targets } from './prebuild/targets.mjs';
+
+/** From the folder of the sources, to the same place. */
+const copied = [
+  'addon.cjs',
+  'CHANGELOG.md',
+  'dist',
+  'LICENSE',
+  'native/core',
+  'native/node',
+  'README.md',
+  'scripts/addon-inputs.mjs',
+  'scripts/build-addon.mjs',
+  'scripts/compile.mjs',
+];
+
+/** What is in the manifest of the sources and of no use to those who install the package. */
+const leftOut = ['private', 'scripts', 'devDependencies'];
+
+/** @typedef {Record<string, any>} Manifest */
+
+/** @param {Manifest} manifest Of the sources. */
+function publishedManifest(manifest) {
+  const published = Object.fromEntries(Object.entries(manifest).filter(([key]) => !leftOut.includes(key)));
+  const tools = buildTools.map((name) => [name, manifest.devDependencies[name]]);
+  // Never installed with the package: scripts/compile.mjs reads there what it has to fetch.
+  return { ...published, devDependencies: Object.fromEntries(tools) };
+}
+
+/**
+ * Resolvers that do not know `exports` look for a folder.
+ *
+ * @param {string} folder
+ * @param {Manifest} manifest
+ */
+function addFoldersOfEntries(folder, manifest) {
+  for (const [subpath, conditions] of Object.entries(manifest.exports)) {
+    if (subpath === '.' || conditions.require === undefined) continue;
+    const at = path.join(folder, subpath);
+    const { types, default: main } = conditions.require;
+    mkdirSync(at);
+    writeJson(path.join(at, 'package.json'), {
+      main: path.posix.join('..', main),
+      types: path.posix.join('..', types),
+    });
+  }
+}
+
+/**
+ * @param {string} file
+ * @param {unknown} value
+ */
+const writeJson = (file, value) => writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`);
+
+/**
+ * @param {string} folder
+ * @param {string} prebuilds The folder of the binaries.
+ */
+function assemble(folder, prebuilds) {
+  /** @type {Manifest} */
+  const manifest = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
+  if (!existsSync(path.join(packageRoot, 'dist')))
+    throw new Error('there is no dist/: run `npm run build:ts` first');
+  rmSync(folder, { recursive: true, force: true });
+  for (const name of copied)
+    cpSync(path.join(packageRoot, name), path.join(folder, name), { recursive: true });
+  cpSync(path.join(packageRoot, 'binding.gyp'), path.join(folder, 'native', 'binding.gyp'));
+  addFoldersOfEntries(folder, manifest);
+  writeJson(path.join(folder, 'package.json'), publishedManifest(manifest));
+  return targets.map(({ name }) => {
+    const binary = binaryOf(prebuilds, name);
+    const present = existsSync(binary);
+    if (present) cpSync(binary, binaryOf(path.join(folder, 'prebuilds'), name));
+    return { name, present };
+  });
+}
+
+/**
+ * @param {string} folder
+ * @param {string} to
+ */
+function pack(folder, to) {
+  const output = execFileSync('npm', ['pack', '--json', '--pack-destination', to], {
+    cwd: folder,
+    encoding: 'utf8',
+    shell: process.platform === 'win32',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  return JSON.parse(output)[0];
+}
+
+function main() {
+  const { values } = parseArgs({
+    options: {
+      prebuilds: { type: 'string', default: defaultOutput },
+      out: { type: 'string', default: path.join(packageRoot, 'release') },
+      'all-targets': { type: 'boolean', default: false },
+    },
+  });
+  const out = path.resolve(values.out);
+  const binaries = assemble(path.join(out, 'package'), path.resolve(values.prebuilds));
+  for (const { name, present } of binaries) console.log(`${name.padEnd(18)} ${present ? 'in' : 'not built'}`);
+  if (values['all-targets'] && binaries.some(({ present }) => !present))
+    throw new Error('a binary is missing');
+  const { filename, entryCount, unpackedSize } = pack(path.join(out, 'package'), out);
+  console.log(`${entryCount} files, ${Math.ceil(unpackedSize / 1024)} KiB unpacked`);
+  console.log(path.join(out, filename));
+}
+
+try {
+  main();
+} catch (error) {
+  console.error(`pack: ${/** @type {Error} */ (error).message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,53 @@
+// The hosts, and where their binaries come from: packages of npm's registry that hold nothing but a binary. Unlike the
+// packages `node`, `bun` and `deno` they need no install script.
+
+import { chmodSync } from 'node:fs';
+import path from 'node:path';
+
+import { unpackedPackage } from '../prebuild/npm.mjs';
+
+/**
+ * @typedef {object} Host
+ * @property {string} name The column of the table.
+ * @property {string} version Exact, so that the same commit is always tried on the same hosts.
+ * @property {'node' | 'bun' | 'deno'} kind
+ */
+
+/** @type {readonly Host[]} */
+export const hosts = [
+  { name: 'Node 20', kind: 'node', version: '20.20.2' },
+  { name: 'Node 22', kind: 'node', version: '22.23.3' },
+  { name: 'Node 24', kind: 'node', version: '24.21.0' },
+  { name: 'Node 26', kind: 'node', version: '26.10.0' },
+  { name: 'Bun 1.4', kind: 'bun', version: '1.4.5' },
+  { name: 'Deno 2.9', kind: 'deno', version: '2.9.6' },
+];
+
+const windows = process.platform === 'win32';
+const exe = windows ? '.exe' : '';
+
+/** @param {Pick<Host, "kind">} host */
+export function binaryPackage({ kind }) {
+  const { platform, arch } = process;
+  if (kind === 'node') return { name: `node-${windows ? 'win' : platform}-${arch}`, file: `bin/node${exe}` };
+  if (kind === 'deno')
+    return { name: `@deno/${platform}-${arch}${platform === 'linux' ? '-glibc' : ''}`, file: `deno${exe}` };
+  const system = windows ? 'windows' : platform;
+  return { name: `@oven/bun-${system}-${arch === 'arm64' ? 'aarch64' : arch}`, file: `bin/bun${exe}` };
+}
+
+/**
+ * The command that runs a program on the host; the file follows.
+ *
+ * @param {Host} host
+ * @param {readonly string[]} [nodeOptions]
+ * @returns {Promise<[string, ...string[]]>}
+ */
+export async function commandOf(host, nodeOptions = []) {
+  const { name, file } = binaryPackage(host);
+  const binary = path.join(await unpackedPackage(name, host.version), file);
+  if (!windows) chmodSync(binary, 0o755);
+  // Everything is allowed: a native addon may do everything in any case.
+  if (host.kind === 'deno') return [binary, 'run', '--allow-all', '--no-lock', '--quiet'];
+  return host.kind === 'node' ? [binary, ...nodeOptions] : [binary];
+}

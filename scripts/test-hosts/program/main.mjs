@@ -1,0 +1,34 @@
+// Runs one check on the host that runs this, and prints `passed`, or why it failed. The argument is the check's name.
+// Each check has a process of its own: one that hangs or crashes says nothing about the others.
+
+import { finished } from './support.mjs';
+import * as leases from './leases.mjs';
+import * as locks from './locks.mjs';
+import * as modules from './modules.mjs';
+import * as threads from './threads.mjs';
+import * as traces from './traces.mjs';
+
+/** @type {Record<string, () => unknown>} */
+const checks = { ...leases, ...locks, ...modules, ...threads, ...traces };
+
+/** @type {unknown[]} */
+const warnings = [];
+process.on('warning', (warning) => warnings.push(warning.message));
+
+try {
+  const name = process.argv[2] ?? '';
+  const check = checks[name];
+  if (!Object.hasOwn(checks, name) || check === undefined) throw new Error('there is no such check');
+  await check();
+  // Warnings come on a later turn of the event loop.
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  const ours = warnings.filter((message) => /stripelock|addon/.test(String(message)));
+  if (ours.length > 0) throw new Error(`warned: ${ours.join('; ')}`);
+  console.log('passed');
+} catch (error) {
+  const { stack, message } = /** @type {Error} */ (error);
+  console.log(`failed: ${message}`);
+  console.error(stack);
+}
+// Some checks leave threads behind that the host cannot end.
+if (!finished.byItself) process.exit(0);

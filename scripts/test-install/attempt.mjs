@@ -1,0 +1,87 @@
+// Installs the tarball into an empty project of one use with one manager, runs it, and says what is wrong.
+
+import { execFile } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+
+import { footprint } from './footprint.mjs';
+import { commandIn } from './managers.mjs';
+import { expectedReport } from './uses.mjs';
+
+/** Milliseconds for one install or one run, on a busy machine and with an empty cache. */
+const limit = 300_000;
+
+/**
+ * @param {readonly string[]} command
+ * @param {string} cwd
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {Promise<{ failed: boolean, output: string }>}
+ */
+function run([program = '', ...words], cwd, env) {
+  return new Promise((resolve) => {
+    const options = { cwd, env, timeout: limit, maxBuffer: 64 * 1024 * 1024 };
+    execFile(program, words, options, (error, stdout, stderr) =>
+      resolve({ failed: error !== null, output: `${stdout}\n${stderr}` }),
+    );
+  });
+}
+
+/**
+ * @param {object} of
+ * @param {import('./managers.mjs').Manager} of.manager
+ * @param {readonly string[]} of.program Of the manager.
+ * @param {import('./uses.mjs').Use} of.use
+ * @param {string} of.tarball
+ * @param {string} of.folder For the project.
+ * @param {NodeJS.ProcessEnv} of.env
+ * @returns {Promise<{ wrong: string | undefined, size: string }>}
+ */
+export async function attempt({ manager, program, use, tarball, folder, env }) {
+  mkdirSync(folder, { recursive: true });
+  const manifest = {
+    name: 'user',
+    version: '1.0.0',
+    private: true,
+    ...use.manifest,
+    dependencies: { stripelock: `file:${tarball}`, ...use.dependencies },
+  };
+  const files = { 'package.json': JSON.stringify(manifest), ...manager.files, ...use.files };
+  for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text);
+
+  const installed = await run([...program, ...manager.install], folder, env);
+  if (installed.failed) return { wrong: `the install failed:\n${installed.output}`, size: '' };
+  const talk = installed.output.split('\n').filter((line) => complaint.test(line));
+  if (talk.length > 0) return { wrong: `the install says: ${talk.join('\n')}`, size: '' };
+
+  let size = '';
+  if (Object.keys(use.dependencies).length === 0) {
+    const { packages, bytes, wrong } = footprint(folder, manager.pnp ? '.yarn' : 'node_modules');
+    size = `${packages} packages, ${(bytes / 1024 / 1024).toFixed(1)} MB`;
+    if (wrong !== undefined) return { wrong, size };
+  }
+  let output = '';
+  for (const words of use.commands) {
+    const result = await run(commandIn(manager, program, folder, words), folder, env);
+    if (result.failed) return { wrong: `${words.join(' ')} failed:\n${result.output}`, size };
+    ({ output } = result);
+  }
+  return { wrong: reportsWrong(output, use.reports), size };
+}
+
+/** What an install may not say of the package: that it builds it, blocks its scripts, or cannot compile it. */
+const complaint =
+  /stripelock.*(build|script|approve|gyp|compil|warn)|(warn|error).*stripelock|gyp (ERR|info)/i;
+
+/**
+ * @param {string} output
+ * @param {number} count
+ */
+function reportsWrong(output, count) {
+  const reports = [...output.matchAll(/REPORT (\{.*\})/g)].map(([, text]) => JSON.parse(text ?? ''));
+  if (reports.length !== count) return `${reports.length} reports instead of ${count}:\n${output}`;
+  const wrong = reports.find((each) => !isDeepStrictEqual(each, expectedReport));
+  if (wrong !== undefined) return `reports ${JSON.stringify(wrong)}`;
+  // The warning is also printed, by a thread that reports nothing.
+  return output.includes('STRIPELOCK_') ? `warns:\n${output}` : undefined;
+}

@@ -1,0 +1,236 @@
+// The ways in which projects use the package. Each is a project of its own, which prints a line of JSON.
+
+/**
+ * @typedef {object} Use
+ * @property {string} name
+ * @property {Record<string, string>} dependencies
+ * @property {Record<string, unknown>} [manifest] More of its package.json.
+ * @property {Record<string, string>} files
+ * @property {readonly (readonly string[])[]} commands The last prints the reports.
+ * @property {number} reports How many reports it prints.
+ */
+
+const report = `
+const warnings = [];
+process.on('warning', ({ code, message }) => warnings.push({ code, message }));
+const print = (lock, result) => setImmediate(() => {
+  const { engine } = lock;
+  process.stdout.write('\\nREPORT ' + JSON.stringify({ engine, result, warnings }) + '\\n');
+});
+`;
+
+/** Two threads count to 2000. `load` gives the package's exports in a worker of CommonJS. */
+const counting = `
+const rounds = 1000;
+function count({ StripedLock }, handle, cells) {
+  const lock = StripedLock.from(handle);
+  for (let round = 0; round < rounds; round++) {
+    lock.withLockSync(['a', 'b'], () => { const before = cells[0]; cells[0] = before + 1; });
+  }
+  return lock.engine;
+}
+`;
+
+const main = `
+${report}
+${counting}
+async function work() {
+  const lock = new StripedLock();
+  const cells = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(SELF, { workerData: { handle: lock.handle, cells } });
+  const ended = new Promise((resolve, reject) => worker.once('exit', resolve).once('error', reject));
+  count({ StripedLock }, lock.handle, cells);
+  await ended;
+  await lock.withLock('a', () => undefined);
+  print(lock, cells[0]);
+}
+if (isMainThread) work();
+else count({ StripedLock }, workerData.handle, workerData.cells);
+`;
+
+const pooled = (/** @type {string} */ start, /** @type {string} */ run, /** @type {string} */ stop) => `
+import { StripedLock } from 'stripelock';
+${report}
+${start}
+const lock = new StripedLock();
+const cells = new Int32Array(new SharedArrayBuffer(4));
+const task = { handle: lock.handle, cells };
+const engines = await Promise.all([${run}, ${run}]);
+if (engines.some((engine) => engine !== 'native')) throw new Error('a worker has another engine: ' + engines);
+${stop}
+print(lock, cells[0]);
+`;
+
+const pooledWorker = `
+import * as stripelock from 'stripelock';
+${counting}
+export default ({ handle, cells }) => count(stripelock, handle, cells);
+`;
+
+const jestTest = `
+const { StripedLock, LockTimeoutError } = require('stripelock');
+const { print } = require('./report.cjs');
+test('locks', async () => {
+  const lock = new StripedLock();
+  const guard = lock.acquireSync('a');
+  await expect(lock.acquire('a', { timeout: 1 })).rejects.toThrow(LockTimeoutError);
+  guard.release();
+  print(lock, 2000);
+  await new Promise(setImmediate);
+});
+`;
+
+/** @type {readonly Use[]} */
+export const uses = [
+  {
+    name: 'ESM',
+    dependencies: {},
+    files: {
+      'main.mjs': `import { Worker, isMainThread, workerData } from 'node:worker_threads';
+import { StripedLock } from 'stripelock';
+const SELF = new URL(import.meta.url);
+${main}`,
+    },
+    commands: [['node', 'main.mjs']],
+    reports: 1,
+  },
+  {
+    name: 'CommonJS',
+    dependencies: {},
+    files: {
+      'main.cjs': `const { Worker, isMainThread, workerData } = require('node:worker_threads');
+const { StripedLock } = require('stripelock');
+const SELF = __filename;
+${main}`,
+    },
+    commands: [['node', 'main.cjs']],
+    reports: 1,
+  },
+  {
+    name: 'TypeScript',
+    dependencies: { typescript: '5.9.3', '@types/node': '20.19.0' },
+    manifest: { type: 'module' },
+    files: {
+      'tsconfig.json': JSON.stringify({
+        compilerOptions: {
+          module: 'nodenext',
+          target: 'es2023',
+          lib: ['es2023', 'esnext.disposable'],
+          strict: true,
+          types: ['node'],
+          outDir: 'out',
+        },
+        files: ['main.ts', 'common.cts'],
+      }),
+      'common.cts': `import { StripedLock } from 'stripelock';\nexport = (): string => new StripedLock().engine;\n`,
+      'main.ts': `import { StripedLock, type Guard } from 'stripelock';
+import { sqliteLeaseStore } from 'stripelock/sqlite';
+import engineOf from './common.cjs';
+const warnings: { code: string | undefined; message: string }[] = [];
+process.on('warning', (warning) => warnings.push({ code: (warning as { code?: string }).code, message: warning.message }));
+function write(_guard: Guard<string, 'exclusive'>): number { return 2000; }
+const lock = new StripedLock({ name: typeof sqliteLeaseStore });
+// @ts-expect-error a shared guard does not prove exclusive access
+const wrong: (guard: Guard<string, 'shared'>) => number = write;
+const result = lock.withLockSync('a', write);
+if (engineOf() !== lock.engine || typeof wrong !== 'function') throw new Error('two engines');
+setImmediate(() => console.log('REPORT ' + JSON.stringify({ engine: lock.engine, result, warnings })));
+`,
+    },
+    commands: [
+      ['tsc', '-p', '.'],
+      ['node', 'out/main.js'],
+    ],
+    reports: 1,
+  },
+  {
+    name: 'jest',
+    dependencies: { jest: '30.5.2' },
+    files: {
+      'report.cjs': `${report}\nmodule.exports = { print };\n`,
+      // The second file evaluates the package again in the same thread.
+      'first.test.js': jestTest,
+      'second.test.js': jestTest,
+    },
+    commands: [['jest', '--runInBand', '--no-watchman']],
+    reports: 2,
+  },
+  {
+    name: 'vitest',
+    dependencies: { vitest: '4.1.12' },
+    manifest: { type: 'module' },
+    files: {
+      'lock.test.js': `import { expect, test, vi } from 'vitest';
+import { StripedLock } from 'stripelock';
+${report}
+test('locks, also after the modules were reset', async () => {
+  const lock = new StripedLock();
+  const guard = lock.acquireSync('a');
+  vi.resetModules();
+  const again = await import('stripelock');
+  const same = again.StripedLock.from(lock.handle);
+  expect(same.engine).toBe(lock.engine);
+  expect(same.tryAcquire('a')).toBeUndefined();
+  guard.release();
+  print(lock, 2000);
+  await new Promise(setImmediate);
+});
+`,
+    },
+    commands: [['vitest', 'run', '--disable-console-intercept']],
+    reports: 1,
+  },
+  {
+    name: 'piscina',
+    dependencies: { piscina: '5.3.2' },
+    files: {
+      'worker.mjs': pooledWorker,
+      'main.mjs': pooled(
+        `import { Piscina } from 'piscina';
+const pool = new Piscina({ filename: new URL('worker.mjs', import.meta.url).href, maxThreads: 2 });`,
+        'pool.run(task)',
+        'await pool.destroy();',
+      ),
+    },
+    commands: [['node', 'main.mjs']],
+    reports: 1,
+  },
+  {
+    name: 'tinypool',
+    dependencies: { tinypool: '2.2.0' },
+    files: {
+      'worker.mjs': pooledWorker,
+      'main.mjs': pooled(
+        `import Tinypool from 'tinypool';
+const pool = new Tinypool({ filename: new URL('worker.mjs', import.meta.url).href, runtime: 'worker_threads', maxThreads: 2 });`,
+        'pool.run(task)',
+        'await pool.destroy();',
+      ),
+    },
+    commands: [['node', 'main.mjs']],
+    reports: 1,
+  },
+  {
+    name: 'workerpool',
+    dependencies: { workerpool: '10.0.3' },
+    files: {
+      'worker.mjs': `import workerpool from 'workerpool';
+import * as stripelock from 'stripelock';
+${counting}
+workerpool.worker({ count: ({ handle, cells }) => count(stripelock, handle, cells) });
+`,
+      'main.mjs': pooled(
+        `import { fileURLToPath } from 'node:url';
+import workerpool from 'workerpool';
+const pool = workerpool.pool(fileURLToPath(new URL('worker.mjs', import.meta.url)), { workerType: 'thread', maxWorkers: 2 });`,
+        "pool.exec('count', [task])",
+        'await pool.terminate();',
+      ),
+    },
+    commands: [['node', 'main.mjs']],
+    reports: 1,
+  },
+];
+
+/** What each report of a use must say. */
+export const expectedReport = { engine: 'native', result: 2000, warnings: [] };
