@@ -89,7 +89,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * An own, enumerable property that structured clone refuses (see {@link FastPath}), because a copy of a guard in
    * another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for their
    * writes, which are a large part of the cost of an acquisition.
-   * @hidden
+   *
+   * @internal
    */
   protected readonly path: FastPath;
   readonly #key: K | KeySet<K>;
@@ -199,7 +200,11 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return { keys, stripes, mode, held, abandoned };
   }
 
-  /** What `console.log` shows. @hidden */
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { keys, stripes, mode, held, abandoned } = this;
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
@@ -287,12 +292,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 /** The class of guards, as users know it: only acquisitions make guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 /**
- * Holds its keys, of type `K`, in mode `M`, until it is released. Comes from an acquisition; `instanceof` works, `new`
- * does not. Typed, so that a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`.
- *
- * A guard of no keys holds nothing, and is valid. It belongs to the thread that acquired it; posting it to another one
- * throws a DataCloneError.
- *
+ * Holds its keys, of type `K`, in mode `M`, until released. Only acquisitions make guards; `instanceof` works. Typed, so
+ * that a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys holds nothing,
+ * and is valid. It belongs to its thread: posting it to another one throws a DataCloneError.
  * @interface
  */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

@@ -41,6 +41,7 @@ const options = {
   groupOrder: [...groups, 'Modules', '*'],
   sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],
   sortEntryPoints: true,
+  excludeInternal: true,
   customJs: inPackage('scripts/docs/diagrams.js'),
   customCss: inPackage('scripts/docs/site.css'),
   highlightLanguages: ['typescript', 'javascript', 'js', 'ts', 'json', 'sh', 'sql', 'lua', 'cpp'],
