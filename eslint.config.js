@@ -25,6 +25,10 @@ export default defineConfig(
     languageOptions: { globals: nodeGlobals },
   },
   {
+    files: ['**/*.cjs'],
+    languageOptions: { globals: { __dirname: 'readonly' } },
+  },
+  {
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked],
     languageOptions: {

@@ -9,7 +9,16 @@
 // npm would compile what has one. The addon can still be compiled in the installed package: scripts/compile.mjs.
 
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -32,6 +41,10 @@ const copied = [
 
 /** What is in the manifest of the sources and of no use to those who install the package. */
 const leftOut = ['private', 'scripts', 'devDependencies'];
+
+/** In bytes: what an install may take, with the binaries of all platforms, less 80 KiB for its dependencies. */
+const LARGEST = 4 * 1024 * 1024 - 80 * 1024;
+const BLOCK = 4096;
 
 /** @typedef {Record<string, any>} Manifest */
 
@@ -92,6 +105,18 @@ function assemble(folder, prebuilds) {
 }
 
 /**
+ * What a folder takes, in blocks of usual size.
+ *
+ * @param {string} folder
+ */
+function sizeOnDisk(folder) {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
+    path.join(folder, name),
+  );
+  return files.reduce((sum, file) => sum + Math.ceil(statSync(file).size / BLOCK) * BLOCK, 0);
+}
+
+/**
  * @param {string} folder
  * @param {string} to
  */
@@ -118,8 +143,10 @@ function main() {
   for (const { name, present } of binaries) console.log(`${name.padEnd(18)} ${present ? 'in' : 'not built'}`);
   if (values['all-targets'] && binaries.some(({ present }) => !present))
     throw new Error('a binary is missing');
-  const { filename, entryCount, unpackedSize } = pack(path.join(out, 'package'), out);
-  console.log(`${entryCount} files, ${Math.ceil(unpackedSize / 1024)} KiB unpacked`);
+  const size = sizeOnDisk(path.join(out, 'package'));
+  if (size > LARGEST) throw new Error(`the package takes ${size} bytes on disk, more than ${LARGEST}`);
+  const { filename, entryCount } = pack(path.join(out, 'package'), out);
+  console.log(`${entryCount} files, ${Math.ceil(size / 1024)} KiB on disk`);
   console.log(path.join(out, filename));
 }
 

@@ -29,8 +29,16 @@ export interface AcquireOptions<M extends LockMode = LockMode> {
 /** For an acquisition that waits on the event loop. */
 export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends AcquireOptions<M> {
   /** Aborting removes the waiter and rejects with signal.reason. */
-  signal?: AbortSignal;
+  signal?: HostSignal;
 }
+
+/**
+ * The `AbortSignal` of whichever library of types a program uses: that of Node, or that of browsers. Its few members that
+ * need no library where there is none.
+ */
+export type HostSignal = typeof globalThis extends { AbortSignal: { prototype: infer Signal } }
+  ? Signal
+  : { readonly aborted: boolean; readonly reason: unknown };
 
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
 export interface StripedLockHandle {

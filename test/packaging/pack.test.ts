@@ -131,6 +131,27 @@ describe('installed where no compiler exists', () => {
     expect(await installed.runUsersProgram(project, hidden)).toEqual(installed.works('native'));
   });
 
+  it('loads three files of its own at import, and the addon with the first lock', async () => {
+    // Every file costs each thread a part of a millisecond: 86 files cost it 30 ms.
+    const script = `
+      import { createRequire } from 'node:module';
+      const { cache } = createRequire(import.meta.url);
+      const loaded = () => Object.keys(cache).map((file) => file.split(/node_modules./).at(-1).replaceAll('\\\\', '/'));
+      const { StripedLock } = await import('stripelock');
+      console.log(loaded().join());
+      new StripedLock();
+      console.log(loaded().join());
+    `;
+    const args = ['--input-type=module', '-e', script];
+    const { stdout, stderr } = await installed.run(process.execPath, args, project, hidden);
+    const own = 'stripelock/dist/index.cjs,stripelock/dist/stripelock.cjs';
+    const addon = `stripelock/addon.cjs,stripelock/${installed.PREBUILT}`;
+    expect(stdout, stderr).toBe(`${own}\n${own},${addon}\n`);
+    // The third is what was imported: it does not show in the cache of CommonJS.
+    const face = await readFile(inPackage('dist', 'index.mjs'), 'utf8');
+    expect([...face.matchAll(/from '([^']*)'/g)].map(([, file]) => file)).toEqual(['./index.cjs']);
+  });
+
   it('uses the prebuilt binary even where a compiled one does not load', async () => {
     const compiled = inPackage('build', 'Release', 'stripelock.node');
     await installed.run(

@@ -7,6 +7,7 @@ import {
   DEFAULT_TIMEOUT,
 } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { HostSignal } from '../../common/types.js';
 import type { LeaseStoreError } from './errors.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
 
@@ -111,7 +112,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits forever. Default 5000. */
   timeout?: number;
   /** Aborting ends the wait and rejects with signal.reason. */
-  signal?: AbortSignal;
+  signal?: HostSignal;
 }
 
 /** For `withLease`. */

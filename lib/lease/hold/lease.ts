@@ -1,3 +1,4 @@
+import type { HostSignal } from '../../common/types.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import { checkTtl } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
@@ -53,7 +54,7 @@ export class Lease implements AsyncDisposable {
    * Aborts with LeaseLostError when the lease is lost or its local deadline passes, even while a renewal hangs. Not
    * on release. `aborted` reads the clock, as {@link held} does.
    */
-  get signal(): AbortSignal {
+  get signal(): HostSignal {
     if (this.#controller) return this.#controller.signal;
     const controller = new AbortController();
     this.#controller = controller;

@@ -1,10 +1,8 @@
-import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linksToMusl, platformName } from '../../../unbundled/engine/native/platform.js';
-import { ADDON, copyForTest, makeFolder, PACKAGE_ROOT, removeFolder } from '../../support/package-copy.js';
-import { runNode, type ProgramResult } from '../../support/programs.js';
+import { makeFolder, removeFolder } from '../../support/package-copy.js';
 
 describe('the platform, as the folder of a prebuilt binary names it,', () => {
   let folder: string;
@@ -57,25 +55,6 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
     expect(linksToMusl(path.join(folder, 'missing'))).toBe(false);
     expect(linksToMusl(folder)).toBe(false);
   });
-});
-
-it('a prebuilt addon that loads takes the place of one that was compiled for another system', async () => {
-  const copy = await copyForTest();
-  const script = `import { StripedLock } from './dist/index.mjs'; console.log(new StripedLock().engine);`;
-  const run = (): Promise<ProgramResult> =>
-    runNode(['--input-type=module', '-e', script.replace('.', pathToFileURL(copy).href)]);
-
-  const compiled = path.join(copy, ADDON);
-  await mkdir(path.dirname(compiled), { recursive: true });
-  await writeFile(compiled, 'for another system');
-  const without = await run();
-  expect(without).toMatchObject({ code: 0, stdout: 'javascript\n' });
-  // It says what is wrong with the one that is there, and not that others are missing.
-  expect(without.stderr).toMatch(/STRIPELOCK_NO_ADDON.*build.Release.stripelock\.node/s);
-
-  const prebuilt = path.join(copy, 'prebuilds', platformName(), 'stripelock.node');
-  await cp(path.join(PACKAGE_ROOT, ADDON), prebuilt);
-  expect(await run()).toMatchObject({ code: 0, stdout: 'native\n', stderr: '' });
 });
 
 /** The part of an ELF file that names its dynamic linker, after another program header. */

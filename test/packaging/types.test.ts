@@ -1,0 +1,143 @@
+import { realpathSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PACKAGE_ROOT } from '../support/package-copy.js';
+import * as installed from './installed.js';
+
+// The types of the tarball, checked as users of different versions and settings do, and without skipLibCheck.
+
+// A compiler on a machine that may be busy with other tests.
+const LIMIT = 240_000;
+
+let folder: string;
+let env: NodeJS.ProcessEnv;
+let project: string;
+
+const inModules = (name: string): string => path.join(PACKAGE_ROOT, 'node_modules', name);
+const compilers = {
+  'TypeScript 5': inModules('typescript/bin/tsc'),
+  'TypeScript 7': inModules('typescript7/bin/tsc'),
+};
+
+/** Uses all entry points; every line that is marked as an error must be one. */
+const source = `
+  import { LeaseManager, LockTimeoutError, StripedLock, type Guard } from 'stripelock';
+  import { redisLeaseStore } from 'stripelock/redis';
+  import { sqliteLeaseStore } from 'stripelock/sqlite';
+  import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+
+  const lock = new StripedLock({ name: 'typed' });
+  const exclusive: Guard<string, 'exclusive'> = lock.acquireSync('a');
+  // @ts-expect-error a shared guard does not prove exclusive access
+  const wrong: Guard<string, 'exclusive'> = lock.acquireSync('a', { mode: 'shared' });
+  // @ts-expect-error there is no such option
+  new StripedLock({ stripe: 3 });
+  // @ts-expect-error a key is no object
+  lock.tryAcquire({});
+  exclusive[Symbol.dispose]();
+  export async function leases() {
+    const store = redisLeaseStore({ client: {} });
+    // @ts-expect-error a path is a string
+    sqliteLeaseStore({ path: 3 });
+    const manager = new LeaseManager({ store, clock: new FixedClock() });
+    const lease = await manager.acquire('key', { timeout: 5 });
+    const aborted: boolean = lease.signal.aborted;
+    // @ts-expect-error the signal of a lease has no such member
+    lease.signal.abort();
+    // @ts-expect-error a signal is no number
+    await manager.acquire('key', { signal: 5 });
+    await lock.withLock('key', () => aborted);
+    // @ts-expect-error what is missing
+    leaseStoreContract({}, 'store', () => store);
+  }
+  export const all = [wrong, LockTimeoutError, new LockTimeoutError('', ['a'], 1, 2, []).keys];
+`;
+
+/** With the signals of a library that has them. */
+const withSignals = `${source}
+  export const signal: AbortSignal = (await leases2()).signal;
+  async function leases2() {
+    await lock.acquire('key', { signal: AbortSignal.timeout(5) });
+    return new LeaseManager().acquire('key', { signal: new AbortController().signal });
+  }
+`;
+
+type Options = Readonly<Record<string, unknown>>;
+
+/** How modules are found, and in what they are written. */
+const resolutions: Record<string, Options> = {
+  nodenext: { module: 'nodenext' },
+  node16: { module: 'node16' },
+  bundler: { module: 'esnext', moduleResolution: 'bundler' },
+  'bundler, with either kind of module': { module: 'preserve', moduleResolution: 'bundler' },
+  node10: { module: 'commonjs', moduleResolution: 'node10' },
+};
+
+beforeAll(async () => {
+  folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-types-')));
+  env = await installed.usersEnvironment();
+  project = path.join(folder, 'project');
+  const { code, stderr } = await installed.install(project, await installed.pack(folder, env), env);
+  expect(code, stderr).toBe(0);
+  for (const extension of ['mts', 'cts', 'ts']) {
+    await writeFile(path.join(project, `plain.${extension}`), source);
+  }
+  await writeFile(path.join(project, 'signals.mts'), withSignals);
+  await mkdir(path.join(project, 'node_modules', '@types'));
+  await symlink(inModules('@types/node'), path.join(project, 'node_modules/@types/node'), 'junction');
+  await symlink(inModules('undici-types'), path.join(project, 'node_modules/undici-types'), 'junction');
+}, LIMIT);
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** What the compiler prints. */
+async function check(compiler: string, options: Options, files: readonly string[]): Promise<string> {
+  const config = {
+    compilerOptions: { noEmit: true, strict: true, skipLibCheck: false, target: 'es2022', ...options },
+    files,
+  };
+  await writeFile(path.join(project, 'tsconfig.json'), JSON.stringify(config));
+  const { stdout, stderr } = await installed.run(process.execPath, [compiler], project, env);
+  return `${stdout}${stderr}`;
+}
+
+for (const [version, compiler] of Object.entries(compilers)) {
+  describe(version, () => {
+    for (const [name, options] of Object.entries(resolutions)) {
+      // It is no more in TypeScript 7.
+      if (version === 'TypeScript 7' && name === 'node10') continue;
+      it(
+        `compiles with ${name}, and with no library of types but that of the language`,
+        async () => {
+          // node10 knows neither of the others.
+          const files = ['plain.ts', ...(name === 'node10' ? [] : ['plain.mts', 'plain.cts'])];
+          expect(await check(compiler, { ...options, lib: ['es2022'], types: [] }, files)).toBe('');
+        },
+        LIMIT,
+      );
+    }
+
+    it.each([
+      ['Node', { lib: ['es2022'], types: ['node'] }],
+      ['browsers', { lib: ['es2022', 'dom'], types: [] }],
+      ['both', { lib: ['es2022', 'dom'], types: ['node'] }],
+    ])(
+      'knows the signals of %s',
+      async (_library, options) => {
+        expect(await check(compiler, { ...resolutions['nodenext'], ...options }, ['signals.mts'])).toBe('');
+      },
+      LIMIT,
+    );
+
+    it('reports what is wrong: a check that cannot fail shows nothing', async () => {
+      await writeFile(
+        path.join(project, 'wrong.mts'),
+        "import { StripedLok } from 'stripelock';\nStripedLok();\n",
+      );
+      const options = { ...resolutions['nodenext'], types: [] };
+      expect(await check(compiler, options, ['wrong.mts'])).toMatch(/wrong\.mts.*error TS2724/);
+    });
+  });
+}
