@@ -3,6 +3,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attempt } from '../scripts/test-hosts/attempt.mjs';
 import { checks } from '../scripts/test-hosts/checks.mjs';
+import { optionsOfNode } from '../scripts/test-hosts/hosts.mjs';
 import { limitations } from '../scripts/test-hosts/limitations.mjs';
 import { makeProject } from '../scripts/test-hosts/project.mjs';
 import { expectedTable, surprise } from '../scripts/test-hosts/table.mjs';
@@ -26,7 +27,11 @@ describe('the checks of `npm run test:hosts`, on this host', () => {
       .filter(({ name }) => !elsewhere.has(name))
       .map(({ name, title, nodeOptions }) => ({ name, title, nodeOptions })),
   )('$title', async ({ name, nodeOptions = [] }) => {
-    const failure = await attempt([process.execPath, ...nodeOptions], project.main, name);
+    const failure = await attempt(
+      [process.execPath, ...optionsOfNode(process.versions.node, nodeOptions)],
+      project.main,
+      name,
+    );
     expect(surprise(host, name, failure)).toBeUndefined();
   });
 

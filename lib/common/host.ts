@@ -24,6 +24,15 @@ export const defer: (run: () => void, unused: undefined) => unknown = Promise.pr
 /** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);
 
+/** Undefined also if the program may not read its environment, as in Deno without a permission. */
+export function environmentVariable(name: string): string | undefined {
+  try {
+    return process.env[name];
+  } catch {
+    return undefined;
+  }
+}
+
 /** Opaque: some hosts have timers that are not objects. */
 export type Timer = unknown;
 

@@ -4,6 +4,14 @@ import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 
 /**
+ * What the declarations use that a program need not name among its libraries: `Symbol.dispose`, `ErrorOptions`, memory
+ * that threads share.
+ */
+const LIBRARIES = ['esnext.disposable', 'es2022.error', 'es2017.sharedmemory', 'es2020.bigint']
+  .map((name) => `/// <reference lib="${name}" />\n`)
+  .join('');
+
+/**
  * Resolves to the declarations of an entry point and of all that it needs, as one text.
  *
  * @param {string} input A file of declarations.
@@ -19,5 +27,5 @@ export async function bundleTypes(input) {
   });
   const { output } = await bundle.generate({ format: 'es' });
   await bundle.close();
-  return output[0].code;
+  return LIBRARIES + output[0].code;
 }

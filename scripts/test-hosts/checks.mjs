@@ -4,7 +4,8 @@
  * @typedef {object} Check
  * @property {string} name The function's name.
  * @property {string} title The row of the table.
- * @property {readonly string[]} [nodeOptions] Options that Node gets.
+ * @property {readonly string[]} [nodeOptions] What Node gets before the program.
+ * @property {readonly string[]} [denoOptions] What Deno gets instead of every permission.
  */
 
 /** @type {readonly Check[]} */
@@ -20,6 +21,7 @@ export const checks = [
   { name: 'deadHolder', title: 'a worker ends while it holds a key: the next holder is told' },
   { name: 'exitedHolder', title: '… by `process.exit()` in the worker' },
   { name: 'terminatedBlocked', title: '`terminate()` ends a blocked worker' },
+  { name: 'terminatedWaiter', title: '… and whenever it ends, others get the key' },
   { name: 'terminatedBusy', title: '`terminate()` ends a worker in an endless loop (no lock involved)' },
   { name: 'leases', title: 'leases in memory, across threads; fencing gate' },
   { name: 'memoryContract', title: 'leases in memory: the contract of stores' },
@@ -27,5 +29,11 @@ export const checks = [
   { name: 'bunSqlite', title: 'leases on `bun:sqlite`: the contract of stores' },
   { name: 'trace', title: "`trace: true` names the caller's line" },
   { name: 'traceMapped', title: '… in TypeScript, under source maps', nodeOptions: ['--enable-source-maps'] },
+  {
+    name: 'refusedAddon',
+    title: 'the host refuses native code: JavaScript engine, with a warning that says why',
+    nodeOptions: ['--permission', '--allow-fs-read=*'],
+    denoOptions: ['--allow-read'],
+  },
   { name: 'otherInstallation', title: 'a lock of another installation of the package: refused' },
 ];

@@ -37,17 +37,28 @@ export function binaryPackage({ kind }) {
 }
 
 /**
- * The command that runs a program on the host; the file follows.
+ * The command that runs a check on the host; the file follows.
  *
  * @param {Host} host
- * @param {readonly string[]} [nodeOptions]
+ * @param {Pick<import('./checks.mjs').Check, 'nodeOptions' | 'denoOptions'>} [options]
  * @returns {Promise<[string, ...string[]]>}
  */
-export async function commandOf(host, nodeOptions = []) {
+export async function commandOf(host, { nodeOptions = [], denoOptions = ['--allow-all'] } = {}) {
   const { name, file } = binaryPackage(host);
   const binary = path.join(await unpackedPackage(name, host.version), file);
   if (!windows) chmodSync(binary, 0o755);
-  // Everything is allowed: a native addon may do everything in any case.
-  if (host.kind === 'deno') return [binary, 'run', '--allow-all', '--no-lock', '--quiet'];
-  return host.kind === 'node' ? [binary, ...nodeOptions] : [binary];
+  if (host.kind === 'deno') return [binary, 'run', ...denoOptions, '--no-prompt', '--no-lock', '--quiet'];
+  if (host.kind === 'bun') return [binary];
+  return [binary, ...optionsOfNode(host.version, nodeOptions)];
 }
+
+/**
+ * Node 20 has another name for an option.
+ *
+ * @param {string} version
+ * @param {readonly string[]} options
+ */
+export const optionsOfNode = (version, options) =>
+  version.startsWith('20.')
+    ? options.map((option) => option.replace(/^--permission$/, '--experimental-permission'))
+    : options;

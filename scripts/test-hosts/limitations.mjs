@@ -30,6 +30,13 @@ export const limitations = [
   },
   ...['Node 20', 'Node 22', 'Node 24', 'Node 26', 'Deno 2.9'].map((host) => ({ host, ...onlyOnBun })),
   {
+    host: 'Bun 1.4',
+    check: 'refusedAddon',
+    cell: '–',
+    fails: /the host has loaded the addon/,
+    because: 'Bun has no permissions.',
+  },
+  {
     host: 'Deno 2.9',
     check: 'terminatedBlocked',
     cell: 'no',

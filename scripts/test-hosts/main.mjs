@@ -43,8 +43,8 @@ async function main() {
       const version = await versionOf(plain[0]);
       // A run on the wrong version would prove nothing.
       if (!version.includes(host.version)) throw new Error(`${plain[0]} is ${version}, not ${host.version}`);
-      await inParallel(tried, Math.min(2, os.availableParallelism()), async ({ name, nodeOptions }) => {
-        found.set(name, await attempt(await commandOf(host, nodeOptions), program, name));
+      await inParallel(tried, Math.min(2, os.availableParallelism()), async ({ name, ...options }) => {
+        found.set(name, await attempt(await commandOf(host, options), program, name));
       });
       for (const { name, title } of tried) {
         const failure = found.get(name);

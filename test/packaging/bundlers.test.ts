@@ -1,6 +1,6 @@
 import { nodeFileTrace } from '@vercel/nft';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -124,6 +124,20 @@ describe.each(Object.entries(bundlers))('%s', (name, bundle) => {
     installLocally(packed, path.dirname(alone));
     const report = await withoutPackage(() => runBundle(alone));
     expect(report).toMatchObject({ ...works, engine: 'native', warnings: [] });
+  });
+});
+
+describe('a bundle beside another version of the package', () => {
+  it('works on the JavaScript engine, with a warning that says so, if the addon differs', async () => {
+    const { file } = await bundlers['esbuild, to a module']!({ entry, to: path.join(project, 'versions') });
+    const alone = await moved(file);
+    installLocally(packed, path.dirname(alone));
+    const loader = path.join(path.dirname(alone), 'node_modules', 'stripelock', 'addon.cjs');
+    const text = await readFile(loader, 'utf8');
+    await writeFile(loader, text.replace(/exports\.protocol = \d+/, 'exports.protocol = -1'));
+    const { engine, warnings } = await runBundle(alone);
+    expect(engine).toBe('javascript');
+    expect(warnings.map(({ message }) => message)).toEqual([expect.stringContaining('another version')]);
   });
 });
 

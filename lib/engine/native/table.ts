@@ -1,3 +1,4 @@
+import { environmentVariable } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
 import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
@@ -16,7 +17,7 @@ import type { NativeThread } from './thread.js';
  * Sends every acquisition and release through C++, so that tests and benchmarks can show what the fast path adds. A
  * thread reads it once, when it first uses the native engine.
  */
-const CORE_ONLY = process.env['STRIPELOCK_CORE_ONLY'] === '1';
+const CORE_ONLY = environmentVariable('STRIPELOCK_CORE_ONLY') === '1';
 
 /** Words on which the fast path never succeeds, neither to take a stripe nor to give it back. */
 function neverFree(length: number): Int32Array {

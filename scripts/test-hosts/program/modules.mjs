@@ -2,7 +2,7 @@
 
 import { createRequire } from 'node:module';
 import * as imported from 'stripelock';
-import { check, codeOf } from './support.mjs';
+import { check, codeOf, finished } from './support.mjs';
 
 const require = createRequire(import.meta.url);
 
@@ -32,4 +32,12 @@ export async function otherInstallation() {
   const code = await codeOf(() => other.StripedLock.from(lock.handle));
   check(code === 'ERR_LOCK_ENGINE', `it opened the lock, or failed with ${String(code)}`);
   lock.acquireSync('a').release();
+}
+
+/** The host runs this check without the permission to load an addon, and without one to read the environment. */
+export async function refusedAddon() {
+  const lock = new imported.StripedLock();
+  check(lock.engine === 'javascript', 'the host has loaded the addon');
+  check((await lock.withLock(['a', 'b'], () => 7)) === 7, 'the result is lost');
+  finished.warned = /prebuilds\/[^\n]*(requires ffi access|disabled)/i;
 }

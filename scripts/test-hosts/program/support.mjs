@@ -5,8 +5,13 @@ import { Worker } from 'node:worker_threads';
 /** Milliseconds for what has no reason to take long. A busy machine must not make a check fail. */
 export const patience = 20_000;
 
-/** Whether the process must end by itself after the check, instead of by `process.exit()`. */
-export const finished = { byItself: false };
+/**
+ * How a check ends: `byItself` if the process must end without `process.exit()`, `warned` if a warning of the package
+ * must have come, which matches.
+ *
+ * @type {{ byItself: boolean, warned: RegExp | undefined }}
+ */
+export const finished = { byItself: false, warned: undefined };
 
 /**
  * @param {boolean} holds

@@ -48,6 +48,19 @@ export async function terminatedBlocked() {
   lock.acquireSync('a', { timeout: patience }).release();
 }
 
+/** A host that ends the thread too late may grant it the key first. */
+export async function terminatedWaiter() {
+  const lock = new StripedLock();
+  const guard = lock.acquireSync('a');
+  const { worker, message } = start('blockAndKeep', { handle: lock.handle });
+  await message();
+  await until(() => lock.stats().waiting === 1, 'the thread does not wait');
+  await worker.terminate();
+  guard.release();
+  (await lock.acquire('a', { timeout: patience })).release();
+  check(lock.stats().held === 0, 'something is still held');
+}
+
 export async function terminatedBusy() {
   const cells = new Int32Array(new SharedArrayBuffer(8));
   const { worker, message } = start('spin', { cells });

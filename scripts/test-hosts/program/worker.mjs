@@ -59,6 +59,10 @@ export const parts = {
     lock.acquireSync('a', { timeout: Infinity }).release();
     tell('granted');
   },
+  blockAndKeep() {
+    tell('about to block');
+    kept.push(StripedLock.from(handle).acquireSync('a', { timeout: Infinity }));
+  },
   hold() {
     kept.push(StripedLock.from(handle).acquireSync('a'));
     parentPort?.on('message', () => undefined);
