@@ -23,6 +23,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { buildTools, packageRoot } from './addon-inputs.mjs';
+import { absoluteLinks } from './pack/readme.mjs';
 import { binaryOf, defaultOutput, targets } from './prebuild/targets.mjs';
 
 /** From the folder of the sources, to the same place. */
@@ -33,7 +34,6 @@ const copied = [
   'LICENSE',
   'native/core',
   'native/node',
-  'README.md',
   'scripts/addon-inputs.mjs',
   'scripts/build-addon.mjs',
   'scripts/compile.mjs',
@@ -94,6 +94,9 @@ function assemble(folder, prebuilds) {
   for (const name of copied)
     cpSync(path.join(packageRoot, name), path.join(folder, name), { recursive: true });
   cpSync(path.join(packageRoot, 'binding.gyp'), path.join(folder, 'native', 'binding.gyp'));
+  const readme = readFileSync(path.join(packageRoot, 'README.md'), 'utf8');
+  const { repository, version } = manifest;
+  writeFileSync(path.join(folder, 'README.md'), absoluteLinks(readme, { repository, ref: `v${version}` }));
   addFoldersOfEntries(folder, manifest);
   writeJson(path.join(folder, 'package.json'), publishedManifest(manifest));
   return targets.map(({ name }) => {

@@ -4,6 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { targetsIn } from '../../scripts/docs/markdown.mjs';
 import { packLocally } from '../../scripts/local-package.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
@@ -60,6 +61,15 @@ describe('the tarball', () => {
         installed.PREBUILT,
       ]),
     );
+  });
+
+  it('has a README whose links and pictures are absolute, in the tree of its version', async () => {
+    const readme = await readFile(inPackage('README.md'), 'utf8');
+    const { version } = await manifestAt(inPackage());
+    const files = `https://raw.githubusercontent.com/stripelock/stripelock/v${String(version)}/bench/results/`;
+    expect(readme).toContain(`](${files}`);
+    const relative = targetsIn(readme).filter(({ url }) => !/^(?:https:|#)/.test(url));
+    expect(relative).toEqual([]);
   });
 
   it('contains nothing that runs at install, and nothing that npm or yarn would compile by themselves', async () => {
