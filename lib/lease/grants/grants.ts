@@ -7,6 +7,7 @@ import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../time/schedule.js';
 import { Waits } from '../wait/acquisition.js';
+import type { Round } from '../wait/several.js';
 
 /**
  * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides
@@ -16,7 +17,8 @@ import { Waits } from '../wait/acquisition.js';
  * from the next, so there is at most one hold of each key.
  */
 export abstract class Grants implements HoldContext {
-  readonly store: LeaseStore;
+  /** Where renewals and releases go. */
+  readonly store: Pick<LeaseStore, 'renew' | 'release'>;
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
@@ -27,13 +29,13 @@ export abstract class Grants implements HoldContext {
   protected readonly name = randomBytes(9).toString('base64url');
   /** The terms of a lease whose options say nothing. */
   protected readonly terms: LeaseTerms;
-  protected readonly waits = new Waits();
+  readonly waits = new Waits();
   protected isClosed = false;
   readonly #reentrant: boolean;
   /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
 
-  constructor(store: LeaseStore, settings: ManagerSettings) {
+  constructor(store: Pick<LeaseStore, 'renew' | 'release'>, settings: ManagerSettings) {
     this.store = store;
     this.schedule = new Schedule(settings.clock, false);
     this.backoff = settings.backoff;
@@ -63,6 +65,15 @@ export abstract class Grants implements HoldContext {
     timeout: number,
     signal: AbortSignal | undefined,
   ): Promise<Lease>;
+
+  /**
+   * Attempts at several keys, by an owner of their own unless owners are stable. `inTurn`: after acquisitions that have
+   * waited longer.
+   */
+  abstract beginRound(terms: LeaseTerms, inTurn: boolean): Round;
+
+  /** What holds ask of the store while the body runs goes there together, if the store can. */
+  abstract together<T>(body: () => T): T;
 
   abstract tokenOf(granted: number): FencingToken;
 

@@ -9,6 +9,8 @@ import { OrderedOperations } from './ordered.js';
 /** What releases need of the manager's grants. */
 export interface HeldLeases {
   readonly store: LeaseStore;
+  /** Where releases go: the store, or what collects them for it. */
+  readonly releases: Pick<LeaseStore, 'release'>;
   readonly stableOwners: boolean;
   /** With stable owners: the last hold of the key, until it is lost or freed. */
   latest(key: string): Hold | undefined;
@@ -31,9 +33,9 @@ export class StoreOperations {
     this.#held = held;
   }
 
-  /** Runs it, if owners are stable, after earlier operations on the key have ended. */
-  inOrder<T>(key: string, operation: () => Promise<T>): Promise<T> {
-    return this.#held.stableOwners ? this.#ordered.run(key, operation) : operation();
+  /** Runs it, if owners are stable, after earlier operations on the keys have ended. */
+  inOrder<T>(keys: readonly string[], operation: () => Promise<T>): Promise<T> {
+    return this.#held.stableOwners ? this.#ordered.run(keys, operation) : operation();
   }
 
   /** Counts it as pending until it settles. */
@@ -59,23 +61,23 @@ export class StoreOperations {
     const { stableOwners } = this.#held;
     const { key } = hold;
     return stableOwners
-      ? this.inOrder(key, () => this.#freeLatest(hold))
+      ? this.inOrder([key], () => this.#freeLatest(hold))
       : this.release(key, hold.owner, hold);
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
   freeUnheld(key: string, owner: string): Promise<boolean> {
-    return this.inOrder(key, async () => {
+    return this.inOrder([key], async () => {
       return this.#held.latest(key) === undefined && (await this.release(key, owner));
     });
   }
 
   /** `hold`: what was held; undefined for a grant whose answer was lost or came late. */
   release(key: string, owner: string, hold?: Hold): Promise<boolean> {
-    const { store } = this.#held;
+    const { store, releases } = this.#held;
     return this.count(async () => {
       try {
-        const freed = await store.release(key, owner);
+        const freed = await releases.release(key, owner);
         if (freed) handOn(store, key);
         return freed;
       } catch (error) {

@@ -6,6 +6,7 @@ import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import type { Due, Schedule } from '../time/schedule.js';
+import { MATE_LOST, renewTogether, type Mate } from './mates.js';
 import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
 import { Users, type Forgetful } from './users.js';
 
@@ -29,10 +30,17 @@ export interface HoldContext extends RenewalContext {
   free(hold: Hold): Promise<boolean>;
   /** The hold was lost. */
   lost(hold: Hold): void;
+  /** What holds ask of the store while the body runs goes there together, if the store can. */
+  together<T>(body: () => T): T;
 }
 
 /** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
+
+/** An `AbortController`, or what passes the abort on to several. */
+interface Aborted {
+  abort(error: LeaseLostError): void;
+}
 
 /**
  * A grant of the store, and how long it is known to last. It is
@@ -48,7 +56,7 @@ const EXPIRED = 'its time is over';
  * before the constructor, and marks each object of a class with private methods. It inlines neither if the code becomes
  * too long.
  */
-export class Hold implements Due, Forgetful, Renewable {
+export class Hold implements Due, Forgetful, Mate, Renewable {
   declare readonly key: string;
   /** Its token, or the number of the grant in the memory table. */
   declare readonly granted: FencingToken | number;
@@ -70,7 +78,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** Those leases. A single one is kept without a set until it must be watched. */
   declare private leases: object | undefined;
   /** Their signals, which are aborted when it is lost. */
-  declare private controllers: Set<AbortController> | undefined;
+  declare private controllers: Set<Aborted> | undefined;
   declare private renewal: Renewal | undefined;
   declare private readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
@@ -156,7 +164,7 @@ export class Hold implements Due, Forgetful, Renewable {
   }
 
   /** A lease no longer uses it; true if it was the last. `controller`: the one that it gave to {@link abortWhenLost}. */
-  leave(lease: object, controller: AbortController | undefined): boolean {
+  leave(lease: object, controller: Aborted | undefined): boolean {
     if (controller !== undefined) this.controllers?.delete(controller);
     if (this.leases instanceof Users) this.leases.delete(lease);
     return --this.users === 0;
@@ -178,12 +186,23 @@ export class Hold implements Due, Forgetful, Renewable {
     return this.users === 0;
   }
 
+  /** Whether more than one lease uses it. */
+  get shared(): boolean {
+    return this.users > 1;
+  }
+
+  /** Whether it may be renewed before it is due. */
+  get canRenew(): boolean {
+    const next = this.renewal?.next ?? this.since + this.terms.every;
+    return !this.ended && this.renews(next);
+  }
+
   /** Whether the controller will still be aborted when it is lost. */
-  watchesFor(controller: AbortController): boolean {
+  watchesFor(controller: Aborted): boolean {
     return this.controllers?.has(controller) === true;
   }
 
-  abortWhenLost(controller: AbortController): void {
+  abortWhenLost(controller: Aborted): void {
     (this.controllers ??= new Set()).add(controller);
   }
 
@@ -195,8 +214,7 @@ export class Hold implements Due, Forgetful, Renewable {
 
   /** Schedules it for the time of its renewal or, if there is none, for when it expires. */
   plan(renewal: number): void {
-    const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
-    const due = renews ? renewal : this.expiresAt;
+    const due = this.renews(renewal) ? renewal : this.expiresAt;
     this.context.schedule.set(this, Math.min(due, this.renewal?.warnAt ?? Infinity));
   }
 
@@ -216,6 +234,11 @@ export class Hold implements Due, Forgetful, Renewable {
       this.plan(Infinity);
       return;
     }
+    renewTogether(this, (body) => this.context.together(body));
+  }
+
+  /** Called when it is due to be renewed. */
+  renewNow(): void {
     this.sharers().watch();
     // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
@@ -253,10 +276,13 @@ export class Hold implements Due, Forgetful, Renewable {
     await this.context.free(this);
   }
 
-  /** Frees a hold that has expired here: in the store it may still be held. True if this call freed it. */
+  /** Frees a hold that has ended only here: in the store it may still be held. True if this call freed it. */
   freeExpired(): Promise<boolean> {
-    if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
-    return this.context.free(this);
+    const { lostReason, context } = this;
+    const onlyHere = lostReason === EXPIRED || lostReason === MATE_LOST;
+    // Its own time is not over, so no later lease of the same owner can have replaced it.
+    const isOurs = lostReason === MATE_LOST && context.schedule.now() < this.expiresAt;
+    return isOurs || (onlyHere && !context.stableOwners) ? context.free(this) : Promise.resolve(false);
   }
 
   /** Publishes to `stripelock:lease:acquired`. Callers first check that there is a subscriber. */
@@ -273,6 +299,10 @@ export class Hold implements Due, Forgetful, Renewable {
 
   message(): LeaseMessage {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
+  }
+
+  private renews(at: number): boolean {
+    return at < this.expiresAt && at - this.since < this.terms.maxHold && !this.unused;
   }
 
   private releaseSlow(): Promise<boolean> {

@@ -28,7 +28,7 @@ export interface Renewable {
 
 /** What renewals need of the manager. */
 export interface RenewalContext {
-  readonly store: LeaseStore;
+  readonly store: Pick<LeaseStore, 'renew'>;
   readonly backoff: Backoff;
   readonly schedule: { now(): number };
   /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
