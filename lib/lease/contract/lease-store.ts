@@ -23,6 +23,8 @@ export interface LeaseState {
   token: FencingToken;
   /** Milliseconds until it expires, by the store's clock. */
   remaining: number;
+  /** What its holder says about itself; absent if it said nothing, or if the store does not keep it. */
+  info?: string;
 }
 
 /**
@@ -37,10 +39,15 @@ export interface LeaseStore {
   /**
    * Atomically: if key is free, expired, or held by this same owner, hold it for ttl milliseconds and return its token,
    * which is new in each of these cases. Otherwise return undefined.
+   *
+   * A store may keep `info`, a text of at most {@link MAX_INFO} bytes, for `inspect`. Without it, an earlier one goes.
    */
-  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
-  /** Extend to ttl milliseconds from now, only if owner still holds key. The token stays. True if extended. */
-  renew(key: string, owner: string, ttl: number): Promise<boolean>;
+  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
+  /**
+   * Extend to ttl milliseconds from now, only if owner still holds key. The token stays, and so does the info if there
+   * is no new one. True if extended.
+   */
+  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
   /** Compare-and-delete: free key only if owner still holds it. True if freed. */
   release(key: string, owner: string): Promise<boolean>;
   /** Undefined if nobody holds the key. */
@@ -57,6 +64,9 @@ export interface WakingLeaseStore extends LeaseStore {
    */
   onRelease(key: string, listener: () => void): () => void;
 }
+
+/** Bytes of UTF-8: enough for a host, a process and a progress, and little for a store. */
+export const MAX_INFO = 1024;
 
 /** Milliseconds, 139 years: a time plus this much fits every store's clock. */
 export const MAX_TTL = 2 ** 42;

@@ -17,9 +17,10 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
     keys: readonly string[],
     owner: string,
     ttl: number,
+    info?: string,
   ): Promise<readonly FencingToken[] | number>;
   /** As `renew` for each key, in the order of the keys. Those that the owner does not hold do not matter to the others. */
-  renewAll(keys: readonly string[], owner: string, ttl: number): Promise<readonly boolean[]>;
+  renewAll(keys: readonly string[], owner: string, ttl: number, info?: string): Promise<readonly boolean[]>;
   /** As `release` for each key, in the order of the keys. */
   releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]>;
   /** Whether one step can reach all of these keys: those of a cluster may be on different machines. Default: always. */

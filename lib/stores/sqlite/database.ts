@@ -6,7 +6,7 @@ export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;
 /** A prepared statement that gives integers as bigints. */
 export interface SqliteStatement {
   get(...parameters: SqliteValue[]): SqliteRow | undefined;
-  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
+  run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
 }
 
 /** What `node:sqlite` and `better-sqlite3` have in common. */
