@@ -59,7 +59,8 @@ export class LeaseRows {
       if (found === undefined) return undefined;
       const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
       if (remaining <= 0n) return undefined;
-      const info = (found['info'] as string | null) ?? undefined;
+      const text = found['info'] as string | null;
+      const info = text === null || text === '' ? undefined : text;
       return { owner: found['owner'] as string, token: found['token'] as bigint, remaining, info };
     });
   }
