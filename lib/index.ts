@@ -14,6 +14,7 @@ export type {
   LeaseStore,
   WakingLeaseStore,
 } from './lease/contract/lease-store.js';
+export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
 export type {
   AcquireLeaseOptions,
   LeaseManagerOptions,

@@ -9,6 +9,7 @@ import {
 } from './framework.js';
 import { holding } from './holding.js';
 import { managed } from './managed.js';
+import { severalKeys, severalManaged } from './several-keys.js';
 import { tokens } from './tokens.js';
 
 export type { ContractFramework, MakeStore, StoreUnderTest } from './framework.js';
@@ -18,7 +19,8 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'when its time is over': expiry,
   'fencing tokens': tokens,
   'bad input': badInput,
-  'under a LeaseManager': managed,
+  'several keys in one step': severalKeys,
+  'under a LeaseManager': [...managed, ...severalManaged],
 };
 
 /**
