@@ -276,13 +276,10 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     await this.context.free(this);
   }
 
-  /** Frees a hold that has ended only here: in the store it may still be held. True if this call freed it. */
+  /** Frees a hold that has expired here: in the store it may still be held. True if this call freed it. */
   freeExpired(): Promise<boolean> {
-    const { lostReason, context } = this;
-    const onlyHere = lostReason === EXPIRED || lostReason === MATE_LOST;
-    // Its own time is not over, so no later lease of the same owner can have replaced it.
-    const isOurs = lostReason === MATE_LOST && context.schedule.now() < this.expiresAt;
-    return isOurs || (onlyHere && !context.stableOwners) ? context.free(this) : Promise.resolve(false);
+    if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
+    return this.context.free(this);
   }
 
   /** Publishes to `stripelock:lease:acquired`. Callers first check that there is a subscriber. */
@@ -311,7 +308,9 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
       this.context.schedule.clear(this);
       if (leaseChannels.released.hasSubscribers) this.announceRelease();
     }
-    return this.released ? this.context.free(this) : this.freeExpired();
+    // If another key was lost and the time of this one is not over, no later lease of the same owner has replaced it.
+    const isOurs = this.lostReason === MATE_LOST && this.context.schedule.now() < this.expiresAt;
+    return this.released || isOurs ? this.context.free(this) : this.freeExpired();
   }
 
   private sharers(): Users {
