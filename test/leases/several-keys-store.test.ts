@@ -135,14 +135,14 @@ it('an acquisition that was aborted on the wire gives back what it gets, and clo
     ['tryAcquire', new FaultyStore()],
     ['tryAcquireAll', inOneStep()],
   ] as const) {
-    const { pass, open } = gate();
+    const door = gate();
     const slow = new Proxy(made, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name, target);
-        if (name !== operation) return typeof value === 'function' ? value.bind(target) : value;
+        if (typeof value !== 'function') return value;
         return async (...of: unknown[]): Promise<unknown> => {
-          await pass();
-          return Reflect.apply(value as () => unknown, target, of);
+          if (name === operation) await door.pass();
+          return Reflect.apply(value, target, of) as unknown;
         };
       },
     });
@@ -156,7 +156,7 @@ it('an acquisition that was aborted on the wire gives back what it gets, and clo
     expect(await acquired).toBe(signal.reason);
     expect(await tried).toBe(signal.reason);
     const closed = manager.close();
-    open();
+    door.open();
     await closed;
     expect(await ownersOf(made, ['a', 'b', 'c', 'd'])).toEqual([undefined, undefined, undefined, undefined]);
   }

@@ -96,7 +96,7 @@ export class StoreAsking {
     keys: readonly string[],
     terms: LeaseTerms,
     owner: string,
-    { send, read, note, result }: Request<A, R>,
+    request: Request<A, R>,
   ): Promise<R> {
     const context = this.#context;
     const { ttl } = terms;
@@ -104,18 +104,18 @@ export class StoreAsking {
     const at = context.schedule.now();
     let answer: Answer;
     try {
-      answer = read(await send());
+      answer = request.read(await request.send());
     } catch (error) {
       // With any other LockError the store was not asked.
-      note(!(error instanceof LockError) || error instanceof LeaseStoreError);
+      request.note(!(error instanceof LockError) || error instanceof LeaseStoreError);
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceFailure('acquire', key, owner, failure);
       throw failure;
     }
-    note(false);
+    request.note(false);
     if (typeof answer === 'number') {
       if (context.closed) throw managerClosed();
-      return result(keyAt(keys, answer));
+      return request.result(keyAt(keys, answer));
     }
     checkTokens(keys, answer);
     // Once the manager is closed, no grant is in time.
@@ -129,7 +129,7 @@ export class StoreAsking {
     }
     const waited = performance.now() - started;
     const holds = keys.map((key, i) => new Hold(context, key, owner, granted[i]!, 0, terms, at));
-    return result(holds.map((hold) => createLease(context.granted(hold, waited))));
+    return request.result(holds.map((hold) => createLease(context.granted(hold, waited))));
   }
 
   async #giveBack(keys: readonly string[], owner: string): Promise<void> {

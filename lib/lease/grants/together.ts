@@ -62,12 +62,12 @@ export class Together implements Pick<LeaseStore, 'renew' | 'release'> {
   async #sendAll(keys: readonly string[], { owner, ttl, requests }: Group): Promise<void> {
     const store = this.#store;
     if (!canDoTogether(store, keys)) return;
-    const results =
+    const results: unknown =
       ttl === undefined ? await store.releaseAll(keys, owner) : await store.renewAll(keys, owner, ttl);
     if (!Array.isArray(results) || results.length !== keys.length) {
       throw new TypeError(`its answer is no list of ${keys.length} booleans`);
     }
-    requests.forEach(({ resolve }, i) => resolve(results[i]!));
+    requests.forEach(({ resolve }, i) => resolve(results[i] === true));
   }
 
   async #sendOne({ key, resolve }: Request, { owner, ttl }: Group): Promise<void> {

@@ -1,46 +1,20 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
-import { keyNames } from '../../common/errors.js';
 import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
-import type { Due, Schedule } from '../time/schedule.js';
+import type { Due } from '../time/schedule.js';
+import type { Aborted, ContextOf } from './hold-context.js';
 import { MATE_LOST, renewTogether, type Mate } from './mates.js';
-import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
-import { Users, type Forgetful } from './users.js';
+import { Renewal, type Renewable } from './renewal.js';
+import { Users, warnForgotten, type Forgetful } from './users.js';
 
 /** What a hold needs of its manager. */
-export interface HoldContext extends RenewalContext {
-  /** On the manager's clock. It contains every hold that has not ended. */
-  readonly schedule: Schedule<Hold>;
-  /**
-   * Whether owners outlive their leases. If so, a lost lease is not given back: the same owner may have another lease
-   * of that key by now.
-   */
-  readonly stableOwners: boolean;
-  /**
-   * Whether a release reads the clock first, to distinguish an expired lease from a released one. A memory table
-   * reports which it was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
-   */
-  readonly looksBeforeRelease: boolean;
-  /** The token of a grant of the memory table. */
-  tokenOf(granted: number): FencingToken;
-  /** Frees the key in the store. Rejects with a LeaseStoreError. */
-  free(hold: Hold): Promise<boolean>;
-  /** The hold was lost. */
-  lost(hold: Hold): void;
-  /** What holds ask of the store while the body runs goes there together, if the store can. */
-  together<T>(body: () => T): T;
-}
+export type HoldContext = ContextOf<Hold>;
 
 /** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
-
-/** An `AbortController`, or what passes the abort on to several. */
-interface Aborted {
-  abort(error: LeaseLostError): void;
-}
 
 /**
  * A grant of the store, and how long it is known to last. It is
@@ -174,11 +148,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
     this.plan(Infinity);
-    process.emitWarning(
-      `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
-        'it is not renewed any more, and ends with its TTL',
-      { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
-    );
+    warnForgotten(this.key);
   }
 
   /** Whether all leases have left. */

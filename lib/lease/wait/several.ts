@@ -130,19 +130,24 @@ export class SeveralAcquisition extends WaitingAcquisition {
 
   /** True if it has the key now; false if it was settled. */
   async #waitFor(key: string): Promise<boolean> {
-    if (this.settled) return false;
+    if (this.#isOver()) return false;
     const left = Math.max(this.endsAt - performance.now(), Number.MIN_VALUE);
     this.#queued = true;
     this.#refused = key;
     try {
       this.#took([await this.#round.waitFor(key, left, this.#stop.signal)]);
-      return !this.settled;
+      return !this.#isOver();
     } catch (error) {
-      if (this.settled) return false;
+      if (this.#isOver()) return false;
       throw error;
     } finally {
       this.#queued = false;
     }
+  }
+
+  /** It may be settled during any wait. */
+  #isOver(): boolean {
+    return this.settled;
   }
 
   /** What came after it was settled goes back at once. */
