@@ -10,6 +10,8 @@ export type {
   AdvancingClock,
   Clock,
   FencingToken,
+  InfoLeaseState,
+  InfoLeaseStore,
   LeaseState,
   LeaseStore,
   WakingLeaseStore,

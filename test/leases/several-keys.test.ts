@@ -154,12 +154,12 @@ describe.each(ways)('several keys in one lease, taken %s', (_way, make) => {
   it('are refused if one of them is bad, and nothing is taken', async () => {
     const store = make();
     const manager = new LeaseManager({ store });
-    const wrong = [
+    const wrong: readonly (readonly [unknown, string])[] = [
       [['a', ''], 'ERR_OUT_OF_RANGE'],
       [['a', 1], 'ERR_INVALID_ARG_TYPE'],
       [new Set(['a']), 'ERR_INVALID_ARG_TYPE'],
       [undefined, 'ERR_INVALID_ARG_TYPE'],
-    ] as const;
+    ];
     for (const [keys, code] of wrong) {
       expect(await rejectionOf(manager.acquire(keys as string[]))).toMatchObject({ code });
       expect(await rejectionOf(manager.tryAcquire(keys as string[]))).toMatchObject({ code });

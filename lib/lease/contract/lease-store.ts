@@ -23,7 +23,11 @@ export interface LeaseState {
   token: FencingToken;
   /** Milliseconds until it expires, by the store's clock. */
   remaining: number;
-  /** What its holder says about itself; absent if it said nothing, or if the store does not keep it. */
+}
+
+/** The same, of a store that keeps infos. */
+export interface InfoLeaseState extends LeaseState {
+  /** What its holder says about itself; absent if it says nothing. */
   info?: string;
 }
 
@@ -39,21 +43,26 @@ export interface LeaseStore {
   /**
    * Atomically: if key is free, expired, or held by this same owner, hold it for ttl milliseconds and return its token,
    * which is new in each of these cases. Otherwise return undefined.
-   *
-   * A store may keep `info`, a text of at most {@link MAX_INFO} bytes, for `inspect`. Without it, an earlier one goes.
    */
-  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
-  /**
-   * Extend to ttl milliseconds from now, only if owner still holds key. The token stays, and so does the info if there
-   * is no new one. True if extended.
-   */
-  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
+  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
+  /** Extend to ttl milliseconds from now, only if owner still holds key. The token stays. True if extended. */
+  renew(key: string, owner: string, ttl: number): Promise<boolean>;
   /** Compare-and-delete: free key only if owner still holds it. True if freed. */
   release(key: string, owner: string): Promise<boolean>;
   /** Undefined if nobody holds the key. */
   inspect(key: string): Promise<LeaseState | undefined>;
   /** Closes what the store has opened itself. Managers never call it. */
   close?(): Promise<void>;
+}
+
+/** A store that keeps a small text with each lease, which `inspect` shows. */
+export interface InfoLeaseStore extends LeaseStore {
+  /** Keeps `info`, at most {@link MAX_INFO} bytes in UTF-8, with what it grants. An earlier one goes, also without a new one. */
+  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
+  /** Replaces the info by a new one, if that is given, of what it extends. An empty one removes it. */
+  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
+  /** Undefined if nobody holds the key. */
+  inspect(key: string): Promise<InfoLeaseState | undefined>;
 }
 
 /** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */

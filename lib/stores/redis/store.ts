@@ -7,7 +7,8 @@ import {
   checkOwner,
   checkTtl,
   type FencingToken,
-  type LeaseState,
+  type InfoLeaseState,
+  type InfoLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import { checkInfo } from '../../lease/contract/info.js';
@@ -48,13 +49,15 @@ export interface RedisLeaseStoreOptions {
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
-export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseStore & SeveralKeysLeaseStore {
+export function redisLeaseStore(
+  options: RedisLeaseStoreOptions,
+): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore {
   return new RedisLeaseStore(options);
 }
 
 const ignore = (): void => undefined;
 
-class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore {
+class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore {
   readonly #connection: RedisConnection;
   readonly #releases: Releases;
   readonly #names: KeyNaming;
@@ -168,7 +171,7 @@ class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore {
     return reply > 0;
   }
 
-  async inspect(key: string): Promise<LeaseState | undefined> {
+  async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const { lease } = this.#names.of(checkKey(key));
     const reply = await this.#run(INSPECT, [lease], []);
     if (!Array.isArray(reply)) return undefined;

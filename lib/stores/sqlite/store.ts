@@ -11,7 +11,8 @@ import {
   readClock,
   type Clock,
   type FencingToken,
-  type LeaseState,
+  type InfoLeaseState,
+  type InfoLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import { checkInfo } from '../../lease/contract/info.js';
 import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
@@ -68,11 +69,11 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
-export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): SeveralKeysLeaseStore {
+export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): SeveralKeysLeaseStore & InfoLeaseStore {
   return new SqliteLeaseStore(options);
 }
 
-class SqliteLeaseStore implements SeveralKeysLeaseStore {
+class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore {
   readonly #rows: LeaseRows;
   readonly #connection: Connection;
   readonly #ownsConnection: boolean;
@@ -143,7 +144,7 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore {
     return this.#release(checkKeyList(keys), owner);
   }
 
-  async inspect(key: string): Promise<LeaseState | undefined> {
+  async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const storedKey = encodeText(checkKey(key));
     const found = await this.#run(() => this.#rows.find(storedKey), failBusy);
     return (
