@@ -19,6 +19,7 @@ export type {
 export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
 export type {
   AcquireLeaseOptions,
+  LeaseExtras,
   LeaseManagerOptions,
   LeaseOptions,
   LeaseWarning,

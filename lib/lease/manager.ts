@@ -17,7 +17,7 @@ import type { Grants } from './grants/grants.js';
 import { acquireSeveral, tryAcquireSeveral } from './grants/several.js';
 import { StoreGrants } from './grants/store-grants.js';
 import { hasTable, TableGrants } from './grants/table-grants.js';
-import { createLease, type Lease } from './hold/lease.js';
+import { createLease, discardLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore } from './memory/memory-store.js';
 
 /**
@@ -98,8 +98,11 @@ export class LeaseManager {
     );
     const lease = await (options === undefined ? this.acquire(keys) : this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
+    if (options?.signal?.aborted === true) {
+      await discardLease(lease).catch(() => undefined);
+      throw options.signal.reason;
+    }
     try {
-      options?.signal?.throwIfAborted();
       return await fn(lease);
     } finally {
       await lease.release().catch(() => undefined);

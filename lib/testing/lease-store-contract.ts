@@ -8,6 +8,7 @@ import {
   type Sentence,
 } from './framework.js';
 import { holding } from './holding.js';
+import { infos } from './infos.js';
 import { managed } from './managed.js';
 import { severalKeys, severalManaged } from './several-keys.js';
 import { tokens } from './tokens.js';
@@ -20,6 +21,7 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'fencing tokens': tokens,
   'bad input': badInput,
   'several keys in one step': severalKeys,
+  'the info of a lease': infos,
   'under a LeaseManager': [...managed, ...severalManaged],
 };
 

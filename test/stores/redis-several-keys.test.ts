@@ -112,7 +112,7 @@ describe.skipIf(redisLibraries.length === 0)('several keys on a cluster', () => 
     async (name) => {
       await cluster.commandAll('FLUSHALL');
       const connect = redisClusterClients[name as keyof typeof redisClusterClients];
-      const { client, close } = (await connect(cluster.ports[0]!)) as Connection;
+      const { client, close } = await connect(cluster.ports[0]!);
       const store = redisLeaseStore({ client });
       onTestFinished(async () => {
         await store.close?.();
@@ -139,7 +139,7 @@ describe.skipIf(redisLibraries.length === 0)('several keys on a cluster', () => 
     await expect
       .poll(() => server.command('CLUSTER', 'INFO'), { timeout: 20_000 })
       .toContain('cluster_state:ok');
-    const { client, close } = (await redisClients.ioredis(server.port)) as Connection;
+    const { client, close } = await redisClients.ioredis(server.port);
     onTestFinished(() => close());
     const store = redisLeaseStore({ client });
     expect(store.inOneStep!(KEYS)).toBe(true);

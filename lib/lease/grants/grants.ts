@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { leaseChannels } from '../../common/diagnostics.js';
 import { managerClosed } from '../contract/errors.js';
-import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
+import type { FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -18,7 +18,7 @@ import type { Round } from '../wait/several.js';
  */
 export abstract class Grants implements HoldContext {
   /** Where renewals and releases go. */
-  readonly store: Pick<LeaseStore, 'renew' | 'release'>;
+  readonly store: Pick<InfoLeaseStore, 'renew' | 'release'>;
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
@@ -35,7 +35,10 @@ export abstract class Grants implements HoldContext {
   /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
 
-  constructor(store: Pick<LeaseStore, 'renew' | 'release'>, settings: ManagerSettings) {
+  /** By key, with stable owners only: until when a key that was released too early stays taken, on the manager's clock. */
+  readonly #resting = new Map<string, number>();
+
+  constructor(store: Pick<InfoLeaseStore, 'renew' | 'release'>, settings: ManagerSettings) {
     this.store = store;
     this.schedule = new Schedule(settings.clock, false);
     this.backoff = settings.backoff;
@@ -86,6 +89,28 @@ export abstract class Grants implements HoldContext {
 
   lost(hold: Hold): void {
     this.forget(hold);
+  }
+
+  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
+  protected restOf({ since, terms: { minHold } }: Hold): number {
+    if (minHold === 0) return 0;
+    return Math.min(Math.max(0, Math.ceil(since + minHold - this.schedule.now())), minHold);
+  }
+
+  /** With stable owners: this manager does not take the key again before its rest is over. */
+  protected rests(key: string): number {
+    const until = this.#resting.get(key);
+    if (until === undefined) return 0;
+    const left = until - this.schedule.now();
+    if (left <= 0) this.#resting.delete(key);
+    return Math.max(0, left);
+  }
+
+  protected letRest(key: string, milliseconds: number): void {
+    if (!this.stableOwners) return;
+    const now = this.schedule.now();
+    for (const [other, until] of this.#resting) if (until <= now) this.#resting.delete(other);
+    this.#resting.set(key, now + milliseconds);
   }
 
   /** From now on every later grant is released. */

@@ -1,6 +1,6 @@
 import { LeaseStoreError, leaseTimeout } from '../contract/errors.js';
 import type { LeaseTerms } from '../contract/options.js';
-import { createLease, partOf, type Lease } from '../hold/lease.js';
+import { createLease, discardLease, partOf, type Lease } from '../hold/lease.js';
 import { LeaseSet } from '../hold/lease-set.js';
 import { askOnce } from '../wait/ask-once.js';
 import { SeveralAcquisition, type Round, type Rounds } from '../wait/several.js';
@@ -71,7 +71,7 @@ function tryRound(
       }
       const lease = join(grants, keys, terms, result);
       if (take(lease)) return true;
-      lease.release().catch(() => undefined);
+      discardLease(lease).catch(() => undefined);
       return false;
     },
     end: () => round.end(),

@@ -1,7 +1,7 @@
 import { LockError } from '../../common/errors.js';
 import { LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
 import { grantInTime } from '../contract/late-grant.js';
-import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
+import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import { canDoTogether } from '../contract/several-keys.js';
 import { Hold, type HoldContext } from '../hold/hold.js';
@@ -32,7 +32,8 @@ interface Request<A, R> {
 export class StoreAsking {
   /** The first failure to give back a grant that came after the manager was closed. */
   lateFailure: unknown;
-  readonly #store: LeaseStore;
+  /** If it keeps no infos, it ignores them. */
+  readonly #store: InfoLeaseStore;
   readonly #operations: StoreOperations;
   readonly #context: AskContext;
 
@@ -46,7 +47,7 @@ export class StoreAsking {
   forOne(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const { owner } = asker;
     return this.#ask([key], terms, owner, {
-      send: () => this.#store.tryAcquire(key, owner, terms.ttl),
+      send: () => this.#store.tryAcquire(key, owner, terms.ttl, ...infoOf(terms)),
       read: (token) => (token === undefined ? 0 : [token]),
       note: (unsure) => (asker.unsure = unsure),
       result: (leases) => (typeof leases === 'string' ? undefined : leases[0]),
@@ -67,7 +68,7 @@ export class StoreAsking {
     const store = this.#store;
     if (canDoTogether(store, keys)) {
       return this.#ask(keys, terms, owner, {
-        send: () => store.tryAcquireAll(keys, owner, terms.ttl),
+        send: () => store.tryAcquireAll(keys, owner, terms.ttl, ...infoOf(terms)),
         read: (answer) => answer,
         note: (isUnsure) => {
           for (const key of keys) note(unsure, key, isUnsure);
@@ -140,6 +141,11 @@ export class StoreAsking {
       if (result.status === 'rejected' && this.#context.closed) this.lateFailure ??= result.reason;
     }
   }
+}
+
+/** Only if there is one: most stores expect none. */
+function infoOf({ info }: LeaseTerms): [info?: string] {
+  return info === undefined ? [] : [info];
 }
 
 function note(unsure: Set<string>, key: string, isUnsure: boolean): void {

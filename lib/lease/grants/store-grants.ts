@@ -36,6 +36,8 @@ export class StoreGrants extends Grants implements AskContext {
       stableOwners,
       latest: (key) => this.latest(key),
       forget: (hold) => this.forget(hold),
+      restOf: (hold) => this.restOf(hold),
+      letRest: (...of) => this.letRest(...of),
     });
     this.#asking = new StoreAsking(store, this.#operations, this);
     this.#unanswered = new Unanswered((key, owner) => this.#operations.freeUnheld(key, owner), backoff);
@@ -139,6 +141,7 @@ export class StoreGrants extends Grants implements AskContext {
     if (shared) return createLease(shared);
     // The manager may have been closed while this waited for an earlier operation.
     if (this.isClosed) throw managerClosed();
+    if (this.rests(key) > 0) return undefined;
     return this.#operations.count(() => this.#asking.forOne(key, terms, asker));
   }
 
@@ -155,7 +158,8 @@ export class StoreGrants extends Grants implements AskContext {
       if (shared) taken.set(key, createLease(shared));
     }
     const others = keys.filter((key) => !taken.has(key));
-    if (others.length === 0) return undefined;
+    const resting = others.find((key) => this.rests(key) > 0);
+    if (others.length === 0 || resting !== undefined) return resting;
     return this.#operations.count(() => this.#asking.forAll(others, terms, owner, unsure, taken));
   }
 

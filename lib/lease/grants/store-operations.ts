@@ -10,11 +10,15 @@ import { OrderedOperations } from './ordered.js';
 export interface HeldLeases {
   readonly store: LeaseStore;
   /** Where releases go: the store, or what collects them for it. */
-  readonly releases: Pick<LeaseStore, 'release'>;
+  readonly releases: Pick<LeaseStore, 'renew' | 'release'>;
   readonly stableOwners: boolean;
   /** With stable owners: the last hold of the key, until it is lost or freed. */
   latest(key: string): Hold | undefined;
   forget(hold: Hold): void;
+  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
+  restOf(hold: Hold): number;
+  /** The key stays taken for so long. */
+  letRest(key: string, milliseconds: number): void;
 }
 
 /**
@@ -77,6 +81,11 @@ export class StoreOperations {
     const { store, releases } = this.#held;
     return this.count(async () => {
       try {
+        const rest = hold === undefined ? 0 : this.#held.restOf(hold);
+        if (rest > 0) {
+          this.#held.letRest(key, rest);
+          return await releases.renew(key, owner, rest);
+        }
         const freed = await releases.release(key, owner);
         if (freed) handOn(store, key);
         return freed;

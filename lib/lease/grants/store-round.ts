@@ -1,4 +1,4 @@
-import type { Lease } from '../hold/lease.js';
+import { discardLease, type Lease } from '../hold/lease.js';
 import type { Round } from '../wait/several.js';
 
 /** What a round needs of the manager's grants. */
@@ -57,9 +57,7 @@ export class StoreRound implements Round {
 
   async release(leases: readonly Lease[]): Promise<void> {
     const reversed = [...leases].reverse();
-    const results = await Promise.allSettled(
-      this.#context.together(() => reversed.map((lease) => lease.release())),
-    );
+    const results = await Promise.allSettled(this.#context.together(() => reversed.map(discardLease)));
     results.forEach((result, i) => {
       if (result.status === 'rejected') this.#context.giveBack(reversed[i]!.key, this.#owner);
     });

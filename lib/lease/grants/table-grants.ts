@@ -1,10 +1,10 @@
 import { leaseChannels } from '../../common/diagnostics.js';
-import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { anonymousOwner, type LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
-import { createLease, type Lease } from '../hold/lease.js';
+import { createLease, discardLease, type Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
 import type { Round } from '../wait/several.js';
 import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-queue.js';
@@ -61,7 +61,8 @@ export class TableGrants extends Grants {
     this.#queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
-    this.#plain = clock === undefined && this.#sameClock && !this.stableOwners ? table : undefined;
+    const isPlain = clock === undefined && this.#sameClock && !this.stableOwners;
+    this.#plain = isPlain && settings.terms.info === undefined ? table : undefined;
     if (store.release !== original.release) {
       this.#operations = new StoreOperations({
         store,
@@ -69,6 +70,8 @@ export class TableGrants extends Grants {
         stableOwners: this.stableOwners,
         latest: (key) => this.latest(key),
         forget: (hold) => this.forget(hold),
+        restOf: (hold) => this.restOf(hold),
+        letRest: (...of) => this.letRest(...of),
       });
     }
   }
@@ -142,6 +145,7 @@ export class TableGrants extends Grants {
     if (this.#operations !== undefined) return this.#operations.free(hold);
     try {
       if (this.stableOwners) this.forget(hold);
+      if (hold.terms.minHold > 0 && this.#keepForRest(hold)) return FREED;
       // Grants of a table are numbers.
       const granted = hold.granted as number;
       if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
@@ -167,6 +171,7 @@ export class TableGrants extends Grants {
 
   /** One attempt, even if others wait. Undefined if another owner has the key. */
   #take(key: string, terms: LeaseTerms, owner = this.holder): Hold | undefined {
+    if (this.rests(key) > 0) return undefined;
     const asked = this.#askedAt();
     return this.#table.tryAcquire(key, owner, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
       ? this.#granted(key, terms, owner, asked, 0)
@@ -177,6 +182,8 @@ export class TableGrants extends Grants {
   #takeTurn(key: string, terms: LeaseTerms, owner: string | undefined, waited: number): Hold | number {
     const shared = this.shared(key);
     if (shared) return shared;
+    const rests = this.rests(key);
+    if (rests > 0) return rests;
     const asked = this.#askedAt();
     const ttl = this.ttlInStore(terms.ttl);
     const retryAfter = this.#table.takeTurn(key, owner, ttl, timeArgument(this.#clock));
@@ -217,7 +224,20 @@ export class TableGrants extends Grants {
     waited: number,
   ): Hold {
     const { granted, grantedHint, grantedAt } = this.#table;
+    const { info } = terms;
+    if (info !== undefined && info !== '') {
+      const name = owner ?? anonymousOwner(this.tokenOf(granted));
+      this.#table.setInfo(key, name, info, timeArgument(this.#clock));
+    }
     return this.add(new Hold(this, key, owner, granted, grantedHint, terms, asked ?? grantedAt), waited);
+  }
+
+  /** Before its `minHold` is over, a release only shortens the lease. False if it is over, or the lease has ended. */
+  #keepForRest(hold: Hold): boolean {
+    const rest = this.restOf(hold);
+    if (rest === 0) return false;
+    this.letRest(hold.key, rest);
+    return this.#table.renew(hold.key, hold.owner, rest, timeArgument(this.#clock));
   }
 
   /** A time not later than the grant, for when the table does not report when it granted. */
@@ -228,7 +248,7 @@ export class TableGrants extends Grants {
 
 /** In reverse. Never rejects. */
 async function release(leases: readonly Lease[]): Promise<void> {
-  await Promise.allSettled([...leases].reverse().map((lease) => lease.release()));
+  await Promise.allSettled([...leases].reverse().map(discardLease));
 }
 
 function settled<T>(operation: () => T): Promise<T> {

@@ -1,5 +1,5 @@
 import { canDoTogether } from '../contract/several-keys.js';
-import type { LeaseStore } from '../contract/lease-store.js';
+import type { InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
 
 interface Request {
   readonly key: string;
@@ -12,6 +12,7 @@ interface Group {
   readonly owner: string;
   /** Undefined for releases. */
   readonly ttl: number | undefined;
+  readonly info: string | undefined;
   readonly requests: Request[];
 }
 
@@ -19,8 +20,8 @@ interface Group {
  * Renewals and releases of a store. What is asked while {@link run} runs is sent when that ends: in one request for each
  * owner, if the store can do several keys in one step, else all at once, one by one.
  */
-export class Together implements Pick<LeaseStore, 'renew' | 'release'> {
-  readonly #store: LeaseStore;
+export class Together implements Pick<InfoLeaseStore, 'renew' | 'release'> {
+  readonly #store: InfoLeaseStore;
   #groups: Group[] | undefined;
 
   constructor(store: LeaseStore) {
@@ -39,12 +40,15 @@ export class Together implements Pick<LeaseStore, 'renew' | 'release'> {
     }
   }
 
-  renew(key: string, owner: string, ttl: number): Promise<boolean> {
-    return this.#groups ? add(this.#groups, key, owner, ttl) : this.#store.renew(key, owner, ttl);
+  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
+    const groups = this.#groups;
+    return groups ? add(groups, key, owner, ttl, info) : renewOne(this.#store, key, owner, ttl, info);
   }
 
   release(key: string, owner: string): Promise<boolean> {
-    return this.#groups ? add(this.#groups, key, owner, undefined) : this.#store.release(key, owner);
+    return this.#groups
+      ? add(this.#groups, key, owner, undefined, undefined)
+      : this.#store.release(key, owner);
   }
 
   #send(group: Group): void {
@@ -59,28 +63,48 @@ export class Together implements Pick<LeaseStore, 'renew' | 'release'> {
     }
   }
 
-  async #sendAll(keys: readonly string[], { owner, ttl, requests }: Group): Promise<void> {
+  async #sendAll(keys: readonly string[], { owner, ttl, info, requests }: Group): Promise<void> {
     const store = this.#store;
     if (!canDoTogether(store, keys)) return;
     const results: unknown =
-      ttl === undefined ? await store.releaseAll(keys, owner) : await store.renewAll(keys, owner, ttl);
+      ttl === undefined
+        ? await store.releaseAll(keys, owner)
+        : await store.renewAll(keys, owner, ttl, ...(info === undefined ? [] : [info]));
     if (!Array.isArray(results) || results.length !== keys.length) {
       throw new TypeError(`its answer is no list of ${keys.length} booleans`);
     }
     requests.forEach(({ resolve }, i) => resolve(results[i] === true));
   }
 
-  async #sendOne({ key, resolve }: Request, { owner, ttl }: Group): Promise<void> {
+  async #sendOne({ key, resolve }: Request, { owner, ttl, info }: Group): Promise<void> {
     const store = this.#store;
-    resolve(await (ttl === undefined ? store.release(key, owner) : store.renew(key, owner, ttl)));
+    const answer = ttl === undefined ? store.release(key, owner) : renewOne(store, key, owner, ttl, info);
+    resolve(await answer);
   }
 }
 
-function add(groups: Group[], key: string, owner: string, ttl: number | undefined): Promise<boolean> {
+/** A store that keeps no infos gets none, if there is none. */
+function renewOne(
+  store: InfoLeaseStore,
+  key: string,
+  owner: string,
+  ttl: number,
+  info: string | undefined,
+): Promise<boolean> {
+  return info === undefined ? store.renew(key, owner, ttl) : store.renew(key, owner, ttl, info);
+}
+
+function add(
+  groups: Group[],
+  key: string,
+  owner: string,
+  ttl: number | undefined,
+  info: string | undefined,
+): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const request = { key, resolve, reject };
-    const group = groups.find((other) => other.owner === owner && other.ttl === ttl);
+    const group = groups.find((other) => other.owner === owner && other.ttl === ttl && other.info === info);
     if (group) group.requests.push(request);
-    else groups.push({ owner, ttl, requests: [request] });
+    else groups.push({ owner, ttl, info, requests: [request] });
   });
 }

@@ -36,7 +36,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   declare readonly granted: FencingToken | number;
   /** What the memory table finds the grant by. */
   declare readonly hint: number;
-  declare readonly terms: LeaseTerms;
+  declare terms: LeaseTerms;
   /** When it was granted, on the manager's clock, like all its times. */
   declare readonly since: number;
   /** When the schedule looks at it next: to renew it, to warn, or because it expires. */
@@ -48,7 +48,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   /** The local deadline after a renewal. */
   declare private extendedTo: number | undefined;
   /** How many of its leases have not been released. */
-  declare private users: number;
+  declare users: number;
   /** Those leases. A single one is kept without a set until it must be watched. */
   declare private leases: object | undefined;
   /** Their signals, which are aborted when it is lost. */
@@ -161,6 +161,11 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     return this.users > 1;
   }
 
+  /** Nobody got to use the lease: its release frees it at once. */
+  discard(): void {
+    if (this.terms.minHold > 0 && !this.shared) this.terms = { ...this.terms, minHold: 0 };
+  }
+
   /** Whether it may be renewed before it is due. */
   get canRenew(): boolean {
     const next = this.renewal?.next ?? this.since + this.terms.every;
@@ -215,8 +220,8 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   }
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
-  renew(ttl: number): Promise<boolean> {
-    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
+  renew(ttl: number, info?: string): Promise<boolean> {
+    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl, info);
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */

@@ -78,6 +78,16 @@ export class LeaseSet {
     return this.#lost()?.lostReason;
   }
 
+  /** Of the key that most leases use. Without keys, this lease. */
+  get users(): number {
+    if (this.#parts.length === 0) return this.#toFree === undefined ? 1 : 0;
+    return Math.max(...this.#parts.map(({ hold }) => hold.users));
+  }
+
+  discard(): void {
+    for (const { hold } of this.#parts) hold.discard();
+  }
+
   look(): boolean {
     return this.bond.look();
   }
@@ -92,8 +102,8 @@ export class LeaseSet {
     this.bond.add(controller);
   }
 
-  async renew(ttl: number): Promise<boolean> {
-    const renewing = this.#context.together(() => this.#parts.map(({ hold }) => hold.renew(ttl)));
+  async renew(ttl: number, info?: string): Promise<boolean> {
+    const renewing = this.#context.together(() => this.#parts.map(({ hold }) => hold.renew(ttl, info)));
     return all(await Promise.allSettled(renewing));
   }
 

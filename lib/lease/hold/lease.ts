@@ -1,4 +1,5 @@
 import type { FencingToken } from '../contract/lease-store.js';
+import { checkInfo } from '../contract/info.js';
 import { checkTtl } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
 import type { Hold } from './hold.js';
@@ -6,6 +7,8 @@ import { LeaseSet, type Part } from './lease-set.js';
 
 /** For managers only. */
 export let createLease: (hold: Hold | LeaseSet) => Lease;
+/** For managers only: releases a lease that nobody got to use, whatever its `minHold`. */
+export let discardLease: (lease: Lease) => Promise<boolean>;
 /** For managers only: a lease of one key, as a part of a lease of several. */
 export let partOf: (lease: Lease) => Part;
 
@@ -68,6 +71,14 @@ export class Lease implements AsyncDisposable {
     return this.#hold.expiresAt;
   }
 
+  /**
+   * How many leases of this manager use it now, where `reentrant` lets them share it; this one counts until it is
+   * released. Of several keys, the most that use one of them.
+   */
+  get users(): number {
+    return this.#hold.users;
+  }
+
   /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
   get held(): boolean {
     return this.#releasing === undefined && this.#hold.look();
@@ -107,8 +118,19 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
+   * Replaces its info, which others see by `inspect` of the store, and renews it. At most 1024 bytes in UTF-8; '' for
+   * none. The result is that of {@link renew}, with the lease's own ttl. Leases that share it share its info. A store that
+   * keeps no infos ignores it.
+   */
+  async setInfo(info: string): Promise<boolean> {
+    checkInfo(info);
+    return this.#releasing === undefined && this.#hold.renew(this.#hold.terms.ttl, info);
+  }
+
+  /**
    * True if this call freed it, with all of its keys. Idempotent; never frees another holder's lease; never rejects because it was lost.
-   * Rejects with LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at
+   * Before the `minHold` of its terms is over, it leaves the rest of that time to the store, and is true, too. Rejects
+   * with LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at
    * the latest, and the call can be repeated.
    */
   release(): Promise<boolean> {
@@ -130,6 +152,10 @@ export class Lease implements AsyncDisposable {
 
   static {
     createLease = (hold) => new Lease(hold);
+    discardLease = (lease) => {
+      lease.#hold.discard();
+      return lease.release();
+    };
     // A part of a lease is made for a hold.
     partOf = (lease) => ({ hold: lease.#hold as Hold, user: lease });
   }

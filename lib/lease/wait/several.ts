@@ -3,7 +3,7 @@ import { performance } from '../../common/host.js';
 import { LockTimeoutError } from '../../common/errors.js';
 import { LeaseStoreError, leaseTimeout } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
-import type { Lease } from '../hold/lease.js';
+import { discardLease, type Lease } from '../hold/lease.js';
 import { WaitingAcquisition, type Wait } from './acquisition.js';
 
 /**
@@ -78,7 +78,7 @@ export class SeveralAcquisition extends WaitingAcquisition {
         if (!taken) return;
         const lease = this.#rounds.join(this.#keys.map((key) => this.#taken.get(key)!));
         this.#taken.clear();
-        if (!this.grant(lease)) lease.release().catch(() => undefined);
+        if (!this.grant(lease)) discardLease(lease).catch(() => undefined);
       },
       (error: unknown) => {
         if (error instanceof LockTimeoutError) {
