@@ -5,7 +5,7 @@ import { redisClients, redisClusterClients } from '../support/redis-clients.mjs'
 import { RedisCluster } from '../support/redis-cluster.mjs';
 import { RedisServer } from '../support/redis-server.mjs';
 import { rejectionOf } from '../support/waiting.js';
-import { RedisScene, redisLibraries, type Connection, type RedisStore } from './redis-setup.js';
+import { RedisScene, redisLibraries, type RedisStore } from './redis-setup.js';
 import { ownersOf } from '../leases/several-stores.js';
 
 const KEYS = ['a', 'b', 'c', 'd', 'e', 'f'];
