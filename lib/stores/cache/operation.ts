@@ -42,6 +42,7 @@ export class Operation<T> {
    * most its limit.
    */
   #limit(milliseconds: number, mayExtend: boolean, reject: (error: LeaseStoreError) => void): void {
+    if (milliseconds === Infinity) return;
     const due = performance.now() + milliseconds;
     const timedOut = (): void => {
       const late = performance.now() - due;
