@@ -16,12 +16,16 @@ export type {
   AdvancingClock,
   Clock,
   FencingToken,
+  InfoLeaseState,
+  InfoLeaseStore,
   LeaseState,
   LeaseStore,
   WakingLeaseStore,
 } from './lease/contract/lease-store.js';
+export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
 export type {
   AcquireLeaseOptions,
+  LeaseExtras,
   LeaseManagerOptions,
   LeaseOptions,
   LeaseWarning,

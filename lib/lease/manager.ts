@@ -1,6 +1,6 @@
 import { callArguments, checkBoolean, checkOptionsObject } from '../common/checks.js';
 import { managerClosed } from './contract/errors.js';
-import { checkKey, type LeaseStore } from './contract/lease-store.js';
+import type { LeaseStore } from './contract/lease-store.js';
 import {
   resolveManagerOptions,
   resolveTerms,
@@ -12,10 +12,12 @@ import {
   type WarningLeaseManagerOptions,
   type WithLeaseOptions,
 } from './contract/options.js';
+import { checkKeys } from './contract/several-keys.js';
 import type { Grants } from './grants/grants.js';
+import { acquireSeveral, tryAcquireSeveral } from './grants/several.js';
 import { StoreGrants } from './grants/store-grants.js';
 import { hasTable, TableGrants } from './grants/table-grants.js';
-import { createLease, type Lease } from './hold/lease.js';
+import { createLease, discardLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore } from './memory/memory-store.js';
 
 /**
@@ -43,12 +45,12 @@ export class LeaseManager {
   }
 
   /**
-   * One attempt: undefined when another live holder has it. Rejects with LeaseStoreError when the store fails, or
+   * One attempt: undefined when another live holder has it, or one of several keys. Rejects with LeaseStoreError when the store fails, or
    * grants so late that the lease has already expired: then it is never granted.
    */
-  tryAcquire(key: string, options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
+  tryAcquire(keys: string | readonly string[], options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
     try {
-      return this.#grants.tryAcquire(key, this.#begin(key, options), undefined);
+      return this.#try(keys, options, undefined);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -61,29 +63,32 @@ export class LeaseManager {
    * A memory lease that is released, or expires, wakes its waiters at once, in every thread: within a thread in order
    * of arrival, and threads take turns. Other stores are asked repeatedly, by `backoff`, and at once when a store that
    * hears of releases has heard of one.
+   *
+   * Several keys are taken all or none, for one lease, and a list without keys is valid, as for a `StripedLock`. They
+   * are taken in an order that all share, so acquisitions of overlapping lists never wait for each other in a cycle.
    */
-  acquire(key: string, options?: AcquireLeaseOptions): Promise<Lease> {
-    const hold = options === undefined ? this.#grants.takeAtOnce(key) : undefined;
-    return hold ? Promise.resolve(createLease(hold)) : this.#acquireSlow(key, options);
+  acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+    const hold = options === undefined ? this.#grants.takeAtOnce(keys as string) : undefined;
+    return hold ? Promise.resolve(createLease(hold)) : this.#acquireSlow(keys, options);
   }
 
   /**
    * Runs fn while holding the lease; releases however fn ends. A failing release is not an error here: the lease ends
    * with its TTL. With ifAvailable, resolves to undefined without calling fn when the lease is taken.
    */
-  withLease<T>(key: string, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
+  withLease<T>(keys: string | readonly string[], fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   withLease<T>(
-    key: string,
+    keys: string | readonly string[],
     options: WithLeaseOptions & { ifAvailable?: false },
     fn: (lease: Lease) => T | PromiseLike<T>,
   ): Promise<T>;
   withLease<T>(
-    key: string,
+    keys: string | readonly string[],
     options: WithLeaseOptions,
     fn: (lease: Lease) => T | PromiseLike<T>,
   ): Promise<T | undefined>;
   async withLease<T>(
-    key: string,
+    keys: string | readonly string[],
     optionsOrFn: WithLeaseOptions | ((lease: Lease) => T | PromiseLike<T>),
     maybeFn?: (lease: Lease) => T | PromiseLike<T>,
   ): Promise<T | undefined> {
@@ -91,10 +96,13 @@ export class LeaseManager {
       optionsOrFn,
       maybeFn,
     );
-    const lease = await (options === undefined ? this.acquire(key) : this.#acquireOrTry(key, options));
+    const lease = await (options === undefined ? this.acquire(keys) : this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
+    if (options?.signal?.aborted === true) {
+      await discardLease(lease).catch(() => undefined);
+      throw options.signal.reason;
+    }
     try {
-      options?.signal?.throwIfAborted();
       return await fn(lease);
     } finally {
       await lease.release().catch(() => undefined);
@@ -120,32 +128,49 @@ export class LeaseManager {
   }
 
   /** What comes before every attempt. */
-  #begin(key: string, options: TryAcquireLeaseOptions | undefined): LeaseTerms {
-    checkKey(key);
+  #begin(options: TryAcquireLeaseOptions | undefined): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
     if (this.#closed) throw managerClosed();
     return terms;
   }
 
-  #acquireSlow(key: string, options: AcquireLeaseOptions | undefined): Promise<Lease> {
+  #try(
+    keys: string | readonly string[],
+    options: TryAcquireLeaseOptions | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease | undefined> {
+    const checked = checkKeys(keys);
+    const terms = this.#begin(options);
+    return typeof checked === 'string'
+      ? this.#grants.tryAcquire(checked, terms, signal)
+      : tryAcquireSeveral(this.#grants, checked, terms, signal);
+  }
+
+  #acquireSlow(keys: string | readonly string[], options: AcquireLeaseOptions | undefined): Promise<Lease> {
     try {
-      const terms = this.#begin(key, options);
+      const checked = checkKeys(keys);
+      const terms = this.#begin(options);
       const { timeout, signal } = resolveWait(options);
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
-      return this.#grants.acquire(key, terms, timeout, signal);
+      return typeof checked === 'string'
+        ? this.#grants.acquire(checked, terms, timeout, signal)
+        : acquireSeveral(this.#grants, checked, terms, timeout, signal);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  async #acquireOrTry(key: string, options: WithLeaseOptions): Promise<Lease | undefined> {
+  async #acquireOrTry(
+    keys: string | readonly string[],
+    options: WithLeaseOptions,
+  ): Promise<Lease | undefined> {
     checkOptionsObject(options);
     const { ifAvailable } = options;
     if (ifAvailable === undefined || !checkBoolean(ifAvailable, 'options.ifAvailable')) {
-      return this.acquire(key, options);
+      return this.acquire(keys, options);
     }
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();
-    return this.#grants.tryAcquire(key, this.#begin(key, options), signal);
+    return this.#try(keys, options, signal);
   }
 }

@@ -37,6 +37,8 @@ export interface StoreUnderTest {
    * store whose operations are slow: several of them must fit.
    */
   ttl?: number;
+  /** Whether the store keeps infos: then it must keep the rules of `InfoLeaseStore`. Default false. */
+  keepsInfo?: boolean;
 }
 
 /** Makes an empty store: the store itself, or the store with what the suite may do with it. */
@@ -60,6 +62,7 @@ export interface Scene {
   pass(milliseconds: number): Promise<void>;
   /** The time, for {@link requireWithin}. */
   now(): number;
+  readonly keepsInfo: boolean;
   /**
    * What follows holds only if less than so many milliseconds have passed since `since`. A slower machine proves
    * nothing either way, so the test starts again.
@@ -108,6 +111,7 @@ async function runOnce(
   let next = 0;
   let asked = 0;
   const scene: Scene = {
+    keepsInfo: subject.keepsInfo === true,
     get store() {
       asked = scene.now();
       return clients[next++ % clients.length]!;

@@ -8,7 +8,9 @@ import {
   type Sentence,
 } from './framework.js';
 import { holding } from './holding.js';
+import { infos } from './infos.js';
 import { managed } from './managed.js';
+import { severalKeys, severalManaged } from './several-keys.js';
 import { tokens } from './tokens.js';
 
 export type { ContractFramework, Expect, MakeStore, StoreUnderTest } from './framework.js';
@@ -18,7 +20,9 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'when its time is over': expiry,
   'fencing tokens': tokens,
   'bad input': badInput,
-  'under a LeaseManager': managed,
+  'several keys in one step': severalKeys,
+  'the info of a lease': infos,
+  'under a LeaseManager': [...managed, ...severalManaged],
 };
 
 /**

@@ -48,17 +48,42 @@ Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWa
   return 0;
 }
 
-bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl) {
+bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const LeaseWatches* self) {
+  // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
+  WakeSet wakes(self ? &self->participant() : nullptr);
   Shard& shard = shardFor(claim.key);
   Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
   Entry* const entry = shard.entries.find(claim.key);
   const bool own = isHeldBy(entry, claim, at);
-  if (own) extend(shard, *entry, at + ttl);
+  if (own) {
+    const bool sooner = at + ttl < entry->expiresAt;
+    extend(shard, *entry, at + ttl);
+    // Those who wait for the key wait until it expires, and must know that this comes earlier.
+    if (sooner && !shard.waiting.empty()) {
+      if (Waiting* const queue = shard.waiting.find(claim.key)) callWatches(*queue, wakes);
+    }
+  }
   lock.unlock();
   if (due) sweepOther(at);
   return own;
+}
+
+bool LeaseTable::setInfo(const Claim& claim, std::string_view info) {
+  Shard& shard = shardFor(claim.key);
+  const Lock lock(shard.mutex);
+  Entry* const entry = shard.entries.find(claim.key);
+  if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
+  entry->info = info.empty() ? nullptr : std::make_unique<std::string>(info);
+  return true;
+}
+
+void LeaseTable::callWatches(Waiting& queue, WakeSet& wakes) {
+  for (LeaseWatch* const watch : queue.watches) {
+    watch->owner.push(*watch);
+    wakes.addReady(watch->owner.participant());
+  }
 }
 
 bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
@@ -87,10 +112,7 @@ bool LeaseTable::freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& 
     if (Waiting* const queue = shard.waiting.find(entry.key.view())) {
       // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
       queue->turnEnds = now() + kTurn;
-      for (LeaseWatch* const watch : queue->watches) {
-        watch->owner.push(*watch);
-        wakes.addReady(watch->owner.participant());
-      }
+      callWatches(*queue, wakes);
     }
   }
   // If it has expired, this sweeps it.
@@ -105,7 +127,10 @@ std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseco
   at = resolve(at);
   const Entry* const entry = shard.entries.find(key);
   if (!isHeld(entry, at)) return std::nullopt;
-  return Info{.owner = entry->name(), .token = entry->token, .remaining = entry->expiresAt - at};
+  return Info{.owner = entry->name(),
+              .token = entry->token,
+              .remaining = entry->expiresAt - at,
+              .info = entry->info ? *entry->info : std::string()};
 }
 
 std::size_t LeaseTable::size() const {
@@ -164,6 +189,7 @@ LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& cla
   }
   // Mostly both are empty, and a comparison costs less than an assignment.
   if (entry->owner != claim.owner) entry->owner = claim.owner;
+  if (entry->info) entry->info.reset();
   entry->token = nextToken_.fetch_add(1);  // keeps I1
   const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
   return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};

@@ -75,8 +75,12 @@ class LeaseTable {
     return acquire(claim, ttl, &taker);
   }
 
-  // Extends what the owner holds. False if it does not.
-  bool renew(const Claim& claim, Nanoseconds ttl);
+  // Extends what the owner holds, or shortens it, and then tells the threads that watch the key. False if it does not hold
+  // it. `self`: as for release().
+  bool renew(const Claim& claim, Nanoseconds ttl, const LeaseWatches* self = nullptr);
+  // Keeps a text with what the owner holds, until it is released, expires, or is granted again. False if it does not hold
+  // it.
+  bool setInfo(const Claim& claim, std::string_view info);
   // Frees what the owner holds, and tells the threads that watch the key. False if the owner did not hold it. `self`:
   // the caller's own watches; that thread is not woken, since it looks by itself. The steady clock is read with
   // recently(): a lease that expired since then, and that nobody has taken, counts as held.
@@ -90,6 +94,8 @@ class LeaseTable {
     std::string owner;
     std::uint64_t token;
     Nanoseconds remaining;
+    // Empty for none.
+    std::string info;
   };
   std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
 
@@ -123,6 +129,8 @@ class LeaseTable {
     std::uint64_t token = 0;
     Nanoseconds expiresAt = 0;
     std::uint32_t place = 0;
+    // Null for none, as most entries have none.
+    std::unique_ptr<std::string> info;
   };
   // The threads that wait for a key, in the order in which they came or last took their turn.
   struct Waiting : KeyNode<Waiting> {
@@ -157,6 +165,8 @@ class LeaseTable {
   Grant grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at, Nanoseconds ttl);
   // For a thread that could take a free key: 0 if it may, which ends the turn, else after how long to try again.
   static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
+  // Tells the threads that watch the key to look again. `wakes`: to be sent after the shard is unlocked.
+  static void callWatches(Waiting& queue, WakeSet& wakes);
   // The last step of every release. `wakes`: to be sent after the shard is unlocked.
   bool freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes);
   Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);

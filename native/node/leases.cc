@@ -155,6 +155,11 @@ napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
   return granted(arguments, arguments.table().takeTurn(arguments.claim(), ttl, call.leases().watches));
 }
 
+std::int32_t statusOf(bool done, const LeaseWatches& watches) {
+  if (!done) return kLeaseNo;
+  return watches.hasReady() ? kLeaseDoneAndReady : kLeaseDone;
+}
+
 // leaseRenew(key, owner?)
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
@@ -163,14 +168,21 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
   const std::optional<LeaseTable::Claim> held = arguments.held();
   if (!held) return refuseLease(call);
-  const bool renewed = arguments.table().renew(*held, ttl);
-  arguments.exchange().status = renewed ? kLeaseDone : kLeaseNo;
+  const LeaseWatches& watches = call.leases().watches;
+  const bool renewed = arguments.table().renew(*held, ttl, &watches);
+  arguments.exchange().status = statusOf(renewed, watches);
   return nullptr;
 }
 
-std::int32_t statusOf(bool released, const LeaseWatches& watches) {
-  if (!released) return kLeaseNo;
-  return watches.hasReady() ? kLeaseDoneAndReady : kLeaseDone;
+// leaseSetInfo(key, owner, info)
+napi_value leaseSetInfo(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 3);
+  const LeaseArguments arguments(call);
+  Text text;
+  if (!arguments || !call.toKey(2, text)) return refuseLease(call);
+  const bool kept = arguments.table().setInfo(arguments.claim(), text.view());
+  arguments.exchange().status = kept ? kLeaseDone : kLeaseNo;
+  return nullptr;
 }
 
 // leaseRelease(key, owner?)
@@ -201,7 +213,7 @@ napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// leaseInspect(key): { owner, token, remaining }, or undefined
+// leaseInspect(key): { owner, token, remaining, info? }, or undefined
 napi_value leaseInspect(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 2);
   const LeaseArguments arguments(call);
@@ -213,6 +225,7 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
   object.Set("owner", Napi::Value(fromBytes(env, found->owner)));
   object.Set("token", Napi::BigInt::New(env, found->token));
   object.Set("remaining", Napi::Number::New(env, toMilliseconds(found->remaining)));
+  if (!found->info.empty()) object.Set("info", Napi::Value(fromBytes(env, found->info)));
   return object;
 }
 
@@ -267,6 +280,7 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseAcquire", leaseAcquire);
   addFunction(env, exports, "leaseTakeTurn", leaseTakeTurn);
   addFunction(env, exports, "leaseRenew", leaseRenew);
+  addFunction(env, exports, "leaseSetInfo", leaseSetInfo);
   addFunction(env, exports, "leaseRelease", leaseRelease);
   addFunction(env, exports, "leaseReleaseHinted", leaseReleaseHinted);
   addFunction(env, exports, "leaseInspect", leaseInspect);

@@ -74,6 +74,11 @@ const sections = [
     title: 'The Redis store',
     text: 'For `redisLeaseStore(options)` of `stripelock/redis`.',
   },
+  {
+    type: 'CacheLeaseStoreOptions',
+    title: 'The store over any cache',
+    text: 'For `cacheLeaseStore(options)` of `stripelock/cache`.',
+  },
 ];
 
 /** What the types of options are called. */

@@ -14,7 +14,11 @@ const addon = process.argv[3] === 'with-addon';
 
 leaseStoreContract({ describe, it }, 'memory store', () => {
   const clock = new FixedClock();
-  return { store: new MemoryLeaseStore({ clock }), advance: (milliseconds) => clock.advance(milliseconds) };
+  return {
+    store: new MemoryLeaseStore({ clock }),
+    advance: (milliseconds) => clock.advance(milliseconds),
+    keepsInfo: true,
+  };
 });
 
 const thread = `

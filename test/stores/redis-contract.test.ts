@@ -31,6 +31,7 @@ if (redisCommand === undefined) {
       return {
         store: store!,
         peers,
+        keepsInfo: true,
         async dispose() {
           for (const made of [store!, ...peers]) await made.close?.();
           for (const { close } of clients) close();

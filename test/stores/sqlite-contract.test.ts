@@ -16,6 +16,7 @@ for (const { name, open } of sqliteDrivers) {
     return {
       store: store!,
       peers,
+      keepsInfo: true,
       dispose() {
         for (const database of databases) database.close();
         remove();
@@ -29,6 +30,7 @@ for (const { name, open } of sqliteDrivers) {
     return {
       store: sqliteLeaseStore({ database, clock, table: 'jobs' }),
       advance: (milliseconds) => clock.advance(milliseconds + 20),
+      keepsInfo: true,
       dispose: () => void database.close(),
     };
   });

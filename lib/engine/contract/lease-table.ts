@@ -4,6 +4,8 @@ export interface LeaseInfo {
   token: bigint;
   /** Milliseconds. */
   remaining: number;
+  /** Absent for none. */
+  info?: string;
 }
 
 /**
@@ -30,14 +32,17 @@ export interface LeaseTable {
    * granted, else the milliseconds after which to try again, even if {@link watch} has not called.
    */
   takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number;
+  /** Can shorten it, too, and then calls the {@link watch}es of the key. */
   renew(key: string, owner: string, ttl: number, at: number): boolean;
+  /** Keeps a text with what the owner holds, until that ends or is granted again. Empty for none. False if it holds nothing. */
+  setInfo(key: string, owner: string, info: string, at: number): boolean;
   release(key: string, owner: string, at: number): boolean;
   /** Releases what was {@link granted}. */
   releaseGranted(key: string, granted: number, hint: number, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
-   * Calls `freed` on this thread whenever any thread has released the key, and never from within another call. A key
-   * has one watch at a time. Does not keep the event loop alive.
+   * Calls `freed` on this thread whenever any thread has released the key or shortened its lease, and never from within
+   * another call. A key has one watch at a time. Does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
 }

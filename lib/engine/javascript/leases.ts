@@ -75,6 +75,7 @@ interface Entry extends Timed {
   /** When the table looks at it; not later than {@link expiresAt}, which alone a renewal moves. */
   deadline: number;
   expiresAt: number;
+  info: string;
 }
 
 /** The same rules as `native/core/lease_table.h`, for one thread. */
@@ -110,9 +111,11 @@ class JavaScriptLeaseTable implements LeaseTable {
     if (entry) {
       entry.owner = name;
       entry.granted = granted;
+      entry.info = '';
       this.#extend(entry, now + ttl);
     } else {
-      const added = { key, owner: name, granted, deadline: now + ttl, expiresAt: now + ttl, place: -1 };
+      const expiresAt = now + ttl;
+      const added = { key, owner: name, granted, deadline: expiresAt, expiresAt, info: '', place: -1 };
       this.#entries.set(key, added);
       this.#times.add(added);
     }
@@ -129,7 +132,16 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
     if (entry?.owner !== owner) return false;
+    const sooner = now + ttl < entry.expiresAt;
     this.#extend(entry, now + ttl);
+    if (sooner) this.#callWatch(key);
+    return true;
+  }
+
+  setInfo(key: string, owner: string, info: string, at: number): boolean {
+    const entry = this.#held(key, timeOf(at));
+    if (entry?.owner !== owner) return false;
+    entry.info = info;
     return true;
   }
 
@@ -147,7 +159,9 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = timeOf(at);
     const entry = this.#entries.get(key);
     if (!entry || entry.expiresAt <= now) return undefined;
-    return { owner: entry.owner, token: this.tokenOf(entry.granted), remaining: entry.expiresAt - now };
+    const { owner, granted, expiresAt, info } = entry;
+    const state = { owner, token: this.tokenOf(granted), remaining: expiresAt - now };
+    return info === '' ? state : { ...state, info };
   }
 
   watch(key: string, freed: () => void): LeaseWatch {
@@ -163,13 +177,16 @@ class JavaScriptLeaseTable implements LeaseTable {
   #free(entry: Entry): boolean {
     const { key } = entry;
     this.#erase(entry);
-    const freed = this.#watches.get(key);
-    if (freed) {
-      queueMicrotask(() => {
-        if (this.#watches.get(key) === freed) freed();
-      });
-    }
+    this.#callWatch(key);
     return true;
+  }
+
+  #callWatch(key: string): void {
+    const freed = this.#watches.get(key);
+    if (freed === undefined) return;
+    queueMicrotask(() => {
+      if (this.#watches.get(key) === freed) freed();
+    });
   }
 
   #extend(entry: Entry, expiresAt: number): void {

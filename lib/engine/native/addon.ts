@@ -13,6 +13,7 @@ interface LeaseAddon {
   leaseAcquire(key: string, owner?: string): void;
   leaseTakeTurn(key: string, owner?: string): void;
   leaseRenew(key: string, owner?: string): void;
+  leaseSetInfo(key: string, owner: string, info: string): void;
   leaseRelease(key: string, owner?: string): void;
   leaseReleaseHinted(): void;
   leaseInspect(key: string): LeaseInfo | undefined;

@@ -167,13 +167,20 @@ class NativeLeaseTable implements LeaseTable {
     const exchange = this.#exchange;
     exchange.ask(this.#index, at, ttl);
     this.#addon.leaseRenew(key, owner);
+    return this.#done();
+  }
+
+  setInfo(key: string, owner: string, info: string, at: number): boolean {
+    const exchange = this.#exchange;
+    exchange.ask(this.#index, at, 0);
+    this.#addon.leaseSetInfo(key, owner, info);
     return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;
   }
 
   release(key: string, owner: string, at: number): boolean {
     this.#exchange.ask(this.#index, at, 0);
     this.#addon.leaseRelease(key, owner);
-    return this.#released();
+    return this.#done();
   }
 
   releaseGranted(key: string, granted: number, hint: number, at: number): boolean {
@@ -183,7 +190,7 @@ class NativeLeaseTable implements LeaseTable {
     exchange.integers[EXCHANGE_HINT] = hint;
     this.#addon.leaseReleaseHinted();
     if (exchange.integers[EXCHANGE_STATUS] === LEASE_UNKNOWN) this.#addon.leaseRelease(key);
-    return this.#released();
+    return this.#done();
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
@@ -195,7 +202,8 @@ class NativeLeaseTable implements LeaseTable {
     return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
   }
 
-  #released(): boolean {
+  /** Whether it was done. It may have called watches of this thread. */
+  #done(): boolean {
     const status = this.#exchange.integers[EXCHANGE_STATUS]!;
     if (status === LEASE_DONE_AND_READY) this.#leases.deliverSoon();
     return status !== LEASE_NO;

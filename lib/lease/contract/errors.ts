@@ -58,23 +58,42 @@ export class StaleTokenError extends LockError {
   }
 }
 
-/** The error for an operation of a store that failed with `cause`. */
-export function storeFailure(operation: string, key: string, cause: unknown): LeaseStoreError {
+/** The error for an operation of a store, on a key or several, that failed with `cause`. */
+export function storeFailure(
+  operation: string,
+  keys: string | readonly string[],
+  cause: unknown,
+): LeaseStoreError {
+  const names = keyNames(typeof keys === 'string' ? [keys] : keys);
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new LeaseStoreError(`the lease store failed to ${operation} ${keyNames([key])}: ${reason}`, cause);
+  return new LeaseStoreError(`the lease store failed to ${operation} ${names}: ${reason}`, cause);
 }
 
-/** `failure`: the error of the store's last answer, if that failed; `earlier`: the error before it refused. */
+/**
+ * `failure`: the error of the store's last answer, if that failed; `earlier`: the error before it refused; `refused`: which
+ * of several keys another holder has.
+ */
 export function leaseTimeout(
-  key: string,
+  keys: readonly string[],
   timeout: number,
   failure: unknown,
   earlier?: unknown,
+  refused?: string,
 ): LockTimeoutError {
-  const reason = failure === undefined ? 'another holder has it' : 'the lease store fails';
-  const message = `could not acquire the lease of ${keyNames([key])} within ${timeout} ms: ${reason}`;
+  const taken = refused === undefined ? 'another holder has it' : `another holder has ${keyNames([refused])}`;
+  const reason = failure === undefined ? taken : 'the lease store fails';
+  const message = `could not acquire the lease of ${keyNames(keys)} within ${timeout} ms: ${reason}`;
   const cause = failure ?? earlier;
-  return new LockTimeoutError(message, [key], timeout, -1, [], cause === undefined ? undefined : { cause });
+  return new LockTimeoutError(message, keys, timeout, -1, [], cause === undefined ? undefined : { cause });
+}
+
+/** The error for reading the one key, or token, of a lease that has none or several. */
+export function noSingleKey(property: 'key' | 'token', keys: readonly string[]): LockError {
+  const held = keys.length === 0 ? 'no keys' : keyNames(keys);
+  return new LockError(
+    'ERR_LEASE_KEYS',
+    `a lease of ${held} has no single ${property}: read its ${property}s`,
+  );
 }
 
 /** The error for operations of a closed manager. */

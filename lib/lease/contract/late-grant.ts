@@ -11,16 +11,16 @@ export interface Asked {
 }
 
 /**
- * The grant, if it is in time. The time of a lease counts from before the request was sent, so a lease may have expired
+ * The grant, of one token or several, if it is in time. The time of a lease counts from before the request was sent, so a lease may have expired
  * when the answer arrives. Such a grant is given back, and this rejects with a LeaseStoreError. `giveBack` must free
  * exactly this grant, and no later one. If it fails, the lease ends by itself.
  */
-export function grantInTime(
-  token: FencingToken,
+export function grantInTime<T extends FencingToken | readonly FencingToken[]>(
+  token: T,
   asked: Asked,
   now: number,
   giveBack: () => unknown,
-): FencingToken | Promise<never> {
+): T | Promise<never> {
   return now - asked.at < asked.ttl ? token : refuseLate(asked, giveBack);
 }
 

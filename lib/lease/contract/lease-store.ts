@@ -25,6 +25,12 @@ export interface LeaseState {
   remaining: number;
 }
 
+/** The same, of a store that keeps infos. */
+export interface InfoLeaseState extends LeaseState {
+  /** What its holder says about itself; absent if it says nothing. */
+  info?: string;
+}
+
 /**
  * Where leases live. Contention is a result, never an error; only a failing backend rejects.
  *
@@ -49,6 +55,16 @@ export interface LeaseStore {
   close?(): Promise<void>;
 }
 
+/** A store that keeps a small text with each lease, which `inspect` shows. */
+export interface InfoLeaseStore extends LeaseStore {
+  /** Keeps `info`, at most 1024 bytes in UTF-8, with what it grants. An earlier one goes, also without a new one. */
+  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
+  /** Replaces the info by a new one, if that is given, of what it extends. An empty one removes it. */
+  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
+  /** Undefined if nobody holds the key. */
+  inspect(key: string): Promise<InfoLeaseState | undefined>;
+}
+
 /** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */
 export interface WakingLeaseStore extends LeaseStore {
   /**
@@ -57,6 +73,9 @@ export interface WakingLeaseStore extends LeaseStore {
    */
   onRelease(key: string, listener: () => void): () => void;
 }
+
+/** Bytes of UTF-8: enough for a host, a process and a progress, and little for a store. */
+export const MAX_INFO = 1024;
 
 /** Milliseconds, 139 years: a time plus this much fits every store's clock. */
 export const MAX_TTL = 2 ** 42;

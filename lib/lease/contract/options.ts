@@ -1,6 +1,5 @@
 import {
   checkBoolean,
-  checkFunction,
   checkOptionsObject,
   checkSignal,
   checkTimeout,
@@ -8,8 +7,16 @@ import {
 } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostSignal } from '../../common/types.js';
-import type { LeaseStoreError } from './errors.js';
+import {
+  checkExtras,
+  checkPositive,
+  type LeaseExtras,
+  type LeaseWarning,
+  type LeaseWarningOptions,
+} from './extras.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
+
+export type { LeaseExtras, LeaseWarning, LeaseWarningOptions } from './extras.js';
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;
@@ -17,32 +24,7 @@ const DEFAULT_TTL = 30_000;
 const BEATS_PER_TTL = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
-/** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
-export interface LeaseWarning {
-  /** The key of the lease. */
-  readonly key: string;
-  /** The token of the lease. */
-  readonly token: bigint;
-  /** The owner as the store knows it. */
-  readonly holder: string;
-  /** Milliseconds until the local deadline. */
-  readonly remaining: number;
-  /** The error of the last renewal; undefined if the store has not answered it yet. */
-  readonly cause: LeaseStoreError | undefined;
-}
-
-/** A warning before a lease is lost because renewals fail. */
-export interface LeaseWarningOptions {
-  /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
-  before?: number;
-  /**
-   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. A
-   * timer calls it: later if the event loop is blocked, and not at all after the deadline. What it throws is not
-   * caught.
-   */
-  call: (warning: LeaseWarning) => void;
-}
-
+const NO_EXTRAS: LeaseExtras = {};
 const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
 /** How long a lease lasts. */
@@ -60,11 +42,8 @@ export interface LeaseOptions {
   maxHold?: number;
 }
 
-/** For one attempt. */
-export interface TryAcquireLeaseOptions extends LeaseOptions {
-  /** Have a function called before the lease is lost because renewals fail. Default: the manager's. */
-  warning?: LeaseWarningOptions;
-}
+/** For one attempt. Default of each: the manager's. */
+export interface TryAcquireLeaseOptions extends LeaseOptions, LeaseExtras {}
 
 /** For a manager, and the defaults of its leases. */
 export interface LeaseManagerOptions {
@@ -101,11 +80,8 @@ export interface LeaseManagerOptions {
   clock?: Clock;
 }
 
-/** For a manager, with a warning. */
-export interface WarningLeaseManagerOptions extends LeaseManagerOptions {
-  /** Have a function called before a lease is lost because renewals fail. Default: none. */
-  warning?: LeaseWarningOptions;
-}
+/** For a manager, with more. */
+export interface WarningLeaseManagerOptions extends LeaseManagerOptions, LeaseExtras {}
 
 /** For an acquisition that waits. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
@@ -137,6 +113,9 @@ export interface LeaseTerms {
   /** From the grant until the first renewal, or until the end if there is no renewal before. */
   readonly firstLook: number;
   readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
+  /** From the grant, for which the store keeps the key even if it is released. 0 for none. */
+  readonly minHold: number;
+  readonly info: string | undefined;
 }
 
 /** The options of a manager, checked. */
@@ -145,7 +124,7 @@ export interface ManagerSettings {
   readonly ttl: number;
   readonly renew: boolean | { readonly every: number | undefined };
   readonly maxHold: number;
-  readonly warning: LeaseWarningOptions | undefined;
+  readonly extras: LeaseExtras;
   readonly holder: string | undefined;
   readonly reentrant: boolean;
   readonly backoff: Backoff;
@@ -157,20 +136,20 @@ export interface ManagerSettings {
 /** Checks the options, and fills in the defaults. */
 export function resolveManagerOptions(options: WarningLeaseManagerOptions | undefined): ManagerSettings {
   checkOptionsObject(options);
-  const { store, ttl, renew, maxHold, warning, holder, reentrant, backoff, clock } = options ?? {};
+  const { store, ttl, renew, maxHold, holder, reentrant, backoff, clock } = options ?? {};
   const settings = {
     store: store === undefined ? undefined : checkStore(store),
     ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
     renew: renew === undefined ? true : checkRenew(renew),
     maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
-    warning: warning === undefined ? undefined : checkWarning(warning),
+    extras: checkExtras(options ?? {}, NO_EXTRAS),
     holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
     reentrant: reentrant === undefined ? false : checkBoolean(reentrant, 'options.reentrant'),
     backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
     clock: clock === undefined ? undefined : checkClock(clock),
   };
   const every = everyOf(settings.renew, settings.ttl);
-  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold, settings.warning) };
+  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold, settings.extras) };
 }
 
 /** The terms of one lease. */
@@ -180,8 +159,9 @@ export function resolveTerms(
 ): LeaseTerms {
   if (options === undefined) return manager.terms;
   checkOptionsObject(options);
-  const { ttl, renew, maxHold, warning } = options;
-  if (ttl === undefined && renew === undefined && maxHold === undefined && warning === undefined) {
+  const { ttl, renew, maxHold } = options;
+  const extras = checkExtras(options, manager.extras);
+  if (ttl === undefined && renew === undefined && maxHold === undefined && extras === manager.extras) {
     return manager.terms;
   }
   const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
@@ -189,7 +169,7 @@ export function resolveTerms(
     own,
     everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
     maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
-    warning === undefined ? manager.warning : checkWarning(warning),
+    extras,
   );
 }
 
@@ -198,10 +178,10 @@ function makeTerms(
   ttl: number,
   every: number,
   maxHold: number,
-  warning: LeaseWarningOptions | undefined,
+  { warning, minHold = 0, info }: LeaseExtras,
 ): LeaseTerms {
   const firstLook = every < ttl && every < maxHold ? every : ttl;
-  return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl) };
+  return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info };
 }
 
 /** Checks the timeout and the signal of an acquisition. */
@@ -222,16 +202,6 @@ function everyOf(renew: boolean | { readonly every: number | undefined }, ttl: n
   const every = (renew === true ? undefined : renew.every) ?? ttl / BEATS_PER_TTL;
   if (every < ttl) return every;
   throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
-}
-
-function checkWarning(warning: unknown): LeaseWarningOptions {
-  if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
-    throw invalidArgType('options.warning', 'an object', warning);
-  }
-  const { before, call } = warning as { before?: unknown; call?: unknown };
-  checkFunction(call, 'options.warning.call');
-  const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
-  return { ...checked, call: call as LeaseWarningOptions['call'] };
 }
 
 function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): LeaseTerms['warning'] {
@@ -267,14 +237,6 @@ function checkBackoff(backoff: unknown): Backoff {
 
 function withoutUndefined(object: object): object {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
-}
-
-function checkPositive(value: unknown, name: string): number {
-  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
-  if (!(value > 0 && value < Infinity)) {
-    throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
-  }
-  return value;
 }
 
 const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;

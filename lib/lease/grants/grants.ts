@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { leaseChannels } from '../../common/diagnostics.js';
 import { managerClosed } from '../contract/errors.js';
-import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
+import type { FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../time/schedule.js';
 import { Waits } from '../wait/acquisition.js';
+import type { Round } from '../wait/several.js';
 
 /**
  * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides
@@ -16,7 +17,8 @@ import { Waits } from '../wait/acquisition.js';
  * from the next, so there is at most one hold of each key.
  */
 export abstract class Grants implements HoldContext {
-  readonly store: LeaseStore;
+  /** Where renewals and releases go. */
+  readonly store: Pick<InfoLeaseStore, 'renew' | 'release'>;
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
@@ -27,13 +29,16 @@ export abstract class Grants implements HoldContext {
   protected readonly name = randomBytes(9).toString('base64url');
   /** The terms of a lease whose options say nothing. */
   protected readonly terms: LeaseTerms;
-  protected readonly waits = new Waits();
+  readonly waits = new Waits();
   protected isClosed = false;
   readonly #reentrant: boolean;
   /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
 
-  constructor(store: LeaseStore, settings: ManagerSettings) {
+  /** By key, with stable owners only: until when a key that was released too early stays taken, on the manager's clock. */
+  readonly #resting = new Map<string, number>();
+
+  constructor(store: Pick<InfoLeaseStore, 'renew' | 'release'>, settings: ManagerSettings) {
     this.store = store;
     this.schedule = new Schedule(settings.clock, false);
     this.backoff = settings.backoff;
@@ -64,6 +69,15 @@ export abstract class Grants implements HoldContext {
     signal: AbortSignal | undefined,
   ): Promise<Lease>;
 
+  /**
+   * Attempts at several keys, by an owner of their own unless owners are stable. `inTurn`: after acquisitions that have
+   * waited longer.
+   */
+  abstract beginRound(terms: LeaseTerms, inTurn: boolean): Round;
+
+  /** What holds ask of the store while the body runs goes there together, if the store can. */
+  abstract together<T>(body: () => T): T;
+
   abstract tokenOf(granted: number): FencingToken;
 
   abstract free(hold: Hold): Promise<boolean>;
@@ -75,6 +89,28 @@ export abstract class Grants implements HoldContext {
 
   lost(hold: Hold): void {
     this.forget(hold);
+  }
+
+  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
+  protected restOf({ since, terms: { minHold } }: Hold): number {
+    if (minHold === 0) return 0;
+    return Math.min(Math.max(0, Math.ceil(since + minHold - this.schedule.now())), minHold);
+  }
+
+  /** With stable owners: this manager does not take the key again before its rest is over. */
+  protected rests(key: string): number {
+    const until = this.#resting.get(key);
+    if (until === undefined) return 0;
+    const left = until - this.schedule.now();
+    if (left <= 0) this.#resting.delete(key);
+    return Math.max(0, left);
+  }
+
+  protected letRest(key: string, milliseconds: number): void {
+    if (!this.stableOwners) return;
+    const now = this.schedule.now();
+    for (const [other, until] of this.#resting) if (until <= now) this.#resting.delete(other);
+    this.#resting.set(key, now + milliseconds);
   }
 
   /** From now on every later grant is released. */

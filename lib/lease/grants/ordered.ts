@@ -3,18 +3,19 @@ export class OrderedOperations {
   /** The last operation on each key, settled without a result. */
   readonly #last = new Map<string, Promise<void>>();
 
-  run<T>(key: string, operation: () => Promise<T>): Promise<T> {
-    const before = this.#last.get(key);
-    const result = before === undefined ? operation() : before.then(operation);
+  /** An operation on several keys comes after the earlier ones on each of them, and before all later ones. */
+  run<T>(keys: readonly string[], operation: () => Promise<T>): Promise<T> {
+    const before = keys.map((key) => this.#last.get(key)).filter((last) => last !== undefined);
+    const result = before.length === 0 ? operation() : Promise.all(before).then(operation);
     const settled: Promise<void> = result
       .then(
         () => undefined,
         () => undefined,
       )
       .then(() => {
-        if (this.#last.get(key) === settled) this.#last.delete(key);
+        for (const key of keys) if (this.#last.get(key) === settled) this.#last.delete(key);
       });
-    this.#last.set(key, settled);
+    for (const key of keys) this.#last.set(key, settled);
     return result;
   }
 }

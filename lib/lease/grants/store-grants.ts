@@ -1,37 +1,45 @@
-import { LockError } from '../../common/errors.js';
-import { LeaseStoreError, leaseTimeout, managerClosed, storeFailure } from '../contract/errors.js';
-import { grantInTime } from '../contract/late-grant.js';
+import { LeaseStoreError, leaseTimeout, managerClosed } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
-import { Hold } from '../hold/hold.js';
+import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
 import { askOnce } from '../wait/ask-once.js';
 import { Attempts, type Asker } from '../wait/attempts.js';
 import { PollingAcquisition, PollingQueues } from '../wait/polling-queue.js';
+import type { Round } from '../wait/several.js';
 import { Grants } from './grants.js';
-import { announceFailure, StoreOperations } from './store-operations.js';
+import { StoreAsking, type AskContext } from './store-asking.js';
+import { StoreOperations } from './store-operations.js';
+import { StoreRound, type RoundContext } from './store-round.js';
+import { Together } from './together.js';
 import { Unanswered } from './unanswered.js';
 
 /** Grants of a store that must be asked. */
-export class StoreGrants extends Grants {
+export class StoreGrants extends Grants implements AskContext {
   /** A store does not say when a lease ended, only that it is gone. */
   readonly looksBeforeRelease = true;
+  readonly #together: Together;
   readonly #operations: StoreOperations;
+  readonly #asking: StoreAsking;
   readonly #unanswered: Unanswered;
   readonly #queues: PollingQueues;
   #owners = 0;
-  /** The first failure to give back a grant that came after the manager was closed. */
-  #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
-    super(store, settings);
+    const together = new Together(store);
+    super(together, settings);
     const { backoff, stableOwners } = this;
+    this.#together = together;
     this.#operations = new StoreOperations({
       store,
+      releases: together,
       stableOwners,
       latest: (key) => this.latest(key),
       forget: (hold) => this.forget(hold),
+      restOf: (hold) => this.restOf(hold),
+      letRest: (...of) => this.letRest(...of),
     });
+    this.#asking = new StoreAsking(store, this.#operations, this);
     this.#unanswered = new Unanswered((key, owner) => this.#operations.freeUnheld(key, owner), backoff);
     this.#queues = new PollingQueues({ store, backoff, schedule: this.waits.schedule, stableOwners });
   }
@@ -41,13 +49,37 @@ export class StoreGrants extends Grants {
   }
 
   tryAcquire(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease | undefined> {
-    return askOnce(this.#attempts(key, terms), signal);
+    return askOnce(this.#attempts(key, terms, this.#owner()), signal);
   }
 
   acquire(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    if (timeout === 0) return this.#acquireOnce(key, terms, signal);
-    const wait = { key, timeout, signal, waits: this.waits };
-    return this.waits.start(new PollingAcquisition(wait, this.#queues, this.#attempts(key, terms)));
+    return timeout === 0
+      ? this.#acquireOnce(key, terms, signal)
+      : this.#wait(key, terms, this.#owner(), timeout, signal);
+  }
+
+  beginRound(terms: LeaseTerms, inTurn: boolean): Round {
+    const context: RoundContext = {
+      attemptAll: async (keys, owner, unsure, taken) =>
+        (inTurn ? this.#awaited(keys) : undefined) ??
+        this.#operations.inOrder(keys, () => this.#attemptAll(keys, terms, owner, unsure, taken)),
+      waitFor: (key, owner, timeout, signal) => this.#wait(key, terms, owner, timeout, signal),
+      together: (body) => this.together(body),
+      giveBack: (key, owner) => this.#unanswered.add(key, owner, terms.ttl),
+    };
+    return new StoreRound(context, this.#owner());
+  }
+
+  together<T>(body: () => T): T {
+    return this.#together.run(body);
+  }
+
+  get closed(): boolean {
+    return this.isClosed;
+  }
+
+  granted(hold: Hold, waited: number): Hold {
+    return this.add(hold, waited);
   }
 
   tokenOf(): never {
@@ -60,12 +92,23 @@ export class StoreGrants extends Grants {
 
   override async close(): Promise<void> {
     await super.close();
-    if (this.#lateFailure !== undefined) throw this.#lateFailure as Error;
+    if (this.#asking.lateFailure !== undefined) throw this.#asking.lateFailure as Error;
   }
 
   protected async settled(): Promise<void> {
     await this.#operations.settled();
     await this.#unanswered.close();
+  }
+
+  #wait(
+    key: string,
+    terms: LeaseTerms,
+    owner: string,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease> {
+    const wait = { key, timeout, signal, waits: this.waits };
+    return this.waits.start(new PollingAcquisition(wait, this.#queues, this.#attempts(key, terms, owner)));
   }
 
   async #acquireOnce(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease> {
@@ -77,16 +120,20 @@ export class StoreGrants extends Grants {
       if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
       failure = error;
     }
-    throw leaseTimeout(key, 0, failure);
+    throw leaseTimeout([key], 0, failure);
   }
 
   /** The attempts of one acquisition, all by one owner. */
-  #attempts(key: string, terms: LeaseTerms): Attempts {
+  #attempts(key: string, terms: LeaseTerms, owner: string): Attempts {
     const asked = {
-      attempt: (asker: Asker) => this.#operations.inOrder(key, () => this.#attempt(key, terms, asker)),
-      giveBack: ({ owner }: Asker) => this.#unanswered.add(key, owner, terms.ttl),
+      attempt: (asker: Asker) => this.#operations.inOrder([key], () => this.#attempt(key, terms, asker)),
+      giveBack: () => this.#unanswered.add(key, owner, terms.ttl),
     };
-    return new Attempts(asked, this.holder ?? `${this.name}:${this.#owners++}`);
+    return new Attempts(asked, owner);
+  }
+
+  #owner(): string {
+    return this.holder ?? `${this.name}:${this.#owners++}`;
   }
 
   async #attempt(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
@@ -94,48 +141,30 @@ export class StoreGrants extends Grants {
     if (shared) return createLease(shared);
     // The manager may have been closed while this waited for an earlier operation.
     if (this.isClosed) throw managerClosed();
-    return this.#operations.count(() => this.#ask(key, terms, asker));
+    if (this.rests(key) > 0) return undefined;
+    return this.#operations.count(() => this.#asking.forOne(key, terms, asker));
   }
 
-  async #ask(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
-    const { owner } = asker;
-    const { ttl } = terms;
-    const started = performance.now();
-    const at = this.schedule.now();
-    let token: unknown;
-    try {
-      token = await this.store.tryAcquire(key, owner, ttl);
-    } catch (error) {
-      // With any other LockError the store was not asked.
-      asker.unsure = !(error instanceof LockError) || error instanceof LeaseStoreError;
-      const failure = storeFailure('acquire', key, error);
-      announceFailure('acquire', key, owner, failure);
-      throw failure;
+  async #attemptAll(
+    keys: readonly string[],
+    terms: LeaseTerms,
+    owner: string,
+    unsure: Set<string>,
+    taken: Map<string, Lease>,
+  ): Promise<string | undefined> {
+    if (this.isClosed) throw managerClosed();
+    for (const key of keys) {
+      const shared = this.shared(key);
+      if (shared) taken.set(key, createLease(shared));
     }
-    asker.unsure = false;
-    if (token === undefined && !this.isClosed) return undefined;
-    if (token === undefined) throw managerClosed();
-    if (typeof token !== 'bigint') {
-      throw storeFailure('acquire', key, new TypeError(`its token is a ${typeof token}, not a bigint`));
-    }
-    // Once the manager is closed, no grant is in time.
-    const now = this.isClosed ? Infinity : this.schedule.now();
-    const giveBack = (): Promise<void> => this.#giveBack(key, owner);
-    const granted = grantInTime(token, { store: 'the lease store', at, ttl }, now, giveBack);
-    if (typeof granted === 'bigint') {
-      const hold = new Hold(this, key, owner, granted, 0, terms, at);
-      return createLease(this.add(hold, performance.now() - started));
-    }
-    return granted.catch((error: unknown) => {
-      throw this.isClosed ? managerClosed() : error;
-    });
+    const others = keys.filter((key) => !taken.has(key));
+    const resting = others.find((key) => this.rests(key) > 0);
+    if (others.length === 0 || resting !== undefined) return resting;
+    return this.#operations.count(() => this.#asking.forAll(others, terms, owner, unsure, taken));
   }
 
-  async #giveBack(key: string, owner: string): Promise<void> {
-    try {
-      await this.#operations.release(key, owner);
-    } catch (error) {
-      if (this.isClosed) this.#lateFailure ??= error;
-    }
+  /** An acquisition of this manager waits for one of them, and goes first. */
+  #awaited(keys: readonly string[]): string | undefined {
+    return keys.find((key) => this.#queues.isAwaited(key) && this.shared(key) === undefined);
   }
 }

@@ -9,10 +9,16 @@ import { OrderedOperations } from './ordered.js';
 /** What releases need of the manager's grants. */
 export interface HeldLeases {
   readonly store: LeaseStore;
+  /** Where releases go: the store, or what collects them for it. */
+  readonly releases: Pick<LeaseStore, 'renew' | 'release'>;
   readonly stableOwners: boolean;
   /** With stable owners: the last hold of the key, until it is lost or freed. */
   latest(key: string): Hold | undefined;
   forget(hold: Hold): void;
+  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
+  restOf(hold: Hold): number;
+  /** The key stays taken for so long. */
+  letRest(key: string, milliseconds: number): void;
 }
 
 /**
@@ -31,9 +37,9 @@ export class StoreOperations {
     this.#held = held;
   }
 
-  /** Runs it, if owners are stable, after earlier operations on the key have ended. */
-  inOrder<T>(key: string, operation: () => Promise<T>): Promise<T> {
-    return this.#held.stableOwners ? this.#ordered.run(key, operation) : operation();
+  /** Runs it, if owners are stable, after earlier operations on the keys have ended. */
+  inOrder<T>(keys: readonly string[], operation: () => Promise<T>): Promise<T> {
+    return this.#held.stableOwners ? this.#ordered.run(keys, operation) : operation();
   }
 
   /** Counts it as pending until it settles. */
@@ -59,23 +65,28 @@ export class StoreOperations {
     const { stableOwners } = this.#held;
     const { key } = hold;
     return stableOwners
-      ? this.inOrder(key, () => this.#freeLatest(hold))
+      ? this.inOrder([key], () => this.#freeLatest(hold))
       : this.release(key, hold.owner, hold);
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
   freeUnheld(key: string, owner: string): Promise<boolean> {
-    return this.inOrder(key, async () => {
+    return this.inOrder([key], async () => {
       return this.#held.latest(key) === undefined && (await this.release(key, owner));
     });
   }
 
   /** `hold`: what was held; undefined for a grant whose answer was lost or came late. */
   release(key: string, owner: string, hold?: Hold): Promise<boolean> {
-    const { store } = this.#held;
+    const { store, releases } = this.#held;
     return this.count(async () => {
       try {
-        const freed = await store.release(key, owner);
+        const rest = hold === undefined ? 0 : this.#held.restOf(hold);
+        if (rest > 0) {
+          this.#held.letRest(key, rest);
+          return await releases.renew(key, owner, rest);
+        }
+        const freed = await releases.release(key, owner);
         if (freed) handOn(store, key);
         return freed;
       } catch (error) {

@@ -1,11 +1,12 @@
 import { leaseChannels } from '../../common/diagnostics.js';
-import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { anonymousOwner, type LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
-import { createLease, type Lease } from '../hold/lease.js';
+import { createLease, discardLease, type Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
+import type { Round } from '../wait/several.js';
 import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-queue.js';
 import { Grants } from './grants.js';
 import { StoreOperations } from './store-operations.js';
@@ -50,6 +51,7 @@ export class TableGrants extends Grants {
   readonly #plainTtl: number;
   /** Releases of a store that has a `release` of its own. */
   readonly #operations: StoreOperations | undefined;
+  #owners = 0;
 
   constructor(store: MemoryLeaseStore, settings: ManagerSettings) {
     super(store, settings);
@@ -59,13 +61,17 @@ export class TableGrants extends Grants {
     this.#queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
-    this.#plain = clock === undefined && this.#sameClock && !this.stableOwners ? table : undefined;
+    const isPlain = clock === undefined && this.#sameClock && !this.stableOwners;
+    this.#plain = isPlain && settings.terms.info === undefined ? table : undefined;
     if (store.release !== original.release) {
       this.#operations = new StoreOperations({
         store,
+        releases: store,
         stableOwners: this.stableOwners,
         latest: (key) => this.latest(key),
         forget: (hold) => this.forget(hold),
+        restOf: (hold) => this.restOf(hold),
+        letRest: (...of) => this.letRest(...of),
       });
     }
   }
@@ -91,22 +97,43 @@ export class TableGrants extends Grants {
     return Promise.resolve(hold && createLease(hold));
   }
 
-  acquire(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
+  acquire(
+    key: string,
+    terms: LeaseTerms,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    owner: string | undefined = this.holder,
+  ): Promise<Lease> {
     // Other waiters of the key wait for its holders. An acquisition that shares the holders' lease must not wait behind
     // them.
     const shared = this.shared(key);
     if (shared) return Promise.resolve(createLease(shared));
     // Earlier acquisitions go first.
-    const first = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, 0);
+    const first = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, owner, 0);
     if (typeof first !== 'number') return Promise.resolve(createLease(first));
-    if (timeout === 0) return Promise.reject(leaseTimeout(key, timeout, undefined));
+    if (timeout === 0) return Promise.reject(leaseTimeout([key], timeout, undefined));
     const asked = performance.now();
     const tryTurn = (): Lease | number => {
-      const turn = this.#takeTurn(key, terms, performance.now() - asked);
+      const turn = this.#takeTurn(key, terms, owner, performance.now() - asked);
       return typeof turn === 'number' ? turn : createLease(turn);
     };
     const wait = { key, timeout, signal, waits: this.waits };
     return this.waits.start(new TableAcquisition(wait, this.#queues, this.#clock, tryTurn));
+  }
+
+  beginRound(terms: LeaseTerms, inTurn: boolean): Round {
+    const owner = this.holder ?? `${this.name}:${this.#owners++}`;
+    return {
+      tryAll: (keys) => settled(() => this.#takeAll(keys, terms, owner, inTurn)),
+      waitFor: (key, timeout, signal) => this.acquire(key, terms, timeout, signal, owner),
+      release,
+      end: () => undefined,
+    };
+  }
+
+  /** Each operation on the table is decided at once. */
+  together<T>(body: () => T): T {
+    return body();
   }
 
   tokenOf(granted: number): FencingToken {
@@ -118,6 +145,7 @@ export class TableGrants extends Grants {
     if (this.#operations !== undefined) return this.#operations.free(hold);
     try {
       if (this.stableOwners) this.forget(hold);
+      if (hold.terms.minHold > 0 && this.#keepForRest(hold)) return FREED;
       // Grants of a table are numbers.
       const granted = hold.granted as number;
       if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
@@ -142,34 +170,92 @@ export class TableGrants extends Grants {
   }
 
   /** One attempt, even if others wait. Undefined if another owner has the key. */
-  #take(key: string, terms: LeaseTerms): Hold | undefined {
+  #take(key: string, terms: LeaseTerms, owner = this.holder): Hold | undefined {
+    if (this.rests(key) > 0) return undefined;
     const asked = this.#askedAt();
-    return this.#table.tryAcquire(key, this.holder, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
-      ? this.#granted(key, terms, asked, 0)
+    return this.#table.tryAcquire(key, owner, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
+      ? this.#granted(key, terms, owner, asked, 0)
       : undefined;
   }
 
   /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next attempt. */
-  #takeTurn(key: string, terms: LeaseTerms, waited: number): Hold | number {
+  #takeTurn(key: string, terms: LeaseTerms, owner: string | undefined, waited: number): Hold | number {
     const shared = this.shared(key);
     if (shared) return shared;
+    const rests = this.rests(key);
+    if (rests > 0) return rests;
     const asked = this.#askedAt();
     const ttl = this.ttlInStore(terms.ttl);
-    const retryAfter = this.#table.takeTurn(key, this.holder, ttl, timeArgument(this.#clock));
-    return retryAfter === 0 ? this.#granted(key, terms, asked, waited) : retryAfter;
+    const retryAfter = this.#table.takeTurn(key, owner, ttl, timeArgument(this.#clock));
+    return retryAfter === 0 ? this.#granted(key, terms, owner, asked, waited) : retryAfter;
   }
 
-  #granted(key: string, terms: LeaseTerms, asked: number | undefined, waited: number): Hold {
+  /** All or none. The first key that another owner has, or that is awaited by others who go first. */
+  #takeAll(
+    keys: readonly string[],
+    terms: LeaseTerms,
+    owner: string,
+    inTurn: boolean,
+  ): readonly Lease[] | string {
+    const taken: Lease[] = [];
+    try {
+      for (const key of keys) {
+        const hold = this.shared(key) ?? this.#takeOne(key, terms, owner, inTurn);
+        if (hold === undefined) return key;
+        taken.push(createLease(hold));
+      }
+      return taken;
+    } finally {
+      if (taken.length < keys.length) void release(taken);
+    }
+  }
+
+  #takeOne(key: string, terms: LeaseTerms, owner: string, inTurn: boolean): Hold | undefined {
+    if (!inTurn) return this.#take(key, terms, owner);
+    const hold = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, owner, 0);
+    return typeof hold === 'number' ? undefined : hold;
+  }
+
+  #granted(
+    key: string,
+    terms: LeaseTerms,
+    owner: string | undefined,
+    asked: number | undefined,
+    waited: number,
+  ): Hold {
     const { granted, grantedHint, grantedAt } = this.#table;
-    return this.add(
-      new Hold(this, key, this.holder, granted, grantedHint, terms, asked ?? grantedAt),
-      waited,
-    );
+    const { info } = terms;
+    if (info !== undefined && info !== '') {
+      const name = owner ?? anonymousOwner(this.tokenOf(granted));
+      this.#table.setInfo(key, name, info, timeArgument(this.#clock));
+    }
+    return this.add(new Hold(this, key, owner, granted, grantedHint, terms, asked ?? grantedAt), waited);
+  }
+
+  /** Before its `minHold` is over, a release only shortens the lease. False if it is over, or the lease has ended. */
+  #keepForRest(hold: Hold): boolean {
+    const rest = this.restOf(hold);
+    if (rest === 0) return false;
+    this.letRest(hold.key, rest);
+    return this.#table.renew(hold.key, hold.owner, rest, timeArgument(this.#clock));
   }
 
   /** A time not later than the grant, for when the table does not report when it granted. */
   #askedAt(): number | undefined {
     return this.#sameClock ? undefined : this.schedule.now();
+  }
+}
+
+/** In reverse. Never rejects. */
+async function release(leases: readonly Lease[]): Promise<void> {
+  await Promise.allSettled([...leases].reverse().map(discardLease));
+}
+
+function settled<T>(operation: () => T): Promise<T> {
+  try {
+    return Promise.resolve(operation());
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 

@@ -1,35 +1,17 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
-import { keyNames } from '../../common/errors.js';
 import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
-import type { Due, Schedule } from '../time/schedule.js';
-import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
-import { Users, type Forgetful } from './users.js';
+import type { Due } from '../time/schedule.js';
+import type { Aborted, ContextOf } from './hold-context.js';
+import { MATE_LOST, renewTogether, type Mate } from './mates.js';
+import { Renewal, type Renewable } from './renewal.js';
+import { Users, warnForgotten, type Forgetful } from './users.js';
 
 /** What a hold needs of its manager. */
-export interface HoldContext extends RenewalContext {
-  /** On the manager's clock. It contains every hold that has not ended. */
-  readonly schedule: Schedule<Hold>;
-  /**
-   * Whether owners outlive their leases. If so, a lost lease is not given back: the same owner may have another lease
-   * of that key by now.
-   */
-  readonly stableOwners: boolean;
-  /**
-   * Whether a release reads the clock first, to distinguish an expired lease from a released one. A memory table
-   * reports which it was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
-   */
-  readonly looksBeforeRelease: boolean;
-  /** The token of a grant of the memory table. */
-  tokenOf(granted: number): FencingToken;
-  /** Frees the key in the store. Rejects with a LeaseStoreError. */
-  free(hold: Hold): Promise<boolean>;
-  /** The hold was lost. */
-  lost(hold: Hold): void;
-}
+export type HoldContext = ContextOf<Hold>;
 
 /** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
@@ -48,13 +30,13 @@ const EXPIRED = 'its time is over';
  * before the constructor, and marks each object of a class with private methods. It inlines neither if the code becomes
  * too long.
  */
-export class Hold implements Due, Forgetful, Renewable {
+export class Hold implements Due, Forgetful, Mate, Renewable {
   declare readonly key: string;
   /** Its token, or the number of the grant in the memory table. */
   declare readonly granted: FencingToken | number;
   /** What the memory table finds the grant by. */
   declare readonly hint: number;
-  declare readonly terms: LeaseTerms;
+  declare terms: LeaseTerms;
   /** When it was granted, on the manager's clock, like all its times. */
   declare readonly since: number;
   /** When the schedule looks at it next: to renew it, to warn, or because it expires. */
@@ -66,11 +48,11 @@ export class Hold implements Due, Forgetful, Renewable {
   /** The local deadline after a renewal. */
   declare private extendedTo: number | undefined;
   /** How many of its leases have not been released. */
-  declare private users: number;
+  declare users: number;
   /** Those leases. A single one is kept without a set until it must be watched. */
   declare private leases: object | undefined;
   /** Their signals, which are aborted when it is lost. */
-  declare private controllers: Set<AbortController> | undefined;
+  declare private controllers: Set<Aborted> | undefined;
   declare private renewal: Renewal | undefined;
   declare private readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
@@ -156,7 +138,7 @@ export class Hold implements Due, Forgetful, Renewable {
   }
 
   /** A lease no longer uses it; true if it was the last. `controller`: the one that it gave to {@link abortWhenLost}. */
-  leave(lease: object, controller: AbortController | undefined): boolean {
+  leave(lease: object, controller: Aborted | undefined): boolean {
     if (controller !== undefined) this.controllers?.delete(controller);
     if (this.leases instanceof Users) this.leases.delete(lease);
     return --this.users === 0;
@@ -166,11 +148,7 @@ export class Hold implements Due, Forgetful, Renewable {
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
     this.plan(Infinity);
-    process.emitWarning(
-      `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
-        'it is not renewed any more, and ends with its TTL',
-      { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
-    );
+    warnForgotten(this.key);
   }
 
   /** Whether all leases have left. */
@@ -178,12 +156,28 @@ export class Hold implements Due, Forgetful, Renewable {
     return this.users === 0;
   }
 
+  /** Whether more than one lease uses it. */
+  get shared(): boolean {
+    return this.users > 1;
+  }
+
+  /** Nobody got to use the lease: its release frees it at once. */
+  discard(): void {
+    if (this.terms.minHold > 0 && !this.shared) this.terms = { ...this.terms, minHold: 0 };
+  }
+
+  /** Whether it may be renewed before it is due. */
+  get canRenew(): boolean {
+    const next = this.renewal?.next ?? this.since + this.terms.every;
+    return !this.ended && this.renews(next);
+  }
+
   /** Whether the controller will still be aborted when it is lost. */
-  watchesFor(controller: AbortController): boolean {
+  watchesFor(controller: Aborted): boolean {
     return this.controllers?.has(controller) === true;
   }
 
-  abortWhenLost(controller: AbortController): void {
+  abortWhenLost(controller: Aborted): void {
     (this.controllers ??= new Set()).add(controller);
   }
 
@@ -195,8 +189,7 @@ export class Hold implements Due, Forgetful, Renewable {
 
   /** Schedules it for the time of its renewal or, if there is none, for when it expires. */
   plan(renewal: number): void {
-    const renews = renewal < this.expiresAt && renewal - this.since < this.terms.maxHold && !this.unused;
-    const due = renews ? renewal : this.expiresAt;
+    const due = this.renews(renewal) ? renewal : this.expiresAt;
     this.context.schedule.set(this, Math.min(due, this.renewal?.warnAt ?? Infinity));
   }
 
@@ -216,14 +209,19 @@ export class Hold implements Due, Forgetful, Renewable {
       this.plan(Infinity);
       return;
     }
+    renewTogether(this, (body) => this.context.together(body));
+  }
+
+  /** Called when it is due to be renewed. */
+  renewNow(): void {
     this.sharers().watch();
     // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
   }
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
-  renew(ttl: number): Promise<boolean> {
-    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
+  renew(ttl: number, info?: string): Promise<boolean> {
+    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl, info);
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
@@ -275,13 +273,19 @@ export class Hold implements Due, Forgetful, Renewable {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
+  private renews(at: number): boolean {
+    return at < this.expiresAt && at - this.since < this.terms.maxHold && !this.unused;
+  }
+
   private releaseSlow(): Promise<boolean> {
     if (this.look()) {
       this.released = true;
       this.context.schedule.clear(this);
       if (leaseChannels.released.hasSubscribers) this.announceRelease();
     }
-    return this.released ? this.context.free(this) : this.freeExpired();
+    // If another key was lost and the time of this one is not over, no later lease of the same owner has replaced it.
+    const isOurs = this.lostReason === MATE_LOST && this.context.schedule.now() < this.expiresAt;
+    return this.released || isOurs ? this.context.free(this) : this.freeExpired();
   }
 
   private sharers(): Users {

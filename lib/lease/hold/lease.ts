@@ -1,38 +1,62 @@
 import type { HostSignal } from '../../common/types.js';
 import type { FencingToken } from '../contract/lease-store.js';
+import { checkInfo } from '../contract/info.js';
 import { checkTtl } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
 import type { Hold } from './hold.js';
+import { LeaseSet, type Part } from './lease-set.js';
 
 /** For managers only. */
-export let createLease: (hold: Hold) => Lease;
+export let createLease: (hold: Hold | LeaseSet) => Lease;
+/** For managers only: releases a lease that nobody got to use, whatever its `minHold`. */
+export let discardLease: (lease: Lease) => Promise<boolean>;
+/** For managers only: a lease of one key, as a part of a lease of several. */
+export let partOf: (lease: Lease) => Part;
 
 /**
  * A key that is held in a store for a limited time, and renewed on request. It belongs to the thread that acquired it.
+ *
+ * It may have several keys: then it is held while all of them are, has one deadline, and is renewed and released as a
+ * whole. Each key has a token of its own: see {@link tokens}.
  *
  * A lease can expire at any time: between reading {@link held} and the next step, the process can be paused for longer
  * than the lease lasts. So pass {@link token} along with every write, and have the resource refuse tokens lower than
  * the highest that it has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
-  readonly #hold: Hold;
+  readonly #hold: Hold | LeaseSet;
   #controller: AbortController | undefined = undefined;
   /** The result of the last call of {@link release}. */
   #releasing: Promise<boolean> | undefined = undefined;
 
-  private constructor(hold: Hold) {
+  private constructor(hold: Hold | LeaseSet) {
     this.#hold = hold;
     hold.join(this);
   }
 
-  /** The key that is held. */
+  /** The key that is held. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none. */
   get key(): string {
     return this.#hold.key;
   }
 
-  /** Greater than the token of every earlier holder of the key. Stays the same when the lease is renewed. */
+  /** The keys that are held, each once, in the order in which they are taken: by their UTF-16 code units. */
+  get keys(): readonly string[] {
+    const hold = this.#hold;
+    return hold instanceof LeaseSet ? hold.keys : Object.freeze([hold.key]);
+  }
+
+  /**
+   * Greater than the token of every earlier holder of the key. Stays the same when the lease is renewed. Throws a
+   * LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
+   */
   get token(): FencingToken {
     return this.#hold.token;
+  }
+
+  /** The {@link token} of each key, in the order of {@link keys}. */
+  get tokens(): ReadonlyMap<string, FencingToken> {
+    const hold = this.#hold;
+    return hold instanceof LeaseSet ? hold.tokens : new Map([[hold.key, hold.token]]);
   }
 
   /** Who holds it, as the store knows it. */
@@ -40,9 +64,20 @@ export class Lease implements AsyncDisposable {
     return this.#hold.owner;
   }
 
-  /** On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. */
+  /**
+   * On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. Of several keys the
+   * earliest; Infinity without keys.
+   */
   get expiresAt(): number {
     return this.#hold.expiresAt;
+  }
+
+  /**
+   * How many leases of this manager use it now, where `reentrant` lets them share it; this one counts until it is
+   * released. Of several keys, the most that use one of them.
+   */
+  get users(): number {
+    return this.#hold.users;
   }
 
   /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
@@ -64,7 +99,7 @@ export class Lease implements AsyncDisposable {
       this.#hold.abortWhenLost(controller);
     }
     // The signal must not refer to this lease: the hold has the signal, and would keep a forgotten lease alive.
-    const hold = this.#hold;
+    const hold = this.#hold instanceof LeaseSet ? this.#hold.bond : this.#hold;
     return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
   }
 
@@ -84,8 +119,19 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * True if this call freed it. Idempotent; never frees another holder's lease; never rejects because it was lost.
-   * Rejects with LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at
+   * Replaces its info, which others see by `inspect` of the store, and renews it. At most 1024 bytes in UTF-8; '' for
+   * none. The result is that of {@link renew}, with the lease's own ttl. Leases that share it share its info. A store that
+   * keeps no infos ignores it.
+   */
+  async setInfo(info: string): Promise<boolean> {
+    checkInfo(info);
+    return this.#releasing === undefined && this.#hold.renew(this.#hold.terms.ttl, info);
+  }
+
+  /**
+   * True if this call freed it, with all of its keys. Idempotent; never frees another holder's lease; never rejects because it was lost.
+   * Before the `minHold` of its terms is over, it leaves the rest of that time to the store, and is true, too. Rejects
+   * with LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at
    * the latest, and the call can be repeated.
    */
   release(): Promise<boolean> {
@@ -107,23 +153,29 @@ export class Lease implements AsyncDisposable {
 
   static {
     createLease = (hold) => new Lease(hold);
+    discardLease = (lease) => {
+      lease.#hold.discard();
+      return lease.release();
+    };
+    // A part of a lease is made for a hold.
+    partOf = (lease) => ({ hold: lease.#hold as Hold, user: lease });
   }
 }
 
 // Functions, not private methods: V8 marks each object of a class that has private methods.
 
-function abortedBy(hold: Hold): AbortController {
+function abortedBy(hold: Hold | LeaseSet): AbortController {
   const controller = new AbortController();
   controller.abort(hold.lostError(hold.lostReason!));
   return controller;
 }
 
-function leaveToOthers(hold: Hold): Promise<boolean> {
+function leaveToOthers(hold: Hold | LeaseSet): Promise<boolean> {
   hold.look();
   return Promise.resolve(false);
 }
 
-function releaseAgain(hold: Hold, before: Promise<boolean>): Promise<boolean> {
+function releaseAgain(hold: Hold | LeaseSet, before: Promise<boolean>): Promise<boolean> {
   return before.then(
     () => false,
     () => (hold.unused ? hold.release() : false),

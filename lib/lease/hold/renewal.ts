@@ -1,6 +1,6 @@
 import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
-import type { LeaseStore } from '../contract/lease-store.js';
+import type { InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
 
 /** Milliseconds: a shorter time is not enough for a round trip. */
@@ -28,7 +28,7 @@ export interface Renewable {
 
 /** What renewals need of the manager. */
 export interface RenewalContext {
-  readonly store: LeaseStore;
+  readonly store: Pick<InfoLeaseStore, 'renew'>;
   readonly backoff: Backoff;
   readonly schedule: { now(): number };
   /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
@@ -55,11 +55,11 @@ export class Renewal {
   }
 
   /** See `Hold.renew`. */
-  async renew(ttl: number): Promise<boolean> {
+  async renew(ttl: number, info?: string): Promise<boolean> {
     const hold = this.#hold;
     while (this.#underWay) await this.#underWay.catch(() => undefined);
     if (!hold.look()) return false;
-    const underWay = this.#send(ttl);
+    const underWay = this.#send(ttl, info);
     this.#underWay = underWay;
     hold.plan(Infinity);
     try {
@@ -95,14 +95,17 @@ export class Renewal {
     }
   }
 
-  async #send(ttl: number): Promise<boolean> {
+  async #send(ttl: number, info: string | undefined): Promise<boolean> {
     const context = this.#context;
     const { store, schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
     let renewed: boolean;
     try {
-      renewed = await store.renew(hold.key, hold.owner, context.ttlInStore(ttl));
+      const inStore = context.ttlInStore(ttl);
+      renewed = await (info === undefined
+        ? store.renew(hold.key, hold.owner, inStore)
+        : store.renew(hold.key, hold.owner, inStore, info));
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);

@@ -1,3 +1,5 @@
+import { keyNames } from '../../common/errors.js';
+
 /** Learns that a lease that uses it was garbage-collected without having been released. */
 export interface Forgetful {
   forgotten(): void;
@@ -36,4 +38,12 @@ export class Users {
     this.#kept = undefined;
     for (const lease of kept) this.add(lease);
   }
+}
+
+export function warnForgotten(key: string): void {
+  process.emitWarning(
+    `the lease of ${keyNames([key])} was garbage-collected while held, so nobody can release it: ` +
+      'it is not renewed any more, and ends with its TTL',
+    { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
+  );
 }

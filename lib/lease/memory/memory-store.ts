@@ -10,9 +10,10 @@ import {
   readClock,
   type Clock,
   type FencingToken,
-  type LeaseState,
-  type LeaseStore,
+  type InfoLeaseState,
+  type InfoLeaseStore,
 } from '../contract/lease-store.js';
+import { checkInfo } from '../contract/info.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
@@ -63,7 +64,7 @@ class OpenedTable {
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
  */
-export class MemoryLeaseStore implements LeaseStore {
+export class MemoryLeaseStore implements InfoLeaseStore {
   /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
   readonly handle: object;
   readonly #table: LeaseTable;
@@ -109,23 +110,33 @@ export class MemoryLeaseStore implements LeaseStore {
     return this.#table.size;
   }
 
-  tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
+  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined> {
     return settled(() => {
       const table = this.#table;
-      const granted = table.tryAcquire(checkKey(key), checkOwner(owner), checkTtl(ttl), this.#at());
-      return granted ? table.tokenOf(table.granted) : undefined;
+      const text = info === undefined ? '' : checkInfo(info);
+      const at = this.#at();
+      if (!table.tryAcquire(checkKey(key), checkOwner(owner), checkTtl(ttl), at)) return undefined;
+      const token = table.tokenOf(table.granted);
+      if (text !== '') table.setInfo(key, owner, text, at);
+      return token;
     });
   }
 
-  renew(key: string, owner: string, ttl: number): Promise<boolean> {
-    return settled(() => this.#table.renew(checkKey(key), checkOwner(owner), checkTtl(ttl), this.#at()));
+  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
+    return settled(() => {
+      const text = info === undefined ? undefined : checkInfo(info);
+      const at = this.#at();
+      const renewed = this.#table.renew(checkKey(key), checkOwner(owner), checkTtl(ttl), at);
+      if (renewed && text !== undefined) this.#table.setInfo(key, owner, text, at);
+      return renewed;
+    });
   }
 
   release(key: string, owner: string): Promise<boolean> {
     return settled(() => this.#table.release(checkKey(key), checkOwner(owner), this.#at()));
   }
 
-  inspect(key: string): Promise<LeaseState | undefined> {
+  inspect(key: string): Promise<InfoLeaseState | undefined> {
     return settled(() => this.#table.inspect(checkKey(key), this.#at()));
   }
 

@@ -59,6 +59,11 @@ export abstract class WaitingAcquisition implements Due, Abortable {
     if (wait.signal) awaitAbort(wait.signal, this);
   }
 
+  /** Milliseconds, above 0. */
+  protected get timeout(): number {
+    return this.#wait.timeout;
+  }
+
   /** Called by the schedule: the timeout. */
   run(now: number): void {
     if (this.settled) return;
@@ -72,13 +77,13 @@ export abstract class WaitingAcquisition implements Due, Abortable {
   }
 
   protected failTimedOut(): void {
-    this.fail(leaseTimeout(this.key, this.#wait.timeout, this.failure, this.earlierFailure));
+    this.fail(leaseTimeout([this.key], this.timeout, this.failure, this.earlierFailure));
   }
 
   /** Postpones the timeout, by no more than the timeout itself. */
   protected putOff(milliseconds: number): void {
-    const { waits, timeout } = this.#wait;
-    waits.schedule.set(this, waits.schedule.now() + Math.min(milliseconds, timeout));
+    const { schedule } = this.#wait.waits;
+    schedule.set(this, schedule.now() + Math.min(milliseconds, this.timeout));
   }
 
   /** The signal was aborted. */

@@ -1,12 +1,19 @@
 import { awaitAbort, forgetAbort } from '../../common/abort.js';
 import type { Lease } from '../hold/lease.js';
-import type { Attempts } from './attempts.js';
+
+/** What an acquisition of one attempt asks. */
+export interface Asked {
+  /** Asks once. True if there is a lease and `take` took it; a lease that it refuses is released. Rejects if the store fails. */
+  ask(take: (lease: Lease) => boolean): Promise<boolean>;
+  /** The acquisition has ended: nobody will ask again. */
+  end(): void;
+}
 
 /**
  * An acquisition of one attempt. Undefined if another owner has the key. Rejects if the store fails, and at once if the
  * signal is aborted.
  */
-export function askOnce(attempts: Attempts, signal: AbortSignal | undefined): Promise<Lease | undefined> {
+export function askOnce(attempts: Asked, signal: AbortSignal | undefined): Promise<Lease | undefined> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     let aborted = false;

@@ -1,4 +1,4 @@
-import type { Lease } from '../hold/lease.js';
+import { discardLease, type Lease } from '../hold/lease.js';
 
 /** The one that asks the store for one acquisition, in all its attempts. */
 export interface Asker {
@@ -48,7 +48,7 @@ export class Attempts {
       const lease = await this.#asked.attempt(this.#asker);
       if (lease === undefined) return false;
       if (take(lease)) return true;
-      lease.release().catch(() => undefined);
+      discardLease(lease).catch(() => undefined);
       return false;
     } catch (error) {
       this.failure = error;

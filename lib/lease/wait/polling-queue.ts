@@ -60,6 +60,11 @@ export class PollingQueues {
     else this.#queues.get(key)?.leave(waiter);
   }
 
+  /** Whether an acquisition waits for the key. */
+  isAwaited(key: string): boolean {
+    return this.#queues.has(key);
+  }
+
   /** The error of the store's last answer for the key, if it failed. */
   failureOf(key: string): unknown {
     return this.#queues.get(key)?.failure;

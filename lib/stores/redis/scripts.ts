@@ -3,6 +3,9 @@ import { createHash } from 'node:crypto';
 /** The end of a channel's name, for a store on a cluster. */
 export const OF_CLUSTER = '~';
 
+/** Stands between an owner and the info of its lease. Neither contains it. */
+export const BEFORE_INFO = '\0';
+
 /** A Lua script. The server runs it atomically, on keys of one slot. */
 export interface Script {
   readonly source: string;
@@ -16,8 +19,9 @@ export interface Script {
 export const KEPT_FOR = 100;
 
 /**
- * The value at a lease's key is the token, in 19 digits, a mark and the owner. The mark is ';' if somebody has registered
- * as a waiter, else ':'. The lease's key is KEYS[1].
+ * The value at a lease's key is the token, in 19 digits, a mark and the owner, and then, if there is an info,
+ * {@link BEFORE_INFO} and the info. The mark is ';' if somebody has registered as a waiter, else ':'. The lease's key is
+ * KEYS[1].
  *
  * With the mark '~' the value is not a lease: the key is kept for a waiter, whose channel is in place of the owner.
  *
@@ -30,22 +34,32 @@ local call = redis.call
 local held = call('GET', KEYS[1])
 `;
 
-const REFUSE_FOREIGN = `
+/** Whether the value at a lease's key is a lease of that owner, or keeps the key for that channel. */
+export const IS_OWN = `
+local function isOwn(held, owner)
+  return string.sub(held, 21) == owner or string.sub(held, 21, 21 + #owner) == owner .. '\\0'
+end
+`;
+
+export const refuseForeign = (key: string): string => `
   if not string.find(held, '^%d+[:;~]') or not string.find(string.sub(held, 20, 20), '[:;~]') then
-    return redis.error_reply('WRONGTYPE the value at ' .. KEYS[1] .. ' is no lease')
+    return redis.error_reply('WRONGTYPE the value at ' .. ${key} .. ' is no lease')
   end`;
+const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
  * KEYS: lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters. ARGV: owner,
- * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed. The
- * last two may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
+ * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed;
+ * {@link BEFORE_INFO} and the info. The last three may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
  * case the channel is among the waiters, in order of arrival, for that time.
  *
  * A token counts nanoseconds, but is made from microseconds: the server's TIME is no finer, and Lua's numbers are exact
  * up to 2^53 only, the year 2255. Three zeros are added to the decimal digits. Usually the clock is ahead of all
  * tokens, and texts of 16 digits are compared. After the clock was set back, it is not.
  */
-export const ACQUIRE = script(`local call = redis.call
+export const ACQUIRE = script(`${IS_OWN}
+local call = redis.call
+local owner = ARGV[1] .. (ARGV[5] or '')
 local time = call('TIME')
 local token = time[1] .. string.sub('00000' .. time[2], -6)
 local highest = call('GETSET', KEYS[2], token)
@@ -61,10 +75,10 @@ if not ahead or ARGV[4] or #token ~= 16 then
   call('SET', KEYS[2], token)
 end
 token = token .. '000'
-if not KEYS[3] and call('SET', KEYS[1], token .. ':' .. ARGV[1], 'NX', 'PX', ARGV[2]) then return token end
+if not KEYS[3] and call('SET', KEYS[1], token .. ':' .. owner, 'NX', 'PX', ARGV[2]) then return token end
 local held = call('GET', KEYS[1])
 local mark = held and string.sub(held, 20, 20)
-if held and string.sub(held, 21) ~= (mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
+if held and not isOwn(held, mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
   local ends = call('PTTL', KEYS[1])
   if KEYS[3] then
     if mark == ':' then call('SETRANGE', KEYS[1], 19, ';') end
@@ -78,14 +92,18 @@ if KEYS[3] then
   call('ZREM', KEYS[3], ARGV[3])
   if call('PEXPIRE', KEYS[3], ARGV[2]) == 1 then mark = ';' end
 end
-call('PSETEX', KEYS[1], ARGV[2], token .. mark .. ARGV[1])
+call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
 return token`);
 
-/** ARGV: owner, milliseconds. Answers 1 or 0. */
-export const RENEW = script(`${HELD}
+/** ARGV: owner, milliseconds, and, if the info changes, {@link BEFORE_INFO} and the info. Answers 1 or 0. */
+export const RENEW = script(`${HELD}${IS_OWN}
 if not held then return 0 end
-if string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
+end
+if ARGV[3] then
+  call('PSETEX', KEYS[1], ARGV[2], string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
+  return 1
 end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
@@ -96,56 +114,57 @@ return call('PEXPIRE', KEYS[1], ARGV[2])`);
  * node cannot say who has received the message, so the key is kept for the first, and others are told to ask after that
  * time.
  */
-const WAKE = `
+export const WAKE = `
+local function wake(lease, waiters)
   local kept = false
   for _ = 1, 32 do
-    local first = redis.pcall('ZPOPMIN', KEYS[2])[1]
+    local first = redis.pcall('ZPOPMIN', waiters)[1]
     if not first then break end
-    local heard = redis.pcall('PUBLISH', first, KEYS[1])
+    local heard = redis.pcall('PUBLISH', first, lease)
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'
     if not kept and (not known or (type(heard) == 'number' and heard > 0)) then
-      call('PSETEX', KEYS[1], ${KEPT_FOR}, '${'0'.repeat(19)}~' .. first)
+      redis.call('PSETEX', lease, ${KEPT_FOR}, '${'0'.repeat(19)}~' .. first)
       kept = true
     end
     if kept and known then break end
   end
-  if kept then return 2 end`;
+  return kept
+end
+`;
 
 /**
  * KEYS: lease, its waiters. ARGV: owner, and, if it must be one particular grant, its token. Answers 0 if that was not
  * held, 2 if a waiter was told of the release, else 1.
  */
-export const RELEASE = script(`${HELD}
+export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
-if string.sub(held, 21) ~= ARGV[1] then${REFUSE_FOREIGN}
+if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
 if ARGV[2] and string.sub(held, 1, 19) ~= ARGV[2] then return 0 end
 call('DEL', KEYS[1])
-if string.sub(held, 20, 20) == ';' then${WAKE}
-end
+if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
  * KEYS: lease, its waiters. ARGV: the channel of a store that was told of a release, or for which the key is kept, but in
  * which nobody waits any more.
  */
-export const PASS_ON = script(`${HELD}
+export const PASS_ON = script(`${HELD}${WAKE}
 call('ZREM', KEYS[2], ARGV[1])
 if held and string.sub(held, 20) == '~' .. ARGV[1] then
   call('DEL', KEYS[1])
   held = false
 end
-if not held then${WAKE}
-end
+if not held and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
-/** Answers nil, or {owner, token, milliseconds until it ends}. */
+/** Answers nil, or {owner and info, token, milliseconds until it ends}. */
 export const INSPECT = script(`${HELD}
 if not held then return false end${REFUSE_FOREIGN}
 if string.sub(held, 20, 20) == '~' then return false end
 return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
-function script(source: string): Script {
+export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') };
 }

@@ -7,9 +7,12 @@ import {
   checkOwner,
   checkTtl,
   type FencingToken,
-  type LeaseState,
+  type InfoLeaseState,
+  type InfoLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import { checkInfo } from '../../lease/contract/info.js';
+import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
@@ -17,7 +20,8 @@ import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js
 import { Overdue, type OverdueAttempt } from './overdue.js';
 import { Releases } from './releases.js';
 import { Replies } from './replies.js';
-import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
+import { ACQUIRE, BEFORE_INFO, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
+import { SeveralKeys, textOf, type Late, type Wanted } from './several-keys.js';
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
@@ -45,20 +49,15 @@ export interface RedisLeaseStoreOptions {
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
-export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseStore {
+export function redisLeaseStore(
+  options: RedisLeaseStoreOptions,
+): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore {
   return new RedisLeaseStore(options);
 }
 
 const ignore = (): void => undefined;
 
-/** What to do if an operation is not answered in time. */
-interface Late {
-  timedOut(): void;
-  /** Called when it was answered after all, or failed without a reply. */
-  settled(reply?: unknown): void;
-}
-
-class RedisLeaseStore implements WakingLeaseStore {
+class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore {
   readonly #connection: RedisConnection;
   readonly #releases: Releases;
   readonly #names: KeyNaming;
@@ -67,6 +66,7 @@ class RedisLeaseStore implements WakingLeaseStore {
   /** By bucket, the highest token that this client has received. A server that has lost its own may have another clock. */
   readonly #highest = new Map<string, FencingToken>();
   readonly #overdue = new Overdue();
+  readonly #several: SeveralKeys;
   #closed = false;
 
   constructor(options: RedisLeaseStoreOptions) {
@@ -83,35 +83,42 @@ class RedisLeaseStore implements WakingLeaseStore {
     this.#releases = new Releases(this.#connection, checkedPrefix, (lease, channel) => {
       evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [channel], ignore, ignore);
     });
+    this.#several = new SeveralKeys({
+      isCluster: this.#connection.isCluster,
+      overdue: this.#overdue,
+      releases: this.#releases,
+      highest: this.#highest,
+      run: (...of) => this.#run(...of),
+      giveBack: (...of) => this.#giveBack(...of),
+    });
   }
 
-  async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
+  async tryAcquire(
+    key: string,
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<FencingToken | undefined> {
     const names = this.#names.of(checkKey(key));
-    const stored = encodeText(checkOwner(owner));
-    const milliseconds = String(withDrift(checkTtl(ttl), this.#drift));
-    const notGranted = this.#overdue.overtake(names.lease, stored);
+    const wanted = this.#wanted(owner, ttl, info);
+    const notGranted = this.#overdue.overtake(names.lease, wanted.owner);
     let token: FencingToken | undefined;
     try {
-      token = await this.#tryAcquire(names, stored, milliseconds, ttl);
+      token = await this.#tryAcquire(names, wanted);
       return token;
     } finally {
       if (token === undefined) notGranted?.();
     }
   }
 
-  async #tryAcquire(
-    names: KeyNames,
-    stored: string,
-    milliseconds: string,
-    ttl: number,
-  ): Promise<FencingToken | undefined> {
+  async #tryAcquire(names: KeyNames, wanted: Wanted): Promise<FencingToken | undefined> {
     const at = performance.now();
-    let reply = await this.#acquire(names, [stored, milliseconds]);
+    let reply = await this.#acquire(names, wanted, undefined);
     const known = this.#highest.get(names.highest);
     if (known !== undefined && !Array.isArray(reply) && BigInt(String(reply)) <= known) {
       // The server has lost a token that this client remembers.
       const floor = String(known / MICROSECOND);
-      reply = await this.#acquire(names, [stored, milliseconds, '', floor]);
+      reply = await this.#acquire(names, wanted, floor);
     }
     if (Array.isArray(reply)) {
       this.#releases.endsIn(names.lease, Number(reply[0]));
@@ -119,15 +126,42 @@ class RedisLeaseStore implements WakingLeaseStore {
     }
     const token = BigInt(String(reply));
     this.#highest.set(names.highest, token);
-    const giveBack = (): void => this.#giveBack(names, stored, reply);
-    return grantInTime(token, { store: 'Redis', at, ttl }, performance.now(), giveBack);
+    const giveBack = (): void => this.#giveBack(names, wanted.owner, reply);
+    return grantInTime(token, { store: 'Redis', at, ttl: wanted.ttl }, performance.now(), giveBack);
   }
 
-  async renew(key: string, owner: string, ttl: number): Promise<boolean> {
+  async tryAcquireAll(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<readonly FencingToken[] | number> {
+    return this.#several.tryAcquire(this.#namesOf(keys), this.#wanted(owner, ttl, info));
+  }
+
+  async renewAll(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<readonly boolean[]> {
+    return this.#several.renew(this.#namesOf(keys), this.#wanted(owner, ttl, info));
+  }
+
+  async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
+    return this.#several.release(this.#namesOf(keys), encodeText(checkOwner(owner)));
+  }
+
+  inOneStep(keys: readonly string[]): boolean {
+    return this.#several.inOneStep(this.#namesOf(keys));
+  }
+
+  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
     const { lease } = this.#names.of(checkKey(key));
-    const milliseconds = String(withDrift(checkTtl(ttl, 'ttl'), this.#drift));
-    const reply = await this.#run(RENEW, [lease], [encodeText(checkOwner(owner)), milliseconds]);
-    return Number(reply) === 1;
+    const wanted = this.#wanted(owner, ttl, info);
+    const args = [wanted.owner, wanted.milliseconds];
+    if (wanted.info !== undefined) args.push(textOf(wanted.info));
+    return Number(await this.#run(RENEW, [lease], args)) === 1;
   }
 
   async release(key: string, owner: string): Promise<boolean> {
@@ -137,15 +171,17 @@ class RedisLeaseStore implements WakingLeaseStore {
     return reply > 0;
   }
 
-  async inspect(key: string): Promise<LeaseState | undefined> {
+  async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const { lease } = this.#names.of(checkKey(key));
     const reply = await this.#run(INSPECT, [lease], []);
     if (!Array.isArray(reply)) return undefined;
-    const [owner, token, remaining] = reply as unknown[];
+    const [text, token, remaining] = reply as unknown[];
+    const [owner, info] = String(text).split(BEFORE_INFO);
     return {
-      owner: decodeText(String(owner)),
+      owner: decodeText(owner!),
       token: BigInt(String(token)),
       remaining: withoutDrift(Number(remaining), this.#drift),
+      ...(info === undefined ? {} : { info: decodeText(info) }),
     };
   }
 
@@ -159,15 +195,33 @@ class RedisLeaseStore implements WakingLeaseStore {
     return Promise.resolve();
   }
 
-  #acquire(names: KeyNames, args: readonly string[]): Promise<unknown> {
+  #namesOf(keys: readonly string[]): KeyNames[] {
+    return checkKeyList(keys).map((key) => this.#names.of(key));
+  }
+
+  /** Checked, and as the server gets it. */
+  #wanted(owner: string, ttl: number, info: string | undefined): Wanted {
+    return {
+      owner: encodeText(checkOwner(owner)),
+      milliseconds: String(withDrift(checkTtl(ttl), this.#drift)),
+      info: info === undefined ? undefined : encodeText(checkInfo(info)),
+      ttl,
+    };
+  }
+
+  /** `floor`: in microseconds, what the token must exceed. */
+  #acquire(names: KeyNames, wanted: Wanted, floor: string | undefined): Promise<unknown> {
     const { lease, highest, waiters } = names;
-    const late = this.#late(names, args[0]!);
+    const { owner, milliseconds, info } = wanted;
+    const late = this.#late(names, owner);
     const channel = this.#releases.channelFor(lease);
+    const args = [owner, milliseconds];
+    if (channel !== undefined || floor !== undefined || info) args.push(channel ?? '');
+    if (floor !== undefined || info) args.push(floor ?? '0');
+    if (info) args.push(textOf(info));
     if (channel === undefined) return this.#run(ACQUIRE, [lease, highest], args, late);
-    const [owner, milliseconds, , ...floor] = args;
-    const waiting = [owner!, milliseconds!, channel, ...floor];
     const answered = this.#releases.attempt(lease);
-    return this.#run(ACQUIRE, [lease, highest, waiters], waiting, late).finally(answered);
+    return this.#run(ACQUIRE, [lease, highest, waiters], args, late).finally(answered);
   }
 
   /** Gives back a grant that comes after its attempt has failed, unless its owner has the lease through a later attempt. */

@@ -6,7 +6,7 @@ export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;
 /** A prepared statement that gives integers as bigints. */
 export interface SqliteStatement {
   get(...parameters: SqliteValue[]): SqliteRow | undefined;
-  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
+  run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
 }
 
 /** What `node:sqlite`, `better-sqlite3` and `bun:sqlite` have in common. */
@@ -20,7 +20,7 @@ export interface SqliteDatabase {
 interface DriverStatement {
   /** Where there is no row, bun:sqlite gives null. */
   get(...parameters: SqliteValue[]): SqliteRow | null | undefined;
-  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
+  run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
   setReadBigInts?(enabled: boolean): void;
   safeIntegers?(enabled: boolean): unknown;
 }

@@ -12,12 +12,13 @@ export interface LeaseRow {
   readonly token: bigint;
   /** Milliseconds until it expires; above 0. */
   readonly remaining: bigint;
+  readonly info: string | undefined;
 }
 
 /**
  * The tables, and the operations on them. Each method except {@link find} is one transaction.
  *
- *     <table>         a row for each lease: key, owner, token, and when it expires on the store's clock
+ *     <table>         a row for each lease: key, owner, token, info, and when it expires on the store's clock
  *     <table>_clock   one row: the store's clock, the wall clock at that time, and the highest token
  *
  * The store's clock is the wall clock until somebody sets the wall clock. Then {@link StoreClock} continues by
@@ -58,40 +59,59 @@ export class LeaseRows {
       if (found === undefined) return undefined;
       const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
       if (remaining <= 0n) return undefined;
-      return { owner: found['owner'] as string, token: found['token'] as bigint, remaining };
+      const text = found['info'] as string | null;
+      const info = text === null || text === '' ? undefined : text;
+      return { owner: found['owner'] as string, token: found['token'] as bigint, remaining, info };
     });
   }
 
-  acquire(key: string, owner: string, ttl: bigint): bigint | undefined {
-    return this.#atTime((statements, now, wall, highest) => {
-      const held = statements.lease.get(key);
-      if (held && held['owner'] !== owner && (held['expires'] as bigint) > now) return undefined;
+  /** All of the keys, or none: then the place of the first that another owner holds. */
+  acquire(
+    keys: readonly string[],
+    owner: string,
+    ttl: bigint,
+    info: string | undefined,
+  ): readonly bigint[] | number {
+    let refused = -1;
+    const tokens = this.#atTime((statements, now, wall, highest) => {
+      refused = keys.findIndex((key) => {
+        const held = statements.lease.get(key);
+        return held !== undefined && held['owner'] !== owner && (held['expires'] as bigint) > now;
+      });
+      if (refused >= 0) return undefined;
       const clock = wall * NANOSECONDS;
-      const token = clock > highest ? clock : highest + 1n;
-      statements.setClock.run(now, wall, token);
-      statements.purge.run(now, PURGED_PER_ACQUISITION);
-      statements.put.run(key, owner, token, now + ttl);
-      return token;
+      const first = clock > highest ? clock : highest + 1n;
+      const given = keys.map((_, i) => first + BigInt(i));
+      statements.setClock.run(now, wall, given.at(-1)!);
+      statements.purge.run(now, PURGED_PER_ACQUISITION * BigInt(keys.length));
+      keys.forEach((key, i) => statements.put.run(key, owner, given[i]!, now + ttl, info ?? null));
+      return given;
     });
+    return tokens ?? refused;
   }
 
-  renew(key: string, owner: string, ttl: bigint): boolean {
+  /** `info`: undefined if it stays. */
+  renew(keys: readonly string[], owner: string, ttl: bigint, info: string | undefined): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return Number(statements.extend.run(now + ttl, key, owner, now).changes) > 0;
+      return keys.map(
+        (key) => Number(statements.extend.run(now + ttl, info ?? null, key, owner, now).changes) > 0,
+      );
     });
   }
 
-  release(key: string, owner: string): boolean {
+  release(keys: readonly string[], owner: string): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return Number(statements.remove.run(key, owner, now).changes) > 0;
+      return keys.map((key) => Number(statements.remove.run(key, owner, now).changes) > 0);
     });
   }
 
-  /** Removes the lease only if it is exactly this grant. */
-  withdraw(key: string, owner: string, token: bigint): void {
-    this.#transaction((statements) => statements.withdraw.run(key, owner, token));
+  /** Removes the leases only if they are exactly these grants. */
+  withdraw(keys: readonly string[], owner: string, tokens: readonly bigint[]): void {
+    this.#transaction((statements) => {
+      keys.forEach((key, i) => statements.withdraw.run(key, owner, tokens[i]!));
+    });
   }
 
   #transaction<T>(body: (statements: Statements) => T): T {
@@ -175,13 +195,28 @@ function create(connection: Connection, table: string): void {
   connection.prepare('PRAGMA journal_mode = WAL').get();
   connection.exec(
     `CREATE TABLE IF NOT EXISTS ${table} (
-       key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL
+       key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL, info TEXT
      ) WITHOUT ROWID;
      CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires);
      CREATE TABLE IF NOT EXISTS ${table}_clock (
        id INTEGER PRIMARY KEY CHECK (id = 1), time INTEGER NOT NULL, wall INTEGER NOT NULL, token INTEGER NOT NULL
      );`,
   );
+  addInfo(connection, table);
+}
+
+/** To a table that an earlier version made. */
+function addInfo(connection: Connection, table: string): void {
+  const column = connection.prepare(
+    `SELECT COUNT(*) AS found FROM pragma_table_info('${table}') WHERE name = 'info'`,
+  );
+  if (column.get()!['found'] !== 0n) return;
+  try {
+    connection.exec(`ALTER TABLE ${table} ADD COLUMN info TEXT`);
+  } catch (error) {
+    // Another process has added it meanwhile.
+    if (!/duplicate column/.test(String(error))) throw error;
+  }
 }
 
 function prepare(connection: Connection, table: string) {
@@ -189,12 +224,14 @@ function prepare(connection: Connection, table: string) {
   return {
     clock: statement(`SELECT time, wall, token FROM ${table}_clock`),
     setClock: statement(`INSERT OR REPLACE INTO ${table}_clock (id, time, wall, token) VALUES (1, ?, ?, ?)`),
-    lease: statement(`SELECT owner, token, expires FROM ${table} WHERE key = ?`),
+    lease: statement(`SELECT owner, token, expires, info FROM ${table} WHERE key = ?`),
     put: statement(
-      `INSERT INTO ${table} (key, owner, token, expires) VALUES (?, ?, ?, ?) ON CONFLICT (key)
-       DO UPDATE SET owner = excluded.owner, token = excluded.token, expires = excluded.expires`,
+      `INSERT INTO ${table} (key, owner, token, expires, info) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+       SET owner = excluded.owner, token = excluded.token, expires = excluded.expires, info = excluded.info`,
     ),
-    extend: statement(`UPDATE ${table} SET expires = ? WHERE key = ? AND owner = ? AND expires > ?`),
+    extend: statement(
+      `UPDATE ${table} SET expires = ?, info = coalesce(?, info) WHERE key = ? AND owner = ? AND expires > ?`,
+    ),
     remove: statement(`DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ?`),
     withdraw: statement(`DELETE FROM ${table} WHERE key = ? AND owner = ? AND token = ?`),
     purge: statement(

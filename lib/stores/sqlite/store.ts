@@ -11,9 +11,11 @@ import {
   readClock,
   type Clock,
   type FencingToken,
-  type LeaseState,
-  type LeaseStore,
+  type InfoLeaseState,
+  type InfoLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import { checkInfo } from '../../lease/contract/info.js';
+import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';
@@ -70,11 +72,11 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
-export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): LeaseStore {
+export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): SeveralKeysLeaseStore & InfoLeaseStore {
   return new SqliteLeaseStore(options);
 }
 
-class SqliteLeaseStore implements LeaseStore {
+class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore {
   readonly #rows: LeaseRows;
   readonly #connection: Connection;
   readonly #ownsConnection: boolean;
@@ -103,37 +105,49 @@ class SqliteLeaseStore implements LeaseStore {
         );
   }
 
-  async tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined> {
-    const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
-    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
-    const at = performance.now();
-    const token = await this.#run<FencingToken | undefined>(
-      () => {
-        // Reads first, as polling must not keep others from writing.
-        const held = this.#rows.find(storedKey);
-        if (held && held.owner !== storedOwner) return undefined;
-        return this.#rows.acquire(storedKey, storedOwner, length);
-      },
-      () => undefined,
-    );
-    if (token === undefined) return undefined;
-    return grantInTime(token, { store: 'SQLite', at, ttl }, performance.now(), () =>
-      this.#run(() => this.#rows.withdraw(storedKey, storedOwner, token), failBusy),
-    );
+  async tryAcquire(
+    key: string,
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<FencingToken | undefined> {
+    const answer = await this.#acquire([checkKey(key)], owner, ttl, info);
+    return typeof answer === 'number' ? undefined : answer[0];
   }
 
-  async renew(key: string, owner: string, ttl: number): Promise<boolean> {
-    const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
-    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
-    return this.#run(() => this.#rows.renew(storedKey, storedOwner, length), failBusy);
+  async tryAcquireAll(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<readonly FencingToken[] | number> {
+    return this.#acquire(checkKeyList(keys), owner, ttl, info);
+  }
+
+  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
+    const [renewed] = await this.#renew([checkKey(key)], owner, ttl, info);
+    return renewed!;
+  }
+
+  async renewAll(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<readonly boolean[]> {
+    return this.#renew(checkKeyList(keys), owner, ttl, info);
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const [storedKey, storedOwner] = [encodeText(checkKey(key)), encodeText(checkOwner(owner))];
-    return this.#run(() => this.#rows.release(storedKey, storedOwner), failBusy);
+    const [released] = await this.#release([checkKey(key)], owner);
+    return released!;
   }
 
-  async inspect(key: string): Promise<LeaseState | undefined> {
+  async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
+    return this.#release(checkKeyList(keys), owner);
+  }
+
+  async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const storedKey = encodeText(checkKey(key));
     const found = await this.#run(() => this.#rows.find(storedKey), failBusy);
     return (
@@ -141,6 +155,7 @@ class SqliteLeaseStore implements LeaseStore {
         owner: decodeText(found.owner),
         token: found.token,
         remaining: withoutDrift(Number(found.remaining), this.#drift),
+        ...(found.info === undefined ? {} : { info: decodeText(found.info) }),
       }
     );
   }
@@ -149,6 +164,50 @@ class SqliteLeaseStore implements LeaseStore {
     if (!this.#closed && this.#ownsConnection) this.#connection.close();
     this.#closed = true;
     return Promise.resolve();
+  }
+
+  async #acquire(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info: string | undefined,
+  ): Promise<readonly FencingToken[] | number> {
+    const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
+    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
+    const storedInfo = storedInfoOf(info);
+    const at = performance.now();
+    const answer = await this.#run<readonly FencingToken[] | number>(
+      () => {
+        // Reads first, as polling must not keep others from writing.
+        const refused = stored.findIndex((key) => {
+          const held = this.#rows.find(key);
+          return held !== undefined && held.owner !== storedOwner;
+        });
+        return refused >= 0 ? refused : this.#rows.acquire(stored, storedOwner, length, storedInfo);
+      },
+      () => 0,
+    );
+    if (typeof answer === 'number') return answer;
+    return grantInTime(answer, { store: 'SQLite', at, ttl }, performance.now(), () =>
+      this.#run(() => this.#rows.withdraw(stored, storedOwner, answer), failBusy),
+    );
+  }
+
+  async #renew(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info: string | undefined,
+  ): Promise<readonly boolean[]> {
+    const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
+    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
+    const storedInfo = storedInfoOf(info);
+    return this.#run(() => this.#rows.renew(stored, storedOwner, length, storedInfo), failBusy);
+  }
+
+  async #release(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
+    const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
+    return this.#run(() => this.#rows.release(stored, storedOwner), failBusy);
   }
 
   /** Tries until the database is not locked. If the timeout passes first, `busy` decides. */
@@ -166,6 +225,10 @@ class SqliteLeaseStore implements LeaseStore {
       await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
     }
   }
+}
+
+function storedInfoOf(info: string | undefined): string | undefined {
+  return info === undefined ? undefined : encodeText(checkInfo(info));
 }
 
 function failBusy(cause: unknown, timeout: number): never {

@@ -8,14 +8,19 @@ import { Proxy } from '../../support/proxy.mjs';
 
 const PROCESSES = 8;
 
+/** Leases of one of two keys. */
+export const APART = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
+/** Leases of one to three of four keys, which overlap. */
+export const OVERLAPPING = { ...APART, keys: ['left', 'right', 'top', 'bottom'], together: 3 };
+
 /**
- * 8 processes count on 2 keys for the given time, while one fault follows the other.
+ * 8 processes count for the given time, while one fault follows the other.
  *
  * @param {World} world
  * @param {number} milliseconds
+ * @param {Partial<import('./process.mjs').Settings>} settings
  */
-export async function fuzz(world, milliseconds) {
-  const settings = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
+export async function fuzz(world, milliseconds, settings) {
   /** @type {Proxy | undefined} */
   let proxy;
   if (world.store === 'redis') {

@@ -16,7 +16,7 @@ import { plant, redisBackdoor, sqliteBackdoor } from './planted.mjs';
 
 /** @type {import('./process.mjs').Settings} */
 const settings = JSON.parse(process.argv[2]);
-const { name, seed, keys, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
+const { name, seed, keys, together, least, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
 const history = new History(settings.history, name);
 const random = randomFrom(seed);
 let stopping = false;
@@ -93,21 +93,31 @@ function delayReplies(store, milliseconds) {
  * @param {import('stripelock').Lease} lease
  * @param {number} at
  */
-function isHeld({ key, token, held }, at) {
-  if (held) history.add({ op: 'held', key, token, at });
+function isHeld({ tokens, held }, at) {
+  if (held) for (const [key, token] of tokens) history.add({ op: 'held', key, token, at });
   return held;
+}
+
+/**
+ * Whether the resource accepted that the key counts up.
+ *
+ * @param {string} key
+ * @param {bigint} token
+ */
+async function count(key, token) {
+  const value = await ask({ op: 'read', key, token });
+  const accepted = value !== undefined && (await ask({ op: 'write', key, token, value: value + 1 }));
+  if (accepted) history.add({ op: 'write', key, token, value: value + 1 });
+  else history.add({ op: 'refused', key, token });
+  return accepted;
 }
 
 /** @param {import('stripelock').Lease} lease */
 async function countUnder(lease) {
-  const { key, token } = lease;
   for (let i = 0; i < steps; i++) {
-    if (!isHeld(lease, now())) return;
-    const value = await ask({ op: 'read', key, token });
-    const accepted = value !== undefined && (await ask({ op: 'write', key, token, value: value + 1 }));
-    if (accepted) history.add({ op: 'write', key, token, value: value + 1 });
-    else history.add({ op: 'refused', key, token });
-    if (!accepted) return;
+    for (const [key, token] of lease.tokens) {
+      if (!isHeld(lease, now()) || !(await count(key, token))) return;
+    }
     if (blockFor > 0 && below(random, 4) === 0) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, below(random, blockFor));
     }
@@ -117,27 +127,39 @@ async function countUnder(lease) {
   }
 }
 
+/** Some of the keys, in any order. */
+function someKeys() {
+  const left = [...keys];
+  const wanted = least + below(random, together - least + 1);
+  return Array.from({ length: wanted }, () => left.splice(below(random, left.length), 1)[0]);
+}
+
 /**
  * @param {LeaseManager} manager
  * @param {number} timeout
  */
 async function turn(manager, timeout) {
-  const key = keys[below(random, keys.length)];
+  const chosen = someKeys();
   const call = now();
   let lease;
   try {
-    lease = await manager.acquire(key, { timeout });
+    lease = await manager.acquire(chosen, { timeout });
   } catch (error) {
     const late = now() - call;
     const { code, cause } = /** @type {any} */ (error);
-    history.add({ op: 'failed', key, code, cause: cause?.code, late });
+    history.add({ op: 'failed', key: chosen.join(), code, cause: cause?.code, late });
     return;
   }
-  history.add({ op: 'acquire', key, token: lease.token, call, return: now() });
+  const granted = now();
+  const tokens = [...lease.tokens];
+  for (const [key, token] of tokens) history.add({ op: 'acquire', key, token, call, return: granted });
   await countUnder(lease);
   const asked = now();
   const freed = await lease.release().catch((/** @type {NodeJS.ErrnoException} */ error) => error.code);
-  history.add({ op: 'release', key, token: lease.token, call: asked, return: now(), freed });
+  const released = now();
+  for (const [key, token] of tokens) {
+    history.add({ op: 'release', key, token, call: asked, return: released, freed });
+  }
 }
 
 const opened = await openStore();

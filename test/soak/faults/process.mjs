@@ -20,6 +20,8 @@ const ENDS_IN = 20_000;
  * @property {number} serverPort
  * @property {string | undefined} plant
  * @property {string[]} keys
+ * @property {number} together The most keys of one lease.
+ * @property {number} least The fewest.
  * @property {number} ttl
  * @property {boolean} renew
  * @property {number} steps How often it counts under a lease.
@@ -36,6 +38,8 @@ const ENDS_IN = 20_000;
 /** @satisfies {Partial<Settings>} */
 export const DEFAULTS = {
   keys: ['key'],
+  together: 1,
+  least: 1,
   renew: true,
   steps: 3,
   step: 10,

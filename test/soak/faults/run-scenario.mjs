@@ -1,5 +1,5 @@
 import { scenarios } from './scenarios.mjs';
-import { fuzz } from './fuzz.mjs';
+import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
 import { World } from './world.mjs';
 
 /** @typedef {import('./world.mjs').WorldOptions} WorldOptions */
@@ -29,9 +29,11 @@ export function runScenario(name, options) {
 }
 
 /**
+ * Leases of one key and leases of overlapping keys take turns.
+ *
  * @param {number} milliseconds
  * @param {WorldOptions} options
  */
 export function runFuzz(milliseconds, options) {
-  return runIn(options, (world) => fuzz(world, milliseconds));
+  return runIn(options, (world) => fuzz(world, milliseconds, options.seed % 2 === 0 ? OVERLAPPING : APART));
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RedisServer } from '../../support/redis-server.mjs';
-import { fuzz } from './fuzz.mjs';
+import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
 import { Proxy } from '../../support/proxy.mjs';
 
 /** Milliseconds of undisturbed work. */
@@ -87,7 +87,36 @@ const common = {
     if (grants !== 2000) world.violations.push(`only ${grants} of 2000 were granted`);
   },
 
-  '8 processes count on 2 keys while faults come at random': (world) => fuzz(world, 5 * WHILE),
+  async 'holders of overlapping keys are killed and stopped'(world) {
+    await world.start(5, { ...OVERLAPPING, timeout: 1000, patience: 10_000 });
+    for (let i = 0; i < 3; i++) {
+      const stopped = await world.nextHolder();
+      stopped?.pause();
+      await delay(world.ttl * 1.2);
+      await world.expectProgress(world.holders.filter((holder) => holder.isRunning && holder !== stopped));
+      stopped?.resume();
+      await (await world.nextHolder())?.kill();
+      await world.expectProgress();
+    }
+  },
+
+  async 'some want all keys, others take them one by one, and each gets them'(world) {
+    const settings = { ...OVERLAPPING, timeout: 1000, patience: 10_000 };
+    await world.start(4, { ...settings, together: 1, gap: 0 });
+    const [all] = await world.start(1, {
+      ...settings,
+      keys: ['left', 'right', 'top'],
+      together: 3,
+      least: 3,
+    });
+    for (let i = 0; i < 4; i++) await world.expectProgress([all]);
+    await world.expectProgress(world.holders.filter((holder) => holder !== all));
+  },
+
+  '8 processes count on 2 keys while faults come at random': (world) => fuzz(world, 5 * WHILE, APART),
+
+  '8 processes lease overlapping keys while faults come at random': (world) =>
+    fuzz(world, 5 * WHILE, OVERLAPPING),
 };
 
 /** @type {Scenarios} */

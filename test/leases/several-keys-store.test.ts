@@ -1,0 +1,252 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager, type LeaseStore } from 'stripelock';
+import { rejectionOf, turns, until } from '../support/waiting.js';
+import { failing, FaultyStore, gate } from './faulty-store.js';
+import { onFaultyStore } from './fixed-time.js';
+import { inOneStep, ownersOf, recording, ways } from './several-stores.js';
+
+const backoff = { initial: 2, max: 10 };
+
+describe('what a lease of several keys asks of its store', () => {
+  it('one request for each operation, if the store can do them in one step', async () => {
+    const { store, asked } = recording(inOneStep());
+    const manager = new LeaseManager({ store, ttl: 90 });
+    const lease = await manager.acquire(['b', 'a']);
+    await until(() => asked.length >= 3, 'it was renewed twice');
+    await lease.renew();
+    await lease.release();
+    expect(asked[0]).toBe('tryAcquireAll a,b');
+    expect(new Set(asked.slice(1, -1))).toEqual(new Set(['renewAll a,b']));
+    expect(asked.at(-1)).toBe('releaseAll b,a');
+  });
+
+  it('one key after the other in order, and the reverse, if the store has the usual operations only', async () => {
+    const { store, asked } = recording(new FaultyStore());
+    const manager = new LeaseManager({ store });
+    const lease = await manager.acquire(['b', 'c', 'a']);
+    await lease.renew();
+    await lease.release();
+    expect(asked).toEqual([
+      ...['tryAcquire a', 'tryAcquire b', 'tryAcquire c'],
+      ...['renew a', 'renew b', 'renew c'],
+      ...['release c', 'release b', 'release a'],
+    ]);
+  });
+
+  it('rolls back in reverse when a later key is refused, or the store fails', async () => {
+    const { store, asked } = recording(new FaultyStore());
+    await store.tryAcquire('c', 'other', 60_000);
+    const manager = new LeaseManager({ store });
+    expect(await manager.tryAcquire(['a', 'b', 'c'])).toBeUndefined();
+    expect(asked.slice(4)).toEqual(['release b', 'release a']);
+    expect(await ownersOf(store, ['a', 'b'])).toEqual([undefined, undefined]);
+  });
+
+  it('asks one key after the other where the store cannot reach them in one step', async () => {
+    const { store, asked } = recording(Object.assign(inOneStep(), { inOneStep: () => false }));
+    await (await new LeaseManager({ store }).acquire(['a', 'b'])).release();
+    expect(asked).toEqual(['tryAcquire a', 'tryAcquire b', 'release b', 'release a']);
+  });
+
+  it('renews all keys at the time of the first, so that they keep one deadline', async () => {
+    const { manager, store, pass } = onFaultyStore();
+    const lease = await manager.acquire(['a', 'b', 'c']);
+    for (let i = 1; i <= 3; i++) {
+      await pass(100);
+      expect(store.count('renew')).toBe(3 * i);
+      expect(lease.expiresAt).toBe(100 * i + 300);
+    }
+  });
+
+  it('tries failed renewals again until the deadline, at which it is lost as a whole', async () => {
+    const { manager, store, pass } = onFaultyStore();
+    const lease = await manager.acquire(['a', 'b']);
+    const { signal } = lease;
+    store.before.renew = failing;
+    await pass(299);
+    expect([lease.held, signal.aborted]).toEqual([true, false]);
+    await pass(1);
+    expect([lease.held, signal.aborted]).toEqual([false, true]);
+    expect(signal.reason).toMatchObject({ code: 'ERR_LEASE_LOST', cause: { code: 'ERR_LEASE_STORE' } });
+    const before = store.count('renew');
+    await pass(300);
+    expect(store.count('renew')).toBe(before);
+  });
+});
+
+/** Loses the reply to one acquisition, after the store has executed it. */
+function losingReply(store: LeaseStore, operation: string, at: number): LeaseStore {
+  let calls = 0;
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return async (...of: unknown[]): Promise<unknown> => {
+        const result: unknown = await Reflect.apply(value, target, of);
+        if (name === operation && calls++ === at) throw new Error('the connection was lost');
+        return result;
+      };
+    },
+  });
+}
+
+describe.each([
+  ['in one step', () => losingReply(inOneStep(), 'tryAcquireAll', 0)],
+  ['of the first key', () => losingReply(new FaultyStore(), 'tryAcquire', 0)],
+  ['of the last key', () => losingReply(new FaultyStore(), 'tryAcquire', 2)],
+] as const)('if the reply to the acquisition %s is lost', (_what, make) => {
+  it('acquire does not wait for its own lost grants', async () => {
+    const store = make();
+    const manager = new LeaseManager({ store, backoff });
+    const lease = await manager.acquire(['a', 'b', 'c'], { timeout: 20_000 });
+    expect(lease.held).toBe(true);
+    expect(await ownersOf(store, lease.keys)).toEqual([lease.holder, lease.holder, lease.holder]);
+    await lease.release();
+    await manager.close();
+    expect(await ownersOf(store, ['a', 'b', 'c'])).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('a single attempt fails, and leaves the keys to others', async () => {
+    const store = make();
+    const manager = new LeaseManager({ store, backoff });
+    expect(await rejectionOf(manager.tryAcquire(['a', 'b', 'c']))).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    const other = new LeaseManager({ store, backoff });
+    const lease = await other.acquire(['a', 'b', 'c'], { timeout: 20_000 });
+    await lease.release();
+  });
+});
+
+it('frees what a failed rollback has left, when the store answers again', async () => {
+  const store = new FaultyStore();
+  await store.inner.tryAcquire('b', 'other', 60_000);
+  let failures = 3;
+  store.before.release = () => {
+    if (failures-- > 0) failing();
+  };
+  expect(await new LeaseManager({ store, backoff }).tryAcquire(['a', 'b'])).toBeUndefined();
+  const lease = await new LeaseManager({ store, backoff }).acquire('a', { timeout: 20_000 });
+  expect(lease.held).toBe(true);
+});
+
+it('an acquisition that was aborted on the wire gives back what it gets, and close waits for that', async () => {
+  for (const [operation, made] of [
+    ['tryAcquire', new FaultyStore()],
+    ['tryAcquireAll', inOneStep()],
+  ] as const) {
+    const door = gate();
+    const slow = new Proxy(made, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return async (...of: unknown[]): Promise<unknown> => {
+          if (name === operation) await door.pass();
+          return Reflect.apply(value, target, of) as unknown;
+        };
+      },
+    });
+    const manager = new LeaseManager({ store: slow });
+    const abort = new AbortController();
+    const { signal } = abort;
+    const acquired = rejectionOf(manager.acquire(['a', 'b'], { signal }));
+    const tried = rejectionOf(manager.withLease(['c', 'd'], { ifAvailable: true, signal }, () => 'ran'));
+    await turns();
+    abort.abort();
+    expect(await acquired).toBe(signal.reason);
+    expect(await tried).toBe(signal.reason);
+    const closed = manager.close();
+    door.open();
+    await closed;
+    expect(await ownersOf(made, ['a', 'b', 'c', 'd'])).toEqual([undefined, undefined, undefined, undefined]);
+  }
+});
+
+it('a store that always fails is asked with pauses, and its error is the cause of the timeout', async () => {
+  const store = new FaultyStore();
+  const { store: recorded, asked } = recording(store);
+  // It grants one key, and never the other.
+  store.before.tryAcquire = () => {
+    if (asked.at(-1) === 'tryAcquire b') failing();
+  };
+  const manager = new LeaseManager({ store: recorded, backoff: { initial: 10, max: 40, jitter: 0 } });
+  const error = await rejectionOf(manager.acquire(['a', 'b'], { timeout: 500 }));
+  expect(error).toMatchObject({
+    code: 'ERR_LOCK_TIMEOUT',
+    keys: ['a', 'b'],
+    cause: { code: 'ERR_LEASE_STORE' },
+  });
+  // At most one round every 10 ms at first, and every 40 ms later.
+  expect(asked.filter((one) => one.startsWith('tryAcquire')).length).toBeLessThan(60);
+  await until(() => asked.at(-1)?.startsWith('release') === true, 'what it took is given back');
+});
+
+describe.each(ways)('leases that share keys, taken %s', (_way, make) => {
+  it('in a reentrant manager, each key is released by the last that uses it', async () => {
+    const store = make();
+    const manager = new LeaseManager({ store, reentrant: true });
+    const outer = await manager.acquire(['a', 'b']);
+    const inner = await manager.acquire('b');
+    const other = await manager.acquire(['b', 'c']);
+    expect(inner.token).toBe(outer.tokens.get('b'));
+    expect(other.tokens.get('b')).toBe(outer.tokens.get('b'));
+    const { holder } = outer;
+    expect(await outer.release()).toBe(false);
+    expect(await ownersOf(store, ['a', 'b', 'c'])).toEqual([undefined, holder, holder]);
+    expect([outer.held, inner.held, other.held]).toEqual([false, true, true]);
+    expect(await other.release()).toBe(false);
+    expect(await ownersOf(store, ['a', 'b', 'c'])).toEqual([undefined, holder, undefined]);
+    expect(await inner.release()).toBe(true);
+    expect(await ownersOf(store, ['b'])).toEqual([undefined]);
+  });
+
+  it('in a reentrant manager, a lost key does not end the keys that other leases share', async () => {
+    const store = make();
+    const manager = new LeaseManager({ store, reentrant: true });
+    const outer = await manager.acquire(['a', 'b']);
+    const shares = await manager.acquire('a');
+    await store.release('b', outer.holder);
+    expect(await outer.renew()).toBe(false);
+    expect([outer.held, shares.held]).toEqual([false, true]);
+    expect(await outer.release()).toBe(false);
+    expect(await shares.renew()).toBe(true);
+    expect(await shares.release()).toBe(true);
+  });
+
+  it('under one holder name, a key that is taken again ends the lease that had it', async () => {
+    const store = make();
+    const manager = new LeaseManager({ store, holder: 'me' });
+    const first = await manager.acquire(['a', 'b']);
+    const again = await manager.acquire(['b', 'c']);
+    expect([first.held, again.held]).toEqual([false, true]);
+    expect(again.tokens.get('b')).toBeGreaterThan(first.tokens.get('b')!);
+    expect(await first.release()).toBe(false);
+    // The rest of the first lease is free, the second one is untouched.
+    expect(await ownersOf(store, ['a', 'b', 'c'])).toEqual([undefined, 'me', 'me']);
+    expect(await again.release()).toBe(true);
+  });
+});
+
+it('publishes a message for each key', async () => {
+  const messages: string[] = [];
+  for (const event of ['acquired', 'lost', 'released']) {
+    const listener = (message: unknown): void =>
+      void messages.push(`${event} ${(message as { key: string }).key}`);
+    subscribe(`stripelock:lease:${event}`, listener);
+    onTestFinished(() => void unsubscribe(`stripelock:lease:${event}`, listener));
+  }
+  const manager = new LeaseManager({ renew: false, ttl: 20 });
+  await (await manager.acquire(['b', 'a'])).release();
+  const lost = await manager.acquire(['b', 'a']);
+  await delay(40);
+  expect(lost.held).toBe(false);
+  expect(messages.slice(0, 6)).toEqual([
+    'acquired a',
+    'acquired b',
+    'released b',
+    'released a',
+    'acquired a',
+    'acquired b',
+  ]);
+  expect(messages.slice(6).sort()).toEqual(['lost a', 'lost b']);
+});
