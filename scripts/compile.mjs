@@ -7,12 +7,21 @@
 // binary comes back. It needs a C++20 compiler, make and Python 3, and npm.
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 
-const packageRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
+import { buildTools, packageRoot } from './addon-inputs.mjs';
+
 const binary = path.join('build', 'Release', 'stripelock.node');
 
 /**
@@ -36,11 +45,22 @@ function stage(folder) {
   const { version, devDependencies } = JSON.parse(
     readFileSync(path.join(packageRoot, 'package.json'), 'utf8'),
   );
+  const tools = buildTools.map((name) => [name, devDependencies[name]]);
   for (const part of ['native', 'scripts']) {
     cpSync(path.join(packageRoot, part), path.join(folder, part), { recursive: true });
   }
-  copyFileSync(path.join(folder, 'native', 'binding.gyp'), path.join(folder, 'binding.gyp'));
-  const manifest = { name: 'stripelock-addon', version, private: true, dependencies: devDependencies };
+  // A package that npm makes of a checkout has it where the checkout has it.
+  const gyp = ['native/binding.gyp', 'binding.gyp']
+    .map((name) => path.join(packageRoot, name))
+    .find(existsSync);
+  if (gyp === undefined) throw new Error('the sources of the addon are not in this folder');
+  copyFileSync(gyp, path.join(folder, 'binding.gyp'));
+  const manifest = {
+    name: 'stripelock-addon',
+    version,
+    private: true,
+    dependencies: Object.fromEntries(tools),
+  };
   writeFileSync(path.join(folder, 'package.json'), JSON.stringify(manifest));
 }
 

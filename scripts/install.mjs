@@ -1,11 +1,12 @@
-// npm runs this at the end of `npm ci` in a checkout of the sources, and of the demo: it compiles the addon. It never
-// fails an install: without the addon the package uses its JavaScript engine, and warns when it is first used. The
-// published package has no such script.
+// npm runs this at the end of `npm ci` in a checkout of the sources: it compiles the addon. It never fails an install:
+// without the addon the package uses its JavaScript engine, and warns when it is first used. The published package has no
+// such script. Where npm has made a package of a git repository there is no node-gyp: then it compiles nothing.
 //
 //   STRIPELOCK_SKIP_BUILD=1   do not compile
 
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
@@ -35,6 +36,15 @@ function reasonOf(output) {
   return telling?.slice(0, 200);
 }
 
+function hasNodeGyp() {
+  try {
+    createRequire(import.meta.url).resolve('node-gyp/package.json');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** @param {string} reason */
 function notice(reason) {
   console.error(
@@ -44,7 +54,7 @@ function notice(reason) {
 }
 
 function install() {
-  if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD)) return;
+  if (!['', '0', undefined].includes(process.env.STRIPELOCK_SKIP_BUILD) || !hasNodeGyp()) return;
   const { ok, output } = buildAddon({ stdio: 'pipe' });
   if (!ok) {
     // A partial build is useless, and an older one would make the notice wrong.

@@ -40,7 +40,7 @@ const copied = [
 ];
 
 /** What is in the manifest of the sources and of no use to those who install the package. */
-const leftOut = ['private', 'scripts', 'devDependencies'];
+const leftOut = ['private', 'files', 'scripts', 'devDependencies', 'overrides'];
 
 /** In bytes: what an install may take, with the binaries of all platforms, less 80 KiB for its dependencies. */
 const LARGEST = 4 * 1024 * 1024 - 80 * 1024;

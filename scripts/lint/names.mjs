@@ -20,7 +20,7 @@ const IDENTIFIER = /[A-Za-z_$][\w$]*/g;
 const NAME = /^[#@]?[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[#~]?[A-Za-z_$][\w$]*)*(?:\([^()]*\))?$/;
 const PATH = /^[\w@.*…<>-]*(?:\/[\w@.*…<>-]*)+$|^[\w.-]+\.(?:[cm]?[jt]s|cc|h|pml|json|md|gyp|node)$/;
 /** Parts of paths that are placeholders, or that a build or an install creates. */
-const PLACEHOLDER = /[*…<>]|^(?:dist|build|prebuilds|node_modules|coverage)(?:\/|$)/;
+const PLACEHOLDER = /[*…<>]|^(?:dist|unbundled|release|build|prebuilds|node_modules|coverage)(?:\/|$)/;
 /** Names and paths without backquotes: qualified, called, a constant, in camel case, or with a file extension. */
 const BARE =
   /(?<![\w/.`'"@#:$-])(?:[\w.-]+\/)*[\w.-]+\.(?:mjs|ts|js|cc|h|pml)(?![\w/`-])|(?<![\w.`'"/@#:$-])(?:[A-Za-z_]\w*(?:::|\.))*(?:[A-Za-z_]\w*(?=\(\))|[A-Za-z_]\w*(?<=::\w+)|k[A-Z]\w*|[a-z]+[A-Z]\w*|[A-Z]{1,2}[a-z]\w*[A-Z]\w*)(?![\w`-])/g;

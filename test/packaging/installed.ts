@@ -1,10 +1,10 @@
 // The published package, installed as users do it.
 import { execFile } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { platformName } from '../../unbundled/engine/native/platform.js';
-import { ADDON, PACKAGE_ROOT } from '../support/package-copy.js';
+import { PACKAGE_ROOT } from '../support/package-copy.js';
 
 const windows = process.platform === 'win32';
 
@@ -69,21 +69,6 @@ export async function environmentWithoutCompiler(
     await symlink(realpathSync(found), path.join(bin, tool));
   }
   return { ...hidden, PATH: bin };
-}
-
-/**
- * Packs what is in dist/, with one binary: the addon that was compiled here, as the prebuilt one of this machine.
- * Resolves to the tarball.
- */
-export async function pack(folder: string, env: NodeJS.ProcessEnv): Promise<string> {
-  const binary = path.join(folder, PREBUILT);
-  await mkdir(path.dirname(binary), { recursive: true });
-  await cp(path.join(PACKAGE_ROOT, ADDON), binary);
-  const script = path.join(PACKAGE_ROOT, 'scripts', 'pack.mjs');
-  const args = [script, '--out', path.join(folder, 'release'), '--prebuilds', path.join(folder, 'prebuilds')];
-  const { code, stdout, stderr } = await run(process.execPath, args, PACKAGE_ROOT, env);
-  if (code !== 0) throw new Error(`packing failed: ${stderr}`);
-  return stdout.trim().split('\n').at(-1)!;
 }
 
 /** A new project that has the tarball as its only dependency. */

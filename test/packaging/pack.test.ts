@@ -4,6 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packLocally } from '../../scripts/local-package.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
 
@@ -23,7 +24,7 @@ beforeAll(async () => {
   folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-pack-')));
   env = await installed.usersEnvironment();
   hidden = await installed.environmentWithoutCompiler(env, folder);
-  tarball = await installed.pack(folder, env);
+  tarball = packLocally(path.join(folder, 'packed')).tarball;
   project = path.join(folder, 'project');
   result = await installed.install(project, tarball, hidden);
 }, LIMIT);

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packLocally } from '../../scripts/local-package.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
 
@@ -40,7 +41,11 @@ beforeAll(async () => {
   folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-runners-')));
   env = await installed.usersEnvironment();
   project = path.join(folder, 'project');
-  const { code, stderr } = await installed.install(project, await installed.pack(folder, env), env);
+  const { code, stderr } = await installed.install(
+    project,
+    packLocally(path.join(folder, 'packed')).tarball,
+    env,
+  );
   expect(code, stderr).toBe(0);
 }, LIMIT);
 

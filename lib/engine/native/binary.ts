@@ -65,9 +65,9 @@ function reasonOf(error: unknown): string {
   return String(message ?? error).split('\n')[0]!;
 }
 
-/** The command that compiles the addon for this machine. Only a checkout of the sources has a `binding.gyp` there. */
+/** The command that compiles the addon for this machine. Only a checkout has the sources of lib/. */
 function remedy(folder: string): string {
-  const checkout = existsSync(path.join(folder, 'binding.gyp'));
+  const checkout = existsSync(path.join(folder, 'lib'));
   const command = checkout
     ? 'npm run build'
     : `node ${JSON.stringify(path.join(folder, 'scripts', 'compile.mjs'))}`;

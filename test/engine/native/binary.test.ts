@@ -91,7 +91,7 @@ describe.each([
 
   it('names the command of the sources where it runs in a checkout of them', async () => {
     const copy = await copyForTest();
-    await put(copy, 'binding.gyp', '{}');
+    await put(copy, 'lib/index.ts', '');
     const { stderr } = await engineOf(path.join(copy, entry));
     expect(stderr).toContain(`${COMPILES}npm run build\n`);
   });
