@@ -22,7 +22,7 @@ import { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
 import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
-import { traceCall, type EntryPoint } from './trace.js';
+import { traceCall, type EntryPoints } from './trace.js';
 
 type How = 'sync' | 'try' | 'async';
 
@@ -208,10 +208,10 @@ export class StripedLock {
     return guard;
   }
 
-  /** The functions of this class that a traced call comes through, the innermost first. */
-  #entryPoints(how: How): readonly EntryPoint[] {
-    if (how === 'sync') return [this.#acquireSyncGeneral, acquireSync, withLockSync];
-    return how === 'async' ? [this.#acquireGeneral, acquire, withLock] : [tryAcquire];
+  #entryPoints(how: How): EntryPoints {
+    if (how === 'sync') return { inner: this.#acquireSyncGeneral, method: acquireSync, outer: withLockSync };
+    if (how === 'async') return { inner: this.#acquireGeneral, method: acquire, outer: withLock };
+    return { inner: tryAcquire, method: tryAcquire, outer: undefined };
   }
 
   /** The part of {@link acquireSync} that is a separate function, so that V8 can inline the rest. */
@@ -276,5 +276,5 @@ export class StripedLock {
 const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
   StripedLock.prototype as unknown as Record<
     'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
-    EntryPoint
+    EntryPoints['inner']
   >;

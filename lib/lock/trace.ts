@@ -14,23 +14,27 @@ interface TracedHold {
   readonly note: string;
 }
 
-/** Enough to recognise the caller of a frame; see {@link callSite}. */
-const FRAMES = 3;
 const UNKNOWN = 'at an unknown place';
 
-/** A function of this package through which the user's call may have come. */
-export type EntryPoint = (...args: never[]) => unknown;
+type AnyFunction = (...args: never[]) => unknown;
+
+/** The functions of this package that a call of the user comes through. */
+export interface EntryPoints {
+  /** What calls {@link traceCall}'s caller. */
+  readonly inner: AnyFunction;
+  /** The public method that calls that one, or is it. */
+  readonly method: AnyFunction;
+  /** The public method that may have called that one. */
+  readonly outer: AnyFunction | undefined;
+}
 
 /** By guard, from before it holds anything. */
 const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new FinalizationRegistry<TracedHold>(reclaim);
 
-/**
- * Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. `entries`
- * are the functions of this package that the call may have come through: the innermost first.
- */
-export function traceCall(guard: object, keys: readonly LockKey[], entries: readonly EntryPoint[]): void {
+/** Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. */
+export function traceCall(guard: object, keys: readonly LockKey[], entries: EntryPoints): void {
   notes.set(guard, formatNote(keys, callSite(entries)));
 }
 
@@ -78,36 +82,31 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
 
 /**
  * The frame that called the package. It goes by functions and not by files: under source maps, in Bun and in a bundle
- * the files of the frames are not those of this package. A function counts only if it called what was found so far,
- * since the program may have come through it before: it may acquire within `withLockSync`. Bun has no frame for a
- * function that ends in the call, and skips it.
+ * the files of the frames are not those of this package. The outer method counts only if it called the method, since
+ * the program may have come through it before: it may acquire within `withLockSync`. Bun has no frame for a function
+ * that ends in the call, as `acquireSync` does.
  *
  * Never throws, whatever `Error.prepareStackTrace` does: a trace is not worth a failed acquisition.
  */
-function callSite(entries: readonly EntryPoint[]): string {
+function callSite({ inner, method, outer }: EntryPoints): string {
   try {
-    let found: readonly string[] = [];
-    for (const entry of entries) {
-      const callers = framesAbove(entry);
-      if (found.length === 0 || calledFrom(found, callers)) found = callers;
+    let [caller, above] = framesAbove(method, 2);
+    if (caller === undefined) [caller, above] = framesAbove(inner, 2);
+    if (outer !== undefined && above !== undefined) {
+      const [aboveOuter] = framesAbove(outer, 1);
+      if (above === aboveOuter) caller = above;
     }
-    return found[0]?.trim() ?? UNKNOWN;
+    return caller?.trim() ?? UNKNOWN;
   } catch {
     return UNKNOWN;
   }
 }
 
-/** Whether `callers` are the frames above the first one of `frames`. Both are the first few of longer lists. */
-function calledFrom(frames: readonly string[], callers: readonly string[]): boolean {
-  if (frames.length < 2 || callers.length === 0) return false;
-  return frames.slice(1).every((frame, index) => frame === callers[index]);
-}
-
-/** The frames of what called this function, the nearest first. Empty if it is not on the stack. */
-function framesAbove(entry: EntryPoint): readonly string[] {
+/** The first frames above this function's, the nearest first. Empty if it is not on the stack. */
+function framesAbove(entry: AnyFunction, count: number): readonly string[] {
   const { stackTraceLimit } = Error;
   // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
-  const limited = Reflect.set(Error, 'stackTraceLimit', FRAMES);
+  const limited = Reflect.set(Error, 'stackTraceLimit', count);
   try {
     const target: { stack?: unknown } = {};
     Error.captureStackTrace(target, entry);

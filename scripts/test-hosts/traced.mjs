@@ -30,7 +30,7 @@ export async function acquireAll(expectPlace: Expect): Promise<void> {
 }
 `;
 
-/** `traced.ts`, and `traced.js` with its source map. */
+/** The program in TypeScript, and what `typescript` makes of it, with its source map. */
 export function tracedProgram() {
   const source = PROGRAM.split('\n')
     .map((line, index) => line.replace('%', `${index + 1}:`))
