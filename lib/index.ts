@@ -12,6 +12,8 @@ export type {
   FencingToken,
   LeaseState,
   LeaseStore,
+  LeaseStoreSource,
+  ReopenableLeaseStore,
   WakingLeaseStore,
 } from './lease/contract/lease-store.js';
 export type {
@@ -24,6 +26,7 @@ export type {
   WarningLeaseManagerOptions,
   WithLeaseOptions,
 } from './lease/contract/options.js';
+export type { LeaseRenewOptions } from './lease/contract/renew-options.js';
 export type {
   AbandonedMessage,
   DeadlockMessage,

@@ -32,7 +32,10 @@ export class LeaseManager {
   readonly #grants: Grants;
   #closed: Promise<void> | undefined;
 
-  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  /**
+   * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
+   * (ERR_LEASE_BACKGROUND) for renewal in the background over a store that no other thread can open.
+   */
   constructor(options?: WarningLeaseManagerOptions) {
     const settings = resolveManagerOptions(options);
     const { clock } = settings;
@@ -40,6 +43,7 @@ export class LeaseManager {
     this.store = store;
     this.#settings = settings;
     this.#grants = hasTable(store) ? new TableGrants(store, settings) : new StoreGrants(store, settings);
+    this.#grants.checkTerms(settings.terms);
   }
 
   /**
@@ -123,6 +127,7 @@ export class LeaseManager {
   #begin(key: string, options: TryAcquireLeaseOptions | undefined): LeaseTerms {
     checkKey(key);
     const terms = resolveTerms(this.#settings, options);
+    if (terms !== this.#settings.terms) this.#grants.checkTerms(terms);
     if (this.#closed) throw managerClosed();
     return terms;
   }

@@ -9,11 +9,20 @@ import {
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { LeaseStoreError } from './errors.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
+import {
+  BY_DEFAULT,
+  checkLimit,
+  checkPositive,
+  checkRenew,
+  everyOf,
+  type LeaseRenewOptions,
+  type Renewals,
+} from './renew-options.js';
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;
-/** Two beats may fail before the lease is lost. */
-const BEATS_PER_TTL = 3;
+/** Of the ttl, before the local deadline. */
+const WARNING_PART = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
 /** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
@@ -48,8 +57,11 @@ const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 export interface LeaseOptions {
   /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
   ttl?: number;
-  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
-  renew?: boolean | { every?: number };
+  /**
+   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
+   * while the event loop is blocked. Default: the manager's.
+   */
+  renew?: boolean | LeaseRenewOptions;
   /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
   maxHold?: number;
 }
@@ -66,8 +78,11 @@ export interface LeaseManagerOptions {
   store?: LeaseStore;
   /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
   ttl?: number;
-  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
-  renew?: boolean | { every?: number };
+  /**
+   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
+   * while the event loop is blocked. Default true.
+   */
+  renew?: boolean | LeaseRenewOptions;
   /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
   maxHold?: number;
   /**
@@ -115,6 +130,8 @@ export interface LeaseTerms {
   readonly ttl: number;
   /** Between renewals; Infinity for none. */
   readonly every: number;
+  /** Whether it is renewed while the event loop is blocked, too. */
+  readonly background: boolean;
   readonly maxHold: number;
   /** From the grant until the first renewal, or until the end if there is no renewal before. */
   readonly firstLook: number;
@@ -125,7 +142,7 @@ export interface LeaseTerms {
 export interface ManagerSettings {
   readonly store: LeaseStore | undefined;
   readonly ttl: number;
-  readonly renew: boolean | { readonly every: number | undefined };
+  readonly renew: Renewals;
   readonly maxHold: number;
   readonly warning: LeaseWarningOptions | undefined;
   readonly holder: string | undefined;
@@ -143,7 +160,7 @@ export function resolveManagerOptions(options: WarningLeaseManagerOptions | unde
   const settings = {
     store: store === undefined ? undefined : checkStore(store),
     ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
-    renew: renew === undefined ? true : checkRenew(renew),
+    renew: renew === undefined ? BY_DEFAULT : checkRenew(renew),
     maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
     warning: warning === undefined ? undefined : checkWarning(warning),
     holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
@@ -151,8 +168,10 @@ export function resolveManagerOptions(options: WarningLeaseManagerOptions | unde
     backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
     clock: clock === undefined ? undefined : checkClock(clock),
   };
-  const every = everyOf(settings.renew, settings.ttl);
-  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold, settings.warning) };
+  return {
+    ...settings,
+    terms: makeTerms(settings.ttl, settings.renew, settings.maxHold, settings.warning),
+  };
 }
 
 /** The terms of one lease. */
@@ -169,7 +188,7 @@ export function resolveTerms(
   const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
   return makeTerms(
     own,
-    everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
+    renew === undefined ? manager.renew : checkRenew(renew),
     maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
     warning === undefined ? manager.warning : checkWarning(warning),
   );
@@ -178,12 +197,15 @@ export function resolveTerms(
 /** In one place, so that all terms have one shape for V8. */
 function makeTerms(
   ttl: number,
-  every: number,
+  renew: Renewals,
   maxHold: number,
   warning: LeaseWarningOptions | undefined,
 ): LeaseTerms {
+  const every = everyOf(renew, ttl);
+  checkLimit(renew, maxHold);
   const firstLook = every < ttl && every < maxHold ? every : ttl;
-  return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl) };
+  const { background } = renew;
+  return { ttl, every, background, maxHold, firstLook, warning: warningOf(warning, ttl) };
 }
 
 /** Checks the timeout and the signal of an acquisition. */
@@ -199,13 +221,6 @@ export function resolveWait(options: AcquireLeaseOptions | undefined): {
   };
 }
 
-function everyOf(renew: boolean | { readonly every: number | undefined }, ttl: number): number {
-  if (renew === false) return Infinity;
-  const every = (renew === true ? undefined : renew.every) ?? ttl / BEATS_PER_TTL;
-  if (every < ttl) return every;
-  throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
-}
-
 function checkWarning(warning: unknown): LeaseWarningOptions {
   if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
     throw invalidArgType('options.warning', 'an object', warning);
@@ -218,18 +233,9 @@ function checkWarning(warning: unknown): LeaseWarningOptions {
 
 function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): LeaseTerms['warning'] {
   if (warning === undefined) return undefined;
-  const { before = ttl / BEATS_PER_TTL, call } = warning;
+  const { before = ttl / WARNING_PART, call } = warning;
   if (before < ttl) return { before, call };
   throw outOfRange('options.warning.before', `a number of milliseconds below the ttl, ${ttl}`, before);
-}
-
-function checkRenew(renew: unknown): boolean | { every: number | undefined } {
-  if (typeof renew === 'boolean') return renew;
-  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
-    throw invalidArgType('options.renew', 'a boolean or an object', renew);
-  }
-  const { every } = renew as { every?: unknown };
-  return { every: every === undefined ? undefined : checkPositive(every, 'options.renew.every') };
 }
 
 function checkBackoff(backoff: unknown): Backoff {
@@ -249,14 +255,6 @@ function checkBackoff(backoff: unknown): Backoff {
 
 function withoutUndefined(object: object): object {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
-}
-
-function checkPositive(value: unknown, name: string): number {
-  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
-  if (!(value > 0 && value < Infinity)) {
-    throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
-  }
-  return value;
 }
 
 const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;

@@ -3,8 +3,10 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { managerClosed } from '../contract/errors.js';
 import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
-import type { Hold, HoldContext } from '../hold/hold.js';
+import type { HoldContext } from '../hold/hold-context.js';
+import type { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
+import type { Renewable } from '../hold/renewal.js';
 import { Schedule } from '../time/schedule.js';
 import { Waits } from '../wait/acquisition.js';
 
@@ -15,7 +17,7 @@ import { Waits } from '../wait/acquisition.js';
  * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
  * from the next, so there is at most one hold of each key.
  */
-export abstract class Grants implements HoldContext {
+export abstract class Grants implements HoldContext<Hold> {
   readonly store: LeaseStore;
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
@@ -33,9 +35,10 @@ export abstract class Grants implements HoldContext {
   /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
 
-  constructor(store: LeaseStore, settings: ManagerSettings) {
+  /** `ownNow`: the manager's clock, if it is given none. Default: `performance.now()`. */
+  constructor(store: LeaseStore, settings: ManagerSettings, ownNow?: () => number) {
     this.store = store;
-    this.schedule = new Schedule(settings.clock, false);
+    this.schedule = new Schedule(settings.clock, false, ownNow);
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
     this.holder = settings.holder ?? (settings.reentrant ? this.name : undefined);
@@ -67,6 +70,13 @@ export abstract class Grants implements HoldContext {
   abstract tokenOf(granted: number): FencingToken;
 
   abstract free(hold: Hold): Promise<boolean>;
+
+  /** Throws if leases with these terms cannot be renewed as they say. */
+  abstract checkTerms(terms: LeaseTerms): void;
+
+  renew(hold: Renewable, ttl: number): Promise<boolean> {
+    return this.store.renew(hold.key, hold.owner, ttl);
+  }
 
   /** The TTL to ask the store for. Subclasses may add what its clock needs. */
   ttlInStore(ttl: number): number {

@@ -1,7 +1,16 @@
+import { localNow, setClock } from '../../common/elapsed.js';
 import { LockError } from '../../common/errors.js';
-import { LeaseStoreError, leaseTimeout, managerClosed, storeFailure } from '../contract/errors.js';
+import { engineClock } from '../../engine/select.js';
+import { BackgroundStore } from '../background/background-store.js';
+import {
+  cannotReopen,
+  LeaseStoreError,
+  leaseTimeout,
+  managerClosed,
+  storeFailure,
+} from '../contract/errors.js';
 import { grantInTime } from '../contract/late-grant.js';
-import type { LeaseStore } from '../contract/lease-store.js';
+import { sourceOf, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
@@ -19,12 +28,18 @@ export class StoreGrants extends Grants {
   readonly #operations: StoreOperations;
   readonly #unanswered: Unanswered;
   readonly #queues: PollingQueues;
+  /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
+  readonly #background: BackgroundStore | undefined;
   #owners = 0;
   /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
-    super(store, settings);
+    super(store, settings, localNow);
+    const clock = engineClock();
+    if (clock) setClock(clock);
+    const source = settings.clock === undefined ? sourceOf(store) : undefined;
+    this.#background = source && new BackgroundStore(source, settings.backoff);
     const { backoff, stableOwners } = this;
     this.#operations = new StoreOperations({
       store,
@@ -54,6 +69,10 @@ export class StoreGrants extends Grants {
     throw new TypeError('a grant of a store is its token');
   }
 
+  checkTerms({ background }: LeaseTerms): void {
+    if (background && this.#background === undefined) throw cannotReopen();
+  }
+
   free(hold: Hold): Promise<boolean> {
     return this.#operations.free(hold);
   }
@@ -63,9 +82,16 @@ export class StoreGrants extends Grants {
     if (this.#lateFailure !== undefined) throw this.#lateFailure as Error;
   }
 
+  /** With stable owners, later operations on the key wait until nothing renews the hold any more. */
+  override lost(hold: Hold): void {
+    super.lost(hold);
+    if (hold.renewsItself && this.stableOwners) void this.#operations.inOrder(hold.key, () => hold.detach());
+  }
+
   protected async settled(): Promise<void> {
     await this.#operations.settled();
     await this.#unanswered.close();
+    this.#background?.close();
   }
 
   async #acquireOnce(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease> {
@@ -99,7 +125,11 @@ export class StoreGrants extends Grants {
 
   async #ask(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const { owner } = asker;
-    const { ttl } = terms;
+    const { ttl, background } = terms;
+    if (background) await this.#background!.ready().catch((error: unknown) => failBackground(key, error));
+    // The store will not be able to distinguish the new lease from this one.
+    const latest = this.latest(key);
+    if (latest?.renewsItself === true) await latest.takeOver();
     const started = performance.now();
     const at = this.schedule.now();
     let token: unknown;
@@ -124,7 +154,9 @@ export class StoreGrants extends Grants {
     const granted = grantInTime(token, { store: 'the lease store', at, ttl }, now, giveBack);
     if (typeof granted === 'bigint') {
       const hold = new Hold(this, key, owner, granted, 0, terms, at);
-      return createLease(this.add(hold, performance.now() - started));
+      this.add(hold, performance.now() - started);
+      if (background) this.#background!.add(hold);
+      return createLease(hold);
     }
     return granted.catch((error: unknown) => {
       throw this.isClosed ? managerClosed() : error;
@@ -138,4 +170,8 @@ export class StoreGrants extends Grants {
       if (this.isClosed) this.#lateFailure ??= error;
     }
   }
+}
+
+function failBackground(key: string, error: unknown): never {
+  throw storeFailure('renew in the background', key, error);
 }

@@ -1,6 +1,6 @@
 import { leaseChannels } from '../../common/diagnostics.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
-import { leaseTimeout, storeFailure } from '../contract/errors.js';
+import { cannotReopen, leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
@@ -8,6 +8,7 @@ import { createLease, type Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
 import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-queue.js';
 import { Grants } from './grants.js';
+import { KeptInTable, type KeepingTable } from './kept-in-table.js';
 import { StoreOperations } from './store-operations.js';
 
 /** Created once, so that a release need not allocate one. */
@@ -23,6 +24,7 @@ const MARGIN = 5;
 
 const original = {
   tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
+  renew: Reflect.get(MemoryLeaseStore.prototype, 'renew'),
   release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
 };
 
@@ -41,6 +43,7 @@ export class TableGrants extends Grants {
   readonly #table: LeaseTable;
   /** The table's clock; undefined if the table reads its own. */
   readonly #clock: Clock | undefined;
+  readonly #keeping: KeepingTable;
   readonly #queues: TableQueues;
   /** Whether the manager and the table read the same clock. If so, the table reports when it granted. */
   readonly #sameClock: boolean;
@@ -56,10 +59,13 @@ export class TableGrants extends Grants {
     const { table, clock } = directLeases(store);
     this.#table = table;
     this.#clock = clock;
+    const { schedule } = this;
+    this.#keeping = { table, clock, schedule, ttlInStore: (ttl) => this.ttlInStore(ttl) };
     this.#queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
-    this.#plain = clock === undefined && this.#sameClock && !this.stableOwners ? table : undefined;
+    const plain = clock === undefined && this.#sameClock && !this.stableOwners && !this.terms.background;
+    this.#plain = plain ? table : undefined;
     if (store.release !== original.release) {
       this.#operations = new StoreOperations({
         store,
@@ -128,6 +134,11 @@ export class TableGrants extends Grants {
     }
   }
 
+  /** The table keeps every lease as it is told to. But a store with a \`renew\` of its own would not see what it does. */
+  checkTerms({ background }: LeaseTerms): void {
+    if (background && this.store.renew !== original.renew) throw cannotReopen();
+  }
+
   override ttlInStore(ttl: number): number {
     return this.#clock === undefined ? Math.min(ttl + MARGIN, MAX_TTL) : ttl;
   }
@@ -161,10 +172,10 @@ export class TableGrants extends Grants {
 
   #granted(key: string, terms: LeaseTerms, asked: number | undefined, waited: number): Hold {
     const { granted, grantedHint, grantedAt } = this.#table;
-    return this.add(
-      new Hold(this, key, this.holder, granted, grantedHint, terms, asked ?? grantedAt),
-      waited,
-    );
+    const since = asked ?? grantedAt;
+    const hold = this.add(new Hold(this, key, this.holder, granted, grantedHint, terms, since), waited);
+    if (terms.background) hold.attach(new KeptInTable(hold, this.#keeping));
+    return hold;
   }
 
   /** A time not later than the grant, for when the table does not report when it granted. */

@@ -1,35 +1,15 @@
-import { threadId } from 'node:worker_threads';
-import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
+import { leaseChannels } from '../../common/diagnostics.js';
 import { keyNames } from '../../common/errors.js';
 import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
-import type { Due, Schedule } from '../time/schedule.js';
-import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
+import type { Due } from '../time/schedule.js';
+import * as channels from './announcements.js';
+import type { Background } from './background.js';
+import type { HoldContext } from './hold-context.js';
+import { Renewal, type Renewable } from './renewal.js';
 import { Users, type Forgetful } from './users.js';
-
-/** What a hold needs of its manager. */
-export interface HoldContext extends RenewalContext {
-  /** On the manager's clock. It contains every hold that has not ended. */
-  readonly schedule: Schedule<Hold>;
-  /**
-   * Whether owners outlive their leases. If so, a lost lease is not given back: the same owner may have another lease
-   * of that key by now.
-   */
-  readonly stableOwners: boolean;
-  /**
-   * Whether a release reads the clock first, to distinguish an expired lease from a released one. A memory table
-   * reports which it was ({@link Hold.notFreed}), and reading the clock would cost as much as its release.
-   */
-  readonly looksBeforeRelease: boolean;
-  /** The token of a grant of the memory table. */
-  tokenOf(granted: number): FencingToken;
-  /** Frees the key in the store. Rejects with a LeaseStoreError. */
-  free(hold: Hold): Promise<boolean>;
-  /** The hold was lost. */
-  lost(hold: Hold): void;
-}
 
 /** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
@@ -72,7 +52,9 @@ export class Hold implements Due, Forgetful, Renewable {
   /** Their signals, which are aborted when it is lost. */
   declare private controllers: Set<AbortController> | undefined;
   declare private renewal: Renewal | undefined;
-  declare private readonly context: HoldContext;
+  /** What keeps it while the event loop is blocked. */
+  declare private background: Background | undefined;
+  declare private readonly context: HoldContext<Hold>;
   declare private readonly namedOwner: string | undefined;
 
   /**
@@ -80,7 +62,7 @@ export class Hold implements Due, Forgetful, Renewable {
    * `since`: not later than the grant.
    */
   constructor(
-    context: HoldContext,
+    context: HoldContext<Hold>,
     key: string,
     owner: string | undefined,
     granted: FencingToken | number,
@@ -104,6 +86,7 @@ export class Hold implements Due, Forgetful, Renewable {
     this.leases = undefined;
     this.controllers = undefined;
     this.renewal = undefined;
+    this.background = undefined;
   }
 
   get token(): FencingToken {
@@ -117,7 +100,7 @@ export class Hold implements Due, Forgetful, Renewable {
   }
 
   get expiresAt(): number {
-    return this.extendedTo ?? this.since + this.terms.ttl;
+    return this.background?.deadline ?? this.extendedTo ?? this.since + this.terms.ttl;
   }
 
   set expiresAt(time: number) {
@@ -131,7 +114,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
   look(): boolean {
     if (this.ended) return false;
-    if (this.context.schedule.now() < this.expiresAt) return true;
+    if (this.context.schedule.now() < this.expiresAt || this.background?.recover() === true) return true;
     this.expire();
     return false;
   }
@@ -141,7 +124,8 @@ export class Hold implements Due, Forgetful, Renewable {
     this.lostReason = reason;
     this.context.schedule.clear(this);
     this.context.lost(this);
-    if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.message(), reason });
+    void this.background?.end();
+    channels.announceLoss(this, reason);
     if (this.controllers) for (const controller of this.controllers) controller.abort(this.lostError(reason));
   }
 
@@ -165,6 +149,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** A lease was garbage-collected: nobody can release it any more. Others that share the hold continue. */
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
+    void this.detach();
     this.plan(Infinity);
     process.emitWarning(
       `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
@@ -217,13 +202,48 @@ export class Hold implements Due, Forgetful, Renewable {
       return;
     }
     this.sharers().watch();
+    if (this.renewsItself) {
+      this.plan(Infinity);
+      return;
+    }
     // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
   }
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
   renew(ttl: number): Promise<boolean> {
-    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl);
+    return this.renewsItself ? this.background!.renew(ttl) : this.renewals.renew(ttl);
+  }
+
+  get renewals(): Renewal {
+    return (this.renewal ??= new Renewal(this, this.context));
+  }
+
+  /** Whether something else than this renews it now. */
+  get renewsItself(): boolean {
+    return this.background?.renews === true;
+  }
+
+  /** To be called at most once, with a hold that is held. */
+  attach(background: Background): void {
+    this.background = background;
+    if (background.renews) this.renewals.started();
+  }
+
+  /** The same, and it is renewed from now on. */
+  async takeOver(): Promise<void> {
+    const ending = this.detach();
+    if (!this.ended) this.plan(this.renewals.resume());
+    await ending;
+  }
+
+  /** From now on its event loop alone can renew it. Resolves when nothing else can reach the store any more. */
+  async detach(): Promise<void> {
+    const { background } = this;
+    if (background === undefined) return;
+    this.extendedTo = background.deadline ?? this.extendedTo;
+    this.background = undefined;
+    await background.end();
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
@@ -261,25 +281,23 @@ export class Hold implements Due, Forgetful, Renewable {
 
   /** Publishes to `stripelock:lease:acquired`. Callers first check that there is a subscriber. */
   announce(waited: number): void {
-    leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
+    channels.announceGrant(this, waited);
   }
 
   /** Publishes to `stripelock:lease:failed`, if there is a subscriber. */
   announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
-    if (!leaseChannels.failed.hasSubscribers) return;
-    const remaining = this.expiresAt - this.context.schedule.now();
-    leaseChannels.failed.publish({ ...this.message(), operation, error, remaining });
+    channels.announceFailure(this, operation, error, this.context.schedule.now());
   }
 
-  message(): LeaseMessage {
-    return { key: this.key, token: this.token, holder: this.owner, threadId };
+  announceRenewal(ttl: number): void {
+    channels.announceRenewal(this, ttl);
   }
 
   private releaseSlow(): Promise<boolean> {
     if (this.look()) {
       this.released = true;
       this.context.schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+      if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
     }
     return this.released ? this.context.free(this) : this.freeExpired();
   }
@@ -290,10 +308,5 @@ export class Hold implements Due, Forgetful, Renewable {
     const users = new Users(this, leases!);
     this.leases = users;
     return users;
-  }
-
-  private announceRelease(): void {
-    const held = this.context.schedule.now() - this.since;
-    leaseChannels.released.publish({ ...this.message(), held });
   }
 }

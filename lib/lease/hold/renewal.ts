@@ -1,6 +1,4 @@
-import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
-import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
 
 /** Milliseconds: a shorter time is not enough for a round trip. */
@@ -22,13 +20,16 @@ export interface Renewable {
   expire(): void;
   plan(renewal: number): void;
   freeExpired(): Promise<boolean>;
-  message(): LeaseMessage;
+  /** Whether something else renews it now. */
+  readonly renewsItself: boolean;
+  announceRenewal(ttl: number): void;
   announceFailure(operation: 'renew', error: LeaseStoreError): void;
 }
 
 /** What renewals need of the manager. */
 export interface RenewalContext {
-  readonly store: LeaseStore;
+  /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
+  renew(hold: Renewable, ttl: number): Promise<boolean>;
   readonly backoff: Backoff;
   readonly schedule: { now(): number };
   /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
@@ -78,8 +79,11 @@ export class Renewal {
   /** When to {@link warn}; Infinity for never. */
   get warnAt(): number {
     const { terms, expiresAt } = this.#hold;
-    const inDanger = this.failure !== undefined || this.#underWay !== undefined;
-    return terms.warning && inDanger && !this.#warned ? expiresAt - terms.warning.before : Infinity;
+    if (!terms.warning || this.#warned) return Infinity;
+    const at = expiresAt - terms.warning.before;
+    if (this.failure !== undefined || this.#underWay !== undefined) return at;
+    // What renews it should have done so by then.
+    return this.#hold.renewsItself ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
   }
 
   warn(now: number): void {
@@ -95,24 +99,47 @@ export class Renewal {
     }
   }
 
+  /** Something else renews it from now on. */
+  started(): void {
+    this.#next = Infinity;
+  }
+
+  /** Nothing else renews it any more. Returns when to renew it. */
+  resume(): number {
+    const { expiresAt, terms } = this.#hold;
+    this.#next =
+      this.failure === undefined ? expiresAt - terms.ttl + terms.every : this.#context.schedule.now();
+    return this.#next;
+  }
+
+  /** Something else has renewed it. */
+  succeeded(ttl: number): void {
+    this.#clear();
+    this.#hold.announceRenewal(ttl);
+  }
+
+  /** Something else has failed to renew it. */
+  failed(failure: LeaseStoreError): void {
+    this.failure = failure;
+    this.#hold.announceFailure('renew', failure);
+  }
+
   async #send(ttl: number): Promise<boolean> {
     const context = this.#context;
-    const { store, schedule } = context;
+    const { schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
     let renewed: boolean;
     try {
-      renewed = await store.renew(hold.key, hold.owner, context.ttlInStore(ttl));
+      renewed = await context.renew(hold, context.ttlInStore(ttl));
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);
-      this.failure = storeFailure('renew', hold.key, error);
-      hold.announceFailure('renew', this.failure);
-      throw this.failure;
+      const failure = storeFailure('renew', hold.key, error);
+      this.failed(failure);
+      throw failure;
     }
-    this.#failures = 0;
-    this.failure = undefined;
-    this.#warned = false;
+    this.#clear();
     if (hold.released) return false;
     if (!renewed) {
       hold.lose('the store says that it expired or was taken');
@@ -122,13 +149,19 @@ export class Renewal {
       hold.expiresAt = before + ttl;
       // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
-      if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...hold.message(), ttl });
+      hold.announceRenewal(ttl);
       return true;
     }
     // The answer came too late to count. Nobody uses the extended lease, so others need not wait until it expires.
     hold.expire();
     await hold.freeExpired().catch(() => undefined);
     return false;
+  }
+
+  #clear(): void {
+    this.#failures = 0;
+    this.failure = undefined;
+    this.#warned = false;
   }
 
   /**

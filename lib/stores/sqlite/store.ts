@@ -1,4 +1,5 @@
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
@@ -12,7 +13,8 @@ import {
   type Clock,
   type FencingToken,
   type LeaseState,
-  type LeaseStore,
+  type LeaseStoreSource,
+  type ReopenableLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
@@ -67,11 +69,12 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
-export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): LeaseStore {
+export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): ReopenableLeaseStore {
   return new SqliteLeaseStore(options);
 }
 
-class SqliteLeaseStore implements LeaseStore {
+class SqliteLeaseStore implements ReopenableLeaseStore {
+  readonly source: LeaseStoreSource | undefined;
   readonly #rows: LeaseRows;
   readonly #connection: Connection;
   readonly #ownsConnection: boolean;
@@ -89,6 +92,7 @@ class SqliteLeaseStore implements LeaseStore {
     const checked = clock === undefined ? undefined : checkClock(clock);
     this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
+    this.source = sourceFrom(options);
     // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
     this.#rows = checked
       ? new LeaseRows(this.#connection, name, () => readClock(checked), undefined)
@@ -96,7 +100,7 @@ class SqliteLeaseStore implements LeaseStore {
           this.#connection,
           name,
           () => Date.now(),
-          () => performance.now(),
+          () => localNow(),
         );
   }
 
@@ -175,6 +179,19 @@ function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
     throw invalidArgType('options.database', 'left out where options.path is given', database);
   }
   return Connection.open(checkNonEmpty(path, 'options.path'));
+}
+
+/** Only a file that the store opens itself, and on the clock of the system, can be opened by another thread. */
+function sourceFrom({
+  path,
+  table,
+  timeout,
+  drift,
+  clock,
+}: SqliteLeaseStoreOptions): LeaseStoreSource | undefined {
+  if (path === undefined || clock !== undefined) return undefined;
+  const options = { path, table, timeout, drift };
+  return { module: 'stripelock/sqlite', name: 'sqliteLeaseStore', options };
 }
 
 /** The name becomes part of SQL, where it cannot be a parameter. */
