@@ -1,8 +1,3 @@
-export {
-  redisLeaseStore,
-  type RedisClientOptions,
-  type RedisLeaseStoreOptions,
-  type RedisUrlOptions,
-} from './stores/redis/store.js';
+export { redisLeaseStore, type RedisLeaseStoreOptions, type RedisUrlOptions } from './stores/redis/store.js';
 export { reopenRedisLeaseStore, type ReopenedRedisOptions } from './stores/redis/reopen.js';
 export type { RedisClient } from './stores/redis/client.js';

@@ -79,14 +79,14 @@ export class BackgroundLease implements Background, Listener {
     const hold = this.#hold;
     if (this.#isIdle()) return;
     hold.renewals.succeeded(ttl);
-    hold.plan(Infinity);
+    hold.heard();
   }
 
   failed(error: SentError): void {
     const hold = this.#hold;
     if (this.#isIdle()) return;
     hold.renewals.failed(storeFailure('renew', hold.key, fromSent(error)));
-    hold.plan(Infinity);
+    hold.heard();
   }
 
   lost(reason: string): void {
@@ -98,7 +98,7 @@ export class BackgroundLease implements Background, Listener {
     this.#calls.delete(id);
     if (error) call.reject(storeFailure('renew', this.#hold.key, fromSent(error)));
     else call.resolve(renewed);
-    if (!this.#isIdle()) this.#hold.plan(Infinity);
+    if (!this.#isIdle()) this.#hold.heard();
   }
 
   removed(): void {

@@ -57,17 +57,19 @@ const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 export interface LeaseOptions {
   /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
   ttl?: number;
-  /**
-   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
-   * while the event loop is blocked. Default: the manager's.
-   */
-  renew?: boolean | LeaseRenewOptions;
+  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
+  renew?: boolean | { every?: number };
   /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
   maxHold?: number;
 }
 
 /** For one attempt. */
-export interface TryAcquireLeaseOptions extends LeaseOptions {
+export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'> {
+  /**
+   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
+   * while the event loop is blocked. Default: the manager's.
+   */
+  renew?: boolean | LeaseRenewOptions;
   /** Have a function called before the lease is lost because renewals fail. Default: the manager's. */
   warning?: LeaseWarningOptions;
 }
@@ -78,11 +80,8 @@ export interface LeaseManagerOptions {
   store?: LeaseStore;
   /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
   ttl?: number;
-  /**
-   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
-   * while the event loop is blocked. Default true.
-   */
-  renew?: boolean | LeaseRenewOptions;
+  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
+  renew?: boolean | { every?: number };
   /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
   maxHold?: number;
   /**
@@ -98,8 +97,13 @@ export interface LeaseManagerOptions {
   clock?: Clock;
 }
 
-/** For a manager, with a warning. */
-export interface WarningLeaseManagerOptions extends LeaseManagerOptions {
+/** For a manager, with a warning, and with renewal in the background. */
+export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'renew'> {
+  /**
+   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
+   * while the event loop is blocked. Default true.
+   */
+  renew?: boolean | LeaseRenewOptions;
   /** Have a function called before a lease is lost because renewals fail. Default: none. */
   warning?: LeaseWarningOptions;
 }

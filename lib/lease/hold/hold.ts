@@ -201,11 +201,11 @@ export class Hold implements Due, Forgetful, Renewable {
       this.plan(Infinity);
       return;
     }
-    this.sharers().watch();
     if (this.renewsItself) {
-      this.plan(Infinity);
+      this.heard();
       return;
     }
+    this.sharers().watch();
     // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
   }
@@ -222,6 +222,12 @@ export class Hold implements Due, Forgetful, Renewable {
   /** Whether something else than this renews it now. */
   get renewsItself(): boolean {
     return this.background?.renews === true;
+  }
+
+  /** What renews it has told of a renewal. */
+  heard(): void {
+    this.sharers().watch();
+    this.plan(Infinity);
   }
 
   /** To be called at most once, with a hold that is held. */

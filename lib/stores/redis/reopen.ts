@@ -1,15 +1,15 @@
 import type { LeaseStore } from '../../lease/contract/lease-store.js';
 import type { RedisClient } from './client.js';
-import { redisLeaseStore, type RedisClientOptions } from './store.js';
+import { redisLeaseStore, type RedisLeaseStoreOptions } from './store.js';
 
 /** What another thread needs to make a client, and a store on it. */
-export interface ReopenedRedisOptions extends Omit<RedisClientOptions, 'client' | 'clientModule'> {
+export interface ReopenedRedisOptions extends Omit<RedisLeaseStoreOptions, 'client' | 'clientModule'> {
   /** The module whose default export makes the client. */
   clientModule: string;
 }
 
 /**
- * Makes a client by a `clientModule` of {@link RedisClientOptions}, and a store on it. The thread that renews leases in
+ * Makes a client by a `clientModule` of {@link RedisLeaseStoreOptions}, and a store on it. The thread that renews leases in
  * the background calls it.
  */
 export async function reopenRedisLeaseStore({

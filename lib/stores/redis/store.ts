@@ -38,7 +38,7 @@ interface CommonOptions {
 }
 
 /** For a store on a client of the caller's. */
-export interface RedisClientOptions extends CommonOptions {
+export interface RedisLeaseStoreOptions extends CommonOptions {
   /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
   client: RedisClient;
   /**
@@ -58,9 +58,6 @@ export interface RedisUrlOptions extends CommonOptions {
   client?: undefined;
 }
 
-/** For `redisLeaseStore`: a client, or the URL of a server. */
-export type RedisLeaseStoreOptions = RedisClientOptions | RedisUrlOptions;
-
 /**
  * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; the server
  * judges expiry. An operation rejects with LeaseStoreError if the server fails, or does not answer within `timeout`. A
@@ -72,12 +69,14 @@ export type RedisLeaseStoreOptions = RedisClientOptions | RedisUrlOptions;
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_REDIS_CLIENT) for a URL if no client library is installed.
  */
-export function redisLeaseStore(options: RedisLeaseStoreOptions): WakingLeaseStore & ReopenableLeaseStore {
+export function redisLeaseStore(
+  options: RedisLeaseStoreOptions | RedisUrlOptions,
+): WakingLeaseStore & ReopenableLeaseStore {
   return new RedisLeaseStore(options);
 }
 
 /** How another thread makes such a store, with a client of its own. */
-function sourceFrom(options: RedisLeaseStoreOptions): LeaseStoreSource | undefined {
+function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseStoreSource | undefined {
   const { prefix, timeout, drift } = options;
   const module = 'stripelock/redis';
   if (options.url !== undefined) {
@@ -123,7 +122,7 @@ class RedisLeaseStore implements WakingLeaseStore, ReopenableLeaseStore {
   readonly #overdue = new Overdue();
   #closed = false;
 
-  constructor(options: RedisLeaseStoreOptions) {
+  constructor(options: RedisLeaseStoreOptions | RedisUrlOptions) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
     checkOptionsObject(options);
     const { prefix, timeout, drift } = options;
