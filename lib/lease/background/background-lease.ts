@@ -115,7 +115,7 @@ export class BackgroundLease implements Background, Listener {
     this.removed();
     if (idle) return false;
     this.#hold.renewals.failed(failure);
-    void this.#hold.takeOver();
+    void this.#hold.renewals.takeOver();
     return true;
   }
 

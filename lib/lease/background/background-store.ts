@@ -37,7 +37,7 @@ export class BackgroundStore {
   add(hold: Hold): void {
     const opened = this.#open;
     if (opened === undefined || opened.thread.ended) return;
-    hold.attach(new BackgroundLease(hold, opened.thread, opened.store, this.#backoff));
+    hold.renewals.attach(new BackgroundLease(hold, opened.thread, opened.store, this.#backoff));
   }
 
   /** The manager has no leases any more. */

@@ -28,7 +28,6 @@ export class RenewedLease implements Due, Renewable {
   /** The holder has ended it. */
   released = false;
   lostReason: string | undefined;
-  readonly renewsItself = false;
   readonly #in: Renewing;
   readonly #id: number;
   readonly #since: number;

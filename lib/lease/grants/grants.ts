@@ -3,8 +3,7 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { managerClosed } from '../contract/errors.js';
 import type { FencingToken, LeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
-import type { HoldContext } from '../hold/hold-context.js';
-import type { Hold } from '../hold/hold.js';
+import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import type { Renewable } from '../hold/renewal.js';
 import { Schedule } from '../time/schedule.js';
@@ -17,7 +16,7 @@ import { Waits } from '../wait/acquisition.js';
  * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
  * from the next, so there is at most one hold of each key.
  */
-export abstract class Grants implements HoldContext<Hold> {
+export abstract class Grants implements HoldContext {
   readonly store: LeaseStore;
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;

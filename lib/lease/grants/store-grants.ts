@@ -85,7 +85,8 @@ export class StoreGrants extends Grants {
   /** With stable owners, later operations on the key wait until nothing renews the hold any more. */
   override lost(hold: Hold): void {
     super.lost(hold);
-    if (hold.renewsItself && this.stableOwners) void this.#operations.inOrder(hold.key, () => hold.detach());
+    if (!hold.delegated || !this.stableOwners) return;
+    void this.#operations.inOrder(hold.key, () => hold.renewals.detach());
   }
 
   protected async settled(): Promise<void> {
@@ -129,7 +130,7 @@ export class StoreGrants extends Grants {
     if (background) await this.#background!.ready().catch((error: unknown) => failBackground(key, error));
     // The store will not be able to distinguish the new lease from this one.
     const latest = this.latest(key);
-    if (latest?.renewsItself === true) await latest.takeOver();
+    if (latest?.delegated === true) await latest.renewals.takeOver();
     const started = performance.now();
     const at = this.schedule.now();
     let token: unknown;

@@ -59,7 +59,7 @@ export class StoreOperations {
     const { stableOwners } = this.#held;
     const { key } = hold;
     if (stableOwners) return this.inOrder(key, () => this.#freeLatest(hold));
-    return hold.renewsItself ? this.#freeAfterRenewals(hold) : this.release(key, hold.owner, hold);
+    return hold.delegated ? this.#freeAfterRenewals(hold) : this.release(key, hold.owner, hold);
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
@@ -89,14 +89,14 @@ export class StoreOperations {
   /** Another thread may have sent a renewal: it must not reach the store after the release. */
   #freeAfterRenewals(hold: Hold): Promise<boolean> {
     return this.count(async () => {
-      await hold.detach();
+      await hold.renewals.detach();
       return this.release(hold.key, hold.owner, hold);
     });
   }
 
   /** Frees nothing that was granted to the same owner after the hold. */
   async #freeLatest(hold: Hold): Promise<boolean> {
-    if (hold.renewsItself) await hold.detach();
+    if (hold.delegated) await hold.renewals.detach();
     const latest = this.#held.latest(hold.key);
     if (latest !== undefined && latest !== hold) return false;
     const freed = await this.release(hold.key, hold.owner, hold);

@@ -174,7 +174,7 @@ export class TableGrants extends Grants {
     const { granted, grantedHint, grantedAt } = this.#table;
     const since = asked ?? grantedAt;
     const hold = this.add(new Hold(this, key, this.holder, granted, grantedHint, terms, since), waited);
-    if (terms.background) hold.attach(new KeptInTable(hold, this.#keeping));
+    if (terms.background) hold.renewals.attach(new KeptInTable(hold, this.#keeping));
     return hold;
   }
 

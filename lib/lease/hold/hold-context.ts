@@ -2,10 +2,10 @@ import type { FencingToken } from '../contract/lease-store.js';
 import type { Due, Schedule } from '../time/schedule.js';
 import type { RenewalContext } from './renewal.js';
 
-/** What a hold needs of its manager. */
-export interface HoldContext<Hold extends Due> extends RenewalContext {
+/** What a hold needs of its manager. `H`: the hold itself. */
+export interface ContextOf<H extends Due> extends RenewalContext {
   /** On the manager's clock. It contains every hold that has not ended. */
-  readonly schedule: Schedule<Hold>;
+  readonly schedule: Schedule<H>;
   /**
    * Whether owners outlive their leases. If so, a lost lease is not given back: the same owner may have another lease
    * of that key by now.
@@ -19,7 +19,7 @@ export interface HoldContext<Hold extends Due> extends RenewalContext {
   /** The token of a grant of the memory table. */
   tokenOf(granted: number): FencingToken;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
-  free(hold: Hold): Promise<boolean>;
+  free(hold: H): Promise<boolean>;
   /** The hold was lost. */
-  lost(hold: Hold): void;
+  lost(hold: H): void;
 }

@@ -6,10 +6,11 @@ import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import type { Due } from '../time/schedule.js';
 import * as channels from './announcements.js';
-import type { Background } from './background.js';
-import type { HoldContext } from './hold-context.js';
+import type { ContextOf } from './hold-context.js';
 import { Renewal, type Renewable } from './renewal.js';
 import { Users, type Forgetful } from './users.js';
+
+export type HoldContext = ContextOf<Hold>;
 
 /** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
@@ -52,9 +53,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** Their signals, which are aborted when it is lost. */
   declare private controllers: Set<AbortController> | undefined;
   declare private renewal: Renewal | undefined;
-  /** What keeps it while the event loop is blocked. */
-  declare private background: Background | undefined;
-  declare private readonly context: HoldContext<Hold>;
+  declare private readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
 
   /**
@@ -62,7 +61,7 @@ export class Hold implements Due, Forgetful, Renewable {
    * `since`: not later than the grant.
    */
   constructor(
-    context: HoldContext<Hold>,
+    context: HoldContext,
     key: string,
     owner: string | undefined,
     granted: FencingToken | number,
@@ -86,7 +85,6 @@ export class Hold implements Due, Forgetful, Renewable {
     this.leases = undefined;
     this.controllers = undefined;
     this.renewal = undefined;
-    this.background = undefined;
   }
 
   get token(): FencingToken {
@@ -100,7 +98,7 @@ export class Hold implements Due, Forgetful, Renewable {
   }
 
   get expiresAt(): number {
-    return this.background?.deadline ?? this.extendedTo ?? this.since + this.terms.ttl;
+    return this.renewal?.deadline ?? this.extendedTo ?? this.since + this.terms.ttl;
   }
 
   set expiresAt(time: number) {
@@ -114,7 +112,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
   look(): boolean {
     if (this.ended) return false;
-    if (this.context.schedule.now() < this.expiresAt || this.background?.recover() === true) return true;
+    if (this.context.schedule.now() < this.expiresAt || this.renewal?.recover() === true) return true;
     this.expire();
     return false;
   }
@@ -124,7 +122,7 @@ export class Hold implements Due, Forgetful, Renewable {
     this.lostReason = reason;
     this.context.schedule.clear(this);
     this.context.lost(this);
-    void this.background?.end();
+    void this.renewal?.end();
     channels.announceLoss(this, reason);
     if (this.controllers) for (const controller of this.controllers) controller.abort(this.lostError(reason));
   }
@@ -149,7 +147,7 @@ export class Hold implements Due, Forgetful, Renewable {
   /** A lease was garbage-collected: nobody can release it any more. Others that share the hold continue. */
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
-    void this.detach();
+    void this.renewal?.detach();
     this.plan(Infinity);
     process.emitWarning(
       `the lease of ${keyNames([this.key])} was garbage-collected while held, so nobody can release it: ` +
@@ -201,7 +199,7 @@ export class Hold implements Due, Forgetful, Renewable {
       this.plan(Infinity);
       return;
     }
-    if (this.renewsItself) {
+    if (this.delegated) {
       this.heard();
       return;
     }
@@ -212,44 +210,22 @@ export class Hold implements Due, Forgetful, Renewable {
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
   renew(ttl: number): Promise<boolean> {
-    return this.renewsItself ? this.background!.renew(ttl) : this.renewals.renew(ttl);
+    return this.renewals.renew(ttl);
   }
 
   get renewals(): Renewal {
     return (this.renewal ??= new Renewal(this, this.context));
   }
 
-  /** Whether something else than this renews it now. */
-  get renewsItself(): boolean {
-    return this.background?.renews === true;
+  /** Whether another thread renews it. */
+  get delegated(): boolean {
+    return this.renewal?.delegated === true;
   }
 
-  /** What renews it has told of a renewal. */
+  /** That thread has told of a renewal. */
   heard(): void {
     this.sharers().watch();
     this.plan(Infinity);
-  }
-
-  /** To be called at most once, with a hold that is held. */
-  attach(background: Background): void {
-    this.background = background;
-    if (background.renews) this.renewals.started();
-  }
-
-  /** The same, and it is renewed from now on. */
-  async takeOver(): Promise<void> {
-    const ending = this.detach();
-    if (!this.ended) this.plan(this.renewals.resume());
-    await ending;
-  }
-
-  /** From now on its event loop alone can renew it. Resolves when nothing else can reach the store any more. */
-  async detach(): Promise<void> {
-    const { background } = this;
-    if (background === undefined) return;
-    this.extendedTo = background.deadline ?? this.extendedTo;
-    this.background = undefined;
-    await background.end();
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */

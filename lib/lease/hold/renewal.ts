@@ -1,5 +1,6 @@
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
+import type { Background } from './background.js';
 
 /** Milliseconds: a shorter time is not enough for a round trip. */
 const SHORTEST_RETRY = 2;
@@ -20,8 +21,6 @@ export interface Renewable {
   expire(): void;
   plan(renewal: number): void;
   freeExpired(): Promise<boolean>;
-  /** Whether something else renews it now. */
-  readonly renewsItself: boolean;
   announceRenewal(ttl: number): void;
   announceFailure(operation: 'renew', error: LeaseStoreError): void;
 }
@@ -36,7 +35,10 @@ export interface RenewalContext {
   ttlInStore(ttl: number): number;
 }
 
-/** The renewals of a hold, both automatic and by hand. */
+/**
+ * The renewals of a hold, both automatic and by hand. Another thread may do them (`delegated`): then it is told, and this
+ * one only notes what it reports.
+ */
 export class Renewal {
   readonly #hold: Renewable;
   readonly #context: RenewalContext;
@@ -47,6 +49,8 @@ export class Renewal {
   failure: LeaseStoreError | undefined;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
+  /** What keeps the hold while the event loop is blocked. */
+  #background: Background | undefined;
   /** One at a time, so that the last renewal that the store sees is the last one sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
@@ -58,6 +62,7 @@ export class Renewal {
   /** See `Hold.renew`. */
   async renew(ttl: number): Promise<boolean> {
     const hold = this.#hold;
+    if (this.delegated) return this.#background!.renew(ttl);
     while (this.#underWay) await this.#underWay.catch(() => undefined);
     if (!hold.look()) return false;
     const underWay = this.#send(ttl);
@@ -83,7 +88,7 @@ export class Renewal {
     const at = expiresAt - terms.warning.before;
     if (this.failure !== undefined || this.#underWay !== undefined) return at;
     // What renews it should have done so by then.
-    return this.#hold.renewsItself ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
+    return this.delegated ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
   }
 
   warn(now: number): void {
@@ -99,26 +104,59 @@ export class Renewal {
     }
   }
 
-  /** Something else renews it from now on. */
-  started(): void {
-    this.#next = Infinity;
+  /** Whether another thread renews it. */
+  get delegated(): boolean {
+    return this.#background?.renews === true;
   }
 
-  /** Nothing else renews it any more. Returns when to renew it. */
-  resume(): number {
-    const { expiresAt, terms } = this.#hold;
+  /** See {@link Background.deadline}. */
+  get deadline(): number | undefined {
+    return this.#background?.deadline;
+  }
+
+  /** See {@link Background.recover}. */
+  recover(): boolean {
+    return this.#background?.recover() === true;
+  }
+
+  /** To be called at most once, with a hold that is held. */
+  attach(background: Background): void {
+    this.#background = background;
+  }
+
+  /** See {@link Background.end}. The hold still knows the deadline that was achieved. */
+  async end(): Promise<void> {
+    await this.#background?.end();
+  }
+
+  /** From now on the event loop alone can renew it. Resolves when nothing else can reach the store any more. */
+  async detach(): Promise<void> {
+    const background = this.#background;
+    if (background === undefined) return;
+    const { deadline } = background;
+    this.#background = undefined;
+    if (deadline !== undefined) this.#hold.expiresAt = deadline;
+    await background.end();
+  }
+
+  /** The same, and the event loop renews it from now on. */
+  async takeOver(): Promise<void> {
+    const hold = this.#hold;
+    const ending = this.detach();
+    const { expiresAt, terms } = hold;
     this.#next =
       this.failure === undefined ? expiresAt - terms.ttl + terms.every : this.#context.schedule.now();
-    return this.#next;
+    if (!hold.ended) hold.plan(this.#next);
+    await ending;
   }
 
-  /** Something else has renewed it. */
+  /** The other thread has renewed it. */
   succeeded(ttl: number): void {
     this.#clear();
     this.#hold.announceRenewal(ttl);
   }
 
-  /** Something else has failed to renew it. */
+  /** The other thread has failed to renew it. */
   failed(failure: LeaseStoreError): void {
     this.failure = failure;
     this.#hold.announceFailure('renew', failure);

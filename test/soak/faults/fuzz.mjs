@@ -13,8 +13,9 @@ const PROCESSES = 8;
  *
  * @param {World} world
  * @param {number} milliseconds
+ * @param {Partial<import('./process.mjs').Settings>} [ofSome] Further settings of half of them.
  */
-export async function fuzz(world, milliseconds) {
+export async function fuzz(world, milliseconds, ofSome = {}) {
   const settings = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
   /** @type {Proxy | undefined} */
   let proxy;
@@ -22,10 +23,11 @@ export async function fuzz(world, milliseconds) {
     const between = await Proxy.to(world.server.port);
     proxy = between;
     world.onClose(() => between.close());
-    await world.start(PROCESSES / 2, { ...settings, port: between.port });
+    await world.start(PROCESSES / 2, { ...settings, ...ofSome, port: between.port });
     await world.start(PROCESSES / 2, settings);
   } else {
-    await world.start(PROCESSES, settings);
+    await world.start(PROCESSES / 2, { ...settings, ...ofSome });
+    await world.start(PROCESSES / 2, settings);
   }
   const faults = [...common(settings), ...(proxy ? ofRedis(proxy) : ofSqlite)];
   const until = now() + milliseconds;

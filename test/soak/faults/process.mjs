@@ -22,6 +22,8 @@ const ENDS_IN = 20_000;
  * @property {string[]} keys
  * @property {number} ttl
  * @property {boolean} renew
+ * @property {boolean} background Whether its leases are renewed while its event loop is blocked.
+ * @property {number} maxHold Of leases that are renewed in the background.
  * @property {number} steps How often it counts under a lease.
  * @property {number} step The pause between steps; at most twice as long.
  * @property {number} gap The same between leases.
@@ -37,6 +39,8 @@ const ENDS_IN = 20_000;
 export const DEFAULTS = {
   keys: ['key'],
   renew: true,
+  background: false,
+  maxHold: 60_000,
   steps: 3,
   step: 10,
   gap: 10,

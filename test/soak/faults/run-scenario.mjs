@@ -1,5 +1,6 @@
 import { scenarios } from './scenarios.mjs';
 import { fuzz } from './fuzz.mjs';
+import { canReopenSqlite } from './reopenable.mjs';
 import { World } from './world.mjs';
 
 /** @typedef {import('./world.mjs').WorldOptions} WorldOptions */
@@ -29,9 +30,12 @@ export function runScenario(name, options) {
 }
 
 /**
+ * Half of the holders block their event loops, while another thread renews their leases where it can.
+ *
  * @param {number} milliseconds
  * @param {WorldOptions} options
  */
 export function runFuzz(milliseconds, options) {
-  return runIn(options, (world) => fuzz(world, milliseconds));
+  const background = options.store === 'redis' || canReopenSqlite;
+  return runIn(options, (world) => fuzz(world, milliseconds, { background, blockFor: 2 * world.ttl }));
 }
