@@ -89,6 +89,27 @@ TEST(LeaseKept, NeverEndsEarlierThanItWasRenewedTo) {
   EXPECT_FALSE(kept.heldAt(kMost + 5 * kTtl - 1));
 }
 
+TEST(LeaseKept, IsNotKeptAfterANewGrantToTheSameOwner) {
+  Kept kept(0);
+  EXPECT_NE(kept.table.tryAcquire(Kept::claim("a", 1), kTtl).token, 0u);
+  EXPECT_FALSE(kept.heldAt(kTtl + 1));
+}
+
+TEST(LeaseKept, LeavesNothingToTheNextLeaseInItsMemory) {
+  Kept kept(0);
+  EXPECT_TRUE(kept.table.release(Kept::claim("a", 1), nullptr));
+  EXPECT_NE(kept.table.tryAcquire(Kept::claim("b", 1), kTtl).token, 0u);
+  EXPECT_FALSE(kept.heldAt(kTtl + 1));
+}
+
+TEST(LeaseKept, EndsWithItsTimeOnceItIsLetGo) {
+  Kept kept(0);
+  EXPECT_FALSE(kept.table.letGo(Kept::claim("b", 1)));
+  EXPECT_TRUE(kept.table.letGo(Kept::claim("a", 1)));
+  EXPECT_TRUE(kept.heldAt(kTtl - 1));
+  EXPECT_FALSE(kept.heldAt(kTtl));
+}
+
 TEST(LeaseKept, IsNotSweptWhileItsThreadLives) {
   Kept kept(LeaseTable::kSteady);
   EXPECT_FALSE(kept.table.sweepAll(now() + 5 * kTtl));
