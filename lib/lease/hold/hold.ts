@@ -185,8 +185,8 @@ export class Hold implements Due, Forgetful, Renewable {
 
   /** Called by the schedule. */
   run(now: number): void {
-    if (!this.look()) return;
     const { renewal } = this;
+    if (renewal?.postpones(now) === true || !this.look()) return;
     if (renewal !== undefined && now >= renewal.warnAt) {
       renewal.warn(now);
       if (this.ended) return;

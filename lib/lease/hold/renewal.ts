@@ -1,5 +1,6 @@
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
+import type { Schedule } from '../time/schedule.js';
 import type { Background } from './background.js';
 
 /** Milliseconds: a shorter time is not enough for a round trip. */
@@ -30,7 +31,7 @@ export interface RenewalContext {
   /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
   renew(hold: Renewable, ttl: number): Promise<boolean>;
   readonly backoff: Backoff;
-  readonly schedule: { now(): number };
+  readonly schedule: Pick<Schedule, 'now' | 'hasTimers'>;
   /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
   ttlInStore(ttl: number): number;
 }
@@ -47,6 +48,7 @@ export class Renewal {
   #failures = 0;
   /** The error of the last renewal; undefined if it succeeded. */
   failure: LeaseStoreError | undefined;
+  #postponed = false;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
   /** What keeps the hold while the event loop is blocked. */
@@ -74,6 +76,24 @@ export class Renewal {
       this.#underWay = undefined;
       if (!hold.ended) hold.plan(this.#next);
     }
+  }
+
+  /**
+   * Whether the verdict about a hold must wait until the event loop has turned: its time is over, and a renewal has no
+   * answer yet. If the event loop was blocked, the answer may have arrived, and Node runs timers before it reads sockets.
+   */
+  postpones(now: number): boolean {
+    const hold = this.#hold;
+    const { schedule } = this.#context;
+    if (!schedule.hasTimers || this.#underWay === undefined || now < hold.expiresAt) return false;
+    hold.plan(Infinity);
+    if (this.#postponed) return true;
+    this.#postponed = true;
+    setImmediate(() => {
+      this.#postponed = false;
+      if (hold.look()) hold.plan(this.next);
+    });
+    return true;
   }
 
   /** When to renew again. Infinity while a renewal is pending. */

@@ -46,6 +46,11 @@ export class Schedule<T extends Due = Due> {
     );
   }
 
+  /** Whether timers alone decide when entries run: without a clock of the caller's own, which can be set. */
+  get hasTimers(): boolean {
+    return this.#clock === undefined;
+  }
+
   now(): number {
     return this.#clock === undefined ? this.#ownNow() : readClock(this.#clock);
   }

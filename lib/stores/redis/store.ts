@@ -14,6 +14,7 @@ import {
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import { Replies } from '../../lease/contract/replies.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
@@ -21,7 +22,6 @@ import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js
 import { connectTo } from './own-client.js';
 import { Overdue, type OverdueAttempt } from './overdue.js';
 import { Releases } from './releases.js';
-import { Replies } from './replies.js';
 import { ACQUIRE, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 
 /** Milliseconds. */
@@ -130,6 +130,7 @@ class RedisLeaseStore implements WakingLeaseStore, ReopenableLeaseStore {
     this.#names = new KeyNaming(checkedPrefix);
     this.#replies = new Replies(
       timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+      'Redis',
     );
     this.#drift = checkDrift(drift);
     this.source = sourceFrom(options);
