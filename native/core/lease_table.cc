@@ -67,9 +67,11 @@ bool LeaseTable::keep(const Claim& claim, Nanoseconds ttl, Nanoseconds most,
   const Lock lock(shard.mutex);
   Entry* const entry = shard.entries.find(claim.key);
   if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
+  const Nanoseconds since = entry->expiresAt - ttl;
+  constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
   entry->kept = std::make_unique<Keep>(Keep{.keeper = std::move(keeper),
                                             .ttl = ttl,
-                                            .limit = entry->expiresAt - ttl + most,
+                                            .limit = since > kNever - most ? kNever : since + most,
                                             .steady = claim.at == kSteady});
   return true;
 }

@@ -82,6 +82,15 @@ TEST(LeaseKept, IsExtendedOnceMoreAtMostIfItsThreadEndsJustAfterItWasAsked) {
   EXPECT_FALSE(kept.heldAt(look + 2 * kTtl));
 }
 
+TEST(LeaseKept, HasALimitWithinTheRangeOfTheClock) {
+  constexpr Nanoseconds kLongest = 4'398'046'511'104'000'000;
+  LeaseTable table(100);
+  const auto keeper = std::make_shared<LeaseKeeper>();
+  EXPECT_NE(table.tryAcquire(Kept::claim("a", kLongest), kLongest).token, 0u);
+  EXPECT_TRUE(table.keep(Kept::claim("a", kLongest), 1, kLongest, keeper));
+  EXPECT_TRUE(table.inspect(KeyView("key"), 2 * kLongest));
+}
+
 TEST(LeaseKept, NeverEndsEarlierThanItWasRenewedTo) {
   Kept kept(0);
   EXPECT_TRUE(kept.table.renew(Kept::claim("a", kMost - 1), 5 * kTtl));

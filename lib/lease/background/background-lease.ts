@@ -1,10 +1,14 @@
 import { fromLocal, toLocal } from '../../common/elapsed.js';
+import { answerWithin } from '../contract/answer-within.js';
 import { storeFailure } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 import type { Background } from '../hold/background.js';
 import type { Hold } from '../hold/hold.js';
 import { fromSent, SharedDeadline, type Id, type SentError } from './protocol.js';
 import { newId, type Listener, type RenewingThread } from './renewing-thread.js';
+
+/** Milliseconds in which every store answers, or gives up. */
+const STUCK = 60_000;
 
 interface Call {
   readonly resolve: (renewed: boolean) => void;
@@ -64,15 +68,7 @@ export class BackgroundLease implements Background, Listener {
   }
 
   end(): Promise<void> {
-    this.#ending ??= this.#thread.ended
-      ? Promise.resolve()
-      : this.#thread.during(
-          new Promise<void>((resolve) => {
-            this.#removed = resolve;
-            this.#thread.send({ op: 'remove', lease: this.#id });
-          }),
-        );
-    return this.#ending;
+    return (this.#ending ??= this.#remove());
   }
 
   renewed(ttl: number): void {
@@ -117,6 +113,17 @@ export class BackgroundLease implements Background, Listener {
     this.#hold.renewals.failed(failure);
     void this.#hold.renewals.takeOver();
     return true;
+  }
+
+  async #remove(): Promise<void> {
+    const thread = this.#thread;
+    if (thread.ended) return;
+    const removed = new Promise<void>((resolve) => {
+      this.#removed = resolve;
+      thread.send({ op: 'remove', lease: this.#id });
+    });
+    // A store that does not keep to a time limit must not keep a release waiting for ever.
+    await thread.during(answerWithin(STUCK, () => removed).catch(() => undefined));
   }
 
   /** Whether the hold no longer depends on this. */

@@ -59,7 +59,9 @@ export class StoreOperations {
     const { stableOwners } = this.#held;
     const { key } = hold;
     if (stableOwners) return this.inOrder(key, () => this.#freeLatest(hold));
-    return hold.delegated ? this.#freeAfterRenewals(hold) : this.release(key, hold.owner, hold);
+    // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later.
+    if (hold.delegated) void hold.renewals.detach();
+    return this.release(key, hold.owner, hold);
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
@@ -86,16 +88,9 @@ export class StoreOperations {
     });
   }
 
-  /** Another thread may have sent a renewal: it must not reach the store after the release. */
-  #freeAfterRenewals(hold: Hold): Promise<boolean> {
-    return this.count(async () => {
-      await hold.renewals.detach();
-      return this.release(hold.key, hold.owner, hold);
-    });
-  }
-
   /** Frees nothing that was granted to the same owner after the hold. */
   async #freeLatest(hold: Hold): Promise<boolean> {
+    // A renewal that another thread has sent must not reach the store after the owner's next acquisition.
     if (hold.delegated) await hold.renewals.detach();
     const latest = this.#held.latest(hold.key);
     if (latest !== undefined && latest !== hold) return false;
