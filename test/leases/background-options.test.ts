@@ -90,6 +90,7 @@ describe('a Redis store that makes its own client', () => {
     for (const [options, code] of [
       [{ url: 5 }, 'ERR_INVALID_ARG_TYPE'],
       [{ url: '' }, 'ERR_OUT_OF_RANGE'],
+      [{ url: 'localhost:6379' }, 'ERR_OUT_OF_RANGE'],
       [{ url: 'redis://127.0.0.1:1', client }, 'ERR_INVALID_ARG_TYPE'],
       [{ client, clientModule: 5 }, 'ERR_INVALID_ARG_TYPE'],
       [{ client, clientModule: '' }, 'ERR_OUT_OF_RANGE'],
@@ -97,6 +98,11 @@ describe('a Redis store that makes its own client', () => {
     ] as const) {
       expect(thrownBy(() => redisLeaseStore(options as never))).toMatchObject({ code });
     }
+  });
+
+  it('shows nothing of a URL that it refuses but its scheme', () => {
+    const error = thrownBy(() => redisLeaseStore({ url: 'http://user:secret@host' })) as Error;
+    expect(error.message).toMatch(/received "http"$/);
   });
 
   it('names its module by a URL, also if it is given as a path', () => {

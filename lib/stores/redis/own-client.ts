@@ -23,22 +23,20 @@ interface IoRedisClient {
 const ignore = (): void => undefined;
 
 /** The client libraries, in the order in which they are looked for. */
-const LIBRARIES: readonly (readonly [name: string, connect: (library: never, url: string) => OwnClient])[] = [
-  ['ioredis', ioRedis],
-  ['iovalkey', ioRedis],
-  ['redis', nodeRedis],
-];
+const LIBRARIES = { ioredis: ioRedis, iovalkey: ioRedis, redis: nodeRedis };
+type Library = keyof typeof LIBRARIES;
 
 /**
- * Connects to the server with the first client library that is installed beside this package, or in the folder of the
- * process. Throws a LockError (ERR_NO_REDIS_CLIENT) if there is none. A connection that fails is tried again for ever.
+ * Connects to the server with the first of the client libraries that is installed beside this package, or in the folder
+ * of the process. Throws a LockError (ERR_NO_REDIS_CLIENT) if there is none. A connection that fails is tried again for
+ * ever.
  */
-export function connectTo(url: string): OwnClient {
+export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Library[]): OwnClient {
   for (const from of [import.meta.url, `${process.cwd()}/`]) {
     const load = createRequire(from);
-    for (const [name, connect] of LIBRARIES) {
+    for (const name of libraries) {
       const library = loadedBy(load, name);
-      if (library !== undefined) return connect(library as never, url);
+      if (library !== undefined) return LIBRARIES[name](library as never, url);
     }
   }
   throw new LockError(

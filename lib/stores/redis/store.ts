@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
-import { invalidArgType } from '../../common/errors.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
@@ -80,7 +80,7 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
   const { prefix, timeout, drift } = options;
   const module = 'stripelock/redis';
   if (options.url !== undefined) {
-    const url = checkNonEmpty(options.url, 'options.url');
+    const url = checkUrl(options.url);
     if ((options.client as unknown) !== undefined) {
       throw invalidArgType('options.client', 'left out where options.url is given', options.client);
     }
@@ -89,6 +89,13 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
   if (options.clientModule === undefined) return undefined;
   const clientModule = urlOf(options.clientModule);
   return { module, name: 'reopenRedisLeaseStore', options: { clientModule, prefix, timeout, drift } };
+}
+
+function checkUrl(url: unknown): string {
+  const text = checkNonEmpty(url, 'options.url');
+  if (/^rediss?:\/\//i.test(text)) return text;
+  // The rest may contain a password.
+  throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', /^[a-z+]*/i.exec(text)![0]);
 }
 
 /** A path counts from the folder of the process. */
