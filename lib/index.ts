@@ -10,6 +10,7 @@ export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
 export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gate.js';
 export { Lease } from './lease/hold/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
+export { answerWithin } from './lease/contract/answer-within.js';
 export { LeaseManager } from './lease/manager.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';
 export type {
@@ -20,6 +21,8 @@ export type {
   InfoLeaseStore,
   LeaseState,
   LeaseStore,
+  LeaseStoreSource,
+  ReopenableLeaseStore,
   WakingLeaseStore,
 } from './lease/contract/lease-store.js';
 export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
@@ -34,6 +37,7 @@ export type {
   WarningLeaseManagerOptions,
   WithLeaseOptions,
 } from './lease/contract/options.js';
+export type { LeaseRenewOptions } from './lease/contract/renew-options.js';
 export type {
   AbandonedMessage,
   DeadlockMessage,

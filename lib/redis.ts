@@ -4,5 +4,6 @@
  * @module stripelock/redis
  */
 
-export { redisLeaseStore, type RedisLeaseStoreOptions } from './stores/redis/store.js';
+export { redisLeaseStore, type RedisLeaseStoreOptions, type RedisUrlOptions } from './stores/redis/store.js';
+export { reopenRedisLeaseStore, type ReopenedRedisOptions } from './stores/redis/reopen.js';
 export type { RedisClient } from './stores/redis/client.js';

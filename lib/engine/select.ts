@@ -60,6 +60,19 @@ export function leaseEngine(): LeaseEngine {
   return (javascriptLeases ??= new JavaScriptLeases());
 }
 
+/**
+ * The clock of the engine that has one: see {@link LeaseEngine.elapsed}. Undefined without the addon, which is not
+ * reported: the caller's work does not depend on it.
+ */
+export function engineClock(): (() => number) | undefined {
+  try {
+    return nativeOrUndefined()?.leases.elapsed;
+  } catch (error) {
+    if (error instanceof LockError) return undefined;
+    throw error;
+  }
+}
+
 function bestEngine(): Engine {
   if (nativeOrUndefined()) return native!;
   warnOnce();
@@ -114,10 +127,12 @@ function asOurs(error: unknown): unknown {
 class OurLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
+  readonly elapsed: (() => number) | undefined;
   readonly #leases: LeaseEngine;
 
   constructor(leases: LeaseEngine) {
     this.id = leases.id;
+    this.elapsed = leases.elapsed;
     this.#leases = leases;
   }
 

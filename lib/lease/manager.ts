@@ -34,7 +34,10 @@ export class LeaseManager {
   readonly #grants: Grants;
   #closed: Promise<void> | undefined;
 
-  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  /**
+   * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
+   * (ERR_LEASE_BACKGROUND) for renewal in the background over a store that no other thread can open.
+   */
   constructor(options?: WarningLeaseManagerOptions) {
     const settings = resolveManagerOptions(options);
     const { clock } = settings;
@@ -42,6 +45,7 @@ export class LeaseManager {
     this.store = store;
     this.#settings = settings;
     this.#grants = hasTable(store) ? new TableGrants(store, settings) : new StoreGrants(store, settings);
+    this.#grants.checkTerms(settings.terms);
   }
 
   /**
@@ -130,6 +134,7 @@ export class LeaseManager {
   /** What comes before every attempt. */
   #begin(options: TryAcquireLeaseOptions | undefined): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
+    if (terms !== this.#settings.terms) this.#grants.checkTerms(terms);
     if (this.#closed) throw managerClosed();
     return terms;
   }

@@ -86,6 +86,44 @@ void LeaseTable::callWatches(Waiting& queue, WakeSet& wakes) {
   }
 }
 
+bool LeaseTable::keep(const Claim& claim, Nanoseconds ttl, Nanoseconds most,
+                      std::shared_ptr<const LeaseKeeper> keeper) {
+  Shard& shard = shardFor(claim.key);
+  const Lock lock(shard.mutex);
+  Entry* const entry = shard.entries.find(claim.key);
+  if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
+  const Nanoseconds since = entry->expiresAt - ttl;
+  constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+  entry->kept = std::make_unique<Keep>(Keep{.keeper = std::move(keeper),
+                                            .ttl = ttl,
+                                            .limit = since > kNever - most ? kNever : since + most,
+                                            .steady = claim.at == kSteady});
+  return true;
+}
+
+bool LeaseTable::letGo(const Claim& claim) {
+  Shard& shard = shardFor(claim.key);
+  const Lock lock(shard.mutex);
+  Entry* const entry = shard.entries.find(claim.key);
+  if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
+  entry->kept.reset();
+  return true;
+}
+
+bool LeaseTable::extendKept(Entry& entry, Nanoseconds at) {
+  const Keep& kept = *entry.kept;
+  const Nanoseconds endedAt = kept.keeper->endedAt();
+  STRIPELOCK_SEAM("extend kept: after the keeper was asked");
+  const bool lives = endedAt == LeaseKeeper::kLives;
+  // Never earlier than before, which keeps I3; never beyond the limit, which keeps I5.
+  if (lives || kept.steady) {
+    const Nanoseconds until = std::min((lives ? at : endedAt) + kept.ttl, kept.limit);
+    entry.expiresAt = std::max(entry.expiresAt, until);
+  }
+  if (!lives) entry.kept.reset();
+  return entry.expiresAt > at;
+}
+
 bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
   // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
@@ -125,7 +163,7 @@ std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseco
   Shard& shard = shardFor(key);
   const Lock lock(shard.mutex);
   at = resolve(at);
-  const Entry* const entry = shard.entries.find(key);
+  Entry* const entry = shard.entries.find(key);
   if (!isHeld(entry, at)) return std::nullopt;
   return Info{.owner = entry->name(),
               .token = entry->token,
@@ -184,6 +222,7 @@ LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& cla
                                     Nanoseconds ttl) {
   if (entry) {
     extend(shard, *entry, at + ttl);
+    if (entry->kept) entry->kept.reset();
   } else {
     entry = &add(shard, claim.key, at + ttl);
   }
@@ -217,6 +256,7 @@ void LeaseTable::extend(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
 void LeaseTable::erase(Shard& shard, Entry& entry) {
   shard.times.remove(entry);
   std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps I2
+  if (removed->kept) removed->kept.reset();
   // A spare entry saves only its own allocation. It must not keep the memory of long texts.
   if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
@@ -225,7 +265,7 @@ void LeaseTable::erase(Shard& shard, Entry& entry) {
 void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {
   for (unsigned i = 0; i < most && !shard.times.empty() && shard.times.leastRank() <= at; ++i) {
     Entry& entry = shard.times.least();
-    if (entry.expiresAt <= at) {
+    if (!isHeld(&entry, at)) {
       erase(shard, entry);
     } else {
       shard.times.move(entry, entry.expiresAt);

@@ -16,18 +16,26 @@
 //     those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so each operation is O(log n),
 //     and expired entries are swept as fast as new ones can be made.
 //
+// I5  A lease that is kept (keep()) does not expire while its keeper's thread lives: whoever finds its time over extends
+//     it, by one ttl at most and never beyond its limit. The time is only written under the shard, and only after
+//     endedAt() was read there. If the thread ends between any two of these steps, the lease is extended once more at
+//     most, to one ttl after a time at which the thread lived; the next look finds it ended. A thread that ends between
+//     the grant and keep() leaves a usual lease. A thread that never ends leaves the lease to its limit.
+//
 // The caller passes the time, so that tests can advance it, or kSteady: the steady clock is then read under the
 // shard's lock.
 
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/indexed_heap.h"
 #include "core/key_table.h"
+#include "core/lease_keeper.h"
 #include "core/lease_watches.h"
 #include "core/sync.h"
 
@@ -81,6 +89,13 @@ class LeaseTable {
   // Keeps a text with what the owner holds, until it is released, expires, or is granted again. False if it does not hold
   // it.
   bool setInfo(const Claim& claim, std::string_view info);
+  // From now on what the owner holds is extended by itself, a `ttl` at a time, while the keeper's thread lives, but not
+  // beyond `most` after the grant. Afterwards it ends within `ttl`; on a clock of the caller's own, whose time nobody
+  // can tell when the thread ends, at the latest time up to which it was extended. Call it right after the grant, with
+  // the same ttl. A new grant ends it. False if the owner does not hold the lease.
+  bool keep(const Claim& claim, Nanoseconds ttl, Nanoseconds most, std::shared_ptr<const LeaseKeeper> keeper);
+  // The opposite: the lease ends when its time is over. False if the owner does not hold it.
+  bool letGo(const Claim& claim);
   // Frees what the owner holds, and tells the threads that watch the key. False if the owner did not hold it. `self`:
   // the caller's own watches; that thread is not woken, since it looks by itself. The steady clock is read with
   // recently(): a lease that expired since then, and that nobody has taken, counts as held.
@@ -121,6 +136,14 @@ class LeaseTable {
   // Bytes.
   static constexpr std::size_t kSpareOwner = 64;
 
+  struct Keep {
+    std::shared_ptr<const LeaseKeeper> keeper;
+    Nanoseconds ttl = 0;
+    // It is not extended beyond this.
+    Nanoseconds limit = 0;
+    // On the steady clock, like the keeper.
+    bool steady = false;
+  };
   struct Entry : KeyNode<Entry> {
     using KeyNode::KeyNode;
     std::string name() const { return owner.empty() ? anonymousOwner(token) : owner; }
@@ -131,6 +154,8 @@ class LeaseTable {
     std::uint32_t place = 0;
     // Null for none, as most entries have none.
     std::unique_ptr<std::string> info;
+    // Null for a usual lease.
+    std::unique_ptr<Keep> kept;
   };
   // The threads that wait for a key, in the order in which they came or last took their turn.
   struct Waiting : KeyNode<Waiting> {
@@ -154,9 +179,14 @@ class LeaseTable {
   };
 
   Shard& shardFor(const KeyView& key) { return shards_[shardOf<kShards>(key)]; }
-  static bool isHeld(const Entry* entry, Nanoseconds at) { return entry && entry->expiresAt > at; }
+  // Extends a kept lease whose time is over. Call it with the shard locked.
+  static bool isHeld(Entry* entry, Nanoseconds at) {
+    return entry && (entry->expiresAt > at || (entry->kept && extendKept(*entry, at)));
+  }
+  // Whether it is held now.
+  static bool extendKept(Entry& entry, Nanoseconds at);
   static bool isOwn(const Entry& entry, const Claim& claim);
-  static bool isHeldBy(const Entry* entry, const Claim& claim, Nanoseconds at) {
+  static bool isHeldBy(Entry* entry, const Claim& claim, Nanoseconds at) {
     return isHeld(entry, at) && isOwn(*entry, claim);
   }
   // `taker`: the thread that respects turns, or nullptr.

@@ -11,6 +11,9 @@
 #else
 #include <dlfcn.h>
 #endif
+#if defined(__APPLE__)
+#include <mach/mach_time.h>
+#endif
 #if defined(__linux__) && !defined(STRIPELOCK_PORTABLE_PARK)
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -88,6 +91,48 @@ bool Parker::park(Deadline deadline) {
 void Parker::unpark() {
   if (permit_.exchange(1) == 0) WakeByAddressSingle(&permit_);
 }
+
+#endif
+
+#if defined(__linux__)
+
+Nanoseconds elapsed() {
+  timespec time{};
+  // Linux has it since 2.6.39. A sandbox may refuse it, and then does so at each call.
+  if (clock_gettime(CLOCK_BOOTTIME, &time) != 0) return now();
+  return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+#elif defined(__APPLE__)
+
+Nanoseconds elapsed() {
+  static const mach_timebase_info_data_t base = [] {
+    mach_timebase_info_data_t info{};
+    mach_timebase_info(&info);
+    return info;
+  }();
+  // Whole units first, so that the product does not overflow.
+  const std::uint64_t ticks = mach_continuous_time();
+  const std::uint64_t whole = ticks / base.denom * base.numer;
+  return static_cast<Nanoseconds>(whole + ticks % base.denom * base.numer / base.denom);
+}
+
+#elif defined(_WIN32)
+
+Nanoseconds elapsed() {
+  using Read = void(WINAPI*)(PULONGLONG);
+  // Windows 10 has it, but no import library that every compiler comes with.
+  static const auto read = reinterpret_cast<Read>(reinterpret_cast<void*>(
+      GetProcAddress(GetModuleHandleW(L"kernelbase.dll"), "QueryInterruptTimePrecise")));
+  if (!read) return now();
+  ULONGLONG units = 0;
+  read(&units);
+  return static_cast<Nanoseconds>(units * 100);
+}
+
+#else
+
+Nanoseconds elapsed() { return now(); }
 
 #endif
 

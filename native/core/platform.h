@@ -1,5 +1,5 @@
-// What differs between operating systems: blocking a thread, and keeping this module loaded. Everything else
-// is standard C++.
+// What differs between operating systems: blocking a thread, keeping this module loaded, and the clock that counts
+// while the machine is suspended. Everything else is standard C++.
 //
 // STRIPELOCK_PORTABLE_PARK, and any system without a futex, uses a mutex and a condition variable.
 
@@ -38,6 +38,11 @@ class Parker {
 
 // Threads that can run at the same time, at least 1. Spinning for another thread is pointless on one.
 unsigned processors();
+
+// Nanoseconds on a clock that never goes back, and that counts while the machine is suspended if the platform has such a
+// clock: CLOCK_BOOTTIME, macOS's continuous time, Windows' interrupt time. Else the steady clock. All threads of the
+// process read the same clock.
+Nanoseconds elapsed();
 
 // Keeps this code loaded until the process ends: Node unloads an addon with the last worker that used it, and the
 // addon's queues and slots must outlive that worker.

@@ -13,6 +13,7 @@
 #include "node/environment.h"
 #include "node/gates.h"
 #include "node/inspection.h"
+#include "node/lease_time.h"
 #include "node/leases.h"
 
 namespace stripelock {
@@ -147,6 +148,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addAcquisitions(env, exports);
   addInspection(env, exports);
   addLeases(env, exports);
+  addLeaseTime(env, exports);
   addGates(env, exports);
   return exports;
 }

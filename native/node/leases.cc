@@ -11,6 +11,7 @@
 namespace stripelock {
 
 Leases::~Leases() {
+  keeper->end();
   for (std::uint32_t i = 0; i < tables_.size(); ++i) {
     if (tables_[i].object) closeTable(i);
   }
@@ -87,11 +88,6 @@ napi_value leaseExchange(napi_env env, napi_callback_info info) {
   if (!valid) return call.refuse("expected a shared Float64Array of the size of an exchange");
   call.environment().openLeaseExchange({env, call.at(0)});
   return nullptr;
-}
-
-// leaseNow(): the steady clock, in milliseconds
-napi_value leaseNow(napi_env env, napi_callback_info info) {
-  return Call(env, info, 0).number(toMilliseconds(now()));
 }
 
 // leaseOpen(number, ownClock): table, or kNotOpened for a number that was not issued
@@ -273,7 +269,6 @@ napi_value takeReleasedKeys(napi_env env, napi_callback_info info) {
 void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseIssue", leaseIssue);
   addFunction(env, exports, "leaseExchange", leaseExchange);
-  addFunction(env, exports, "leaseNow", leaseNow);
   addFunction(env, exports, "leaseOpen", leaseOpen);
   addFunction(env, exports, "leaseFirstToken", leaseFirstToken);
   addFunction(env, exports, "leaseClose", leaseClose);

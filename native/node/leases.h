@@ -5,6 +5,7 @@
 #include <napi.h>
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "core/lease_registry.h"
@@ -47,7 +48,7 @@ static_assert(offsetof(LeaseExchange, status) == kExchangeStatus * sizeof(std::i
 class Leases {
  public:
   explicit Leases(Participant& participant) : watches(participant) {}
-  // On the environment's thread. Ends its watches. Its leases stay until they expire.
+  // On the environment's thread. Ends its watches, and stops keeping its leases. They stay until they expire.
   ~Leases();
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
@@ -66,6 +67,8 @@ class Leases {
   }
 
   LeaseWatches watches;
+  // Of the leases that this thread keeps.
+  const std::shared_ptr<LeaseKeeper> keeper = std::make_shared<LeaseKeeper>();
   // nullptr until leaseExchange() is called.
   LeaseExchange* exchange = nullptr;
 

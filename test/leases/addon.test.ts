@@ -65,6 +65,19 @@ describe('the addon refuses what lib/ would never pass, instead of crashing:', (
         expect(() => withNumbers(call, ['key'], { [GRANT]: grant })).toThrow(refusal);
       }
     }
+    for (const args of [
+      [],
+      [5, 'owner', table, NaN, 5, 5],
+      ['key', 5, table, NaN, 5, 5],
+      ['key', 'owner', table + 1, NaN, 5, 5],
+      ['key', 'owner', table, Infinity, 5, 5],
+      ['key', 'owner', table, NaN, -1, 5],
+      ['key', 'owner', table, NaN, 6, 5],
+      ['key', 'owner', table, NaN, NaN, 5],
+      ['key', 'owner', table, NaN, 5, 2 ** 43],
+    ]) {
+      expect(() => raw['leaseKeep']!(...args)).toThrow(refusal);
+    }
     for (const wrong of [-1, table + 1, 'table'])
       expect(() => raw['leaseFirstToken']!(wrong)).toThrow(refusal);
     addon.leaseClose(table);

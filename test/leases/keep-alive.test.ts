@@ -5,6 +5,9 @@ import { runProgram } from '../support/programs.js';
 // does not end by itself, it is killed, which its exit code shows.
 it.each([
   ['held leases', 'held'],
+  ['held leases that another thread renews', 'held'],
+  ['held leases that the table keeps', 'held'],
+  ['another thread must start first', 'held'],
   ['released by a thread', 'granted'],
   ['expired after its thread ended', 'granted'],
   ['polling', 'granted'],

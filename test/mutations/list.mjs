@@ -2,6 +2,7 @@
 //
 // A line of the core that no entry changes could be deleted unnoticed: a change there brings its mutations along.
 
+import { leaseMutations } from './leases.mjs';
 import { nativeMutations } from './native.mjs';
 
 /**
@@ -20,4 +21,4 @@ import { nativeMutations } from './native.mjs';
  */
 
 /** @type {readonly Mutation[]} */
-export const mutations = [...nativeMutations];
+export const mutations = [...nativeMutations, ...leaseMutations];

@@ -157,6 +157,7 @@ function main() {
     leaseAcquire: () => leaseArguments(),
     leaseTakeTurn: () => leaseArguments(),
     leaseRenew: () => leaseArguments(),
+    leaseKeep: () => ['key', 'owner', lease, NaN, below(random, 50), below(random, 100)],
     leaseRelease: () => leaseArguments(),
     leaseReleaseHinted: () => {
       leaseArguments();

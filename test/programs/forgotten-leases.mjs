@@ -1,6 +1,8 @@
-// Run with --expose-gc. Prints what happens to leases that are no longer referenced.
+// Run with --expose-gc. Prints what happens to leases that are no longer referenced. Argument: what renews them: loop,
+// table or thread.
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { reopenable } from '../support/reopenable.mjs';
 
 // Long enough for a busy machine to collect garbage between two renewals.
 const TTL = 1500;
@@ -15,9 +17,12 @@ async function collectUntil(condition) {
   }
 }
 
-const store = new MemoryLeaseStore();
-const manager = new LeaseManager({ store, ttl: TTL });
-const sharing = new LeaseManager({ store, ttl: TTL, reentrant: true });
+const by = process.argv[2];
+const memory = new MemoryLeaseStore();
+const store = by === 'thread' ? reopenable(memory) : memory;
+const options = { store, ttl: TTL, ...(by !== 'loop' && { renew: { background: true }, maxHold: 600_000 }) };
+const manager = new LeaseManager(options);
+const sharing = new LeaseManager({ ...options, reentrant: true });
 const kept = await manager.acquire('kept');
 let released = await manager.acquire('released');
 await released.release();
@@ -49,3 +54,4 @@ console.log(
   }),
 );
 await manager.close();
+await sharing.close();

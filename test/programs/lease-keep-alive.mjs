@@ -2,16 +2,9 @@
 import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { polled, reopenable } from '../support/reopenable.mjs';
 
-/** Asks the store without its queues, as with any other store. */
-function polled(store) {
-  return {
-    tryAcquire: (...args) => store.tryAcquire(...args),
-    renew: (...args) => store.renew(...args),
-    release: (...args) => store.release(...args),
-    inspect: (...args) => store.inspect(...args),
-  };
-}
+const background = { ttl: 5000, renew: { background: true, every: 50 }, maxHold: 600_000 };
 
 async function heldByAWorker(store, milliseconds) {
   const worker = new Worker(new URL(import.meta.url), { workerData: { handle: store.handle, milliseconds } });
@@ -26,6 +19,26 @@ const scenarios = {
     await new LeaseManager({ store: polled(store), ttl: 60 }).acquire('b');
     console.log('held');
     setTimeout(() => console.log('kept alive'), 60_000).unref();
+  },
+  async 'held leases that another thread renews'() {
+    const manager = new LeaseManager({ ...background, store: reopenable(new MemoryLeaseStore()) });
+    await manager.acquire('a');
+    await manager.acquire('b');
+    // It lives for some renewals, and then ends by itself.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    console.log('held');
+    setTimeout(() => console.log('kept alive'), 60_000).unref();
+  },
+  async 'held leases that the table keeps'() {
+    await new LeaseManager(background).acquire('a');
+    console.log('held');
+  },
+  async 'another thread must start first'() {
+    const lease = await new LeaseManager({
+      ...background,
+      store: reopenable(new MemoryLeaseStore()),
+    }).acquire('a');
+    if (lease.held) console.log('held');
   },
   async 'released by a thread'() {
     const store = new MemoryLeaseStore();

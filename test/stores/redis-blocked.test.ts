@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseManager } from 'stripelock';
-import { Replies } from '../../unbundled/stores/redis/replies.js';
+import { Replies } from '../../unbundled/lease/contract/replies.js';
 import { block } from '../support/block.js';
 import { rejectionOf, watch } from '../support/waiting.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';
@@ -40,7 +40,7 @@ describe.each(redisLibraries)(
 
 describe('the time limit of replies', () => {
   it('is not shortened by a blocked event loop, and is still enforced', async () => {
-    const replies = new Replies(50);
+    const replies = new Replies(50, 'Redis');
     const [first, second] = [1, 2].map(() => watch(new Promise((_, reject) => void replies.expect(reject))));
     const started = performance.now();
     block(120);

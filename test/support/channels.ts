@@ -15,3 +15,12 @@ export function listen(...names: Channel[]): [Channel, Message][] {
   }
   return heard;
 }
+
+/** The messages of one channel from now to the end of the test, of this thread. */
+export function messagesOf<T>(name: string): T[] {
+  const heard: T[] = [];
+  const hear = (message: unknown): void => void heard.push(message as T);
+  subscribe(name, hear);
+  onTestFinished(() => void unsubscribe(name, hear));
+  return heard;
+}

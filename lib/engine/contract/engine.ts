@@ -6,7 +6,7 @@ import type { TableMemory, TableSpan } from './table-memory.js';
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
  * every change to this file, to `lease-table.ts`, to `layout.ts`, to `mode.ts` or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 2;
+export const ENGINE_PROTOCOL = 3;
 
 export type EngineName = 'native' | 'javascript';
 

@@ -36,6 +36,12 @@ export interface LeaseTable {
   renew(key: string, owner: string, ttl: number, at: number): boolean;
   /** Keeps a text with what the owner holds, until that ends or is granted again. Empty for none. False if it holds nothing. */
   setInfo(key: string, owner: string, info: string, at: number): boolean;
+  /**
+   * From now on the table extends what the owner holds by itself, a `ttl` at a time, while this thread lives, until
+   * `most` milliseconds after the grant. To be called right after the grant, with the same ttl. A new grant ends it, and
+   * so does a ttl of 0. False if the owner does not hold the key.
+   */
+  keep(key: string, owner: string, ttl: number, most: number, at: number): boolean;
   release(key: string, owner: string, at: number): boolean;
   /** Releases what was {@link granted}. */
   releaseGranted(key: string, granted: number, hint: number, at: number): boolean;
@@ -75,4 +81,9 @@ export interface LeaseEngine {
   /** Without a number, a new one. Throws a LockError, code ERR_LOCK_ENGINE, for a number that was not given out. */
   openTable(ownClock: boolean, number?: number): LeaseTable;
   openGate(capacity: number, number?: number): GateTable;
+  /**
+   * Milliseconds on a clock that all threads of the process read, and that counts while the machine is suspended if the
+   * platform has such a clock. Undefined if this engine has none.
+   */
+  readonly elapsed: (() => number) | undefined;
 }

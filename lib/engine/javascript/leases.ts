@@ -19,6 +19,8 @@ const SWEPT = 2;
  */
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
+  /** JavaScript's clocks stand still while the machine is suspended, or can be set. */
+  readonly elapsed = undefined;
   /** Random, so that no other thread or process takes a handle of this thread for its own. */
   readonly id: readonly [number, number];
   readonly #tables = new Map<number, WeakRef<LeaseTable>>();
@@ -76,9 +78,20 @@ interface Entry extends Timed {
   deadline: number;
   expiresAt: number;
   info: string;
+  /** Undefined for a usual lease. */
+  kept: Kept | undefined;
 }
 
-/** The same rules as `native/core/lease_table.h`, for one thread. */
+/** By how much to extend a lease that is kept, and until when at most. */
+interface Kept {
+  readonly ttl: number;
+  readonly limit: number;
+}
+
+/**
+ * The same rules as `native/core/lease_table.h`, for one thread. Whoever looks at a kept lease is in the thread that
+ * keeps it, which therefore lives (I5).
+ */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
   granted = -1;
@@ -104,7 +117,7 @@ class JavaScriptLeaseTable implements LeaseTable {
   tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean {
     const now = this.#tend(at);
     const entry = this.#entries.get(key);
-    if (entry && entry.expiresAt > now && entry.owner !== owner) return false;
+    if (isHeld(entry, now) && entry.owner !== owner) return false;
     this.grantedAt = now;
     const granted = ++this.granted;
     const name = owner ?? anonymousOwner(this.tokenOf(granted));
@@ -112,10 +125,12 @@ class JavaScriptLeaseTable implements LeaseTable {
       entry.owner = name;
       entry.granted = granted;
       entry.info = '';
+      entry.kept = undefined;
       this.#extend(entry, now + ttl);
     } else {
       const expiresAt = now + ttl;
-      const added = { key, owner: name, granted, deadline: expiresAt, expiresAt, info: '', place: -1 };
+      const deadline = expiresAt;
+      const added = { key, owner: name, granted, deadline, expiresAt, info: '', place: -1, kept: undefined };
       this.#entries.set(key, added);
       this.#times.add(added);
     }
@@ -145,6 +160,13 @@ class JavaScriptLeaseTable implements LeaseTable {
     return true;
   }
 
+  keep(key: string, owner: string, ttl: number, most: number, at: number): boolean {
+    const entry = this.#held(key, timeOf(at));
+    if (entry?.owner !== owner) return false;
+    entry.kept = ttl === 0 ? undefined : { ttl, limit: entry.expiresAt - ttl + most };
+    return true;
+  }
+
   release(key: string, owner: string, at: number): boolean {
     const entry = this.#held(key, this.#tend(at));
     return entry?.owner === owner && this.#free(entry);
@@ -158,7 +180,7 @@ class JavaScriptLeaseTable implements LeaseTable {
   inspect(key: string, at: number): LeaseInfo | undefined {
     const now = timeOf(at);
     const entry = this.#entries.get(key);
-    if (!entry || entry.expiresAt <= now) return undefined;
+    if (!isHeld(entry, now)) return undefined;
     const { owner, granted, expiresAt, info } = entry;
     const state = { owner, token: this.tokenOf(granted), remaining: expiresAt - now };
     return info === '' ? state : { ...state, info };
@@ -171,7 +193,7 @@ class JavaScriptLeaseTable implements LeaseTable {
 
   #held(key: string, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
-    return entry && entry.expiresAt > now ? entry : undefined;
+    return isHeld(entry, now) ? entry : undefined;
   }
 
   #free(entry: Entry): boolean {
@@ -211,11 +233,20 @@ class JavaScriptLeaseTable implements LeaseTable {
     for (let i = 0; i < SWEPT; i++) {
       const first = this.#times.first;
       if (first === undefined || first.deadline > now) break;
-      if (first.expiresAt <= now) this.#erase(first);
-      else this.#move(first);
+      if (isHeld(first, now)) this.#move(first);
+      else this.#erase(first);
     }
     return now;
   }
+}
+
+/** Extends a kept lease whose time is over. */
+function isHeld(entry: Entry | undefined, now: number): entry is Entry {
+  if (entry === undefined) return false;
+  const { kept } = entry;
+  if (entry.expiresAt <= now && kept)
+    entry.expiresAt = Math.max(entry.expiresAt, Math.min(now + kept.ttl, kept.limit));
+  return entry.expiresAt > now;
 }
 
 function timeOf(at: number): number {

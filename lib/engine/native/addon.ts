@@ -2,11 +2,13 @@ import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo } from '../contract/lease-table.js';
 import { loadBinary } from './binary.js';
 
-/** What `native/node/leases.cc` and `gates.cc` export; they say what the arguments and results mean. */
+/** What `native/node/leases.cc`, `lease_time.cc` and `gates.cc` export; they say what the arguments and results mean. */
 interface LeaseAddon {
   leaseIssue(): number;
   leaseExchange(numbers: Float64Array): void;
   leaseNow(): number;
+  leaseElapsed(): number;
+  leaseKeep(key: string, owner: string, table: number, at: number, ttl: number, most: number): boolean;
   leaseOpen(number: number, ownClock: boolean): number;
   leaseFirstToken(table: number): bigint;
   leaseClose(table: number): void;

@@ -22,6 +22,7 @@ export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
+  readonly elapsed: () => number;
   readonly #exchange = new LeaseExchange();
   /** By the addon's id. */
   readonly #watches = new Map<number, () => void>();
@@ -45,6 +46,7 @@ export class NativeLeases implements LeaseEngine {
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
+    this.elapsed = () => addon.leaseElapsed();
   }
 
   /** To be called once, when the addon has started. */
@@ -175,6 +177,10 @@ class NativeLeaseTable implements LeaseTable {
     exchange.ask(this.#index, at, 0);
     this.#addon.leaseSetInfo(key, owner, info);
     return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;
+  }
+
+  keep(key: string, owner: string, ttl: number, most: number, at: number): boolean {
+    return this.#addon.leaseKeep(key, owner, this.#index, at, ttl, most);
   }
 
   release(key: string, owner: string, at: number): boolean {

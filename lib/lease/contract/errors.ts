@@ -100,3 +100,12 @@ export function noSingleKey(property: 'key' | 'token', keys: readonly string[]):
 export function managerClosed(): LockError {
   return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
 }
+
+/** The error for renewal in the background over a store that only the holder's thread can use. */
+export function cannotReopen(): LockError {
+  return new LockError(
+    'ERR_LEASE_BACKGROUND',
+    'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
+      'with a path, redisLeaseStore with a url or a clientModule, or a store of your own with a source',
+  );
+}

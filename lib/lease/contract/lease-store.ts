@@ -76,6 +76,34 @@ export interface WakingLeaseStore extends LeaseStore {
 
 /** Bytes of UTF-8: enough for a host, a process and a progress, and little for a store. */
 export const MAX_INFO = 1024;
+/**
+ * How another thread opens a store again: it imports the module, and calls a function that the module exports with the
+ * options. That function returns a store, or a promise of one, with a connection of its own.
+ */
+export interface LeaseStoreSource {
+  /** The URL of the module, or its name as the renewing thread of this package can import it. */
+  readonly module: string | URL;
+  /** The name of the exported function: `default` for the default export. */
+  readonly name: string;
+  /** Can be cloned to another thread. */
+  readonly options: unknown;
+}
+
+/** A store whose leases another thread can renew while the event loop of their holder is blocked. */
+export interface ReopenableLeaseStore extends LeaseStore {
+  /** Undefined if this particular store cannot be opened again. */
+  readonly source: LeaseStoreSource | undefined;
+}
+
+/** Undefined if the store cannot be opened by another thread. */
+export function sourceOf(store: LeaseStore): LeaseStoreSource | undefined {
+  const source: unknown = (store as Partial<ReopenableLeaseStore>).source;
+  if (source === undefined) return undefined;
+  const { module, name } = (source ?? {}) as Partial<LeaseStoreSource>;
+  const complete = (typeof module === 'string' || module instanceof URL) && typeof name === 'string';
+  if (!complete) throw invalidArgType('options.store.source', 'an object with module and name', source);
+  return source as LeaseStoreSource;
+}
 
 /** Milliseconds, 139 years: a time plus this much fits every store's clock. */
 export const MAX_TTL = 2 ** 42;

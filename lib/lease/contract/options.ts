@@ -15,13 +15,21 @@ import {
   type LeaseWarningOptions,
 } from './extras.js';
 import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
+import {
+  BY_DEFAULT,
+  checkLimit,
+  checkRenew,
+  everyOf,
+  type LeaseRenewOptions,
+  type Renewals,
+} from './renew-options.js';
 
 export type { LeaseExtras, LeaseWarning, LeaseWarningOptions } from './extras.js';
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;
-/** Two beats may fail before the lease is lost. */
-const BEATS_PER_TTL = 3;
+/** Of the ttl, before the local deadline. */
+const WARNING_PART = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
 const NO_EXTRAS: LeaseExtras = {};
@@ -43,7 +51,13 @@ export interface LeaseOptions {
 }
 
 /** For one attempt. Default of each: the manager's. */
-export interface TryAcquireLeaseOptions extends LeaseOptions, LeaseExtras {}
+export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, LeaseExtras {
+  /**
+   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
+   * while the event loop is blocked. Default: the manager's.
+   */
+  renew?: boolean | LeaseRenewOptions;
+}
 
 /** For a manager, and the defaults of its leases. */
 export interface LeaseManagerOptions {
@@ -81,7 +95,13 @@ export interface LeaseManagerOptions {
 }
 
 /** For a manager, with more. */
-export interface WarningLeaseManagerOptions extends LeaseManagerOptions, LeaseExtras {}
+export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'renew'>, LeaseExtras {
+  /**
+   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
+   * while the event loop is blocked. Default true.
+   */
+  renew?: boolean | LeaseRenewOptions;
+}
 
 /** For an acquisition that waits. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
@@ -109,6 +129,8 @@ export interface LeaseTerms {
   readonly ttl: number;
   /** Between renewals; Infinity for none. */
   readonly every: number;
+  /** Whether it is renewed while the event loop is blocked, too. */
+  readonly background: boolean;
   readonly maxHold: number;
   /** From the grant until the first renewal, or until the end if there is no renewal before. */
   readonly firstLook: number;
@@ -122,7 +144,7 @@ export interface LeaseTerms {
 export interface ManagerSettings {
   readonly store: LeaseStore | undefined;
   readonly ttl: number;
-  readonly renew: boolean | { readonly every: number | undefined };
+  readonly renew: Renewals;
   readonly maxHold: number;
   readonly extras: LeaseExtras;
   readonly holder: string | undefined;
@@ -140,7 +162,7 @@ export function resolveManagerOptions(options: WarningLeaseManagerOptions | unde
   const settings = {
     store: store === undefined ? undefined : checkStore(store),
     ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
-    renew: renew === undefined ? true : checkRenew(renew),
+    renew: renew === undefined ? BY_DEFAULT : checkRenew(renew),
     maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
     extras: checkExtras(options ?? {}, NO_EXTRAS),
     holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
@@ -148,8 +170,10 @@ export function resolveManagerOptions(options: WarningLeaseManagerOptions | unde
     backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
     clock: clock === undefined ? undefined : checkClock(clock),
   };
-  const every = everyOf(settings.renew, settings.ttl);
-  return { ...settings, terms: makeTerms(settings.ttl, every, settings.maxHold, settings.extras) };
+  return {
+    ...settings,
+    terms: makeTerms(settings.ttl, settings.renew, settings.maxHold, settings.extras),
+  };
 }
 
 /** The terms of one lease. */
@@ -167,7 +191,7 @@ export function resolveTerms(
   const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
   return makeTerms(
     own,
-    everyOf(renew === undefined ? manager.renew : checkRenew(renew), own),
+    renew === undefined ? manager.renew : checkRenew(renew),
     maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
     extras,
   );
@@ -176,12 +200,15 @@ export function resolveTerms(
 /** In one place, so that all terms have one shape for V8. */
 function makeTerms(
   ttl: number,
-  every: number,
+  renew: Renewals,
   maxHold: number,
   { warning, minHold = 0, info }: LeaseExtras,
 ): LeaseTerms {
+  const every = everyOf(renew, ttl);
+  checkLimit(renew, maxHold);
   const firstLook = every < ttl && every < maxHold ? every : ttl;
-  return { ttl, every, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info };
+  const { background } = renew;
+  return { ttl, every, background, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info };
 }
 
 /** Checks the timeout and the signal of an acquisition. */
@@ -197,27 +224,11 @@ export function resolveWait(options: AcquireLeaseOptions | undefined): {
   };
 }
 
-function everyOf(renew: boolean | { readonly every: number | undefined }, ttl: number): number {
-  if (renew === false) return Infinity;
-  const every = (renew === true ? undefined : renew.every) ?? ttl / BEATS_PER_TTL;
-  if (every < ttl) return every;
-  throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
-}
-
 function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): LeaseTerms['warning'] {
   if (warning === undefined) return undefined;
-  const { before = ttl / BEATS_PER_TTL, call } = warning;
+  const { before = ttl / WARNING_PART, call } = warning;
   if (before < ttl) return { before, call };
   throw outOfRange('options.warning.before', `a number of milliseconds below the ttl, ${ttl}`, before);
-}
-
-function checkRenew(renew: unknown): boolean | { every: number | undefined } {
-  if (typeof renew === 'boolean') return renew;
-  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
-    throw invalidArgType('options.renew', 'a boolean or an object', renew);
-  }
-  const { every } = renew as { every?: unknown };
-  return { every: every === undefined ? undefined : checkPositive(every, 'options.renew.every') };
 }
 
 function checkBackoff(backoff: unknown): Backoff {

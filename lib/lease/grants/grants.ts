@@ -5,6 +5,7 @@ import type { FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
+import type { Renewable } from '../hold/renewal.js';
 import { Schedule } from '../time/schedule.js';
 import { Waits } from '../wait/acquisition.js';
 import type { Round } from '../wait/several.js';
@@ -38,9 +39,14 @@ export abstract class Grants implements HoldContext {
   /** By key, with stable owners only: until when a key that was released too early stays taken, on the manager's clock. */
   readonly #resting = new Map<string, number>();
 
-  constructor(store: Pick<InfoLeaseStore, 'renew' | 'release'>, settings: ManagerSettings) {
+  /** `ownNow`: the manager's clock, if it is given none. Default: `performance.now()`. */
+  constructor(
+    store: Pick<InfoLeaseStore, 'renew' | 'release'>,
+    settings: ManagerSettings,
+    ownNow?: () => number,
+  ) {
     this.store = store;
-    this.schedule = new Schedule(settings.clock, false);
+    this.schedule = new Schedule(settings.clock, false, ownNow);
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
     this.holder = settings.holder ?? (settings.reentrant ? this.name : undefined);
@@ -81,6 +87,14 @@ export abstract class Grants implements HoldContext {
   abstract tokenOf(granted: number): FencingToken;
 
   abstract free(hold: Hold): Promise<boolean>;
+
+  /** Throws if leases with these terms cannot be renewed as they say. */
+  abstract checkTerms(terms: LeaseTerms): void;
+
+  renew(hold: Renewable, ttl: number, info?: string): Promise<boolean> {
+    const { key, owner } = hold;
+    return info === undefined ? this.store.renew(key, owner, ttl) : this.store.renew(key, owner, ttl, info);
+  }
 
   /** The TTL to ask the store for. Subclasses may add what its clock needs. */
   ttlInStore(ttl: number): number {

@@ -1,5 +1,14 @@
-import { LeaseStoreError, leaseTimeout, managerClosed } from '../contract/errors.js';
-import type { LeaseStore } from '../contract/lease-store.js';
+import { localNow, setClock } from '../../common/elapsed.js';
+import { engineClock } from '../../engine/select.js';
+import { BackgroundStore } from '../background/background-store.js';
+import {
+  cannotReopen,
+  LeaseStoreError,
+  leaseTimeout,
+  managerClosed,
+  storeFailure,
+} from '../contract/errors.js';
+import { sourceOf, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
@@ -23,11 +32,17 @@ export class StoreGrants extends Grants implements AskContext {
   readonly #asking: StoreAsking;
   readonly #unanswered: Unanswered;
   readonly #queues: PollingQueues;
+  /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
+  readonly #background: BackgroundStore | undefined;
   #owners = 0;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
     const together = new Together(store);
-    super(together, settings);
+    super(together, settings, localNow);
+    const clock = engineClock();
+    if (clock) setClock(clock);
+    const source = settings.clock === undefined ? sourceOf(store) : undefined;
+    this.#background = source && new BackgroundStore(source, settings.backoff);
     const { backoff, stableOwners } = this;
     this.#together = together;
     this.#operations = new StoreOperations({
@@ -79,11 +94,17 @@ export class StoreGrants extends Grants implements AskContext {
   }
 
   granted(hold: Hold, waited: number): Hold {
-    return this.add(hold, waited);
+    this.add(hold, waited);
+    if (hold.terms.background) this.#background!.add(hold);
+    return hold;
   }
 
   tokenOf(): never {
     throw new TypeError('a grant of a store is its token');
+  }
+
+  checkTerms({ background }: LeaseTerms): void {
+    if (background && this.#background === undefined) throw cannotReopen();
   }
 
   free(hold: Hold): Promise<boolean> {
@@ -95,9 +116,17 @@ export class StoreGrants extends Grants implements AskContext {
     if (this.#asking.lateFailure !== undefined) throw this.#asking.lateFailure as Error;
   }
 
+  /** With stable owners, later operations on the key wait until nothing renews the hold any more. */
+  override lost(hold: Hold): void {
+    super.lost(hold);
+    if (!hold.delegated || !this.stableOwners) return;
+    void this.#operations.inOrder([hold.key], () => hold.renewals.detach());
+  }
+
   protected async settled(): Promise<void> {
     await this.#operations.settled();
     await this.#unanswered.close();
+    this.#background?.close();
   }
 
   #wait(
@@ -142,7 +171,10 @@ export class StoreGrants extends Grants implements AskContext {
     // The manager may have been closed while this waited for an earlier operation.
     if (this.isClosed) throw managerClosed();
     if (this.rests(key) > 0) return undefined;
-    return this.#operations.count(() => this.#asking.forOne(key, terms, asker));
+    return this.#operations.count(async () => {
+      await this.#prepare([key], terms);
+      return this.#asking.forOne(key, terms, asker);
+    });
   }
 
   async #attemptAll(
@@ -160,11 +192,28 @@ export class StoreGrants extends Grants implements AskContext {
     const others = keys.filter((key) => !taken.has(key));
     const resting = others.find((key) => this.rests(key) > 0);
     if (others.length === 0 || resting !== undefined) return resting;
-    return this.#operations.count(() => this.#asking.forAll(others, terms, owner, unsure, taken));
+    return this.#operations.count(async () => {
+      await this.#prepare(others, terms);
+      return this.#asking.forAll(others, terms, owner, unsure, taken);
+    });
+  }
+
+  /** Before the store is asked for keys. */
+  async #prepare(keys: readonly string[], { background }: LeaseTerms): Promise<void> {
+    if (background) await this.#background!.ready().catch((error: unknown) => failBackground(keys, error));
+    for (const key of keys) {
+      // The store will not be able to distinguish the new lease from this one.
+      const latest = this.latest(key);
+      if (latest?.delegated === true) await latest.renewals.takeOver();
+    }
   }
 
   /** An acquisition of this manager waits for one of them, and goes first. */
   #awaited(keys: readonly string[]): string | undefined {
     return keys.find((key) => this.#queues.isAwaited(key) && this.shared(key) === undefined);
   }
+}
+
+function failBackground(keys: readonly string[], error: unknown): never {
+  throw storeFailure('renew in the background', keys, error);
 }

@@ -64,9 +64,10 @@ export class StoreOperations {
   free(hold: Hold): Promise<boolean> {
     const { stableOwners } = this.#held;
     const { key } = hold;
-    return stableOwners
-      ? this.inOrder([key], () => this.#freeLatest(hold))
-      : this.release(key, hold.owner, hold);
+    if (stableOwners) return this.inOrder([key], () => this.#freeLatest(hold));
+    // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later.
+    if (hold.delegated) void hold.renewals.detach();
+    return this.release(key, hold.owner, hold);
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
@@ -100,6 +101,8 @@ export class StoreOperations {
 
   /** Frees nothing that was granted to the same owner after the hold. */
   async #freeLatest(hold: Hold): Promise<boolean> {
+    // A renewal that another thread has sent must not reach the store after the owner's next acquisition.
+    if (hold.delegated) await hold.renewals.detach();
     const latest = this.#held.latest(hold.key);
     if (latest !== undefined && latest !== hold) return false;
     const freed = await this.release(hold.key, hold.owner, hold);

@@ -1,6 +1,6 @@
 import { leaseChannels } from '../../common/diagnostics.js';
-import { anonymousOwner, type LeaseTable } from '../../engine/contract/lease-table.js';
-import { leaseTimeout, storeFailure } from '../contract/errors.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import { cannotReopen, leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
@@ -9,6 +9,7 @@ import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-s
 import type { Round } from '../wait/several.js';
 import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-queue.js';
 import { Grants } from './grants.js';
+import { KeptInTable, type KeepingTable } from './kept-in-table.js';
 import { StoreOperations } from './store-operations.js';
 
 /** Created once, so that a release need not allocate one. */
@@ -24,6 +25,7 @@ const MARGIN = 5;
 
 const original = {
   tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
+  renew: Reflect.get(MemoryLeaseStore.prototype, 'renew'),
   release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
 };
 
@@ -42,6 +44,7 @@ export class TableGrants extends Grants {
   readonly #table: LeaseTable;
   /** The table's clock; undefined if the table reads its own. */
   readonly #clock: Clock | undefined;
+  readonly #keeping: KeepingTable;
   readonly #queues: TableQueues;
   /** Whether the manager and the table read the same clock. If so, the table reports when it granted. */
   readonly #sameClock: boolean;
@@ -58,11 +61,14 @@ export class TableGrants extends Grants {
     const { table, clock } = directLeases(store);
     this.#table = table;
     this.#clock = clock;
+    const { schedule } = this;
+    this.#keeping = { table, clock, schedule, ttlInStore: (ttl) => this.ttlInStore(ttl) };
     this.#queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
     const isPlain = clock === undefined && this.#sameClock && !this.stableOwners;
-    this.#plain = isPlain && settings.terms.info === undefined ? table : undefined;
+    const { info, background } = settings.terms;
+    this.#plain = isPlain && info === undefined && !background ? table : undefined;
     if (store.release !== original.release) {
       this.#operations = new StoreOperations({
         store,
@@ -156,6 +162,11 @@ export class TableGrants extends Grants {
     }
   }
 
+  /** The table keeps every lease as it is told to. But a store with a \`renew\` of its own would not see what it does. */
+  checkTerms({ background }: LeaseTerms): void {
+    if (background && this.store.renew !== original.renew) throw cannotReopen();
+  }
+
   override ttlInStore(ttl: number): number {
     return this.#clock === undefined ? Math.min(ttl + MARGIN, MAX_TTL) : ttl;
   }
@@ -225,17 +236,21 @@ export class TableGrants extends Grants {
   ): Hold {
     const { granted, grantedHint, grantedAt } = this.#table;
     const { info } = terms;
+    const since = asked ?? grantedAt;
+    const hold = this.add(new Hold(this, key, owner, granted, grantedHint, terms, since), waited);
+    if (terms.background) hold.renewals.attach(new KeptInTable(hold, this.#keeping));
     if (info !== undefined && info !== '') {
-      const name = owner ?? anonymousOwner(this.tokenOf(granted));
-      this.#table.setInfo(key, name, info, timeArgument(this.#clock));
+      this.#table.setInfo(key, hold.owner, info, timeArgument(this.#clock));
     }
-    return this.add(new Hold(this, key, owner, granted, grantedHint, terms, asked ?? grantedAt), waited);
+    return hold;
   }
 
   /** Before its `minHold` is over, a release only shortens the lease. False if it is over, or the lease has ended. */
   #keepForRest(hold: Hold): boolean {
     const rest = this.restOf(hold);
     if (rest === 0) return false;
+    // Or the table would extend it again.
+    if (hold.terms.background) void hold.renewals.end();
     this.letRest(hold.key, rest);
     return this.#table.renew(hold.key, hold.owner, rest, timeArgument(this.#clock));
   }

@@ -1,10 +1,10 @@
-import { threadId } from 'node:worker_threads';
-import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
+import { leaseChannels } from '../../common/diagnostics.js';
 import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import type { Due } from '../time/schedule.js';
+import * as channels from './announcements.js';
 import type { Aborted, ContextOf } from './hold-context.js';
 import { MATE_LOST, renewTogether, type Mate } from './mates.js';
 import { Renewal, type Renewable } from './renewal.js';
@@ -99,7 +99,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   }
 
   get expiresAt(): number {
-    return this.extendedTo ?? this.since + this.terms.ttl;
+    return this.renewal?.deadline ?? this.extendedTo ?? this.since + this.terms.ttl;
   }
 
   set expiresAt(time: number) {
@@ -113,7 +113,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
   look(): boolean {
     if (this.ended) return false;
-    if (this.context.schedule.now() < this.expiresAt) return true;
+    if (this.context.schedule.now() < this.expiresAt || this.renewal?.recover() === true) return true;
     this.expire();
     return false;
   }
@@ -123,7 +123,8 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     this.lostReason = reason;
     this.context.schedule.clear(this);
     this.context.lost(this);
-    if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.message(), reason });
+    void this.renewal?.end();
+    channels.announceLoss(this, reason);
     if (this.controllers) for (const controller of this.controllers) controller.abort(this.lostError(reason));
   }
 
@@ -147,6 +148,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   /** A lease was garbage-collected: nobody can release it any more. Others that share the hold continue. */
   forgotten(): void {
     if (this.ended || --this.users > 0) return;
+    void this.renewal?.detach();
     this.plan(Infinity);
     warnForgotten(this.key);
   }
@@ -169,7 +171,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   /** Whether it may be renewed before it is due. */
   get canRenew(): boolean {
     const next = this.renewal?.next ?? this.since + this.terms.every;
-    return !this.ended && this.renews(next);
+    return !this.ended && !this.delegated && this.renews(next);
   }
 
   /** Whether the controller will still be aborted when it is lost. */
@@ -195,8 +197,8 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
 
   /** Called by the schedule. */
   run(now: number): void {
-    if (!this.look()) return;
     const { renewal } = this;
+    if (renewal?.postpones(now) === true || !this.look()) return;
     if (renewal !== undefined && now >= renewal.warnAt) {
       renewal.warn(now);
       if (this.ended) return;
@@ -207,6 +209,10 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     }
     if (now - this.since >= this.terms.maxHold || this.unused) {
       this.plan(Infinity);
+      return;
+    }
+    if (this.delegated) {
+      this.heard();
       return;
     }
     renewTogether(this, (body) => this.context.together(body));
@@ -221,7 +227,22 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
 
   /** False if it is not held any more. Rejects with a LeaseStoreError; it is then still held until its deadline. */
   renew(ttl: number, info?: string): Promise<boolean> {
-    return (this.renewal ??= new Renewal(this, this.context)).renew(ttl, info);
+    return this.renewals.renew(ttl, info);
+  }
+
+  get renewals(): Renewal {
+    return (this.renewal ??= new Renewal(this, this.context));
+  }
+
+  /** Whether another thread renews it. */
+  get delegated(): boolean {
+    return this.renewal?.delegated === true;
+  }
+
+  /** That thread has told of a renewal. */
+  heard(): void {
+    this.sharers().watch();
+    this.plan(Infinity);
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
@@ -259,18 +280,16 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
 
   /** Publishes to `stripelock:lease:acquired`. Callers first check that there is a subscriber. */
   announce(waited: number): void {
-    leaseChannels.acquired.publish({ ...this.message(), ttl: this.terms.ttl, waited });
+    channels.announceGrant(this, waited);
   }
 
   /** Publishes to `stripelock:lease:failed`, if there is a subscriber. */
   announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
-    if (!leaseChannels.failed.hasSubscribers) return;
-    const remaining = this.expiresAt - this.context.schedule.now();
-    leaseChannels.failed.publish({ ...this.message(), operation, error, remaining });
+    channels.announceFailure(this, operation, error, this.context.schedule.now());
   }
 
-  message(): LeaseMessage {
-    return { key: this.key, token: this.token, holder: this.owner, threadId };
+  announceRenewal(ttl: number): void {
+    channels.announceRenewal(this, ttl);
   }
 
   private renews(at: number): boolean {
@@ -281,7 +300,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     if (this.look()) {
       this.released = true;
       this.context.schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) this.announceRelease();
+      if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
     }
     // If another key was lost and the time of this one is not over, no later lease of the same owner has replaced it.
     const isOurs = this.lostReason === MATE_LOST && this.context.schedule.now() < this.expiresAt;
@@ -294,10 +313,5 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     const users = new Users(this, leases!);
     this.leases = users;
     return users;
-  }
-
-  private announceRelease(): void {
-    const held = this.context.schedule.now() - this.since;
-    leaseChannels.released.publish({ ...this.message(), held });
   }
 }

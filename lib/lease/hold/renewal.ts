@@ -1,7 +1,7 @@
-import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
-import type { InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
+import type { Schedule } from '../time/schedule.js';
+import type { Background } from './background.js';
 
 /** Milliseconds: a shorter time is not enough for a round trip. */
 const SHORTEST_RETRY = 2;
@@ -22,20 +22,24 @@ export interface Renewable {
   expire(): void;
   plan(renewal: number): void;
   freeExpired(): Promise<boolean>;
-  message(): LeaseMessage;
+  announceRenewal(ttl: number): void;
   announceFailure(operation: 'renew', error: LeaseStoreError): void;
 }
 
 /** What renewals need of the manager. */
 export interface RenewalContext {
-  readonly store: Pick<InfoLeaseStore, 'renew'>;
+  /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
+  renew(hold: Renewable, ttl: number, info?: string): Promise<boolean>;
   readonly backoff: Backoff;
-  readonly schedule: { now(): number };
+  readonly schedule: Pick<Schedule, 'now' | 'hasTimers'>;
   /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
   ttlInStore(ttl: number): number;
 }
 
-/** The renewals of a hold, both automatic and by hand. */
+/**
+ * The renewals of a hold, both automatic and by hand. Another thread may do them (`delegated`): then it is told, and this
+ * one only notes what it reports.
+ */
 export class Renewal {
   readonly #hold: Renewable;
   readonly #context: RenewalContext;
@@ -44,8 +48,11 @@ export class Renewal {
   #failures = 0;
   /** The error of the last renewal; undefined if it succeeded. */
   failure: LeaseStoreError | undefined;
+  #postponed = false;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
+  /** What keeps the hold while the event loop is blocked. */
+  #background: Background | undefined;
   /** One at a time, so that the last renewal that the store sees is the last one sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
@@ -57,6 +64,8 @@ export class Renewal {
   /** See `Hold.renew`. */
   async renew(ttl: number, info?: string): Promise<boolean> {
     const hold = this.#hold;
+    // The other thread knows nothing of infos.
+    if (this.delegated && info === undefined) return this.#background!.renew(ttl);
     while (this.#underWay) await this.#underWay.catch(() => undefined);
     if (!hold.look()) return false;
     const underWay = this.#send(ttl, info);
@@ -70,6 +79,24 @@ export class Renewal {
     }
   }
 
+  /**
+   * Whether the verdict about a hold must wait until the event loop has turned: its time is over, and a renewal has no
+   * answer yet. If the event loop was blocked, the answer may have arrived, and Node runs timers before it reads sockets.
+   */
+  postpones(now: number): boolean {
+    const hold = this.#hold;
+    const { schedule } = this.#context;
+    if (!schedule.hasTimers || this.#underWay === undefined || now < hold.expiresAt) return false;
+    hold.plan(Infinity);
+    if (this.#postponed) return true;
+    this.#postponed = true;
+    setImmediate(() => {
+      this.#postponed = false;
+      if (hold.look()) hold.plan(this.next);
+    });
+    return true;
+  }
+
   /** When to renew again. Infinity while a renewal is pending. */
   get next(): number {
     return this.#underWay ? Infinity : this.#next;
@@ -78,8 +105,11 @@ export class Renewal {
   /** When to {@link warn}; Infinity for never. */
   get warnAt(): number {
     const { terms, expiresAt } = this.#hold;
-    const inDanger = this.failure !== undefined || this.#underWay !== undefined;
-    return terms.warning && inDanger && !this.#warned ? expiresAt - terms.warning.before : Infinity;
+    if (!terms.warning || this.#warned) return Infinity;
+    const at = expiresAt - terms.warning.before;
+    if (this.failure !== undefined || this.#underWay !== undefined) return at;
+    // What renews it should have done so by then.
+    return this.delegated ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
   }
 
   warn(now: number): void {
@@ -95,27 +125,80 @@ export class Renewal {
     }
   }
 
-  async #send(ttl: number, info: string | undefined): Promise<boolean> {
+  /** Whether another thread renews it. */
+  get delegated(): boolean {
+    return this.#background?.renews === true;
+  }
+
+  /** See {@link Background.deadline}. */
+  get deadline(): number | undefined {
+    return this.#background?.deadline;
+  }
+
+  /** See {@link Background.recover}. */
+  recover(): boolean {
+    return this.#background?.recover() === true;
+  }
+
+  /** To be called at most once, with a hold that is held. */
+  attach(background: Background): void {
+    this.#background = background;
+  }
+
+  /** See {@link Background.end}. The hold still knows the deadline that was achieved. */
+  async end(): Promise<void> {
+    await this.#background?.end();
+  }
+
+  /** From now on the event loop alone can renew it. Resolves when nothing else can reach the store any more. */
+  async detach(): Promise<void> {
+    const background = this.#background;
+    if (background === undefined) return;
+    const { deadline } = background;
+    this.#background = undefined;
+    if (deadline !== undefined) this.#hold.expiresAt = deadline;
+    await background.end();
+  }
+
+  /** The same, and the event loop renews it from now on. */
+  async takeOver(): Promise<void> {
+    const hold = this.#hold;
+    const ending = this.detach();
+    const { expiresAt, terms } = hold;
+    this.#next =
+      this.failure === undefined ? expiresAt - terms.ttl + terms.every : this.#context.schedule.now();
+    if (!hold.ended) hold.plan(this.#next);
+    await ending;
+  }
+
+  /** The other thread has renewed it. */
+  succeeded(ttl: number): void {
+    this.#clear();
+    this.#hold.announceRenewal(ttl);
+  }
+
+  /** The other thread has failed to renew it. */
+  failed(failure: LeaseStoreError): void {
+    this.failure = failure;
+    this.#hold.announceFailure('renew', failure);
+  }
+
+  async #send(ttl: number, info?: string): Promise<boolean> {
     const context = this.#context;
-    const { store, schedule } = context;
+    const { schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
     let renewed: boolean;
     try {
-      const inStore = context.ttlInStore(ttl);
-      renewed = await (info === undefined
-        ? store.renew(hold.key, hold.owner, inStore)
-        : store.renew(hold.key, hold.owner, inStore, info));
+      renewed = await context.renew(hold, context.ttlInStore(ttl), info);
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);
-      this.failure = storeFailure('renew', hold.key, error);
-      hold.announceFailure('renew', this.failure);
-      throw this.failure;
+      const failure = storeFailure('renew', hold.key, error);
+      this.failed(failure);
+      throw failure;
     }
-    this.#failures = 0;
-    this.failure = undefined;
-    this.#warned = false;
+    this.#clear();
     if (hold.released) return false;
     if (!renewed) {
       hold.lose('the store says that it expired or was taken');
@@ -125,13 +208,19 @@ export class Renewal {
       hold.expiresAt = before + ttl;
       // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
-      if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...hold.message(), ttl });
+      hold.announceRenewal(ttl);
       return true;
     }
     // The answer came too late to count. Nobody uses the extended lease, so others need not wait until it expires.
     hold.expire();
     await hold.freeExpired().catch(() => undefined);
     return false;
+  }
+
+  #clear(): void {
+    this.#failures = 0;
+    this.failure = undefined;
+    this.#warned = false;
   }
 
   /**

@@ -21,15 +21,20 @@ export interface Due extends Timed {
 /** One timer for any number of entries that are due at some time of one clock. */
 export class Schedule<T extends Due = Due> {
   readonly #clock: Clock | undefined;
+  readonly #ownNow: () => number;
   readonly #keepAlive: boolean;
   /** Whether an empty schedule needs any action. If not, V8 need not inline the code for it. */
   readonly #mayRest: boolean;
   readonly #entries: DeadlineTimer<T>;
   #stopListening: (() => void) | undefined;
 
-  /** Without a clock, that of `performance.now()`. `keepAlive`: whether entries keep the process alive. */
-  constructor(clock: Clock | undefined, keepAlive: boolean) {
+  /**
+   * `keepAlive`: whether entries keep the process alive. `ownNow`: the clock in milliseconds if none is given, as fast as
+   * the timers; default `performance.now()`.
+   */
+  constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = () => performance.now()) {
     this.#clock = clock;
+    this.#ownNow = ownNow;
     this.#keepAlive = keepAlive;
     this.#mayRest = keepAlive || clock !== undefined;
     const longest = clock === undefined ? undefined : FOREIGN_CLOCK_POLL;
@@ -41,8 +46,13 @@ export class Schedule<T extends Due = Due> {
     );
   }
 
+  /** Whether timers alone decide when entries run: without a clock of the caller's own, which can be set. */
+  get hasTimers(): boolean {
+    return this.#clock === undefined;
+  }
+
   now(): number {
-    return this.#clock === undefined ? performance.now() : readClock(this.#clock);
+    return this.#clock === undefined ? this.#ownNow() : readClock(this.#clock);
   }
 
   /** Moves the entry if it is scheduled already. With Infinity it is never due, but can keep the process alive. */

@@ -1,25 +1,30 @@
+import { pathToFileURL } from 'node:url';
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
-import { invalidArgType } from '../../common/errors.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
   checkKey,
+  checkNonEmpty,
   checkOwner,
   checkTtl,
   type FencingToken,
   type InfoLeaseState,
   type InfoLeaseStore,
+  type LeaseStoreSource,
+  type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import { checkInfo } from '../../lease/contract/info.js';
+import { Replies } from '../../lease/contract/replies.js';
 import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
 import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
+import { connectTo } from './own-client.js';
 import { Overdue, type OverdueAttempt } from './overdue.js';
 import { Releases } from './releases.js';
-import { Replies } from './replies.js';
 import { ACQUIRE, BEFORE_INFO, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 import { SeveralKeys, textOf, type Late, type Wanted } from './several-keys.js';
 
@@ -27,10 +32,7 @@ import { SeveralKeys, textOf, type Late, type Wanted } from './several-keys.js';
 const DEFAULT_TIMEOUT = 1000;
 const MICROSECOND = 1000n;
 
-/** For `redisLeaseStore`. */
-export interface RedisLeaseStoreOptions {
-  /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
-  client: RedisClient;
+interface CommonOptions {
   /** Put before every key; without braces. Default "stripelock:". */
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
@@ -39,26 +41,84 @@ export interface RedisLeaseStoreOptions {
   drift?: number;
 }
 
+/** For a store on a client of the caller's. */
+export interface RedisLeaseStoreOptions extends CommonOptions {
+  /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
+  client: RedisClient;
+  /**
+   * The URL or path of a module whose default export is a function that makes another such client, or a promise of one.
+   * Only renewal in the background needs it: the thread that renews calls it.
+   */
+  clientModule?: string | URL;
+  /** Only without a client. */
+  url?: undefined;
+}
+
+/** For a store that connects by itself, with the first of `ioredis`, `iovalkey` and `redis` that is installed. */
+export interface RedisUrlOptions extends CommonOptions {
+  /** Of the server: `redis://` or `rediss://`, with user, password and database. Allows renewal in the background. */
+  url: string;
+  /** Only without a URL. */
+  client?: undefined;
+}
+
 /**
  * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; the server
  * judges expiry. An operation rejects with LeaseStoreError if the server fails, or does not answer within `timeout`. A
  * grant that is answered later is given back.
  *
  * A release wakes acquisitions that wait in managers, through a second connection that the store makes from the client
- * while anybody waits. `close` ends that connection; the client stays open.
+ * while anybody waits. `close` ends that connection, and the client if the store has made it from a URL.
  *
- * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
+ * (ERR_NO_REDIS_CLIENT) for a URL if no client library is installed.
  */
 export function redisLeaseStore(
-  options: RedisLeaseStoreOptions,
-): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore {
+  options: RedisLeaseStoreOptions | RedisUrlOptions,
+): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
   return new RedisLeaseStore(options);
+}
+
+/** How another thread makes such a store, with a client of its own. */
+function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseStoreSource | undefined {
+  const { prefix, timeout, drift } = options;
+  const module = 'stripelock/redis';
+  if (options.url !== undefined) {
+    const url = checkUrl(options.url);
+    if ((options.client as unknown) !== undefined) {
+      throw invalidArgType('options.client', 'left out where options.url is given', options.client);
+    }
+    return { module, name: 'redisLeaseStore', options: { url, prefix, timeout, drift } };
+  }
+  if (options.clientModule === undefined) return undefined;
+  const clientModule = urlOf(options.clientModule);
+  return { module, name: 'reopenRedisLeaseStore', options: { clientModule, prefix, timeout, drift } };
+}
+
+function checkUrl(url: unknown): string {
+  const text = checkNonEmpty(url, 'options.url');
+  if (/^rediss?:\/\//i.test(text)) return text;
+  // The rest may contain a password.
+  throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', /^[a-z+]*/i.exec(text)![0]);
+}
+
+/** A path counts from the folder of the process. */
+function urlOf(module: unknown): string {
+  if (module instanceof URL) return module.href;
+  const text = checkNonEmpty(module, 'options.clientModule');
+  // A scheme has more letters than a drive of Windows.
+  return /^[a-z][a-z\d+.-]+:/i.test(text) ? text : pathToFileURL(text).href;
 }
 
 const ignore = (): void => undefined;
 
-class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore {
+class RedisLeaseStore
+  implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore
+{
+  readonly source: LeaseStoreSource | undefined;
   readonly #connection: RedisConnection;
+  /** Ends the client, if the store has made it. */
+  readonly #end: (() => void) | undefined;
   readonly #releases: Releases;
   readonly #names: KeyNaming;
   readonly #replies: Replies;
@@ -69,17 +129,21 @@ class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLe
   readonly #several: SeveralKeys;
   #closed = false;
 
-  constructor(options: RedisLeaseStoreOptions) {
+  constructor(options: RedisLeaseStoreOptions | RedisUrlOptions) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
     checkOptionsObject(options);
-    const { client, prefix, timeout, drift } = options;
+    const { prefix, timeout, drift } = options;
     const checkedPrefix = checkPrefix(prefix);
     this.#names = new KeyNaming(checkedPrefix);
     this.#replies = new Replies(
       timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+      'Redis',
     );
     this.#drift = checkDrift(drift);
-    this.#connection = connectionOf(client);
+    this.source = sourceFrom(options);
+    const own = options.url === undefined ? undefined : connectTo(options.url);
+    this.#end = own?.end;
+    this.#connection = connectionOf(own?.client ?? options.client);
     this.#releases = new Releases(this.#connection, checkedPrefix, (lease, channel) => {
       evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [channel], ignore, ignore);
     });
@@ -190,6 +254,7 @@ class RedisLeaseStore implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLe
   }
 
   close(): Promise<void> {
+    if (!this.#closed) this.#end?.();
     this.#closed = true;
     this.#releases.close();
     return Promise.resolve();

@@ -1,4 +1,5 @@
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
@@ -13,6 +14,8 @@ import {
   type FencingToken,
   type InfoLeaseState,
   type InfoLeaseStore,
+  type LeaseStoreSource,
+  type ReopenableLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import { checkInfo } from '../../lease/contract/info.js';
 import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
@@ -72,11 +75,14 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
-export function sqliteLeaseStore(options: SqliteLeaseStoreOptions): SeveralKeysLeaseStore & InfoLeaseStore {
+export function sqliteLeaseStore(
+  options: SqliteLeaseStoreOptions,
+): SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
   return new SqliteLeaseStore(options);
 }
 
-class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore {
+class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore {
+  readonly source: LeaseStoreSource | undefined;
   readonly #rows: LeaseRows;
   readonly #connection: Connection;
   readonly #ownsConnection: boolean;
@@ -94,6 +100,7 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore {
     const checked = clock === undefined ? undefined : checkClock(clock);
     this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
+    this.source = sourceFrom(options);
     // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
     this.#rows = checked
       ? new LeaseRows(this.#connection, name, () => readClock(checked), undefined)
@@ -101,7 +108,7 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore {
           this.#connection,
           name,
           () => Date.now(),
-          () => performance.now(),
+          () => localNow(),
         );
   }
 
@@ -241,6 +248,19 @@ function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
     throw invalidArgType('options.database', 'left out where options.path is given', database);
   }
   return Connection.open(checkNonEmpty(path, 'options.path'));
+}
+
+/** Only a file that the store opens itself, and on the clock of the system, can be opened by another thread. */
+function sourceFrom({
+  path,
+  table,
+  timeout,
+  drift,
+  clock,
+}: SqliteLeaseStoreOptions): LeaseStoreSource | undefined {
+  if (path === undefined || clock !== undefined) return undefined;
+  const options = { path, table, timeout, drift };
+  return { module: 'stripelock/sqlite', name: 'sqliteLeaseStore', options };
 }
 
 /** The name becomes part of SQL, where it cannot be a parameter. */

@@ -19,18 +19,20 @@ export const OVERLAPPING = { ...APART, keys: ['left', 'right', 'top', 'bottom'],
  * @param {World} world
  * @param {number} milliseconds
  * @param {Partial<import('./process.mjs').Settings>} settings
+ * @param {Partial<import('./process.mjs').Settings>} [ofSome] Further settings of half of them.
  */
-export async function fuzz(world, milliseconds, settings) {
+export async function fuzz(world, milliseconds, settings, ofSome = {}) {
   /** @type {Proxy | undefined} */
   let proxy;
   if (world.store === 'redis') {
     const between = await Proxy.to(world.server.port);
     proxy = between;
     world.onClose(() => between.close());
-    await world.start(PROCESSES / 2, { ...settings, port: between.port });
+    await world.start(PROCESSES / 2, { ...settings, ...ofSome, port: between.port });
     await world.start(PROCESSES / 2, settings);
   } else {
-    await world.start(PROCESSES, settings);
+    await world.start(PROCESSES / 2, { ...settings, ...ofSome });
+    await world.start(PROCESSES / 2, settings);
   }
   const faults = [...common(settings), ...(proxy ? ofRedis(proxy) : ofSqlite)];
   const until = now() + milliseconds;

@@ -7,10 +7,11 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
  *     held      key, token, at: asked after the time `at`, the lease was still held
  *     write     key, token, value: the fenced resource has said that it accepted the value
  *     release   key, token, call, return
+ *     blocked   key, token, at: the event loop was blocked until then. for: milliseconds; still: whether it was held after
  *     refused, failed, crashed   more, for people and for counting
  *
  * @typedef {object} Entry
- * @property {'acquire' | 'held' | 'write' | 'release' | 'refused' | 'failed' | 'crashed'} op
+ * @property {'acquire' | 'held' | 'write' | 'release' | 'blocked' | 'refused' | 'failed' | 'crashed'} op
  * @property {string} client
  * @property {string} key
  * @property {bigint} token
@@ -18,6 +19,8 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
  * @property {number} return
  * @property {number} at
  * @property {number} value
+ * @property {number} for
+ * @property {boolean} still
  * @property {string} error
  */
 

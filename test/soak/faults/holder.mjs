@@ -11,12 +11,14 @@ import { below, randomFrom } from '../../workers/random.mjs';
 import { now } from './clock.mjs';
 import { History } from './history.mjs';
 import { plant, redisBackdoor, sqliteBackdoor } from './planted.mjs';
+import { openReopenable } from './reopenable.mjs';
 
 /** @typedef {import('stripelock').LeaseStore} LeaseStore */
 
 /** @type {import('./process.mjs').Settings} */
 const settings = JSON.parse(process.argv[2]);
 const { name, seed, keys, together, least, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
+const { background, maxHold } = settings;
 const history = new History(settings.history, name);
 const random = randomFrom(seed);
 let stopping = false;
@@ -44,7 +46,13 @@ function ask(request) {
   return new Promise((resolve) => answers.set(id, resolve)).finally(() => answers.delete(id));
 }
 
+/** @returns {never} */
+function noBackdoor() {
+  throw new Error('no bug is planted in a store that another thread opens again');
+}
+
 async function openStore() {
+  if (background) return { ...(await openReopenable(settings)), backdoor: noBackdoor };
   if (settings.store === 'sqlite') {
     const database = sqliteDrivers[settings.driver % sqliteDrivers.length].open(settings.file);
     const close = () => database.close();
@@ -119,7 +127,13 @@ async function countUnder(lease) {
       if (!isHeld(lease, now()) || !(await count(key, token))) return;
     }
     if (blockFor > 0 && below(random, 4) === 0) {
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, below(random, blockFor));
+      const milliseconds = below(random, blockFor);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+      const at = now();
+      const still = isHeld(lease, at);
+      for (const [key, token] of lease.tokens) {
+        history.add({ op: 'blocked', key, token, at, for: milliseconds, still });
+      }
     }
     if (!isHeld(lease, now())) return;
     await delay(below(random, 2 * step));
@@ -172,7 +186,8 @@ if (settings.plant) ({ store, clock } = plant(settings.plant, store, opened.back
 const manager = new LeaseManager({
   store,
   ttl,
-  renew,
+  renew: background ? { background } : renew,
+  ...(background && { maxHold }),
   backoff: { initial: 5, max: settings.backoff },
   ...(clock && { clock }),
 });

@@ -24,6 +24,8 @@ const ENDS_IN = 20_000;
  * @property {number} least The fewest.
  * @property {number} ttl
  * @property {boolean} renew
+ * @property {boolean} background Whether its leases are renewed while its event loop is blocked.
+ * @property {number} maxHold Of leases that are renewed in the background.
  * @property {number} steps How often it counts under a lease.
  * @property {number} step The pause between steps; at most twice as long.
  * @property {number} gap The same between leases.
@@ -41,6 +43,8 @@ export const DEFAULTS = {
   together: 1,
   least: 1,
   renew: true,
+  background: false,
+  maxHold: 60_000,
   steps: 3,
   step: 10,
   gap: 10,

@@ -1,5 +1,6 @@
 import { scenarios } from './scenarios.mjs';
 import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
+import { canReopenSqlite } from './reopenable.mjs';
 import { World } from './world.mjs';
 
 /** @typedef {import('./world.mjs').WorldOptions} WorldOptions */
@@ -29,11 +30,16 @@ export function runScenario(name, options) {
 }
 
 /**
- * Leases of one key and leases of overlapping keys take turns.
+ * Leases of one key and leases of overlapping keys take turns. Half of the holders block their event loops, while another
+ * thread renews their leases where it can.
  *
  * @param {number} milliseconds
  * @param {WorldOptions} options
  */
 export function runFuzz(milliseconds, options) {
-  return runIn(options, (world) => fuzz(world, milliseconds, options.seed % 2 === 0 ? OVERLAPPING : APART));
+  const background = options.store === 'redis' || canReopenSqlite;
+  const settings = options.seed % 2 === 0 ? OVERLAPPING : APART;
+  return runIn(options, (world) =>
+    fuzz(world, milliseconds, settings, { background, blockFor: 2 * world.ttl }),
+  );
 }

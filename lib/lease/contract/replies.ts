@@ -1,6 +1,6 @@
 import { Alarm } from '../../common/alarm.js';
 import { performance } from '../../common/host.js';
-import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { LeaseStoreError } from './errors.js';
 
 /** Milliseconds: a timer is later than this only if the event loop was blocked. */
 const BLOCKED = 5;
@@ -22,13 +22,15 @@ export interface Awaited {
  */
 export class Replies {
   readonly #timeout: number;
+  readonly #from: string;
   readonly #awaited = new Set<Awaited>();
   readonly #alarm = new Alarm(() => this.#look(), false);
   #alarmDue = Infinity;
 
-  /** `timeout`: in milliseconds. */
-  constructor(timeout: number) {
+  /** `timeout`: in milliseconds. `from`: who replies, for messages. */
+  constructor(timeout: number, from: string) {
     this.#timeout = timeout;
+    this.#from = from;
   }
 
   /** Calls `reject` if the time limit passes before {@link arrived} is called. */
@@ -71,7 +73,7 @@ export class Replies {
       if (awaited.due > now) break;
       this.#awaited.delete(awaited);
       awaited.isLate = true;
-      awaited.reject(new LeaseStoreError(`Redis has not answered within ${this.#timeout} ms`));
+      awaited.reject(new LeaseStoreError(`${this.#from} has not answered within ${this.#timeout} ms`));
     }
     this.#next(performance.now());
   }

@@ -1,0 +1,79 @@
+import { createRequire } from 'node:module';
+import { LockError } from '../../common/errors.js';
+import type { RedisClient } from './client.js';
+
+/** A client that the store has made itself, and how to end it. */
+export interface OwnClient {
+  readonly client: RedisClient;
+  readonly end: () => void;
+}
+
+interface NodeRedisClient {
+  on(event: string, listener: () => void): unknown;
+  connect(): Promise<unknown>;
+  destroy?(): void;
+  disconnect(): Promise<unknown>;
+}
+
+interface IoRedisClient {
+  on(event: string, listener: () => void): unknown;
+  disconnect(): void;
+}
+
+const ignore = (): void => undefined;
+
+/** The client libraries, in the order in which they are looked for. */
+const LIBRARIES = { ioredis: ioRedis, iovalkey: ioRedis, redis: nodeRedis };
+type Library = keyof typeof LIBRARIES;
+
+/**
+ * Connects to the server with the first of the client libraries that is installed beside this package, or in the folder
+ * of the process. Throws a LockError (ERR_NO_REDIS_CLIENT) if there is none. A connection that fails is tried again for
+ * ever.
+ */
+export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Library[]): OwnClient {
+  for (const from of [import.meta.url, `${process.cwd()}/`]) {
+    const load = createRequire(from);
+    for (const name of libraries) {
+      const library = loadedBy(load, name);
+      if (library !== undefined) return LIBRARIES[name](library as never, url);
+    }
+  }
+  throw new LockError(
+    'ERR_NO_REDIS_CLIENT',
+    'options.url needs one of the packages ioredis, iovalkey or redis, and none is installed',
+  );
+}
+
+function loadedBy(load: NodeJS.Require, name: string): unknown {
+  try {
+    return load(name) as unknown;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'MODULE_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+/** ioredis, and its fork iovalkey. */
+function ioRedis({ Redis }: { Redis: new (url: string) => IoRedisClient }, url: string): OwnClient {
+  const client = new Redis(url);
+  // Operations report what fails. Without a listener, the library prints every attempt to connect.
+  client.on('error', ignore);
+  return { client, end: () => client.disconnect() };
+}
+
+function nodeRedis(
+  { createClient }: { createClient: (options: { url: string }) => NodeRedisClient },
+  url: string,
+): OwnClient {
+  const client = createClient({ url });
+  client.on('error', ignore);
+  client.connect().catch(ignore);
+  return {
+    client,
+    end() {
+      if (client.destroy) client.destroy();
+      else client.disconnect().catch(ignore);
+    },
+  };
+}

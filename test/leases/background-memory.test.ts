@@ -1,0 +1,16 @@
+import { describe } from 'vitest';
+import { MemoryLeaseStore } from 'stripelock';
+import { describeBackground } from './background.js';
+
+/** No thread must be in time for it. */
+const TTL = 100;
+
+describe('renewal in the background, in memory', () => {
+  const stores: MemoryLeaseStore[] = [];
+  describeBackground(() => {
+    // It stays open as long as the tests run: a handle alone does not keep its leases.
+    const store = new MemoryLeaseStore();
+    stores.push(store);
+    return { handle: store.handle };
+  }, TTL);
+});

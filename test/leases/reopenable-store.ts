@@ -1,0 +1,62 @@
+import type { Worker } from 'node:worker_threads';
+import { MemoryLeaseStore, type LeaseStoreSource, type ReopenableLeaseStore } from 'stripelock';
+import { workerScript } from '../support/threads.js';
+
+/** A store like one outside the process, which the thread that renews leases can open, and in which it can fail. */
+export class ReopenableStore implements ReopenableLeaseStore {
+  readonly inner = new MemoryLeaseStore();
+  readonly source: LeaseStoreSource;
+  /** What this thread has asked, in order. */
+  readonly asked: string[] = [];
+  readonly #control = new Int32Array(new SharedArrayBuffer(16));
+
+  constructor(source: Partial<LeaseStoreSource> = {}, broken = false) {
+    const module = workerScript('reopened-store.mjs');
+    const options = { handle: this.inner.handle, control: this.#control.buffer, broken };
+    this.source = { module, name: 'open', options, ...source };
+  }
+
+  /** Milliseconds by which the other thread's renewals are late. */
+  set late(milliseconds: number) {
+    Atomics.store(this.#control, 0, milliseconds);
+  }
+
+  /** Whether the other thread's renewals fail. */
+  set failing(fails: boolean) {
+    Atomics.store(this.#control, 1, fails ? 1 : 0);
+  }
+
+  /** How many of the other thread's renewals were answered. */
+  get answered(): number {
+    return Atomics.load(this.#control, 2);
+  }
+
+  /** Has the other thread end when it renews next. */
+  endThread(): void {
+    Atomics.store(this.#control, 3, 1);
+  }
+
+  tryAcquire(key: string, owner: string, ttl: number): Promise<bigint | undefined> {
+    this.asked.push('tryAcquire');
+    return this.inner.tryAcquire(key, owner, ttl);
+  }
+
+  renew(key: string, owner: string, ttl: number): Promise<boolean> {
+    this.asked.push('renew');
+    return this.inner.renew(key, owner, ttl);
+  }
+
+  release(key: string, owner: string): Promise<boolean> {
+    this.asked.push('release');
+    return this.inner.release(key, owner);
+  }
+
+  inspect(key: string): ReturnType<MemoryLeaseStore['inspect']> {
+    return this.inner.inspect(key);
+  }
+}
+
+/** The next thread that this one starts. */
+export function nextThread(): Promise<Worker> {
+  return new Promise((resolve) => process.once('worker', resolve));
+}

@@ -1,0 +1,43 @@
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { makeFolder, PACKAGE_ROOT, removeFolder } from '../support/package-copy.js';
+import { runProgram } from '../support/programs.js';
+
+/** A shared library that shifts the clock, or undefined if this machine cannot make one. */
+async function shifter(folder: string): Promise<string> {
+  const library = path.join(folder, 'shifted-clock.so');
+  const source = path.join(PACKAGE_ROOT, 'test/support/shifted-clock.c');
+  execFileSync(process.env['CC'] ?? 'cc', ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
+  return Promise.resolve(library);
+}
+
+// Clocks are shifted by a preloaded library, which needs Linux. The addon needs a compiler there, so there is one.
+describe.skipIf(process.platform !== 'linux')('while the machine is suspended', () => {
+  it('the time of a lease goes on, in every store that others can use meanwhile', async () => {
+    const folder = await makeFolder();
+    onTestFinished(() => removeFolder(folder));
+    const shift = path.join(folder, 'shift');
+    writeFileSync(shift, Buffer.alloc(8));
+    const { code, stdout, stderr } = await runProgram(
+      'suspended.mjs',
+      [shift, path.join(folder, 'leases.db')],
+      ['--no-warnings'],
+      30_000,
+      { LD_PRELOAD: await shifter(folder), SHIFTED_CLOCK: shift },
+    );
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    // Only threads of this process use a memory store. They are suspended together, and its clock with them.
+    const all = { polled: true, background: true, memory: true, sqlite: true };
+    expect(JSON.parse(stdout)).toEqual({
+      before: all,
+      half: all,
+      after: { polled: false, background: false, memory: true, sqlite: false },
+      aborted: true,
+      ahead: true,
+      background: false,
+      taken: true,
+    });
+  });
+});

@@ -1,0 +1,41 @@
+import { MemoryLeaseStore } from 'stripelock';
+import { redisLeaseStore } from 'stripelock/redis';
+import { sqliteLeaseStore } from 'stripelock/sqlite';
+import { redisClients } from './redis-clients.mjs';
+
+/**
+ * Where a store is, so that any thread can open it.
+ *
+ * @typedef {{ handle: object } | { path: string } | { url: string } | { port: number, library: string }} Place
+ */
+
+/** A client of each library, for the server at the port that the environment names: a `clientModule`. */
+const clientModule = (/** @type {string} */ library) =>
+  new URL(`../workers/redis-client.mjs?library=${library}`, import.meta.url);
+
+/**
+ * @param {Place} place
+ * @returns {Promise<{ store: import('stripelock').LeaseStore, close: () => unknown }>}
+ */
+export async function openLeaseStore(place) {
+  if ('handle' in place) return { store: MemoryLeaseStore.from(place.handle), close: () => undefined };
+  if ('path' in place) return closing(sqliteLeaseStore({ path: place.path, timeout: 5000 }));
+  if ('url' in place) return closing(redisLeaseStore({ url: place.url, timeout: 5000 }));
+  const { port, library } = place;
+  const { client, close } = await redisClients[/** @type {keyof typeof redisClients} */ (library)](port);
+  const module = clientModule(library);
+  module.searchParams.set('port', String(port));
+  const store = redisLeaseStore({ client, clientModule: module, timeout: 5000 });
+  return {
+    store,
+    close: async () => {
+      await store.close?.();
+      close();
+    },
+  };
+}
+
+/** @param {import('stripelock').LeaseStore} store */
+function closing(store) {
+  return { store, close: () => store.close?.() };
+}
