@@ -20,8 +20,7 @@ export function loadBinary(): object {
     try {
       return load();
     } catch (error) {
-      // A stack overflow says nothing about the binary.
-      if (error instanceof RangeError) throw error;
+      throwIfStackOverflow(error);
       failures.push(`${file}: ${reasonOf(error)}`);
       return undefined;
     }
@@ -46,7 +45,7 @@ function installed(): Binaries {
   try {
     all = binaries();
   } catch (error) {
-    if (error instanceof RangeError) throw error;
+    throwIfStackOverflow(error);
     throw new AddonMissing(
       `  - the package's own files: ${reasonOf(error)}\n` +
         'If this program was bundled, leave stripelock out of the bundle and install it where the program runs',
@@ -57,6 +56,18 @@ function installed(): Binaries {
     `  - ${all.folder} has another version than the one that this program was bundled with\n` +
       'Leave stripelock out of the bundle, or bundle it again',
   );
+}
+
+/**
+ * A stack overflow says nothing about the binary. Node resolves a name with regular expressions, where V8 calls it an error
+ * of syntax.
+ */
+function throwIfStackOverflow(error: unknown): void {
+  const { name, message } = error as { name?: unknown; message?: unknown };
+  if (error instanceof RangeError) throw error;
+  if (name === 'RangeError' || (name === 'SyntaxError' && String(message).endsWith('Stack overflow'))) {
+    throw new RangeError('Maximum call stack size exceeded', { cause: error });
+  }
 }
 
 function reasonOf(error: unknown): string {
