@@ -2,6 +2,7 @@
 //
 //   stripelock.cjs           all of lib/, but for what only tests use: that is testing.cjs
 //   <entry>.cjs, <entry>.mjs faces of it, one for each entry point and way to load it: all get the same classes
+//   renewal.cjs              what the thread runs that renews leases in the background
 //   stripelock.d.cts         its declarations, with faces in the same way
 //   esm/                     the same again as a module, for bundlers alone (the condition `module` in package.json)
 //
@@ -19,6 +20,10 @@ import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
 const BINARIES = path.join('engine', 'native', 'binaries.js');
+/** The renewing thread's code, and what finds it. */
+const RENEWAL = 'renewal';
+const WORKER = path.join('lease', 'background', 'worker.js');
+const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
 
 
 /**
@@ -90,7 +95,7 @@ function nodeForCommonJs(files) {
 }
 
 /**
- * In place of `binaries.ts`, and of `import.meta.url`.
+ * In place of `binaries.ts`, `worker-file.ts` and `import.meta.url`.
  *
  * @type {import('rollup').Plugin}
  */
@@ -98,10 +103,31 @@ const commonJsPlaces = {
   name: 'commonjs-places',
   load: {
     order: 'pre',
-    handler: (id) =>
-      id.endsWith(BINARIES) ? "export function binaries() {\n  return require('../addon.cjs');\n}\n" : undefined,
+    handler(id) {
+      if (id.endsWith(BINARIES)) return "export function binaries() {\n  return require('../addon.cjs');\n}\n";
+      if (!id.endsWith(WORKER_FILE)) return undefined;
+      return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
+    },
   },
   resolveImportMeta: (property) => (property === 'url' ? '__filename' : undefined),
+};
+
+/**
+ * A thread cannot run what has become part of a bundle. So it runs the file of the installed package.
+ *
+ * @type {import('rollup').Plugin}
+ */
+const modulePlaces = {
+  name: 'module-places',
+  load: {
+    order: 'pre',
+    handler(id) {
+      if (!id.endsWith(WORKER_FILE)) return undefined;
+      const from = path.posix.join('..', '..', 'engine', 'native', 'binaries.js');
+      const file = `\`\${binaries().folder}/dist/${RENEWAL}.cjs\``;
+      return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
+    },
+  },
 };
 
 /**
@@ -131,10 +157,14 @@ function linesOnly(text) {
  * @param {string} to The folder.
  */
 async function bundleAs(folder, files, format, to) {
-  const plugins = format === 'cjs' ? [nodeForCommonJs(files), commonJsPlaces] : [];
+  const plugins = format === 'cjs' ? [nodeForCommonJs(files), commonJsPlaces] : [modulePlaces];
   const moduleOf = (/** @type {string} */ name) => path.join(folder, `${name}.js`);
   const bundle = await rollup({
-    input: { [ALL]: moduleOf(ALL), [TESTING]: moduleOf(TESTING) },
+    input: {
+      [ALL]: moduleOf(ALL),
+      [TESTING]: moduleOf(TESTING),
+      ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER) }),
+    },
     external: format === 'cjs' ? [] : /^node:/,
     plugins: [...plugins, compiled(folder, files)],
     preserveEntrySignatures: 'allow-extension',
@@ -148,7 +178,8 @@ async function bundleAs(folder, files, format, to) {
     dir: to,
     format,
     entryFileNames: `[name].${extension}`,
-    manualChunks: (id) => (id.startsWith(path.join(folder, TESTING)) || id.startsWith(NODE) ? undefined : ALL),
+    manualChunks: (id) =>
+      id.startsWith(path.join(folder, TESTING)) || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL,
     exports: 'named',
     minifyInternalExports: false,
     hoistTransitiveImports: false,

@@ -55,6 +55,8 @@ export class TableGrants extends Grants {
   /** Releases of a store that has a `release` of its own. */
   readonly #operations: StoreOperations | undefined;
   #owners = 0;
+  /** Whether nothing comes before a release by the table. */
+  #freesPlainly: boolean;
 
   constructor(store: MemoryLeaseStore, settings: ManagerSettings) {
     super(store, settings);
@@ -67,8 +69,9 @@ export class TableGrants extends Grants {
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
     const isPlain = clock === undefined && this.#sameClock && !this.stableOwners;
-    const { info, background } = settings.terms;
+    const { info, background, minHold } = settings.terms;
     this.#plain = isPlain && info === undefined && !background ? table : undefined;
+    this.#freesPlainly = store.release === original.release && !this.stableOwners && minHold === 0;
     if (store.release !== original.release) {
       this.#operations = new StoreOperations({
         store,
@@ -148,18 +151,7 @@ export class TableGrants extends Grants {
 
   /** Also short, so that V8 inlines it. */
   free(hold: Hold): Promise<boolean> {
-    if (this.#operations !== undefined) return this.#operations.free(hold);
-    try {
-      if (this.stableOwners) this.forget(hold);
-      if (hold.terms.minHold > 0 && this.#keepForRest(hold)) return FREED;
-      // Grants of a table are numbers.
-      const granted = hold.granted as number;
-      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
-      hold.notFreed();
-      return NOT_FREED;
-    } catch (error) {
-      return failed(hold, error);
-    }
+    return this.#freesPlainly ? this.#freeGrant(hold) : this.#freeSlow(hold);
   }
 
   /** The table keeps every lease as it is told to. But a store with a \`renew\` of its own would not see what it does. */
@@ -178,6 +170,29 @@ export class TableGrants extends Grants {
 
   protected async settled(): Promise<void> {
     await this.#operations?.settled();
+  }
+
+  #freeGrant(hold: Hold): Promise<boolean> {
+    try {
+      // Grants of a table are numbers.
+      const granted = hold.granted as number;
+      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
+      hold.notFreed();
+      return NOT_FREED;
+    } catch (error) {
+      return failed(hold, error);
+    }
+  }
+
+  #freeSlow(hold: Hold): Promise<boolean> {
+    if (this.#operations !== undefined) return this.#operations.free(hold);
+    try {
+      if (this.stableOwners) this.forget(hold);
+      if (this.#keepForRest(hold)) return FREED;
+    } catch (error) {
+      return failed(hold, error);
+    }
+    return this.#freeGrant(hold);
   }
 
   /** One attempt, even if others wait. Undefined if another owner has the key. */
@@ -235,8 +250,9 @@ export class TableGrants extends Grants {
     waited: number,
   ): Hold {
     const { granted, grantedHint, grantedAt } = this.#table;
-    const { info } = terms;
+    const { info, minHold } = terms;
     const since = asked ?? grantedAt;
+    if (minHold > 0) this.#freesPlainly = false;
     const hold = this.add(new Hold(this, key, owner, granted, grantedHint, terms, since), waited);
     if (terms.background) hold.renewals.attach(new KeptInTable(hold, this.#keeping));
     if (info !== undefined && info !== '') {

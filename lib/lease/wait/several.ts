@@ -94,16 +94,20 @@ export class SeveralAcquisition extends WaitingAcquisition {
   /** False if it was settled meanwhile. */
   async #take(): Promise<boolean> {
     let refused = await this.#tryRest();
-    for (let round = 0; refused !== undefined && !this.settled; round++) {
+    for (let round = 0; !this.#isOver(); round++) {
+      // What it has may have been lost while it waited for more.
+      refused ??= this.#keys.find((key) => this.#taken.get(key)?.held !== true);
+      if (refused === undefined) return true;
       this.#rollBack();
-      if (round === ROUNDS) {
+      if (round >= ROUNDS) {
         for (const key of this.#keys) if (!(await this.#waitFor(key))) return false;
-        return true;
+        refused = undefined;
+      } else {
+        if (!(await this.#waitFor(refused))) return false;
+        refused = await this.#tryRest();
       }
-      if (!(await this.#waitFor(refused))) return false;
-      refused = await this.#tryRest();
     }
-    return !this.settled;
+    return false;
   }
 
   /** Asks once for all that it does not have. Undefined if it has them now, else the key to wait for. */
