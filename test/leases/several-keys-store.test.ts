@@ -60,6 +60,17 @@ describe('what a lease of several keys asks of its store', () => {
     }
   });
 
+  it('renews nothing any more when one key was lost', async () => {
+    const { manager, store, pass } = onFaultyStore();
+    const lease = await manager.acquire(['a', 'b', 'c']);
+    await store.inner.release('b', lease.holder);
+    await pass(100);
+    expect([lease.held, store.count('renew')]).toEqual([false, 3]);
+    await pass(400);
+    expect(store.count('renew')).toBe(3);
+    expect(await ownersOf(store, ['a', 'c'])).toEqual([undefined, undefined]);
+  });
+
   it('tries failed renewals again until the deadline, at which it is lost as a whole', async () => {
     const { manager, store, pass } = onFaultyStore();
     const lease = await manager.acquire(['a', 'b']);

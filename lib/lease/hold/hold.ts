@@ -158,14 +158,9 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     return this.users === 0;
   }
 
-  /** Whether more than one lease uses it. */
-  get shared(): boolean {
-    return this.users > 1;
-  }
-
   /** Nobody got to use the lease: its release frees it at once. */
   discard(): void {
-    if (this.terms.minHold > 0 && !this.shared) this.terms = { ...this.terms, minHold: 0 };
+    if (this.terms.minHold > 0 && this.users <= 1) this.terms = { ...this.terms, minHold: 0 };
   }
 
   /** Whether it may be renewed before it is due. */

@@ -168,7 +168,7 @@ class Bond {
   abort(error: unknown): void {
     if (this.#isLost) return;
     this.#isLost = true;
-    for (const hold of this.#holds) if (!hold.shared) hold.lose(MATE_LOST);
+    for (const hold of this.#holds) if (hold.users <= 1) hold.lose(MATE_LOST);
     for (const controller of this.#controllers) controller.abort(error);
   }
 }

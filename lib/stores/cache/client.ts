@@ -23,6 +23,7 @@ export interface CacheClient<C = unknown> {
 
 /** A value of a cache. */
 export interface CacheEntry<C = unknown> {
+  /** As it was written. */
   readonly value: string;
   /** Whatever the cache's `cas` takes. */
   readonly cas: C;
