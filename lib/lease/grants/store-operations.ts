@@ -65,9 +65,12 @@ export class StoreOperations {
     const { stableOwners } = this.#held;
     const { key } = hold;
     if (stableOwners) return this.inOrder([key], () => this.#freeLatest(hold));
-    // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later.
-    if (hold.delegated) void hold.renewals.detach();
-    return this.release(key, hold.owner, hold);
+    if (!hold.delegated) return this.release(key, hold.owner, hold);
+    const detached = hold.renewals.detach();
+    // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later. But it must
+    // not extend a lease that is only shortened.
+    if (this.#held.restOf(hold) === 0) return this.release(key, hold.owner, hold);
+    return this.count(() => detached.then(() => this.release(key, hold.owner, hold)));
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
