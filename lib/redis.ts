@@ -4,6 +4,7 @@
  * @module stripelock/redis
  */
 
-export { redisLeaseStore, type RedisLeaseStoreOptions, type RedisUrlOptions } from './stores/redis/store.js';
+export { redisLeaseStore } from './stores/redis/store.js';
+export type { RedisLeaseStoreOptions, RedisUrlOptions } from './stores/redis/options.js';
 export { reopenRedisLeaseStore, type ReopenedRedisOptions } from './stores/redis/reopen.js';
 export type { RedisClient } from './stores/redis/client.js';

@@ -30,28 +30,28 @@ class Contender {
   }
 }
 
-/**
- * What renewal in the background promises, on one store. `place`: where it is. `ttl`: in milliseconds; long enough for
- * a renewal by a thread of a busy machine to come in time.
- */
-export function describeBackground(place: () => Place | Promise<Place>, ttl: number): void {
-  async function managerOn(at: Place, options: WarningLeaseManagerOptions): Promise<LeaseManager> {
-    const { store, close } = await openLeaseStore(at);
-    const manager = new LeaseManager({ store, ttl, renew: { background: true }, ...options });
-    onTestFinished(async () => {
-      await manager.close();
-      await close();
-    });
-    return manager;
-  }
+async function managerOn(at: Place, ttl: number, options: WarningLeaseManagerOptions): Promise<LeaseManager> {
+  const { store, close } = await openLeaseStore(at);
+  const manager = new LeaseManager({ store, ttl, renew: { background: true }, ...options });
+  onTestFinished(async () => {
+    await manager.close();
+    await close();
+  });
+  return manager;
+}
 
-  it('a holder that is blocked for 10 TTLs keeps its lease, and goes on', async () => {
+/**
+ * A holder that is blocked keeps its lease. `place`: where the store is. `ttl`: in milliseconds; long enough for a renewal
+ * by a thread of a busy machine to come in time.
+ */
+export function itKeepsItsLease(place: () => Place | Promise<Place>, ttl: number, ttls: number): void {
+  it(`a holder that is blocked for ${ttls} TTLs keeps its lease, and goes on`, async () => {
     const at = await place();
-    const manager = await managerOn(at, { maxHold: 600_000 });
+    const manager = await managerOn(at, ttl, { maxHold: 600_000 });
     const lease = await manager.acquire('key');
     const contender = new Contender(at);
     await delay(ttl);
-    block(10 * ttl);
+    block(ttls * ttl);
     expect(lease.held).toBe(true);
     expect(lease.signal.aborted).toBe(false);
     lease.assertHeld();
@@ -64,11 +64,46 @@ export function describeBackground(place: () => Place | Promise<Place>, ttl: num
     expect(await lease.release()).toBe(true);
     await contender.grantedAfter();
   }, 60_000);
+}
+
+/** All that renewal in the background promises, on one store. */
+export function describeBackground(place: () => Place | Promise<Place>, ttl: number): void {
+  itKeepsItsLease(place, ttl, 10);
+
+  it('a lease that rests after its release, by minHold, is not extended any more', async () => {
+    const at = await place();
+    const manager = await managerOn(at, ttl, { maxHold: 600_000, minHold: 2 * ttl });
+    const lease = await manager.acquire('key');
+    await delay(ttl);
+    expect(await lease.release()).toBe(true);
+    // The rest is less than one TTL; a renewal would make it a whole one, again and again.
+    expect(lease.held).toBe(false);
+    const contender = new Contender(at);
+    expect(await contender.grantedAfter()).toBeLessThan(SLACK);
+  }, 60_000);
+
+  it('several keys of a holder that is blocked for 3 TTLs stay its own', async () => {
+    const at = await place();
+    const manager = await managerOn(at, ttl, { maxHold: 600_000 });
+    const lease = await manager.acquire(['another', 'key']);
+    const contender = new Contender(at);
+    await delay(ttl);
+    block(3 * ttl);
+    expect(lease.held).toBe(true);
+    expect(contender.isGranted).toBe(false);
+    await delay(2 * ttl);
+    expect(lease.held).toBe(true);
+    expect(await lease.setInfo('still here')).toBe(true);
+    expect(await manager.store.inspect('key')).toMatchObject({ info: 'still here' });
+    expect(contender.isGranted).toBe(false);
+    expect(await lease.release()).toBe(true);
+    await contender.grantedAfter();
+  }, 60_000);
 
   it('a holder that is blocked beyond maxHold loses its lease, knows it at once, and another gets it', async () => {
     const at = await place();
     const maxHold = 3 * ttl;
-    const manager = await managerOn(at, { maxHold });
+    const manager = await managerOn(at, ttl, { maxHold });
     const lease = await manager.acquire('key');
     const contender = new Contender(at);
     const { signal } = lease;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LeaseEngine, LeaseTable } from '../../lib/engine/contract/lease-table.js';
-import { JavaScriptLeases } from '../../dist/engine/javascript/leases.js';
-import { leaseEngine } from '../../dist/engine/select.js';
+import { JavaScriptLeases } from '../../unbundled/engine/javascript/leases.js';
+import { leaseEngine } from '../../unbundled/engine/select.js';
 
 const engines: readonly LeaseEngine[] = [leaseEngine(), new JavaScriptLeases()];
 /** Milliseconds. */

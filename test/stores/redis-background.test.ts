@@ -1,5 +1,5 @@
 import { describe } from 'vitest';
-import { describeBackground } from '../leases/background.js';
+import { describeBackground, itKeepsItsLease } from '../leases/background.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';
 
 const TTL = 900;
@@ -8,7 +8,7 @@ describe.each(redisLibraries)(
   'renewal in the background, in Redis by a module that makes a client of %s',
   (library) => {
     const redis = new RedisScene(library);
-    describeBackground(() => ({ port: redis.server.port, library }), TTL);
+    itKeepsItsLease(() => ({ port: redis.server.port, library }), TTL, 3);
   },
 );
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
-import { connectTo } from '../../dist/stores/redis/own-client.js';
+import { connectTo } from '../../unbundled/stores/redis/own-client.js';
 import { runProgram } from '../support/programs.js';
 import { thrownBy } from '../support/waiting.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';

@@ -3,6 +3,7 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { managerClosed } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
+import { announceGrant } from '../hold/announcements.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import type { Renewable } from '../hold/renewal.js';
@@ -167,7 +168,7 @@ export abstract class Grants implements HoldContext {
       this.#latest.set(hold.key, hold);
     }
     this.schedule.add(hold);
-    if (leaseChannels.acquired.hasSubscribers) hold.announce(waited);
+    if (leaseChannels.acquired.hasSubscribers) announceGrant(hold, waited);
     return hold;
   }
 }

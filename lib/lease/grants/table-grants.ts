@@ -3,6 +3,7 @@ import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { cannotReopen, leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
+import { announceGrant } from '../hold/announcements.js';
 import { Hold } from '../hold/hold.js';
 import { createLease, discardLease, type Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
@@ -97,7 +98,7 @@ export class TableGrants extends Grants {
     const { granted, grantedHint, grantedAt } = table;
     const hold = new Hold(this, key, undefined, granted, grantedHint, this.terms, grantedAt);
     this.schedule.add(hold);
-    if (leaseChannels.acquired.hasSubscribers) hold.announce(0);
+    if (leaseChannels.acquired.hasSubscribers) announceGrant(hold, 0);
     return hold;
   }
 

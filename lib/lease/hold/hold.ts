@@ -26,9 +26,8 @@ const EXPIRED = 'its time is over';
  * and never leaves the latter two states. The deadline counts from before the request was sent, or from the time of the
  * grant as the memory table reports it, so that it is never later than the store's.
  *
- * Its fields are declared, not defined, and none of its members has a `#`. V8 defines fields in a separate function,
- * before the constructor, and marks each object of a class with private methods. It inlines neither if the code becomes
- * too long.
+ * Its fields are declared, and none of its members has a `#`: V8 defines fields in a separate function, and marks each
+ * object of a class with private methods. It inlines neither if the code becomes too long.
  */
 export class Hold implements Due, Forgetful, Mate, Renewable {
   declare readonly key: string;
@@ -158,11 +157,6 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     return this.users === 0;
   }
 
-  /** Nobody got to use the lease: its release frees it at once. */
-  discard(): void {
-    if (this.terms.minHold > 0 && this.users <= 1) this.terms = { ...this.terms, minHold: 0 };
-  }
-
   /** Whether it may be renewed before it is due. */
   get canRenew(): boolean {
     const next = this.renewal?.next ?? this.since + this.terms.every;
@@ -206,10 +200,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
       this.plan(Infinity);
       return;
     }
-    if (this.delegated) {
-      this.heard();
-      return;
-    }
+    if (this.delegated) return this.heard();
     renewTogether(this, (body) => this.context.together(body));
   }
 
@@ -271,11 +262,6 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   freeExpired(): Promise<boolean> {
     if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
     return this.context.free(this);
-  }
-
-  /** Publishes to `stripelock:lease:acquired`. Callers first check that there is a subscriber. */
-  announce(waited: number): void {
-    channels.announceGrant(this, waited);
   }
 
   /** Publishes to `stripelock:lease:failed`, if there is a subscriber. */

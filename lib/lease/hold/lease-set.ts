@@ -85,7 +85,7 @@ export class LeaseSet {
   }
 
   discard(): void {
-    for (const { hold } of this.#parts) hold.discard();
+    for (const { hold } of this.#parts) discardHold(hold);
   }
 
   look(): boolean {
@@ -178,4 +178,9 @@ function all(results: readonly PromiseSettledResult<boolean>[]): boolean {
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
   return results.every((result) => result.status === 'fulfilled' && result.value);
+}
+
+/** Nobody got to use the lease: its release frees it at once. */
+export function discardHold(hold: Hold): void {
+  if (hold.terms.minHold > 0 && hold.users <= 1) hold.terms = { ...hold.terms, minHold: 0 };
 }

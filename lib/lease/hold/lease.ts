@@ -4,7 +4,7 @@ import { checkInfo } from '../contract/info.js';
 import { checkTtl } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
 import type { Hold } from './hold.js';
-import { LeaseSet, type Part } from './lease-set.js';
+import { discardHold, LeaseSet, type Part } from './lease-set.js';
 
 /** For managers only. */
 export let createLease: (hold: Hold | LeaseSet) => Lease;
@@ -154,7 +154,9 @@ export class Lease implements AsyncDisposable {
   static {
     createLease = (hold) => new Lease(hold);
     discardLease = (lease) => {
-      lease.#hold.discard();
+      const hold = lease.#hold;
+      if (hold instanceof LeaseSet) hold.discard();
+      else discardHold(hold);
       return lease.release();
     };
     // A part of a lease is made for a hold.

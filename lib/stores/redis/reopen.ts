@@ -1,6 +1,7 @@
 import type { LeaseStore } from '../../lease/contract/lease-store.js';
 import type { RedisClient } from './client.js';
-import { redisLeaseStore, type RedisLeaseStoreOptions } from './store.js';
+import type { RedisLeaseStoreOptions } from './options.js';
+import { redisLeaseStore } from './store.js';
 
 /** What another thread needs to make a client, and a store on it. */
 export interface ReopenedRedisOptions extends Omit<RedisLeaseStoreOptions, 'client' | 'clientModule'> {

@@ -1,11 +1,9 @@
-import { pathToFileURL } from 'node:url';
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
-import { invalidArgType, outOfRange } from '../../common/errors.js';
+import { invalidArgType } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
   checkKey,
-  checkNonEmpty,
   checkOwner,
   checkTtl,
   type FencingToken,
@@ -20,8 +18,9 @@ import { Replies } from '../../lease/contract/replies.js';
 import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
-import { connectionOf, evaluate, type RedisClient, type RedisConnection } from './client.js';
+import { connectionOf, evaluate, type RedisConnection } from './client.js';
 import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
+import { sourceFrom, type RedisLeaseStoreOptions, type RedisUrlOptions } from './options.js';
 import { connectTo } from './own-client.js';
 import { Overdue, type OverdueAttempt } from './overdue.js';
 import { Releases } from './releases.js';
@@ -31,36 +30,6 @@ import { SeveralKeys, textOf, type Late, type Wanted } from './several-keys.js';
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 const MICROSECOND = 1000n;
-
-interface CommonOptions {
-  /** Put before every key; without braces. Default "stripelock:". */
-  prefix?: string;
-  /** Milliseconds after which an operation without an answer fails. Default 1000. */
-  timeout?: number;
-  /** By how much the server's clock may run faster than a holder's, as a fraction. Default 0.001. */
-  drift?: number;
-}
-
-/** For a store on a client of the caller's. */
-export interface RedisLeaseStoreOptions extends CommonOptions {
-  /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
-  client: RedisClient;
-  /**
-   * The URL or path of a module whose default export is a function that makes another such client, or a promise of one.
-   * Only renewal in the background needs it: the thread that renews calls it.
-   */
-  clientModule?: string | URL;
-  /** Only without a client. */
-  url?: undefined;
-}
-
-/** For a store that connects by itself, with the first of `ioredis`, `iovalkey` and `redis` that is installed. */
-export interface RedisUrlOptions extends CommonOptions {
-  /** Of the server: `redis://` or `rediss://`, with user, password and database. Allows renewal in the background. */
-  url: string;
-  /** Only without a URL. */
-  client?: undefined;
-}
 
 /**
  * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; the server
@@ -77,37 +46,6 @@ export function redisLeaseStore(
   options: RedisLeaseStoreOptions | RedisUrlOptions,
 ): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
   return new RedisLeaseStore(options);
-}
-
-/** How another thread makes such a store, with a client of its own. */
-function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseStoreSource | undefined {
-  const { prefix, timeout, drift } = options;
-  const module = 'stripelock/redis';
-  if (options.url !== undefined) {
-    const url = checkUrl(options.url);
-    if ((options.client as unknown) !== undefined) {
-      throw invalidArgType('options.client', 'left out where options.url is given', options.client);
-    }
-    return { module, name: 'redisLeaseStore', options: { url, prefix, timeout, drift } };
-  }
-  if (options.clientModule === undefined) return undefined;
-  const clientModule = urlOf(options.clientModule);
-  return { module, name: 'reopenRedisLeaseStore', options: { clientModule, prefix, timeout, drift } };
-}
-
-function checkUrl(url: unknown): string {
-  const text = checkNonEmpty(url, 'options.url');
-  if (/^rediss?:\/\//i.test(text)) return text;
-  // The rest may contain a password.
-  throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', /^[a-z+]*/i.exec(text)![0]);
-}
-
-/** A path counts from the folder of the process. */
-function urlOf(module: unknown): string {
-  if (module instanceof URL) return module.href;
-  const text = checkNonEmpty(module, 'options.clientModule');
-  // A scheme has more letters than a drive of Windows.
-  return /^[a-z][a-z\d+.-]+:/i.test(text) ? text : pathToFileURL(text).href;
 }
 
 const ignore = (): void => undefined;

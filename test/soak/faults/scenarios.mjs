@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { RedisServer } from '../../support/redis-server.mjs';
 import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
 import { Proxy } from '../../support/proxy.mjs';
+import { background } from './background.mjs';
 import { canReopenSqlite } from './reopenable.mjs';
 
 /** Milliseconds of undisturbed work. */
@@ -118,40 +119,6 @@ const common = {
 
   '8 processes lease overlapping keys while faults come at random': (world) =>
     fuzz(world, 5 * WHILE, OVERLAPPING),
-};
-
-/**
- * Where a second thread can open the store.
- *
- * @type {Scenarios}
- */
-const background = {
-  async 'the event loop of holders is blocked, and another thread renews their leases'(world) {
-    // A thread of a busy machine must be in time.
-    world.ttl = 900;
-    const settings = { ttl: world.ttl, blockFor: 3 * world.ttl, steps: 3, patience: 20_000 };
-    await world.start(2, { ...settings, background: true });
-    await world.start(1, { ...settings, blockFor: 0 });
-    await delay(25 * WHILE);
-    await world.expectProgress();
-    const { history } = await world.finish();
-    const long = history.filter(({ op, for: milliseconds }) => op === 'blocked' && milliseconds > world.ttl);
-    const kept = long.filter(({ still }) => still).length;
-    console.log(
-      `${world.store}: of ${long.length} holders blocked beyond their ttl, ${kept} kept their lease`,
-    );
-    if (kept === 0) world.violations.push('no blocked holder kept its lease');
-  },
-
-  async 'holders hang beyond maxHold, and another thread renews their leases until then'(world) {
-    const settings = { steps: 2, background: true, maxHold: world.ttl, blockFor: 6 * world.ttl };
-    await world.start(3, { ...settings, patience: 20_000 });
-    await delay(10 * WHILE);
-    await world.expectProgress();
-  },
-
-  'random faults hit holders that block, some of which another thread renews': (world) =>
-    fuzz(world, 10 * WHILE, { background: true, blockFor: 3 * world.ttl }),
 };
 
 /** @type {Scenarios} */
