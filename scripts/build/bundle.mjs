@@ -128,6 +128,8 @@ const modulePlaces = {
       return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
     },
   },
+  // What is imported by a name that only the program knows is no part of a bundle.
+  renderChunk: (code) => code.replaceAll(/\bimport\((?=\w)/g, 'import(/* webpackIgnore: true */ /* @vite-ignore */ '),
 };
 
 /**
@@ -145,7 +147,8 @@ function linesOnly(text) {
       return [/** @type {[number, number, number, number]} */ ([column, source, original, start])];
     });
   });
-  return JSON.stringify({ ...map, names: [], mappings: encode(lines) });
+  // Without the sources, which would be an eighth of what an install may take: a frame names the file and the line.
+  return JSON.stringify({ ...map, names: [], mappings: encode(lines), sourcesContent: undefined });
 }
 
 /**
@@ -184,7 +187,7 @@ async function bundleAs(folder, files, format, to) {
     minifyInternalExports: false,
     hoistTransitiveImports: false,
     generatedCode: 'es2015',
-    // With the sources in it, as lib/ does not ship. What a bundler reads becomes part of its own map.
+    // What a bundler reads becomes part of its own map.
     sourcemap: format === 'cjs',
   });
   await bundle.close();

@@ -41,7 +41,7 @@ export function compile() {
   // Comments are for those who read declarations. In the code, which nobody reads, they would be half of the package.
   const bare = ts.createProgram({
     rootNames: fileNames,
-    options: { ...options, removeComments: true, inlineSources: true, declaration: false, noCheck: true },
+    options: { ...options, removeComments: true, declaration: false, noCheck: true },
     oldProgram: program,
   });
   bare.emit(undefined, write);

@@ -85,15 +85,7 @@ describe('the tarball', () => {
     expect(names().filter((name) => unwanted.test(name))).toEqual([]);
   });
 
-  it('has maps that lead to the sources in lib/, and contain them', async () => {
-    const map = JSON.parse(await readFile(inPackage('dist', 'stripelock.cjs.map'), 'utf8')) as {
-      sources: string[];
-      sourcesContent: string[];
-    };
-    const place = map.sources.indexOf('../lib/lock/striped-lock.ts');
-    expect(map.sourcesContent[place]).toBe(
-      await readFile(path.join(PACKAGE_ROOT, 'lib/lock/striped-lock.ts'), 'utf8'),
-    );
+  it('has maps that lead to the lines of the sources in lib/', async () => {
     const script = `
       const { StripedLock } = require('stripelock');
       try { new StripedLock({ stripes: 0 }); } catch (error) { console.log(error.stack); }

@@ -200,8 +200,8 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
       this.plan(Infinity);
       return;
     }
-    if (this.delegated) return this.heard();
-    renewTogether(this, (body) => this.context.together(body));
+    if (this.delegated) this.heard();
+    else renewTogether(this, (body) => this.context.together(body));
   }
 
   /** Called when it is due to be renewed. */

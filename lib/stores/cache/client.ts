@@ -8,7 +8,7 @@
  * a date for Memcached: do not ask for such leases there.
  */
 export interface CacheClient<C = unknown> {
-  /** The value, and an id that changes with every write to the key; undefined if there is none. `gets` in Memcached. */
+  /** The value, and an id that changes with every write to the key; undefined if there is none. Memcached calls it "gets". */
   get(key: string): Promise<CacheEntry<C> | undefined>;
   /** Atomically: stores the value if there is none, and then resolves to true. */
   add(key: string, value: string, ttl: number): Promise<boolean>;

@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import { LockError } from '../../common/errors.js';
 import type { RedisClient } from './client.js';
 
@@ -32,7 +31,12 @@ type Library = keyof typeof LIBRARIES;
  * ever.
  */
 export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Library[]): OwnClient {
-  for (const from of [import.meta.url, `${process.cwd()}/`]) {
+  // Not imported: see `binaries.ts`.
+  const { createRequire } = process.getBuiltinModule('node:module');
+  // In a CommonJS bundle of esbuild `import.meta` is empty.
+  const here = import.meta.url as string | undefined;
+  for (const from of [here, `${process.cwd()}/`]) {
+    if (from === undefined) continue;
     const load = createRequire(from);
     for (const name of libraries) {
       const library = loadedBy(load, name);
