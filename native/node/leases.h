@@ -67,8 +67,8 @@ class Leases {
   }
 
   LeaseWatches watches;
-  // Of the leases that this thread keeps.
-  const std::shared_ptr<LeaseKeeper> keeper = std::make_shared<LeaseKeeper>();
+  // Of the leases that this thread keeps. Not by std::make_shared: without RTTI that needs the libstdc++ of GCC 9.
+  const std::shared_ptr<LeaseKeeper> keeper{new LeaseKeeper()};
   // nullptr until leaseExchange() is called.
   LeaseExchange* exchange = nullptr;
 
