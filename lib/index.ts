@@ -54,10 +54,11 @@ export type {
 export type {
   AcquireOptions,
   AsyncAcquireOptions,
+  HostUrl,
   LockKey,
   LockMode,
+  StripeState,
   StripedLockHandle,
   StripedLockOptions,
   StripedLockStats,
-  StripeState,
 } from './common/types.js';

@@ -98,3 +98,8 @@ export interface StripeState {
     keys?: LockKey[];
   }[];
 }
+
+/** A `URL`, by the member that is read: for programs without a library of types that knows the class. */
+export interface HostUrl {
+  readonly href: string;
+}

@@ -61,7 +61,13 @@ export class RenewingThread {
     const error = await this.during(
       new Promise<Error | undefined>((resolve) => {
         this.#opening.set(store, resolve);
-        const request = { op: 'open', store, module: String(module), name, options } as const;
+        const request = {
+          op: 'open',
+          store,
+          module: typeof module === 'string' ? module : module.href,
+          name,
+          options,
+        } as const;
         this.send({ ...request, countsSuspension: countsSuspension() });
       }),
     );

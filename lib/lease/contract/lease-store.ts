@@ -1,4 +1,5 @@
 import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { HostUrl } from '../../common/types.js';
 
 /** Strictly increases from holder to holder of a key, across release, expiry and crash. */
 export type FencingToken = bigint;
@@ -82,7 +83,7 @@ export const MAX_INFO = 1024;
  */
 export interface LeaseStoreSource {
   /** The URL of the module, or its name as the renewing thread of this package can import it. */
-  readonly module: string | URL;
+  readonly module: string | HostUrl;
   /** The name of the exported function: `default` for the default export. */
   readonly name: string;
   /** Can be cloned to another thread. */

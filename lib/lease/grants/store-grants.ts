@@ -171,10 +171,7 @@ export class StoreGrants extends Grants implements AskContext {
     // The manager may have been closed while this waited for an earlier operation.
     if (this.isClosed) throw managerClosed();
     if (this.rests(key) > 0) return undefined;
-    return this.#operations.count(async () => {
-      await this.#prepare([key], terms);
-      return this.#asking.forOne(key, terms, asker);
-    });
+    return this.#asks([key], terms, () => this.#asking.forOne(key, terms, asker));
   }
 
   async #attemptAll(
@@ -192,13 +189,15 @@ export class StoreGrants extends Grants implements AskContext {
     const others = keys.filter((key) => !taken.has(key));
     const resting = others.find((key) => this.rests(key) > 0);
     if (others.length === 0 || resting !== undefined) return resting;
-    return this.#operations.count(async () => {
-      await this.#prepare(others, terms);
-      return this.#asking.forAll(others, terms, owner, unsure, taken);
-    });
+    return this.#asks(others, terms, () => this.#asking.forAll(others, terms, owner, unsure, taken));
   }
 
-  /** Before the store is asked for keys. */
+  /** Asks the store for keys: at once, unless renewal in another thread must be prepared or ended first. */
+  #asks<R>(keys: readonly string[], terms: LeaseTerms, ask: () => Promise<R>): Promise<R> {
+    const waits = terms.background || keys.some((key) => this.latest(key)?.delegated === true);
+    return this.#operations.count(waits ? () => this.#prepare(keys, terms).then(ask) : ask);
+  }
+
   async #prepare(keys: readonly string[], { background }: LeaseTerms): Promise<void> {
     if (background) await this.#background!.ready().catch((error: unknown) => failBackground(keys, error));
     for (const key of keys) {

@@ -1,5 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { HostUrl } from '../../common/types.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
 import type { RedisClient } from './client.js';
 
@@ -20,7 +21,7 @@ export interface RedisLeaseStoreOptions extends CommonOptions {
    * The URL or path of a module whose default export is a function that makes another such client, or a promise of one.
    * Only renewal in the background needs it: the thread that renews calls it.
    */
-  clientModule?: string | URL;
+  clientModule?: string | HostUrl;
   /** Only without a client. */
   url?: undefined;
 }
