@@ -101,5 +101,6 @@ export interface StripeState {
 
 /** A `URL`, by the member that is read: for programs without a library of types that knows the class. */
 export interface HostUrl {
+  /** The whole URL. */
   readonly href: string;
 }
