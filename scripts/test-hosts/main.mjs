@@ -34,6 +34,7 @@ async function main() {
 
   const { project, main: program } = makeProject();
   const surprises = [];
+  let made = 0;
   try {
     for (const host of chosen) {
       const began = performance.now();
@@ -49,6 +50,7 @@ async function main() {
       for (const { name, title } of tried) {
         const failure = found.get(name);
         const unexpected = surprise(host.name, name, failure);
+        made += 1;
         if (unexpected !== undefined) surprises.push(`${host.name}, ${title}: ${unexpected}`);
         const known = failure === undefined ? 'yes' : limitationOf(host.name, name)?.cell;
         console.log(`   ${(unexpected === undefined ? (known ?? '') : 'WRONG').padEnd(5)}  ${title}`);
@@ -60,6 +62,7 @@ async function main() {
   }
   console.log(`\n${expectedTable()}`);
   for (const line of surprises) console.error(`\nNOT AS EXPECTED: ${line}`);
+  console.log(`\n${made - surprises.length} passed, ${surprises.length} failed`);
   process.exitCode = surprises.length === 0 ? 0 : 1;
 }
 
