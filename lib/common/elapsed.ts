@@ -1,12 +1,10 @@
+import { offsetOf } from './clock-offset.js';
 import { performance } from './host.js';
-
-/** How often {@link setClock} compares the clocks. */
-const COMPARISONS = 16;
 
 let read = monotonic;
 let counting = false;
-/** From {@link elapsed} to {@link localNow}. */
-let offset = offsetOf(read);
+/** From {@link elapsed} to {@link localNow}; undefined until one of them is converted. */
+let offset: number | undefined;
 
 /**
  * Milliseconds since some moment, on a clock that never goes back. Threads of one process read the same clock if
@@ -23,17 +21,17 @@ export function countsSuspension(): boolean {
 
 /** The same clock, counted like `performance.now()`, which it equals until the machine is suspended. */
 export function localNow(): number {
-  return counting ? read() + offset : performance.now();
+  return counting ? toLocal(read()) : performance.now();
 }
 
 /** A time of {@link elapsed} as a time of {@link localNow}, and never later than that. */
 export function toLocal(time: number): number {
-  return time + offset;
+  return time + (offset ??= offsetOf(read));
 }
 
 /** The opposite: never earlier. */
 export function fromLocal(time: number): number {
-  return time - offset;
+  return time - (offset ??= offsetOf(read));
 }
 
 /** From now on {@link elapsed} reads this clock, which counts while the machine is suspended. */
@@ -47,14 +45,4 @@ export function setClock(clock: () => number): void {
 /** All threads have the same one, unlike `performance.now()`, which counts from the start of its thread. */
 function monotonic(): number {
   return Number(process.hrtime.bigint()) / 1e6;
-}
-
-/**
- * Each comparison finds less than the true difference, by the time between the readings. So the largest result is the
- * closest one, and never too large.
- */
-function offsetOf(clock: () => number): number {
-  let largest = -Infinity;
-  for (let i = 0; i < COMPARISONS; i++) largest = Math.max(largest, performance.now() - clock());
-  return largest;
 }

@@ -1,8 +1,6 @@
+import { offsetOf } from '../../common/clock-offset.js';
 import type { Addon } from './addon.js';
 import { EXCHANGE_AT, EXCHANGE_BYTES, EXCHANGE_OFFSET, EXCHANGE_TABLE, EXCHANGE_TTL } from './protocol.js';
-
-/** How often {@link LeaseExchange.open} compares the clocks. */
-const COMPARISONS = 16;
 
 /**
  * Memory for the numbers of this thread's calls for leases; `native/node/leases.h` says what each means. The results of
@@ -21,14 +19,10 @@ export class LeaseExchange {
 
   /**
    * Gives the memory to the addon, with the difference of two clocks. The addon's clock and `performance.now()` both
-   * read the platform's monotonic one, but count from different moments. Each comparison finds less than the true
-   * difference, by the time between the readings. So the largest result is the closest one, and never too large: no
-   * time that the addon reports is later than the true one.
+   * read the platform's monotonic one, but count from different moments.
    */
   open(addon: Addon): void {
-    let offset = -Infinity;
-    for (let i = 0; i < COMPARISONS; i++) offset = Math.max(offset, performance.now() - addon.leaseNow());
-    this.numbers[EXCHANGE_OFFSET] = offset;
+    this.numbers[EXCHANGE_OFFSET] = offsetOf(() => addon.leaseNow());
     addon.leaseExchange(this.numbers);
   }
 

@@ -13,6 +13,7 @@ import {
   type InfoLeaseState,
   type InfoLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import { Replies } from '../../lease/contract/replies.js';
 import { checkDrift, withDrift } from '../drift.js';
 import type { CacheClient, CacheEntry } from './client.js';
 import { Operation } from './operation.js';
@@ -60,7 +61,7 @@ export function cacheLeaseStore<C>(options: CacheLeaseStoreOptions<C>): InfoLeas
 class CacheLeaseStore<C> implements InfoLeaseStore {
   readonly #cache: CacheClient<C>;
   readonly #prefix: string;
-  readonly #timeout: number;
+  readonly #replies: Replies;
   readonly #drift: number;
   readonly #clock: Clock | undefined;
   /** By name, the highest token that this client was given: the cache may have forgotten it. */
@@ -74,7 +75,10 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
     for (const name of ['get', 'add', 'cas']) checkFunction(functions[name], `options.${name}`);
     this.#cache = options;
     this.#prefix = checkPrefix(prefix);
-    this.#timeout = timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout');
+    this.#replies = new Replies(
+      timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+      'the cache',
+    );
     this.#drift = checkDrift(drift);
     this.#clock = clock === undefined ? undefined : checkClock(clock);
   }
@@ -92,7 +96,7 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
     const at = performance.now();
     const giveBack = (token: FencingToken | undefined): unknown =>
       token === undefined ? undefined : this.#free(name, owner, token);
-    const operation = new Operation<FencingToken | undefined>(this.#timeout, (late) => void giveBack(late));
+    const operation = new Operation<FencingToken | undefined>(this.#replies, (late) => void giveBack(late));
     const token = await operation.run(async () => {
       for (;;) {
         const found = await this.#read(name);
@@ -129,7 +133,7 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const name = nameOf(this.#prefix, checkKey(key));
-    const found = await new Operation<Found<C> | undefined>(this.#timeout).run(() => this.#read(name));
+    const found = await new Operation<Found<C> | undefined>(this.#replies).run(() => this.#read(name));
     if (found?.record.owner === undefined) return undefined;
     const { owner, token, ends, info } = found.record;
     // The cache does not tell how long it keeps an entry. While it does, the key is held.
@@ -151,7 +155,7 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
     token: FencingToken | undefined,
     change: (record: Record) => [record: Record, ttl: number],
   ): Promise<boolean> {
-    const operation = new Operation<boolean>(this.#timeout);
+    const operation = new Operation<boolean>(this.#replies);
     return operation.run(async () => {
       while (!operation.isOver) {
         const found = await this.#read(name);

@@ -1,4 +1,4 @@
-import { IS_OWN, refuseForeign, script, WAKE } from './scripts.js';
+import { IS_OWN, refuseForeign, script, WAKE, type Script } from './scripts.js';
 
 /*
  * The scripts for several keys, each atomic. On a cluster all keys must be in one slot. KEYS has two names for each key:
@@ -44,8 +44,9 @@ for i = 1, count do
 end
 return tokens`);
 
-/** Second: anything. ARGV: owner, milliseconds, and, if the info changes, what stands before it and the info. Answers {1 or 0, …}. */
-export const RENEW_ALL = script(`${IS_OWN}
+/** `body`: what to do with each `lease` that the owner has, whose value is `held`. It sets `results[i]`, which is 0 else. */
+const eachOwn = (before: string, body: string): Script =>
+  script(`${IS_OWN}${before}
 local call = redis.call
 local results = {}
 for i = 1, #KEYS / 2 do
@@ -53,27 +54,25 @@ for i = 1, #KEYS / 2 do
   local held = call('GET', lease)
   results[i] = 0
   if held and isOwn(held, ARGV[1]) then
-    if ARGV[3] then
-      call('PSETEX', lease, ARGV[2], string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
-      results[i] = 1
-    else
-      results[i] = call('PEXPIRE', lease, ARGV[2])
-    end
+    ${body}
   end
 end
 return results`);
 
+/** Second: anything. ARGV: owner, milliseconds, and, if the info changes, what stands before it and the info. Answers {1 or 0, …}. */
+export const RENEW_ALL = eachOwn(
+  '',
+  `if ARGV[3] then
+      call('PSETEX', lease, ARGV[2], string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
+      results[i] = 1
+    else
+      results[i] = call('PEXPIRE', lease, ARGV[2])
+    end`,
+);
+
 /** Second: the lease's waiters. ARGV: owner. Answers {0, 1 or 2, …}, as `RELEASE` does. */
-export const RELEASE_ALL = script(`${IS_OWN}${WAKE}
-local call = redis.call
-local results = {}
-for i = 1, #KEYS / 2 do
-  local lease = KEYS[2 * i - 1]
-  local held = call('GET', lease)
-  results[i] = 0
-  if held and isOwn(held, ARGV[1]) then
-    call('DEL', lease)
-    results[i] = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1
-  end
-end
-return results`);
+export const RELEASE_ALL = eachOwn(
+  WAKE,
+  `call('DEL', lease)
+    results[i] = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1`,
+);
