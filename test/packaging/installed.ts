@@ -1,8 +1,11 @@
 // The published package, installed as users do it.
 import { execFile } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
+import { expect } from 'vitest';
+import { packLocally } from '../../scripts/local-package.mjs';
 import { platformName } from '../../unbundled/engine/native/platform.js';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 
@@ -157,3 +160,15 @@ export const works = (engine: string): Report => ({
   warnings: [],
   shown: 0,
 });
+
+/** A project in a folder of its own, which the caller removes, with what is built here packed and installed in it. */
+export async function newProject(
+  name: string,
+): Promise<{ folder: string; project: string; env: NodeJS.ProcessEnv }> {
+  const folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), `stripelock-${name}-`)));
+  const project = path.join(folder, 'project');
+  const env = await usersEnvironment();
+  const { code, stderr } = await install(project, packLocally(path.join(folder, 'packed')).tarball, env);
+  expect(code, stderr).toBe(0);
+  return { folder, project, env };
+}

@@ -1,9 +1,6 @@
-import { realpathSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import os from 'node:os';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { packLocally } from '../../scripts/local-package.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
 
@@ -38,15 +35,7 @@ const body = (again: string, evaluations: 'one' | 'two'): string => `
 `;
 
 beforeAll(async () => {
-  folder = realpathSync(await mkdtemp(path.join(os.tmpdir(), 'stripelock-runners-')));
-  env = await installed.usersEnvironment();
-  project = path.join(folder, 'project');
-  const { code, stderr } = await installed.install(
-    project,
-    packLocally(path.join(folder, 'packed')).tarball,
-    env,
-  );
-  expect(code, stderr).toBe(0);
+  ({ folder, project, env } = await installed.newProject('runners'));
 }, LIMIT);
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
