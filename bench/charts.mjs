@@ -60,6 +60,12 @@ const charts = [
     ],
   },
   {
+    file: 'combinations',
+    group: 'combinations',
+    metric: 'nsPerOp',
+    title: 'Keys out of many, alone and in new sets: time per operation',
+  },
+  {
     file: 'contended-sync',
     group: 'contended sync',
     metric: 'opsPerSecond',
@@ -76,6 +82,15 @@ const charts = [
     group: 'contended async',
     metric: 'opsPerSecond',
     title: 'Requests in flight: operations per second',
+  },
+  {
+    file: 'crowds',
+    group: 'contended async',
+    metric: 'opsPerSecond',
+    title: 'Tasks of one thread at one key: operations per second',
+    workloads: ['1', '2', '10', '100', '1,000', '10,000'].map(
+      (tasks) => `async, 1 thread, 1 key, ${tasks} in flight`,
+    ),
   },
   {
     file: 'hand-off',

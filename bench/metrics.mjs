@@ -21,6 +21,8 @@ export const metrics = {
   handOff99: { title: 'p99', unit: 'ns', better: 'lower' },
   handOff999: { title: 'p99.9', unit: 'ns', better: 'lower' },
   handOffMax: { title: 'max', unit: 'ns', better: 'lower', worst: true },
+  firstLockNs: { title: 'first lock', unit: 'ns', better: 'lower' },
+  importNs: { title: 'import', unit: 'ns', better: 'lower' },
   totalBytes: { title: 'resident', unit: 'bytes', better: 'lower' },
   heapBytes: { title: 'JS heap', unit: 'bytes', better: 'lower' },
   nativeBytes: { title: 'native', unit: 'bytes', better: 'lower' },
@@ -41,6 +43,10 @@ const shown = {
   threads: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
   clients: ['opsPerSecond', 'p50', 'p99', 'p999', 'max', 'minShare'],
   'hand-off': ['handOff50', 'handOff99', 'handOff999', 'handOffMax'],
+  process: ['firstLockNs', 'importNs'],
+  worker: ['firstLockNs', 'importNs'],
+  lockMemory: ['totalBytes', 'heapBytes', 'nativeBytes'],
+  heldMemory: ['totalBytes', 'heapBytes', 'nativeBytes'],
   memory: ['totalBytes', 'heapBytes', 'nativeBytes'],
   cancel: ['cancelNs', 'cancelFewNs', 'growth'],
   unrelatedAsync: ['unrelatedNs', 'aloneNs', 'growth'],
@@ -50,7 +56,7 @@ const shown = {
 /**
  * @typedef {object} Measured
  * @property {import('./workloads/index.mjs').Workload['runner']} runner
- * @property {import('./workloads/index.mjs').WaitersWorkload['measure'] | undefined} [measure]
+ * @property {import('./workloads/index.mjs').Measure | undefined} [measure]
  */
 
 /** @param {Measured} workload */

@@ -27,7 +27,7 @@ export const JAVASCRIPT = 'stripelock javascript';
  * @property {string} name
  * @property {string} group
  * @property {import('./workloads/index.mjs').Workload['runner']} runner
- * @property {import('./workloads/index.mjs').WaitersWorkload['measure'] | undefined} [measure] If the runner can
+ * @property {import('./workloads/index.mjs').Measure | undefined} [measure] If the runner can
  *   measure more than one thing.
  * @property {MeasuredRow[]} rows
  *

@@ -96,7 +96,7 @@ async function measure(chosen, effort, rowsFor, show) {
   const progress = startProgress(steps.reduce((a, b) => a + b, 0));
   for (const workload of chosen) {
     const { name, group, runner } = workload;
-    const measure = runner === 'waiters' ? workload.measure : undefined;
+    const measure = 'measure' in workload ? workload.measure : undefined;
     const rows = await measureWorkload(
       workload,
       rowsFor(workload),

@@ -4,7 +4,7 @@
 import { fork } from 'node:child_process';
 import { runners } from './runners/index.mjs';
 import { subjects, whyNot } from './subjects/index.mjs';
-import { PACKAGE } from './support/package.mjs';
+import { PACKAGE } from './support/package-folder.mjs';
 
 /** @typedef {import('./effort.mjs').Effort} Effort */
 /** @typedef {import('./runners/index.mjs').Figures} Figures */

@@ -1,6 +1,7 @@
 import { measureClients } from './clients.mjs';
 import { measureHandOff } from './hand-off.mjs';
 import { measureSingle } from './single.mjs';
+import { measureStarts } from './starts.mjs';
 import { measureThreads } from './threads.mjs';
 import { measureWaiters } from './waiters.mjs';
 
@@ -29,6 +30,7 @@ export const runners = {
   single: measureSingle,
   threads: measureThreads,
   'hand-off': measureHandOff,
+  starts: measureStarts,
   waiters: measureWaiters,
   clients: measureClients,
 };

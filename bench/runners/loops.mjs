@@ -6,11 +6,22 @@
 // The loops are written out, and each method is called by its name on the lock. A call through a variable or a helper
 // costs as much as some of the operations measured here, and users do not write such calls.
 
+import { randomFrom } from '../../test/workers/random.mjs';
+
 /**
  * The 64 keys of the `Fresh` loops, which build the text anew each time, as programs do with the keys of rows and
  * users.
  */
 const FRESH_KEYS = 64;
+
+/** Indexes that the loops with new combinations of keys draw before they start, minus 1. A mask. */
+const DRAWN = 2 ** 18 - 1;
+
+/** @param {readonly unknown[]} keys */
+function drawIndexes(keys) {
+  const random = randomFrom(keys.length);
+  return Uint32Array.from({ length: DRAWN + 1 }, () => Math.floor(random() * keys.length));
+}
 
 /**
  * @callback Loop
@@ -35,11 +46,64 @@ export const loops = {
   },
 
   syncMany(lock, lists, counter) {
+    let at = 0;
     return (count) => {
       for (let i = 0; i < count; i++) {
-        const held = lock.acquireManySync(lists[i & 1]);
+        const held = lock.acquireManySync(lists[at]);
         counter[0]++;
         lock.release(held);
+        if (++at === lists.length) at = 0;
+      }
+    };
+  },
+
+  /** Two keys of many, in a new list each time. */
+  syncPairs(lock, keys, counter) {
+    const draws = drawIndexes(keys);
+    let at = 0;
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireManySync([keys[draws[at]], keys[draws[at + 1]]]);
+        counter[0]++;
+        lock.release(held);
+        at = (at + 2) & DRAWN;
+      }
+    };
+  },
+
+  /** Eight keys of many, in a new list each time. */
+  syncEights(lock, keys, counter) {
+    const draws = drawIndexes(keys);
+    let at = 0;
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireManySync([
+          keys[draws[at]],
+          keys[draws[at + 1]],
+          keys[draws[at + 2]],
+          keys[draws[at + 3]],
+          keys[draws[at + 4]],
+          keys[draws[at + 5]],
+          keys[draws[at + 6]],
+          keys[draws[at + 7]],
+        ]);
+        counter[0]++;
+        lock.release(held);
+        at = (at + 8) & DRAWN;
+      }
+    };
+  },
+
+  /** One key of many, drawn like the pairs, which it is compared with. */
+  syncSingles(lock, keys, counter) {
+    const draws = drawIndexes(keys);
+    let at = 0;
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        const held = lock.acquireSync(keys[draws[at]]);
+        counter[0]++;
+        lock.release(held);
+        at = (at + 1) & DRAWN;
       }
     };
   },

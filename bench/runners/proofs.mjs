@@ -20,6 +20,10 @@ const heldKeys = {
   Many: ([list]) => list,
 };
 
+/** How many keys a loop draws at a time; they are proved like a list of as many. */
+/** @type {Record<string, number>} */
+const DRAWN = { Pairs: 2, Eights: 8 };
+
 /**
  * @param {Methods} lock
  * @param {import('../subjects/index.mjs').Subject} subject
@@ -29,6 +33,8 @@ const heldKeys = {
  */
 export async function prove(lock, subject, operation, keys) {
   const [, how, form] = /^(sync|try|async|run)(.*)$/.exec(operation) ?? [];
+  if (form in DRAWN) return prove(lock, subject, `${how}Many`, [keys.slice(0, DRAWN[form])]);
+  if (form === 'Singles') return prove(lock, subject, how, keys);
   if (heldKeys[form] === undefined) return;
   if (how === 'async' || how === 'run') await proveByQueueing(lock, form, keys);
   else if (subject.can.includes('try')) proveByTrying(lock, methodOf[how](form), form, keys);

@@ -3,6 +3,7 @@
 import Benchmark from 'benchmark';
 import { openLock } from '../subjects/index.mjs';
 import { loops } from './loops.mjs';
+import { openAndDrop, useInEveryWay } from './use-before.mjs';
 import { prove } from './proofs.mjs';
 
 /** Milliseconds that one call timed by Benchmark.js takes at least, so that its own cost does not show. */
@@ -18,6 +19,8 @@ const SAMPLE = 0.02;
  * @type {import('./index.mjs').Runner<import('../workloads/index.mjs').SingleWorkload>}
  */
 export async function measureSingle(workload, subject, effort) {
+  if (workload.mixed) await useInEveryWay(subject, workload);
+  if (workload.dropped !== undefined) await openAndDrop(subject, workload, workload.dropped);
   const lock = await openLock(subject, subject.create({ stripes: workload.stripes }));
   const counter = new Float64Array(new SharedArrayBuffer(8));
   const keys = workload.makeKeys();

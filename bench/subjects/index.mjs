@@ -2,6 +2,8 @@ import { stripelock } from './stripelock.mjs';
 import { atomicsMutex } from './atomics-mutex.mjs';
 import { asyncMutex } from './async-mutex.mjs';
 import { asyncLock } from './async-lock.mjs';
+import { awaitSemaphore } from './await-semaphore.mjs';
+import { promiseQueue } from './promise-queue.mjs';
 import { nodeLocks } from './node-locks.mjs';
 import { webLocksPackage } from './web-locks.mjs';
 import { leaseSubjects } from './leases.mjs';
@@ -70,7 +72,9 @@ export const subjects = [
   stripelock('native'),
   stripelock('javascript'),
   atomicsMutex,
+  promiseQueue,
   asyncMutex,
+  awaitSemaphore,
   asyncLock,
   nodeLocks,
   webLocksPackage,

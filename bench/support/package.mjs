@@ -3,17 +3,15 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-
-/** The environment variable that names the folder. Threads inherit it. */
-export const PACKAGE = 'STRIPELOCK_BENCH_PACKAGE';
+import { PACKAGE_FOLDER } from './package-folder.mjs';
 
 /**
  * @param {string} entry As it is imported.
  * @returns {Promise<any>} What it exports; typed where it is assigned.
  */
 function load(entry) {
-  const folder = process.env[PACKAGE] ?? path.resolve(import.meta.dirname, '../..');
-  return import(pathToFileURL(createRequire(path.join(folder, 'package.json')).resolve(entry)).href);
+  const { resolve } = createRequire(path.join(PACKAGE_FOLDER, 'package.json'));
+  return import(pathToFileURL(resolve(entry)).href);
 }
 
 /** @type {Pick<typeof import('stripelock'), 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */

@@ -15,6 +15,8 @@ export const LOOKS = {
   'stripelock javascript': { color: '#1a9b8a', shape: 'square' },
   'Atomics mutex': { color: '#d2691e', shape: 'diamond' },
   'async-mutex': { color: '#c2478f', shape: 'triangle-up' },
+  'queue of promises': { color: '#5f8f2f', shape: 'triangle-left' },
+  'await-semaphore': { color: '#b8860b', shape: 'circle' },
   'async-lock': { color: '#9a6fdb', shape: 'triangle-down' },
   'Node locks': { color: '#d64550', shape: 'cross' },
   'web-locks': { color: '#8a7a1f', shape: 'triangle-right' },

@@ -31,6 +31,8 @@ function workload(threads, keys, inFlight, { floors: chosen = [], awaits = true 
 /** 1000 as well: more than async-mutex and async-lock usually see, but no flood. */
 export const contendedAsync = [
   workload(1, 1, 1),
+  workload(1, 1, 2),
+  workload(1, 1, 10),
   workload(1, 1, 100),
   workload(1, 1, 1000, { floors: [floors.noLock] }),
   workload(1, 1, 10_000),

@@ -1,5 +1,7 @@
+import { combinations } from './combinations.mjs';
 import { contendedAsync } from './contended-async.mjs';
 import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
+import { first } from './first.mjs';
 import { handOff } from './hand-off.mjs';
 import { leases } from './leases.mjs';
 import { stores } from './stores.mjs';
@@ -26,6 +28,8 @@ import { waiters } from './waiters.mjs';
  * @property {'single'} runner
  * @property {string} operation See runners/loops.mjs.
  * @property {() => unknown[]} makeKeys
+ * @property {boolean} [mixed] Whether the thread has used other locks in every way before; see runners/use-before.mjs.
+ * @property {number} [dropped] So many other locks were used once and dropped before.
  *
  * @typedef {object} ThreadsOnly
  * @property {'threads'} runner
@@ -45,7 +49,11 @@ import { waiters } from './waiters.mjs';
  *
  * @typedef {object} WaitersOnly
  * @property {'waiters'} runner
- * @property {'memory' | 'cancel' | 'unrelatedAsync' | 'unrelatedSync'} measure
+ * @property {'memory' | 'cancel' | 'unrelatedAsync' | 'unrelatedSync' | 'lockMemory' | 'heldMemory'} measure
+ *
+ * @typedef {object} StartsOnly
+ * @property {'starts'} runner
+ * @property {'process' | 'worker'} measure
  *
  * @typedef {object} ClientsOnly
  * @property {'clients'} runner
@@ -57,8 +65,10 @@ import { waiters } from './waiters.mjs';
  * @typedef {Common & ThreadsOnly} ThreadsWorkload
  * @typedef {Common & HandOffOnly} HandOffWorkload
  * @typedef {Common & WaitersOnly} WaitersWorkload
+ * @typedef {Common & StartsOnly} StartsWorkload
  * @typedef {Common & ClientsOnly} ClientsWorkload
- * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | ClientsWorkload} Workload
+ * @typedef {WaitersWorkload['measure'] | StartsWorkload['measure']} Measure
+ * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload} Workload
  */
 
 /**
@@ -68,10 +78,12 @@ import { waiters } from './waiters.mjs';
  */
 export const workloads = [
   ...uncontended,
+  ...combinations,
   ...contendedSync,
   ...contendedAsync,
   ...handOff,
   ...waiters,
+  ...first,
   ...leases,
   ...stores,
 ];
