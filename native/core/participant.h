@@ -10,6 +10,7 @@
 #include "core/async_waits.h"
 #include "core/descriptor_watch.h"
 #include "core/platform.h"
+#include "core/spin.h"
 #include "core/sync.h"
 #include "core/waiter.h"
 
@@ -83,6 +84,7 @@ class Participant {
 
   // One per table that this thread uses, by the table's memory.
   std::unordered_map<void*, Membership*> memberships;
+  Patience patience;
   // What the thread blocks on; guarded by the wait graph's mutex.
   Waiter* blockedOn = nullptr;
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <thread>
 
 #include "core/platform.h"
@@ -15,7 +16,8 @@ inline constexpr int kSpinRounds = 4;
 // (Amanieu d'Antras).
 inline constexpr int kYields = 3;
 
-// Calls `attempt` until it returns true or the spinning time is over. On a single processor, calls it once.
+// Calls `attempt` until it returns true or the spinning time is over: first soon, then more and more rarely. On a single
+// processor, calls it once.
 template <typename Attempt>
 bool spin(Attempt attempt) {
   static const int rounds = processors() > 1 ? kSpinRounds : 0;
@@ -28,6 +30,34 @@ bool spin(Attempt attempt) {
   }
   return false;
 }
+
+// Spins on for about as long as it takes to put a thread to sleep and to wake it, as long as that helps: each failure
+// halves the time, each success doubles it. A thread that sleeps gets the stripe late, and running threads overtake it.
+// One for each thread.
+class Patience {
+ public:
+  // As long as `worthwhile` returns true. True if `attempt` succeeded.
+  template <typename Attempt, typename Worthwhile>
+  bool spin(Attempt attempt, Worthwhile worthwhile) {
+    if (processors() == 1) return false;
+    for (int i = 0; i < attempts_ && worthwhile(); ++i) {
+      for (int pause = 0; pause < kPauses; ++pause) relax();
+      if (!attempt()) continue;
+      attempts_ = std::min(2 * attempts_, kMostAttempts);
+      return true;
+    }
+    attempts_ = std::max(attempts_ / 2, kLeastAttempts);
+    return false;
+  }
+
+ private:
+  static constexpr int kMostAttempts = 64;
+  static constexpr int kLeastAttempts = 4;
+  // Between two attempts, so that the holder mostly has the word to itself.
+  static constexpr int kPauses = 4;
+
+  int attempts_ = kMostAttempts;
+};
 
 // Yields as long as `worthwhile` returns true, at most kYields times. True if `attempt` succeeded.
 template <typename Attempt, typename Worthwhile>

@@ -91,8 +91,9 @@ bool SyncWait::spinTake(std::uint32_t stripe) {
   if (request_.timeout <= 0) return take(stripe);
   const auto attempt = [&] { return take(stripe); };
   if (spin(attempt)) return true;
-  // Does not yield while others wait, since it could pass them again and again, and not after its deadline.
-  return yieldFor(attempt, [&] { return !table_.isAwaited(stripe) && !deadline_.passedAt(now()); });
+  // Neither spins on nor yields while others wait, since it could pass them again and again, nor after its deadline.
+  const auto worthwhile = [&] { return !table_.isAwaited(stripe) && !deadline_.passedAt(now()); };
+  return thread_.patience.spin(attempt, worthwhile) || yieldFor(attempt, worthwhile);
 }
 
 bool SyncWait::take(std::uint32_t stripe) {
