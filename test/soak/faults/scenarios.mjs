@@ -43,9 +43,12 @@ const common = {
   async 'replies of some are delayed'(world, { port }) {
     const milliseconds = 0.5 * world.ttl;
     const settings = { renew: false, steps: 60, step: 8, gap: 120 };
-    const slow = { ...settings, delay: milliseconds, gap: 5 };
+    const slow = { ...settings, gap: 5 };
     const proxy = port === undefined ? undefined : await world.proxyTo(port);
-    const [late] = await world.start(1, proxy ? { ...slow, port: proxy.port } : slow);
+    const [late] = await world.start(1, {
+      ...slow,
+      ...(proxy ? { port: proxy.port } : { delay: milliseconds }),
+    });
     if (proxy) proxy.delay = milliseconds;
     // These hold briefly, and ask often.
     await world.start(2, { ...settings, steps: 1, backoff: 10 });
