@@ -13,14 +13,17 @@ import {
   VERSION_INDEX,
 } from './contract/layout.js';
 import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
+import type { NamedLockEngine } from './contract/named-lock-engine.js';
 import { corrupt, spanOf, type TableMemory, type TableSpan } from './contract/table-memory.js';
 import { JavaScriptEngine } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
+import { JavaScriptNamedLockEngine } from './javascript/named-locks.js';
 import { loadNativeEngine } from './native/engine.js';
 import { OtherVersion } from './native/running-engine.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
+let javascriptNamedLocks: NamedLockEngine | undefined;
 /** May belong to another evaluation of the package in this thread: see `native/running-engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
@@ -58,6 +61,12 @@ export function leaseEngine(): LeaseEngine {
   if (nativeOrUndefined()) return (nativeLeases ??= new OurLeases(native!.leases));
   warnOnce();
   return (javascriptLeases ??= new JavaScriptLeases());
+}
+
+/** Where locks on names are kept: for all threads of the process if the addon loads, else for this thread alone. */
+export function namedLockEngine(): NamedLockEngine {
+  warnOnce();
+  return (javascriptNamedLocks ??= new JavaScriptNamedLockEngine());
 }
 
 /**

@@ -21,8 +21,8 @@ export interface NamedLocks {
   request(name: string, mode: Mode, how: NamedHow, requester: NamedRequester): 'held' | 'pending' | 'unavailable';
   /** Takes a pending request back. False: it was granted already, even if `granted` was not called yet (it will not be called any more: the caller releases it). */
   cancel(requester: NamedRequester): boolean;
-  /** Gives a held request up, whether or not `granted` was called. Does nothing if it was stolen; then `stolen` is not called any more. */
-  release(requester: NamedRequester): void;
+  /** Gives a held request up, whether or not `granted` was called. False: it was stolen, and nothing changes; then `stolen` is not called any more. */
+  release(requester: NamedRequester): boolean;
   /** All threads' requests: in the order of each name's queue. */
   query(): NamedSnapshot;
 }

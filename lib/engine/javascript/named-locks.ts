@@ -1,0 +1,206 @@
+import { threadId } from 'node:worker_threads';
+import { LONGEST_DELAY } from '../../common/alarm.js';
+import { LockError } from '../../common/errors.js';
+import { defer, keepAlive, letGo, startTimer, type Timer } from '../../common/host.js';
+import type { Mode } from '../contract/mode.js';
+import type { NamedLockEngine, OpenedNamedLocks } from '../contract/named-lock-engine.js';
+import type { NamedHow, NamedLocks, NamedRequester, NamedSnapshot } from '../contract/named-locks.js';
+import { makeRoom } from './host.js';
+import { NamedEntry, NamedQueue } from './named-queue.js';
+
+/** The manager of all threads, which here is one of this thread. */
+const SHARED_NUMBER = 0;
+
+/** Named locks of one thread, for where the addon does not load. Other threads cannot open them. */
+export class JavaScriptNamedLockEngine implements NamedLockEngine {
+  readonly name = 'javascript';
+  /** Random, so that no other thread or process takes a handle of this thread for its own. */
+  readonly id: readonly [number, number];
+  readonly #shared: OpenedNamedLocks = { locks: new JavaScriptNamedLocks(), number: SHARED_NUMBER };
+  readonly #made = new Map<number, WeakRef<JavaScriptNamedLocks>>();
+  readonly #gone = new FinalizationRegistry<number>((number) => {
+    this.#made.delete(number);
+  });
+  #last = SHARED_NUMBER;
+
+  constructor() {
+    const [low, high] = crypto.getRandomValues(new Int32Array(2));
+    this.id = [low!, high!];
+  }
+
+  shared(): OpenedNamedLocks {
+    return this.#shared;
+  }
+
+  create(): OpenedNamedLocks {
+    const locks = new JavaScriptNamedLocks();
+    const number = ++this.#last;
+    this.#made.set(number, new WeakRef(locks));
+    this.#gone.register(locks, number);
+    return { locks, number };
+  }
+
+  open(number: number): OpenedNamedLocks {
+    if (number === SHARED_NUMBER) return this.#shared;
+    const locks = this.#made.get(number)?.deref();
+    if (locks) return { locks, number };
+    throw new LockError('ERR_LOCK_ENGINE', 'the handle names no manager that this thread still uses');
+  }
+}
+
+/**
+ * One manager of one thread. The same rules as in `native/core`:
+ *
+ * N1  Held is one exclusive request, or only shared ones.
+ * N2  Outside of these methods, the first pending request of a name is not compatible with what is held.
+ * N3  A request is held, or pending, or neither once it was stolen or has ended.
+ * N4  A name has a queue only while somebody holds it or waits.
+ * N5  What was granted or stolen is told later, with an empty stack, and in that order.
+ *
+ * A method that changes something makes sure of room on the stack first.
+ */
+export class JavaScriptNamedLocks implements NamedLocks {
+  readonly #queues = new Map<string, NamedQueue>();
+  /** By ticket: all that are pending, held, or stolen and not told. */
+  readonly #entries = new Map<number, NamedEntry>();
+  #lastTicket = -1;
+  /** Requests that are pending, or granted and not told: they keep the event loop alive. */
+  #waiting = 0;
+  #timer: Timer;
+  readonly #restart = (): void => {
+    this.#timer = startTimer(this.#restart, LONGEST_DELAY);
+    if (this.#waiting === 0) letGo(this.#timer);
+  };
+  /** To be told, in this order. One that was granted and then stolen is here twice. */
+  #news: NamedEntry[] = [];
+  #scheduled = false;
+  readonly #tell = (): void => {
+    this.#scheduled = false;
+    const news = this.#news;
+    this.#news = [];
+    for (const entry of news) this.#tellOne(entry);
+  };
+
+  request(
+    name: string,
+    mode: Mode,
+    how: NamedHow,
+    requester: NamedRequester,
+  ): 'held' | 'pending' | 'unavailable' {
+    makeRoom();
+    const known = this.#queues.get(name);
+    const queue = known ?? new NamedQueue(name);
+    const free = how === 'steal' || (queue.first === undefined && queue.admits(mode));
+    if (!free && how === 'ifAvailable') return 'unavailable';
+    const ticket = ++this.#lastTicket;
+    const entry = new NamedEntry(queue, mode, requester, ticket);
+    if (!free) this.#enqueue(queue, entry);
+    else if (how === 'steal') this.#steal(queue);
+    if (free) queue.hold(entry);
+    if (known === undefined) this.#queues.set(name, queue);
+    this.#entries.set(ticket, entry);
+    requester.ticket = ticket;
+    return free ? 'held' : 'pending';
+  }
+
+  cancel(requester: NamedRequester): boolean {
+    makeRoom();
+    const entry = this.#entries.get(requester.ticket);
+    if (entry?.state !== 'pending') {
+      if (entry !== undefined) this.#noNeedToGrant(entry);
+      return false;
+    }
+    entry.queue.remove(entry);
+    this.#end(entry);
+    this.#letGo();
+    // Those behind it may be compatible with what is held (keeps N2).
+    this.#grant(entry.queue);
+    return true;
+  }
+
+  release(requester: NamedRequester): boolean {
+    makeRoom();
+    const entry = this.#entries.get(requester.ticket);
+    if (entry === undefined) return false;
+    this.#noNeedToGrant(entry);
+    this.#end(entry);
+    if (entry.state === 'stolen') return false;
+    entry.queue.held.delete(entry);
+    this.#grant(entry.queue);
+    return true;
+  }
+
+  query(): NamedSnapshot {
+    const snapshot: NamedSnapshot = { held: [], pending: [] };
+    for (const queue of this.#queues.values()) {
+      const { name } = queue;
+      for (const { mode } of queue.held) snapshot.held.push({ name, mode, threadId });
+      for (let entry = queue.first; entry !== undefined; entry = entry.next) {
+        snapshot.pending.push({ name, mode: entry.mode, threadId });
+      }
+    }
+    return snapshot;
+  }
+
+  #enqueue(queue: NamedQueue, entry: NamedEntry): void {
+    // First, because a timer can fail.
+    if (this.#waiting === 0) {
+      if (this.#timer === undefined) this.#restart();
+      keepAlive(this.#timer);
+    }
+    this.#waiting++;
+    queue.push(entry);
+  }
+
+  #letGo(): void {
+    if (--this.#waiting === 0) letGo(this.#timer);
+  }
+
+  #steal(queue: NamedQueue): void {
+    for (const entry of queue.held) {
+      entry.state = 'stolen';
+      this.#news.push(entry);
+    }
+    queue.held.clear();
+    this.#schedule();
+  }
+
+  /** Lets in whoever can be held now (keeps N1 and N2), or drops a queue that is empty (keeps N4). */
+  #grant(queue: NamedQueue): void {
+    for (let entry; (entry = queue.first) !== undefined && queue.admits(entry.mode);) {
+      queue.remove(entry);
+      queue.hold(entry);
+      entry.untold = true;
+      this.#news.push(entry);
+    }
+    if (queue.isEmpty) this.#queues.delete(queue.name);
+    this.#schedule();
+  }
+
+  #end(entry: NamedEntry): void {
+    this.#entries.delete(entry.ticket);
+    entry.requester.ticket = -1;
+  }
+
+  #noNeedToGrant(entry: NamedEntry): void {
+    if (!entry.untold) return;
+    entry.untold = false;
+    this.#letGo();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#news.length === 0) return;
+    defer(this.#tell, undefined);
+    this.#scheduled = true;
+  }
+
+  #tellOne(entry: NamedEntry): void {
+    if (entry.untold) {
+      this.#noNeedToGrant(entry);
+      entry.requester.granted();
+    } else if (entry.state === 'stolen' && this.#entries.has(entry.ticket)) {
+      this.#end(entry);
+      entry.requester.stolen();
+    }
+  }
+}
