@@ -62,8 +62,8 @@ export class JavaScriptNamedLockEngine implements NamedLockEngine {
 export class JavaScriptNamedLocks implements NamedLocks {
   readonly #queues = new Map<string, NamedQueue>();
   /** By ticket: all that are pending, held, or stolen and not told. */
-  readonly #entries = new Map<number, NamedEntry>();
-  #lastTicket = -1;
+  readonly #entries: (NamedEntry | undefined)[] = [];
+  readonly #freeTickets: number[] = [];
   /** Requests that are pending, or granted and not told: they keep the event loop alive. */
   #waiting = 0;
   #timer: Timer;
@@ -90,27 +90,27 @@ export class JavaScriptNamedLocks implements NamedLocks {
     makeRoom();
     const known = this.#queues.get(name);
     const queue = known ?? new NamedQueue(name);
-    const free = how === 'steal' || (queue.first === undefined && queue.admits(mode));
+    const free = how === 'steal' || (queue.pending.first === undefined && queue.admits(mode));
     if (!free && how === 'ifAvailable') return 'unavailable';
-    const ticket = ++this.#lastTicket;
-    const entry = new NamedEntry(queue, mode, requester, ticket);
+    const entry = new NamedEntry(queue, mode, requester);
     if (!free) this.#enqueue(queue, entry);
     else if (how === 'steal') this.#steal(queue);
     if (free) queue.hold(entry);
     if (known === undefined) this.#queues.set(name, queue);
-    this.#entries.set(ticket, entry);
+    const ticket = this.#freeTickets.pop() ?? this.#entries.length;
+    this.#entries[ticket] = entry;
     requester.ticket = ticket;
     return free ? 'held' : 'pending';
   }
 
   cancel(requester: NamedRequester): boolean {
     makeRoom();
-    const entry = this.#entries.get(requester.ticket);
+    const entry = this.#entryOf(requester);
     if (entry?.state !== 'pending') {
       if (entry !== undefined) this.#noNeedToGrant(entry);
       return false;
     }
-    entry.queue.remove(entry);
+    entry.queue.pending.remove(entry);
     this.#end(entry);
     this.#letGo();
     // Those behind it may be compatible with what is held (keeps N2).
@@ -120,12 +120,13 @@ export class JavaScriptNamedLocks implements NamedLocks {
 
   release(requester: NamedRequester): boolean {
     makeRoom();
-    const entry = this.#entries.get(requester.ticket);
+    const entry = this.#entryOf(requester);
     if (entry === undefined) return false;
     this.#noNeedToGrant(entry);
+    const isHeld = entry.state === 'held';
     this.#end(entry);
-    if (entry.state === 'stolen') return false;
-    entry.queue.held.delete(entry);
+    if (!isHeld) return false;
+    entry.queue.held.remove(entry);
     this.#grant(entry.queue);
     return true;
   }
@@ -134,8 +135,10 @@ export class JavaScriptNamedLocks implements NamedLocks {
     const snapshot: NamedSnapshot = { held: [], pending: [] };
     for (const queue of this.#queues.values()) {
       const { name } = queue;
-      for (const { mode } of queue.held) snapshot.held.push({ name, mode, threadId });
-      for (let entry = queue.first; entry !== undefined; entry = entry.next) {
+      for (let entry = queue.held.first; entry !== undefined; entry = entry.next) {
+        snapshot.held.push({ name, mode: entry.mode, threadId });
+      }
+      for (let entry = queue.pending.first; entry !== undefined; entry = entry.next) {
         snapshot.pending.push({ name, mode: entry.mode, threadId });
       }
     }
@@ -149,7 +152,7 @@ export class JavaScriptNamedLocks implements NamedLocks {
       keepAlive(this.#timer);
     }
     this.#waiting++;
-    queue.push(entry);
+    queue.pending.push(entry);
   }
 
   #letGo(): void {
@@ -157,18 +160,18 @@ export class JavaScriptNamedLocks implements NamedLocks {
   }
 
   #steal(queue: NamedQueue): void {
-    for (const entry of queue.held) {
+    for (let entry; (entry = queue.held.first) !== undefined;) {
+      queue.held.remove(entry);
       entry.state = 'stolen';
       this.#news.push(entry);
     }
-    queue.held.clear();
     this.#schedule();
   }
 
   /** Lets in whoever can be held now (keeps N1 and N2), or drops a queue that is empty (keeps N4). */
   #grant(queue: NamedQueue): void {
-    for (let entry; (entry = queue.first) !== undefined && queue.admits(entry.mode);) {
-      queue.remove(entry);
+    for (let entry; (entry = queue.pending.first) !== undefined && queue.admits(entry.mode);) {
+      queue.pending.remove(entry);
       queue.hold(entry);
       entry.untold = true;
       this.#news.push(entry);
@@ -177,9 +180,16 @@ export class JavaScriptNamedLocks implements NamedLocks {
     this.#schedule();
   }
 
+  #entryOf({ ticket }: NamedRequester): NamedEntry | undefined {
+    return ticket < 0 ? undefined : this.#entries[ticket];
+  }
+
   #end(entry: NamedEntry): void {
-    this.#entries.delete(entry.ticket);
-    entry.requester.ticket = -1;
+    const { requester } = entry;
+    entry.state = 'ended';
+    this.#entries[requester.ticket] = undefined;
+    this.#freeTickets.push(requester.ticket);
+    requester.ticket = -1;
   }
 
   #noNeedToGrant(entry: NamedEntry): void {
@@ -198,7 +208,7 @@ export class JavaScriptNamedLocks implements NamedLocks {
     if (entry.untold) {
       this.#noNeedToGrant(entry);
       entry.requester.granted();
-    } else if (entry.state === 'stolen' && this.#entries.has(entry.ticket)) {
+    } else if (entry.state === 'stolen') {
       this.#end(entry);
       entry.requester.stolen();
     }

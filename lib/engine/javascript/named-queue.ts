@@ -6,48 +6,23 @@ export class NamedEntry {
   readonly queue: NamedQueue;
   readonly mode: Mode;
   readonly requester: NamedRequester;
-  readonly ticket: number;
-  state: 'pending' | 'held' | 'stolen' = 'pending';
+  state: 'pending' | 'held' | 'stolen' | 'ended' = 'pending';
   /** It waited and was granted, and its requester is yet to be told. */
   untold = false;
   previous: NamedEntry | undefined = undefined;
   next: NamedEntry | undefined = undefined;
 
-  constructor(queue: NamedQueue, mode: Mode, requester: NamedRequester, ticket: number) {
+  constructor(queue: NamedQueue, mode: Mode, requester: NamedRequester) {
     this.queue = queue;
     this.mode = mode;
     this.requester = requester;
-    this.ticket = ticket;
   }
 }
 
-/** The requests for one name. Those that wait are a list of their own making: a Set that loses its first is slow. */
-export class NamedQueue {
-  readonly name: string;
-  readonly held = new Set<NamedEntry>();
+/** Entries in the order in which they were added. An entry is in one list at most. */
+class NamedList {
   first: NamedEntry | undefined = undefined;
   #last: NamedEntry | undefined = undefined;
-  /** The mode of all that is held. */
-  #mode: Mode | undefined = undefined;
-
-  constructor(name: string) {
-    this.name = name;
-  }
-
-  get isEmpty(): boolean {
-    return this.first === undefined && this.held.size === 0;
-  }
-
-  /** Whether what is held admits one more. Of all modes those admit each other whose holders are counted. */
-  admits(mode: Mode): boolean {
-    return this.held.size === 0 || (mode.counted && this.#mode!.counted);
-  }
-
-  hold(entry: NamedEntry): void {
-    entry.state = 'held';
-    this.#mode = entry.mode;
-    this.held.add(entry);
-  }
 
   push(entry: NamedEntry): void {
     entry.previous = this.#last;
@@ -62,5 +37,31 @@ export class NamedQueue {
     if (entry.next === undefined) this.#last = entry.previous;
     else entry.next.previous = entry.previous;
     entry.previous = entry.next = undefined;
+  }
+}
+
+/** The requests for one name. */
+export class NamedQueue {
+  readonly name: string;
+  readonly held = new NamedList();
+  readonly pending = new NamedList();
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  get isEmpty(): boolean {
+    return this.held.first === undefined && this.pending.first === undefined;
+  }
+
+  /** Whether what is held admits one more. Of all modes those admit each other whose holders are counted. */
+  admits(mode: Mode): boolean {
+    const { first } = this.held;
+    return first === undefined || (mode.counted && first.mode.counted);
+  }
+
+  hold(entry: NamedEntry): void {
+    entry.state = 'held';
+    this.held.push(entry);
   }
 }
