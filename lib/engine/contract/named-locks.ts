@@ -1,0 +1,28 @@
+import type { Mode } from './mode.js';
+
+export type NamedHow = 'wait' | 'ifAvailable' | 'steal';
+
+/** A request as the engine sees it. Belongs to one thread. */
+export interface NamedRequester {
+  /** For the engine's use while the request is pending or held; -1 otherwise. */
+  ticket: number;
+  /** A pending request was granted. Called on its own thread with an empty stack, never from within a call of NamedLocks. */
+  granted(): void;
+  /** A held request was stolen. Called as `granted` is; for one that was granted and not yet told, after `granted`. */
+  stolen(): void;
+}
+
+export interface NamedState { name: string; mode: Mode; threadId: number }
+export interface NamedSnapshot { held: NamedState[]; pending: NamedState[] }
+
+/** One thread's view of one manager of named locks. Strict order for each name: first come, first served, no barging. */
+export interface NamedLocks {
+  /** 'held': granted at once. 'pending': `granted` is called later; the event loop stays alive until then. 'unavailable': only for ifAvailable; nothing is left behind. */
+  request(name: string, mode: Mode, how: NamedHow, requester: NamedRequester): 'held' | 'pending' | 'unavailable';
+  /** Takes a pending request back. False: it was granted already, even if `granted` was not called yet (it will not be called any more: the caller releases it). */
+  cancel(requester: NamedRequester): boolean;
+  /** Gives a held request up, whether or not `granted` was called. Does nothing if it was stolen; then `stolen` is not called any more. */
+  release(requester: NamedRequester): void;
+  /** All threads' requests: in the order of each name's queue. */
+  query(): NamedSnapshot;
+}
