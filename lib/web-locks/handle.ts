@@ -1,27 +1,28 @@
 import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
 import { checkString } from '../common/checks.js';
-import type { OpenedNamedLocks } from '../engine/contract/named-lock-engine.js';
-import { namedLockEngine } from '../engine/select.js';
+import type { EngineName } from '../engine/contract/engine.js';
+import type { NamedLocks } from '../engine/contract/named-locks.js';
+import { namedEngine } from '../engine/select.js';
 
 const KIND = 'stripelock/lock-manager';
 
 /** What the handle of a manager carries to another thread. */
 interface HandleFields {
   readonly kind: typeof KIND;
-  readonly engine: 'native' | 'javascript';
+  readonly engine: EngineName;
   readonly id: readonly [number, number];
   readonly number: number;
   readonly name: string;
 }
 
 /** The handle of a manager that was opened in this thread. */
-export function handleOf({ number }: OpenedNamedLocks, name: string): object {
-  const { name: engine, id } = namedLockEngine();
+export function handleOf(number: number, name: string): object {
+  const { name: engine, id } = namedEngine();
   return Object.freeze<HandleFields>({ kind: KIND, engine, id, number, name });
 }
 
 /** Throws a TypeError or RangeError for what is not a handle, a LockError if it cannot be opened in this thread. */
-export function openHandle(handle: unknown): { opened: OpenedNamedLocks; name: string } {
+export function openHandle(handle: unknown): { locks: NamedLocks; name: string } {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== KIND) {
     throw invalidArgType('handle', 'the handle of a LockManager', handle);
   }
@@ -32,9 +33,9 @@ export function openHandle(handle: unknown): { opened: OpenedNamedLocks; name: s
     throw outOfRange('handle.number', 'an integer from 0', number);
   }
   const shownName = checkString(name, 'handle.name');
-  const here = namedLockEngine();
+  const here = namedEngine();
   if (engine === here.name && id[0] === here.id[0] && id[1] === here.id[1]) {
-    return { opened: here.open(number), name: shownName };
+    return { locks: here.open(number), name: shownName };
   }
   throw new LockError(
     'ERR_LOCK_ENGINE',

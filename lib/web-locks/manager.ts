@@ -1,5 +1,6 @@
 import { checkFunction, checkOptionsObject, checkString } from '../common/checks.js';
-import { namedLockEngine } from '../engine/select.js';
+import { DEFAULT_MANAGER } from '../engine/contract/named-locks.js';
+import { namedEngine } from '../engine/select.js';
 import { checkSupported, DEFAULTS, readOptions, toDomString } from './arguments.js';
 import { ManagerContext } from './context.js';
 import { handleOf, openHandle } from './handle.js';
@@ -31,13 +32,13 @@ export class LockManager {
    * here and there.
    */
   static from(handle: object): LockManager {
-    const { name, opened } = openHandle(handle);
+    const { name, locks: opened } = openHandle(handle);
     return new LockManager(new ManagerContext(name, () => opened));
   }
 
   /** Structured-cloneable: send it to another thread, and join there with {@link LockManager.from}. */
   get handle(): object {
-    return handleOf(this.#context.opened, this.#context.name);
+    return handleOf(this.#context.locks.number, this.#context.name);
   }
 
   /**
@@ -100,9 +101,11 @@ export class LockManager {
 function create(options: LockManagerOptions | undefined): ManagerContext {
   checkOptionsObject(options);
   const name = options?.name === undefined ? '' : checkString(options.name, 'options.name');
-  const opened = namedLockEngine().create();
+  const opened = namedEngine().open();
   return new ManagerContext(name, () => opened);
 }
 
 /** One manager for all threads of the process. If the addon cannot be loaded: one for each thread, and a warning. */
-export const locks: LockManager = new LockManager(new ManagerContext('', () => namedLockEngine().shared()));
+export const locks: LockManager = new LockManager(
+  new ManagerContext('', () => namedEngine().open(DEFAULT_MANAGER)),
+);

@@ -1,11 +1,11 @@
 import { LockManager } from 'stripelock/web-locks';
 import { ManagerContext } from '../../unbundled/web-locks/context.js';
 import { LockManager as UnbundledManager } from '../../unbundled/web-locks/manager.js';
-import { JavaScriptNamedLockEngine } from '../../unbundled/engine/javascript/named-locks.js';
+import { JavaScriptNamedEngine } from '../../unbundled/engine/javascript/named-locks.js';
 
 /** A manager of one thread, as it is without the addon. */
 export function javascriptManager(name = ''): LockManager {
-  const opened = new JavaScriptNamedLockEngine().create();
+  const opened = new JavaScriptNamedEngine().open();
   return new UnbundledManager(new ManagerContext(name, () => opened)) as unknown as LockManager;
 }
 

@@ -82,7 +82,7 @@ describe.each(engines)('a request on the $engine engine', ({ makeManager }) => {
     ]) {
       // An async function that returned the error would call its then.
       const reason = await manager.request('a', callback).catch((caught: unknown) => ({ caught }));
-      expect((reason as { caught: unknown }).caught).toBe(error);
+      expect(reason.caught).toBe(error);
     }
     expect(called).toBe(false);
   });

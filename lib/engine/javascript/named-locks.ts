@@ -3,48 +3,44 @@ import { LONGEST_DELAY } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
 import { defer, keepAlive, letGo, startTimer, type Timer } from '../../common/host.js';
 import type { Mode } from '../contract/mode.js';
-import type { NamedLockEngine, OpenedNamedLocks } from '../contract/named-lock-engine.js';
-import type { NamedHow, NamedLocks, NamedRequester, NamedSnapshot } from '../contract/named-locks.js';
+import {
+  DEFAULT_MANAGER,
+  type NamedEngine,
+  type NamedHow,
+  type NamedLocks,
+  type NamedRequester,
+  type NamedSnapshot,
+} from '../contract/named-locks.js';
 import { makeRoom } from './host.js';
 import { NamedEntry, NamedQueue } from './named-queue.js';
 
-/** The manager of all threads, which here is one of this thread. */
-const SHARED_NUMBER = 0;
-
-/** Named locks of one thread, for where the addon does not load. Other threads cannot open them. */
-export class JavaScriptNamedLockEngine implements NamedLockEngine {
+/** Managers of one thread, for where the addon does not load. Other threads cannot open them. */
+export class JavaScriptNamedEngine implements NamedEngine {
   readonly name = 'javascript';
   /** Random, so that no other thread or process takes a handle of this thread for its own. */
   readonly id: readonly [number, number];
-  readonly #shared: OpenedNamedLocks = { locks: new JavaScriptNamedLocks(), number: SHARED_NUMBER };
-  readonly #made = new Map<number, WeakRef<JavaScriptNamedLocks>>();
+  /** By number, while somebody uses them. One that nobody uses is empty, and is made anew. */
+  readonly #managers = new Map<number, WeakRef<NamedLocks>>();
   readonly #gone = new FinalizationRegistry<number>((number) => {
-    this.#made.delete(number);
+    if (this.#managers.get(number)?.deref() === undefined) this.#managers.delete(number);
   });
-  #last = SHARED_NUMBER;
+  #last = DEFAULT_MANAGER;
 
   constructor() {
     const [low, high] = crypto.getRandomValues(new Int32Array(2));
     this.id = [low!, high!];
   }
 
-  shared(): OpenedNamedLocks {
-    return this.#shared;
-  }
-
-  create(): OpenedNamedLocks {
-    const locks = new JavaScriptNamedLocks();
-    const number = ++this.#last;
-    this.#made.set(number, new WeakRef(locks));
-    this.#gone.register(locks, number);
-    return { locks, number };
-  }
-
-  open(number: number): OpenedNamedLocks {
-    if (number === SHARED_NUMBER) return this.#shared;
-    const locks = this.#made.get(number)?.deref();
-    if (locks) return { locks, number };
-    throw new LockError('ERR_LOCK_ENGINE', 'the handle names no manager that this thread still uses');
+  open(number = ++this.#last): NamedLocks {
+    if (number > this.#last) {
+      throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this thread');
+    }
+    const open = this.#managers.get(number)?.deref();
+    if (open !== undefined) return open;
+    const made = new JavaScriptNamedLocks(number);
+    this.#managers.set(number, new WeakRef(made));
+    this.#gone.register(made, number);
+    return made;
   }
 }
 
@@ -59,7 +55,8 @@ export class JavaScriptNamedLockEngine implements NamedLockEngine {
  *
  * A method that changes something makes sure of room on the stack first.
  */
-export class JavaScriptNamedLocks implements NamedLocks {
+class JavaScriptNamedLocks implements NamedLocks {
+  readonly number: number;
   readonly #queues = new Map<string, NamedQueue>();
   /** By ticket: all that are pending, held, or stolen and not told. */
   readonly #entries: (NamedEntry | undefined)[] = [];
@@ -80,6 +77,10 @@ export class JavaScriptNamedLocks implements NamedLocks {
     this.#news = [];
     for (const entry of news) this.#tellOne(entry);
   };
+
+  constructor(number: number) {
+    this.number = number;
+  }
 
   request(
     name: string,
