@@ -55,6 +55,7 @@ const layers: Layer[] = [
   { of: /^lib\/engine\/\w+\//, may: 'common/|engine/contract/' },
   { of: /^lib\/engine\//, may: 'common/|engine/' },
   { of: /^lib\/lock\//, may: 'common/|engine/' },
+  { of: /^lib\/web-locks\//, may: 'common/|engine/' },
   // What managers and stores agree on.
   { of: /^lib\/lease\/contract\//, may: 'common/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
@@ -64,6 +65,7 @@ const layers: Layer[] = [
   // What tests of a store use: it knows stores by their contract, and managers, which run on any.
   { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
+  { of: /^lib\/web-locks\.ts$/, may: 'common/|web-locks/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
 ];
 
@@ -214,6 +216,8 @@ describe('the check itself refuses', () => {
     ['lib/lock/guard.ts', `import { LeaseManager } from '../lease/manager.js';`],
     ['lib/lock/guard.ts', `const lease = await import('../lease/manager.js');`],
     ['lib/lock/guard.ts', `import { StripedLock } from '../index.js';`],
+    ['lib/web-locks/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/index.ts', `import { locks } from './web-locks/manager.js';`],
     ['lib/lock/striped-lock.ts', `import bindings from 'bindings';`],
     ['lib/lock/striped-lock.ts', `import lodash from 'lodash';`],
     ['lib/lease/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],

@@ -121,3 +121,27 @@ export const leaseChannels = {
   released: diagnostics_channel.channel('stripelock:lease:released'),
   failed: diagnostics_channel.channel('stripelock:lease:failed'),
 };
+
+/** `stripelock:web-locks`: what became of a request for a name. The thread that made the request publishes it. */
+export interface WebLockMessage {
+  /**
+   * `granted`: its callback is called next. `unavailable`: refused, as `ifAvailable` asks. `aborted`: by its signal.
+   * `timeout`: it ran out of time. `released`: its callback has ended. `stolen`: another request took the lock from it.
+   */
+  readonly event: 'granted' | 'unavailable' | 'aborted' | 'timeout' | 'released' | 'stolen';
+  /** The name of the manager; empty for `locks`. */
+  readonly manager: string;
+  /** What was asked for. */
+  readonly name: string;
+  /** The mode of the request. */
+  readonly mode: LockMode;
+  /**
+   * Milliseconds: since the grant for `released` and `stolen`, else since the request. Undefined if nobody listened
+   * then.
+   */
+  readonly elapsed: number | undefined;
+  /** The id of the thread that made the request. */
+  readonly threadId: number;
+}
+
+export const webLockChannel = diagnostics_channel.channel('stripelock:web-locks');

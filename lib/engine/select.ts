@@ -13,17 +13,21 @@ import {
   VERSION_INDEX,
 } from './contract/layout.js';
 import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
+import type { NamedEngine, NamedLocks } from './contract/named-locks.js';
 import { corrupt, spanOf, type TableMemory, type TableSpan } from './contract/table-memory.js';
 import { JavaScriptEngine } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
+import { JavaScriptNamedEngine } from './javascript/named-locks.js';
 import { loadNativeEngine } from './native/engine.js';
 import { OtherVersion } from './native/running-engine.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
+let javascriptNamed: NamedEngine | undefined;
 /** May belong to another evaluation of the package in this thread: see `native/running-engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
+let nativeNamed: NamedEngine | undefined;
 let nativeFailure: unknown;
 
 /** Makes a lock on the engine asked for, or on the best available one. */
@@ -58,6 +62,19 @@ export function leaseEngine(): LeaseEngine {
   if (nativeOrUndefined()) return (nativeLeases ??= new OurLeases(native!.leases));
   warnOnce();
   return (javascriptLeases ??= new JavaScriptLeases());
+}
+
+/** The managers of named locks, for all threads of the process. Undefined if the addon does not load. */
+export function nativeNamedEngine(): NamedEngine | undefined {
+  return nativeOrUndefined() && (nativeNamed ??= new OurNamedLocks(native!.named));
+}
+
+/** The managers of named locks: for all threads of the process if the addon loads, else for this thread alone. */
+export function namedEngine(): NamedEngine {
+  const engine = nativeNamedEngine();
+  if (engine !== undefined) return engine;
+  warnOnce();
+  return (javascriptNamed ??= new JavaScriptNamedEngine());
 }
 
 /**
@@ -147,6 +164,25 @@ class OurLeases implements LeaseEngine {
   openGate(capacity: number, number?: number): GateTable {
     try {
       return this.#leases.openGate(capacity, number);
+    } catch (error) {
+      throw asOurs(error);
+    }
+  }
+}
+
+class OurNamedLocks implements NamedEngine {
+  readonly name = 'native';
+  readonly id: readonly [number, number];
+  readonly #named: NamedEngine;
+
+  constructor(named: NamedEngine) {
+    this.id = named.id;
+    this.#named = named;
+  }
+
+  open(number?: number): NamedLocks {
+    try {
+      return this.#named.open(number);
     } catch (error) {
       throw asOurs(error);
     }

@@ -43,6 +43,14 @@ class KeyTable {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
+  // Calls `visit` for each node, in no order. It must not change the table.
+  template <typename Visit>
+  void forEach(Visit visit) {
+    for (std::size_t i = 0; i < buckets_; ++i) {
+      for (Node* node = bucket(i); node; node = node->next) visit(*node);
+    }
+  }
+
   // nullptr if there is none.
   Node* find(const KeyView& key) {
     Node* node = bucketOf(key.hash);

@@ -231,7 +231,7 @@ napi_value keepAlive(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   bool alive = false;
   if (!call.started() || !call.toBoolean(0, alive)) return call.refuse("expected a boolean");
-  call.environment().keepAlive(env, alive);
+  call.environment().keepAlive(env, Environment::Reason::kAcquisitions, alive);
   return nullptr;
 }
 

@@ -15,6 +15,7 @@
 #include "node/inspection.h"
 #include "node/lease_time.h"
 #include "node/leases.h"
+#include "node/named_locks.h"
 
 namespace stripelock {
 
@@ -150,6 +151,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addLeases(env, exports);
   addLeaseTime(env, exports);
   addGates(env, exports);
+  addNamedLocks(env, exports);
   return exports;
 }
 

@@ -7,6 +7,7 @@ namespace stripelock {
 Environment::~Environment() {
   // The references reset themselves here. Node-API still allows that in the instance data's finalizer.
   leases_.reset();
+  named_.end();
   if (participant_) Registry::instance().leave(*participant_);
 }
 
@@ -28,6 +29,7 @@ bool Environment::start(Napi::Env env, std::int32_t threadId, Napi::Function onR
 void Environment::onEnd(void* self) {
   auto& environment = *static_cast<Environment*>(self);
   environment.leases_.reset();
+  environment.named_.end();
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
   for (const auto& table : environment.tables_) {
@@ -50,7 +52,10 @@ void Environment::callReady(napi_env env, napi_value callback, void*, void*) {
   napi_call_function(env, receiver, callback, 0, nullptr, nullptr);
 }
 
-void Environment::keepAlive(Napi::Env env, bool alive) {
+void Environment::keepAlive(Napi::Env env, Reason reason, bool alive) {
+  const auto bit = static_cast<std::uint32_t>(reason);
+  const std::uint32_t before = std::exchange(reasons_, alive ? reasons_ | bit : reasons_ & ~bit);
+  if ((before == 0) == (reasons_ == 0)) return;
   if (alive) {
     napi_ref_threadsafe_function(env, ready_);
   } else {

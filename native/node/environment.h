@@ -1,10 +1,11 @@
 // What one Node.js environment (the main thread, or a worker) keeps in the addon.
 //
 // Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
-// thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates.
-// Then it leaves the registry, which stops wakes, cancels pending acquisitions, and frees what is held. From then on
-// no other thread touches the thread-safe function. Only a blocking call watches the event loop's descriptor, so
-// nobody watches it here. References to JavaScript memory are dropped after that, with the instance data.
+// thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates,
+// and ends the requests for named locks. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
+// and frees what is held. From then on no other thread touches the thread-safe function. Only a blocking call watches
+// the event loop's descriptor, so nobody watches it here. References to JavaScript memory are dropped after that, with
+// the instance data.
 
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "core/registry.h"
 #include "node/host_interrupts.h"
 #include "node/leases.h"
+#include "node/named_locks.h"
 
 namespace stripelock {
 
@@ -40,8 +42,11 @@ class Environment {
   Leases* leases() const { return leases_.get(); }
   // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
-  // Sets whether the event loop stays alive.
-  void keepAlive(Napi::Env env, bool alive);
+  NamedThread& named() { return named_; }
+  // Why the event loop stays alive.
+  enum class Reason : std::uint8_t { kAcquisitions = 1, kNamedLocks = 2 };
+  // Sets whether it stays alive for that reason.
+  void keepAlive(Napi::Env env, Reason reason, bool alive);
 
   // A table's number in this environment, or kNotOpened if the memory is in use with another number of stripes.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes);
@@ -76,7 +81,9 @@ class Environment {
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
   Napi::Reference<Napi::Float64Array> leaseExchange_;
+  NamedThread named_;
   napi_threadsafe_function ready_ = nullptr;
+  std::uint32_t reasons_ = 0;
   // By number. Unused numbers are null here and listed in freeNumbers_.
   std::vector<std::unique_ptr<OpenTable>> tables_;
   std::vector<std::uint32_t> freeNumbers_;

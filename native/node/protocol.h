@@ -8,13 +8,13 @@
 
 namespace stripelock {
 
-// ── batches: takeGrants(), expire() and takeReleasedKeys() ──
+// ── batches: takeGrants(), expire(), takeReleasedKeys() and takeNamedNews() ──
 
 // How much one call hands over at most, however large the caller's array is.
 inline constexpr std::int32_t kBatch = 128;
 // Added to the number handed over if more may be left. The caller then calls again.
 inline constexpr std::int32_t kMore = 1 << 30;
-// Integers per grant or timeout: the waiter's id, and one detail about it.
+// Integers per grant, timeout or news: the waiter's id, and one detail about it.
 inline constexpr std::int32_t kEntryInts = 2;
 inline constexpr std::int32_t kEntryId = 0;
 inline constexpr std::int32_t kEntryDetail = 1;
@@ -53,5 +53,37 @@ inline constexpr std::int32_t kLeaseDone = 1;
 inline constexpr std::int32_t kLeaseDoneAndReady = 2;
 // The hint is out of date: release by the key.
 inline constexpr std::int32_t kLeaseUnknown = 3;
+
+// ── NamedExchange: see named_locks.h for what each number means ──
+
+inline constexpr std::int32_t kNamedBytes = 32;
+// In units of 64-bit floating-point numbers.
+inline constexpr std::int32_t kNamedManager = 0;
+// In units of 32-bit integers.
+inline constexpr std::int32_t kNamedMode = 2;
+inline constexpr std::int32_t kNamedHow = 3;
+inline constexpr std::int32_t kNamedTicket = 4;
+inline constexpr std::int32_t kNamedAnswer = 5;
+inline constexpr std::int32_t kNamedReady = 6;
+
+// Values of NamedExchange::how.
+inline constexpr std::int32_t kNamedWait = 0;
+inline constexpr std::int32_t kNamedIfAvailable = 1;
+inline constexpr std::int32_t kNamedSteal = 2;
+
+// Values of NamedExchange::answer, from namedRequest().
+inline constexpr std::int32_t kNamedHeld = 0;
+inline constexpr std::int32_t kNamedPending = 1;
+inline constexpr std::int32_t kNamedUnavailable = 2;
+// From namedCancel(): it was pending, or it was not.
+inline constexpr std::int32_t kNamedCancelled = 1;
+inline constexpr std::int32_t kNamedNotPending = 0;
+// From namedRelease(): it has ended, or there was none.
+inline constexpr std::int32_t kNamedReleased = 1;
+inline constexpr std::int32_t kNamedNotKept = 0;
+
+// Bits of the detail of news: it was pending and was granted; it was stolen, and has ended.
+inline constexpr std::int32_t kNewsGranted = 1;
+inline constexpr std::int32_t kNewsStolen = 2;
 
 }  // namespace stripelock

@@ -4,9 +4,10 @@ import type { TableMemory, TableSpan } from './table-memory.js';
 
 /**
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
- * every change to this file, to `lease-table.ts`, to `layout.ts`, to `mode.ts` or to what the addon exports.
+ * every change to this file, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or to what the addon
+ * exports.
  */
-export const ENGINE_PROTOCOL = 3;
+export const ENGINE_PROTOCOL = 4;
 
 export type EngineName = 'native' | 'javascript';
 

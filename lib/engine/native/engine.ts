@@ -5,6 +5,7 @@ import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout
 import type { TableMemory, TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
+import { NativeNamedLocks } from './named-locks.js';
 import { NOT_OPENED } from './protocol.js';
 import { runningEngine } from './running-engine.js';
 import { NativeTable } from './table.js';
@@ -20,6 +21,7 @@ export function loadNativeEngine(): NativeEngine {
 export class NativeEngine implements Engine {
   readonly name = 'native';
   readonly leases: NativeLeases;
+  #named: NativeNamedLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
@@ -37,8 +39,14 @@ export class NativeEngine implements Engine {
     this.leases = leases;
     this.#thread = new NativeThread(addon, () => {
       leases.deliver();
+      this.#named?.deliver();
     });
     leases.start();
+  }
+
+  /** Made when it is first needed. */
+  get named(): NativeNamedLocks {
+    return (this.#named ??= new NativeNamedLocks(this.#addon));
   }
 
   create(stripes: number): TableMemory {

@@ -8,7 +8,7 @@
 export const BATCH = 128;
 /** Added to the number of entries if more may be left. The caller then calls again. */
 export const MORE = 0x4000_0000;
-/** Integers for each grant or timeout in a batch: the waiter's id, and a detail about it. */
+/** Integers for each grant, timeout or news in a batch: the waiter's id, and a detail about it. */
 export const ENTRY_INTS = 2;
 export const ENTRY_ID = 0;
 export const ENTRY_DETAIL = 1;
@@ -44,3 +44,34 @@ export const LEASE_DONE = 1;
 export const LEASE_DONE_AND_READY = 2;
 /** The hint is out of date: ask by the key. */
 export const LEASE_UNKNOWN = 3;
+
+/** The size of the exchange for named locks. `native/node/named_locks.h` says what each of its numbers means. */
+export const NAMED_BYTES = 32;
+/** Places in units of 64-bit floating-point numbers. */
+export const NAMED_MANAGER = 0;
+/** Places in units of 32-bit integers. */
+export const NAMED_MODE = 2;
+export const NAMED_HOW = 3;
+export const NAMED_TICKET = 4;
+export const NAMED_ANSWER = 5;
+export const NAMED_READY = 6;
+
+/** How to get a named lock. */
+export const NAMED_WAIT = 0;
+export const NAMED_IF_AVAILABLE = 1;
+export const NAMED_STEAL = 2;
+
+/** Answers of `namedRequest`. */
+export const NAMED_HELD = 0;
+export const NAMED_PENDING = 1;
+export const NAMED_UNAVAILABLE = 2;
+/** Answers of `namedCancel`: it was pending, or it was not. */
+export const NAMED_CANCELLED = 1;
+export const NAMED_NOT_PENDING = 0;
+/** Answers of `namedRelease`: it has ended, or it was stolen before. */
+export const NAMED_RELEASED = 1;
+export const NAMED_NOT_KEPT = 0;
+
+/** Bits of the detail of news: it was pending and was granted; it was stolen, and has ended. */
+export const NEWS_GRANTED = 1;
+export const NEWS_STOLEN = 2;

@@ -1,0 +1,46 @@
+import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
+import { checkString } from '../common/checks.js';
+import type { EngineName } from '../engine/contract/engine.js';
+import type { NamedLocks } from '../engine/contract/named-locks.js';
+import { namedEngine } from '../engine/select.js';
+
+const KIND = 'stripelock/lock-manager';
+
+/** What the handle of a manager carries to another thread. */
+interface HandleFields {
+  readonly kind: typeof KIND;
+  readonly engine: EngineName;
+  readonly id: readonly [number, number];
+  readonly number: number;
+  readonly name: string;
+}
+
+/** The handle of a manager that was opened in this thread. */
+export function handleOf(number: number, name: string): object {
+  const { name: engine, id } = namedEngine();
+  return Object.freeze<HandleFields>({ kind: KIND, engine, id, number, name });
+}
+
+/** Throws a TypeError or RangeError for what is not a handle, a LockError if it cannot be opened in this thread. */
+export function openHandle(handle: unknown): { locks: NamedLocks; name: string } {
+  if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== KIND) {
+    throw invalidArgType('handle', 'the handle of a LockManager', handle);
+  }
+  const { engine, id, number, name } = handle as HandleFields;
+  if (!Array.isArray(id)) throw invalidArgType('handle.id', 'an array', id);
+  if (typeof number !== 'number') throw invalidArgType('handle.number', 'a number', number);
+  if (!Number.isSafeInteger(number) || number < 0) {
+    throw outOfRange('handle.number', 'an integer from 0', number);
+  }
+  const shownName = checkString(name, 'handle.name');
+  const here = namedEngine();
+  if (engine === here.name && id[0] === here.id[0] && id[1] === here.id[1]) {
+    return { locks: here.open(number), name: shownName };
+  }
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    here.name === 'native' && engine === 'native'
+      ? 'the handle was made in another process, or by another copy of the stripelock addon'
+      : 'web locks are shared between threads by the native addon only, and it could not be loaded here or where the handle was made',
+  );
+}

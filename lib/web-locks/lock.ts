@@ -1,0 +1,45 @@
+import type { LockMode } from '../common/types.js';
+
+/** Whether a lock is being made by {@link createLock}. */
+let creating = false;
+let newName = '';
+let newMode: LockMode = 'exclusive';
+
+/** Makes a lock to show to a callback. */
+export let createLock: (name: string, mode: LockMode) => Lock;
+
+/** A lock that was granted: what the callback of a request gets. It cannot be constructed. */
+export class Lock {
+  readonly #name: string;
+  readonly #mode: LockMode;
+
+  private constructor() {
+    if (!creating) throw new TypeError('Illegal constructor');
+    creating = false;
+    this.#name = newName;
+    this.#mode = newMode;
+  }
+
+  /** What is locked. */
+  get name(): string {
+    return this.#name;
+  }
+
+  /** The mode in which it is held. */
+  get mode(): LockMode {
+    return this.#mode;
+  }
+
+  static {
+    // The constructor takes no arguments, as in the standard.
+    createLock = (name, mode) => {
+      newName = name;
+      newMode = mode;
+      creating = true;
+      return new Lock();
+    };
+    const { prototype } = this;
+    for (const member of ['name', 'mode']) Object.defineProperty(prototype, member, { enumerable: true });
+    Object.defineProperty(prototype, Symbol.toStringTag, { value: 'Lock', configurable: true });
+  }
+}

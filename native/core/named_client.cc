@@ -1,0 +1,137 @@
+#include "core/named_client.h"
+
+#include <new>
+
+namespace stripelock {
+
+NamedClient::~NamedClient() {
+  for (std::uint32_t ticket = 0; ticket < requests_.size(); ++ticket) release(ticket);
+  NamedLocks::instance().awaitPushers();
+  for (void* const memory : spare_) ::operator delete(memory);
+}
+
+NamedClient::Started NamedClient::request(const KeyView& key, Mode mode, NamedHow how) {
+  NamedRequest& request = make(mode);
+  const std::uint32_t ticket = request.ticket;
+  const NamedAnswer answer = NamedLocks::instance().request(request, key, how);
+  switch (answer) {
+    case NamedAnswer::kHeld:
+      break;
+    case NamedAnswer::kPending:
+      // It may be granted already, but only this thread looks at this.
+      request.untold = true;
+      ++waiting_;
+      break;
+    case NamedAnswer::kUnavailable:
+      destroy(request);
+      break;
+  }
+  return {.answer = answer, .ticket = ticket};
+}
+
+bool NamedClient::cancel(std::uint32_t ticket) {
+  NamedRequest* const request = find(ticket);
+  if (!request) return false;
+  if (NamedLocks::instance().cancel(*request)) {
+    told(*request);
+    // A pending request is not in the ready list.
+    destroy(*request);
+    return true;
+  }
+  told(*request);
+  STRIPELOCK_SEAM("named cancel: before the ready list");
+  // That it was stolen is still to be told, unless it is released before.
+  const Lock lock(readyMutex_);
+  if (request->ready && request->state == NamedRequest::State::kHeld) unlinkReady(*request);
+  return false;
+}
+
+bool NamedClient::release(std::uint32_t ticket) {
+  NamedRequest* const request = find(ticket);
+  if (!request) return false;
+  const bool kept = NamedLocks::instance().end(*request);
+  told(*request);
+  forgetNews(*request);
+  destroy(*request);
+  return kept;
+}
+
+void NamedClient::forgetNews(NamedRequest& request) {
+  // It is in no record, so nobody can push it now. If it was pushed before, the list is not empty.
+  if (!hasReady_.load()) return;
+  const Lock lock(readyMutex_);
+  if (request.ready) unlinkReady(request);
+}
+
+std::size_t NamedClient::take(News* out, std::size_t room) {
+  std::size_t count = 0;
+  if (!hasReady_.load()) return 0;
+  STRIPELOCK_SEAM("named take: before the ready list");
+  const Lock lock(readyMutex_);
+  while (count < room) {
+    NamedRequest* const request = readyList_.first();
+    if (!request) break;
+    unlinkReady(*request);
+    const bool stolen = request->state == NamedRequest::State::kStolen;
+    out[count++] = {.ticket = request->ticket, .granted = request->untold, .stolen = stolen};
+    told(*request);
+    // It is in no record, and not in the ready list any more.
+    if (stolen) destroy(*request);
+  }
+  return count;
+}
+
+void NamedClient::push(NamedRequest& request, NamedRequest::State state) {
+  const Lock lock(readyMutex_);
+  // Keeps W6.
+  request.state = state;
+  if (request.ready) return;
+  request.ready = true;
+  readyList_.pushBack(request);
+  hasReady_.store(true);
+}
+
+void NamedClient::unlinkReady(NamedRequest& request) {
+  readyList_.remove(request);
+  request.ready = false;
+  if (readyList_.empty()) hasReady_.store(false);
+}
+
+void NamedClient::told(NamedRequest& request) {
+  if (!request.untold) return;
+  request.untold = false;
+  --waiting_;
+}
+
+NamedRequest& NamedClient::make(Mode mode) {
+  void* memory = nullptr;
+  if (spare_.empty()) {
+    memory = ::operator new(sizeof(NamedRequest));
+  } else {
+    memory = spare_.back();
+    spare_.pop_back();
+  }
+  auto& request = *new (memory) NamedRequest(*this, mode);
+  if (freeTickets_.empty()) {
+    request.ticket = static_cast<std::uint32_t>(requests_.size());
+    requests_.push_back(&request);
+  } else {
+    request.ticket = freeTickets_.back();
+    freeTickets_.pop_back();
+    requests_[request.ticket] = &request;
+  }
+  return request;
+}
+
+void NamedClient::destroy(NamedRequest& request) {
+  requests_[request.ticket] = nullptr;
+  freeTickets_.push_back(request.ticket);
+  request.~NamedRequest();
+  if (spare_.size() < kMostSpare) {
+    spare_.push_back(&request);
+  } else {
+    ::operator delete(&request);
+  }
+}
+
+}  // namespace stripelock

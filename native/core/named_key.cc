@@ -1,0 +1,65 @@
+#include "core/named_key.h"
+
+#include <cstring>
+
+namespace stripelock {
+
+namespace {
+
+constexpr std::size_t kHead = sizeof(std::uint64_t);
+// In the head, below the manager: each unit takes two bytes.
+constexpr std::uint64_t kWide = 1;
+
+std::uint64_t headOf(const KeyView& key) {
+  std::uint64_t head = 0;
+  std::memcpy(&head, key.text.data(), kHead);
+  return head;
+}
+
+// Copies the lower half of each unit. False if an upper half is not 0.
+bool narrow(std::u16string_view name, char* out) {
+  std::uint32_t all = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    all |= name[i];
+    out[i] = static_cast<char>(name[i]);
+  }
+  return all < 0x100;
+}
+
+}  // namespace
+
+NamedKey::NamedKey(std::uint64_t manager, std::u16string_view name) : view_(encode(manager, name)) {}
+
+std::string_view NamedKey::encode(std::uint64_t manager, std::u16string_view name) {
+  const std::size_t most = kHead + name.size() * sizeof(char16_t);
+  char* out = few_.data();
+  if (most > few_.size()) {
+    many_ = std::make_unique<char[]>(most);
+    out = many_.get();
+  }
+  std::uint64_t head = manager << 1;
+  std::size_t length = name.size();
+  if (!narrow(name, out + kHead)) {
+    head |= kWide;
+    length *= sizeof(char16_t);
+    std::memcpy(out + kHead, name.data(), length);
+  }
+  std::memcpy(out, &head, kHead);
+  return {out, kHead + length};
+}
+
+std::uint64_t NamedKey::managerOf(const KeyView& key) { return headOf(key) >> 1; }
+
+std::u16string NamedKey::nameOf(const KeyView& key) {
+  const std::string_view text = key.text.substr(kHead);
+  if ((headOf(key) & kWide) == 0) {
+    std::u16string name(text.size(), u'\0');
+    for (std::size_t i = 0; i < text.size(); ++i) name[i] = static_cast<unsigned char>(text[i]);
+    return name;
+  }
+  std::u16string name(text.size() / sizeof(char16_t), u'\0');
+  std::memcpy(name.data(), text.data(), text.size());
+  return name;
+}
+
+}  // namespace stripelock

@@ -1,0 +1,152 @@
+// Locks on exact names, granted strictly in order, that can be taken from their holders: what the Web Locks API asks
+// for. For all threads of the process.
+//
+// A manager of locks is a number that is part of each key (named_key.h), and nothing else: there is nothing to open, to
+// close, or to free. Managers share the shards.
+//
+// A name has a record while somebody holds it or waits for it. Each record has two lists:
+//
+//   held      one exclusive request, or shared ones
+//   pending   the rest, in order of arrival
+//
+// W1  What is held is one exclusive request or only shared ones.
+// W2  With the shard unlocked, the first pending request is incompatible with what is held. So nothing that may be
+//     granted is left to wait, and nothing passes it: an arrival joins the holders only if nobody is pending.
+// W3  A request is in one list of one record, or in none once it is stolen or ended.
+// W4  A record without requests does not exist.
+// W5  A request belongs to its client's thread (named_client.h). Others reach it only through a record, with the shard
+//     locked, or as the neighbour of another in the client's ready list, with that list locked. Once it is out of its
+//     record and pushed, its thread may free it at any moment: nobody else looks at it again.
+// W6  The state of a request that is in a record, or in the ready list, changes only with both its shard and that list
+//     locked. So its thread reads it under either.
+// W7  Wakes go out when the shard is unlocked.
+//
+// No step allocates between the first change of a record and its last, but for the set of who is to be woken.
+//
+// Order of locks: shards by rising address, then a client's ready list.
+
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/key_table.h"
+#include "core/linked_list.h"
+#include "core/mode.h"
+#include "core/named_key.h"
+#include "core/sync.h"
+
+namespace stripelock {
+
+class NamedClient;
+class WakeSet;
+struct NamedRecord;
+struct NamedShard;
+
+enum class NamedHow : std::uint8_t {
+  kWait,
+  // Do not wait.
+  kIfAvailable,
+  // Take it from its holders, and pass those that wait. Only in a mode that admits no others.
+  kSteal,
+};
+
+enum class NamedAnswer : std::uint8_t { kHeld, kPending, kUnavailable };
+
+struct NamedRequest {
+  enum class State : std::uint8_t { kPending, kHeld, kStolen };
+
+  NamedRequest(NamedClient& owner, Mode asked) : client(owner), mode(asked) {}
+
+  NamedClient& client;
+  // Where its record is, or was.
+  NamedShard* shard = nullptr;
+  // nullptr: in no list.
+  NamedRecord* record = nullptr;
+  Links<NamedRequest> inRecord;
+  Links<NamedRequest> inReady;
+  // The client's number for it.
+  std::uint32_t ticket = 0;
+  const Mode mode;
+  State state = State::kPending;
+  // It is in the ready list. Guarded by the mutex of that list.
+  bool ready = false;
+  // The thread's alone: it waits to be told that it is granted.
+  bool untold = false;
+};
+
+struct NamedRecord : KeyNode<NamedRecord> {
+  using KeyNode::KeyNode;
+  using List = LinkedList<NamedRequest, &NamedRequest::inRecord>;
+
+  // Whether it could be held together with what is held now.
+  bool isCompatible(Mode mode) const { return held.empty() || goTogether(held.first()->mode, mode); }
+  List& listOf(const NamedRequest& request) {
+    return request.state == NamedRequest::State::kPending ? pending : held;
+  }
+
+  List held;
+  List pending;
+};
+
+struct alignas(64) NamedShard {
+  Mutex mutex;
+  KeyTable<NamedRecord> records;
+  // For the next new name: an uncontended lock makes and drops a record each time.
+  std::unique_ptr<NamedRecord> spare;
+};
+
+class NamedLocks {
+ public:
+  static NamedLocks& instance();
+
+  // Of everybody who asks for no other.
+  static constexpr std::uint64_t kDefaultManager = 0;
+  // A number for another manager.
+  std::uint64_t issueManager() { return nextManager_.fetch_add(1); }
+  bool isManager(std::uint64_t manager) const { return manager < nextManager_.load(); }
+
+  // ── on the request's thread. None of them wakes that thread: see NamedClient::hasReady ──
+
+  // The request is new. If the lock is unavailable, nothing is left of it.
+  NamedAnswer request(NamedRequest& request, const KeyView& key, NamedHow how);
+  // Ends a request that is pending. False, and nothing happens, if it is not.
+  bool cancel(NamedRequest& request);
+  // Ends a request, whatever its state. False if it was stolen.
+  bool end(NamedRequest& request);
+  // Whoever has pushed a request before this call, to any client, is done with that client when it returns.
+  void awaitPushers();
+
+  // ── from any thread ──
+
+  struct Info {
+    Mode mode;
+    bool held;
+    std::int32_t threadId;
+  };
+  struct NameInfo {
+    std::u16string name;
+    // First those that hold it, then the queue.
+    std::vector<Info> requests;
+  };
+  // All names of a manager at one moment.
+  std::vector<NameInfo> query(std::uint64_t manager);
+  // The number of names that somebody holds or waits for, of all managers.
+  std::size_t size();
+
+ private:
+  static constexpr std::uint32_t kShards = 64;
+
+  NamedLocks() = default;
+  // All of these with the shard locked.
+  static NamedRecord& add(NamedShard& shard, const KeyView& key);
+  static void rob(NamedRecord& record, WakeSet& wakes);
+  static void remove(NamedRequest& request, WakeSet& wakes);
+
+  std::array<NamedShard, kShards> shards_;
+  std::atomic<std::uint64_t> nextManager_{kDefaultManager + 1};
+};
+
+}  // namespace stripelock

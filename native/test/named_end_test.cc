@@ -1,0 +1,152 @@
+// What becomes of named locks when a thread that uses them ends.
+
+#include <gtest/gtest.h>
+
+#include "test/named_support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class NamedEnd : public testing::Test {
+ protected:
+  Lines lines() { return describe(manager, one); }
+
+  const std::uint64_t manager = newManager();
+  NamedPeer one{manager};
+  NamedPeer two{manager};
+  NamedPeer three{manager};
+};
+
+}  // namespace
+
+TEST_F(NamedEnd, FreesWhatTheThreadHeldAndDropsWhatItAskedFor) {
+  two.hold(u"a");
+  two.hold(u"b");
+  one.hold(u"c");
+  two.pend(u"a");
+  two.pend(u"c");
+  const std::uint32_t waiting = three.pend(u"a");
+  three.pend(u"c");
+  two.end();
+  EXPECT_EQ(lines(), (Lines{"a: 3X", "c: 1X | 3X"}));
+  const std::vector<NamedClient::News> news = three.awaitNews();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].ticket, waiting);
+  EXPECT_TRUE(news[0].granted);
+}
+
+TEST_F(NamedEnd, PassesOnWhatTheThreadWasGrantedAndDidNotTake) {
+  const std::uint32_t held = one.hold(u"a");
+  two.pend(u"a");
+  three.pend(u"a", Mode::kShared);
+  one.pend(u"a", Mode::kShared);
+  one.release(held);
+  EXPECT_EQ(lines(), Lines{"a: 2X | 3S 1S"});
+  two.end();
+  EXPECT_EQ(lines(), Lines{"a: 3S 1S"});
+  EXPECT_TRUE(three.awaitNews()[0].granted);
+  EXPECT_TRUE(one.awaitNews()[0].granted);
+}
+
+TEST_F(NamedEnd, OfAThreadWhoseLocksWereStolenLeavesThemToTheThief) {
+  two.hold(u"a");
+  const std::uint32_t told = two.hold(u"b");
+  one.steal(u"b");
+  EXPECT_EQ(two.awaitNews()[0].ticket, told);
+  one.steal(u"a");
+  two.end();
+  EXPECT_EQ(lines(), (Lines{"a: 1X", "b: 1X"}));
+}
+
+TEST_F(NamedEnd, OfAThiefFreesWhatItStole) {
+  one.hold(u"a");
+  three.pend(u"a");
+  two.steal(u"a");
+  two.end();
+  EXPECT_EQ(lines(), Lines{"a: 3X"});
+}
+
+TEST_F(NamedEnd, LeavesNothingOfAQueueOfOneThread) {
+  for (int i = 0; i < 1000; ++i) two.request(u"a", sharedIf(i % 3 == 0));
+  two.end();
+  EXPECT_EQ(lines(), Lines{});
+}
+
+// Another thread may have pushed news to the thread that ends, and not be done with it.
+class NamedEndMeets : public NamedEnd, public testing::WithParamInterface<const char*> {};
+
+TEST_P(NamedEndMeets, AThiefInTheMiddleOfItsTheft) {
+  two.hold(u"a");
+  Barrier barrier(GetParam());
+  std::thread thief([&] { three.steal(u"a"); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  std::thread victim([&] {
+    two.take();
+    two.end();
+  });
+  barrier.open();
+  thief.join();
+  victim.join();
+  EXPECT_EQ(lines(), Lines{"a: 3X"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, NamedEndMeets,
+                         testing::Values("named steal: before the ready list",
+                                         "named steal: after the ready list",
+                                         "named request: before the shard"));
+
+// A thief that has pushed its news looks at the victim once more, to wake it.
+TEST_F(NamedEnd, WaitsForAThiefThatHasPushedItsNews) {
+  two.hold(u"a");
+  Barrier barrier("named steal: after the ready list");
+  std::thread thief([&] { three.steal(u"a"); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  std::atomic<bool> ended{false};
+  std::thread victim([&] {
+    // It has no request in that shard any more.
+    EXPECT_EQ(two.take().size(), 1u);
+    two.end();
+    ended.store(true);
+  });
+  // Far longer than an end takes.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(ended.load());
+  barrier.open();
+  thief.join();
+  victim.join();
+  EXPECT_EQ(lines(), Lines{"a: 3X"});
+}
+
+TEST_F(NamedEnd, MeetsARelease) {
+  const std::uint32_t held = one.hold(u"a");
+  two.pend(u"a");
+  three.pend(u"a");
+  Barrier barrier("named grant: before the ready list");
+  std::thread releaser([&] { one.release(held); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  std::thread dying([&] { two.end(); });
+  barrier.open();
+  releaser.join();
+  dying.join();
+  EXPECT_EQ(lines(), Lines{"a: 3X"});
+  EXPECT_TRUE(three.awaitNews()[0].granted);
+}
+
+TEST_F(NamedEnd, MeetsAReleaseOfWhatItWaitsFor) {
+  const std::uint32_t held = one.hold(u"a");
+  two.pend(u"a");
+  three.pend(u"a");
+  Barrier barrier("named end: before the shard");
+  std::thread dying([&] { two.end(); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  one.release(held);
+  EXPECT_EQ(lines(), Lines{"a: 2X | 3X"});
+  barrier.open();
+  dying.join();
+  EXPECT_EQ(lines(), Lines{"a: 3X"});
+}
+
+}  // namespace stripelock::test

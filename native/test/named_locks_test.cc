@@ -1,0 +1,193 @@
+// Who gets a named lock, and in which order.
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "test/named_support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class NamedLocksTest : public testing::Test {
+ protected:
+  Lines lines() { return describe(manager, one); }
+
+  const std::uint64_t manager = newManager();
+  NamedPeer one{manager};
+  NamedPeer two{manager};
+  NamedPeer three{manager};
+};
+
+}  // namespace
+
+TEST_F(NamedLocksTest, ServesEachNameInTheOrderOfArrival) {
+  const std::uint32_t first = one.hold(u"a");
+  const std::uint32_t second = two.pend(u"a");
+  one.pend(u"a");
+  three.pend(u"a");
+  three.hold(u"b");
+  EXPECT_EQ(lines(), (Lines{"a: 1X | 2X 1X 3X", "b: 3X"}));
+  one.release(first);
+  EXPECT_EQ(lines(), (Lines{"a: 2X | 1X 3X", "b: 3X"}));
+  const std::vector<NamedClient::News> news = two.awaitNews();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].ticket, second);
+  EXPECT_TRUE(news[0].granted);
+  EXPECT_FALSE(news[0].stolen);
+  two.release(second);
+  EXPECT_EQ(lines(), (Lines{"a: 1X | 3X", "b: 3X"}));
+}
+
+TEST_F(NamedLocksTest, AdmitsSharedRequestsTogether) {
+  one.hold(u"a", Mode::kShared);
+  two.hold(u"a", Mode::kShared);
+  three.hold(u"a", Mode::kShared);
+  EXPECT_EQ(lines(), Lines{"a: 1S 2S 3S"});
+}
+
+TEST_F(NamedLocksTest, LetsNoSharedRequestPassAQueuedExclusiveOne) {
+  const std::uint32_t reader = one.hold(u"a", Mode::kShared);
+  const std::uint32_t writer = two.pend(u"a");
+  three.pend(u"a", Mode::kShared);
+  one.pend(u"a", Mode::kShared);
+  EXPECT_EQ(lines(), Lines{"a: 1S | 2X 3S 1S"});
+  one.release(reader);
+  EXPECT_EQ(lines(), Lines{"a: 2X | 3S 1S"});
+  two.release(writer);
+  EXPECT_EQ(lines(), Lines{"a: 3S 1S"}) << "readers enter together";
+  EXPECT_TRUE(one.awaitNews()[0].granted);
+  EXPECT_TRUE(three.awaitNews()[0].granted);
+}
+
+TEST_F(NamedLocksTest, LetsReadersInOnlyUpToTheNextWriter) {
+  const std::uint32_t writer = one.hold(u"a");
+  const std::uint32_t reader = two.pend(u"a", Mode::kShared);
+  three.pend(u"a", Mode::kShared);
+  three.pend(u"a");
+  two.pend(u"a", Mode::kShared);
+  one.release(writer);
+  EXPECT_EQ(lines(), Lines{"a: 2S 3S | 3X 2S"});
+  two.release(reader);
+  EXPECT_EQ(lines(), Lines{"a: 3S | 3X 2S"}) << "a writer waits for the last reader";
+}
+
+TEST_F(NamedLocksTest, RefusesAtOnceWhatIsNotAvailable) {
+  const std::uint32_t held = one.hold(u"a");
+  EXPECT_EQ(two.answer(u"a", Mode::kExclusive, NamedHow::kIfAvailable), NamedAnswer::kUnavailable);
+  EXPECT_EQ(two.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kUnavailable);
+  EXPECT_EQ(lines(), Lines{"a: 1X"}) << "nothing is left behind";
+  one.release(held);
+  EXPECT_EQ(two.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kHeld);
+  EXPECT_EQ(one.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kHeld);
+  two.pend(u"a");
+  EXPECT_EQ(one.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kUnavailable)
+      << "a writer waits";
+}
+
+TEST_F(NamedLocksTest, LetsInWhoWaitedBehindACancelledRequest) {
+  one.hold(u"a", Mode::kShared);
+  const std::uint32_t writer = two.pend(u"a");
+  three.pend(u"a", Mode::kShared);
+  one.pend(u"a", Mode::kShared);
+  one.pend(u"a");
+  EXPECT_TRUE(two.cancel(writer));
+  EXPECT_EQ(lines(), Lines{"a: 1S 3S 1S | 1X"});
+  EXPECT_TRUE(three.awaitNews()[0].granted);
+}
+
+TEST_F(NamedLocksTest, CancelsInTheMiddleOfAQueue) {
+  one.hold(u"a");
+  two.pend(u"a");
+  const std::uint32_t middle = one.pend(u"a");
+  const std::uint32_t last = three.pend(u"a");
+  EXPECT_TRUE(one.cancel(middle));
+  EXPECT_EQ(lines(), Lines{"a: 1X | 2X 3X"});
+  EXPECT_TRUE(three.cancel(last));
+  two.pend(u"a", Mode::kShared);
+  EXPECT_EQ(lines(), Lines{"a: 1X | 2X 2S"});
+}
+
+TEST_F(NamedLocksTest, RemembersANameOnlyWhileItIsInUse) {
+  const std::size_t before = NamedLocks::instance().size();
+  const std::string longest(100, 'x');
+  const std::u16string longName(longest.begin(), longest.end());
+  for (int i = 0; i < 3; ++i) {
+    const std::uint32_t held = one.hold(u"a");
+    const std::uint32_t other = one.hold(longName);
+    const std::uint32_t waiting = two.pend(u"a");
+    EXPECT_EQ(NamedLocks::instance().size(), before + 2);
+    one.release(held);
+    one.release(other);
+    EXPECT_EQ(NamedLocks::instance().size(), before + 1);
+    EXPECT_FALSE(two.cancel(waiting));
+    two.release(waiting);
+    EXPECT_EQ(NamedLocks::instance().size(), before);
+  }
+}
+
+TEST_F(NamedLocksTest, KeepsManagersApart) {
+  const std::uint64_t other = newManager();
+  NamedPeer stranger(other);
+  const std::uint32_t held = one.hold(u"a");
+  stranger.hold(u"a");
+  EXPECT_EQ(lines(), Lines{"a: 1X"});
+  EXPECT_EQ(describe(other, stranger), Lines{"a: 1X"});
+  one.release(held);
+  EXPECT_EQ(lines(), Lines{});
+  EXPECT_EQ(describe(other, stranger), Lines{"a: 1X"});
+}
+
+TEST(NamedManagers, AreKnownOnceTheyAreIssued) {
+  NamedLocks& locks = NamedLocks::instance();
+  EXPECT_TRUE(locks.isManager(NamedLocks::kDefaultManager));
+  const std::uint64_t issued = locks.issueManager();
+  EXPECT_NE(issued, NamedLocks::kDefaultManager);
+  EXPECT_TRUE(locks.isManager(issued));
+  EXPECT_FALSE(locks.isManager(issued + 1));
+}
+
+TEST(NamedKeys, DistinguishEveryStringOfUnitsAndGiveItBack) {
+  std::u16string chosen[] = {
+      u"",
+      std::u16string(1, u'\0'),
+      std::u16string(2, u'\0'),
+      u"a",
+      u"ab",
+      u"\u00ff",
+      u"\u0100",
+      u"\u00ffa",
+      u"\u6161",
+      std::u16string{0xd800},
+      std::u16string{0xdc00},
+      std::u16string{0xfffd},
+      std::u16string{0xd800, u'a'},
+      u"\U0001f512",
+      std::u16string(127, u'x'),
+      std::u16string(128, u'x'),
+      std::u16string(129, u'x'),
+      std::u16string(1000, u'x'),
+      std::u16string(1000, u'\u0101'),
+      std::u16string(999, u'x') + u'\u0100',
+  };
+  for (const std::u16string& name : chosen) {
+    const NamedKey key(7, name);
+    EXPECT_EQ(NamedKey::nameOf(key.view()), name);
+    EXPECT_EQ(NamedKey::managerOf(key.view()), 7u);
+    for (const std::u16string& other : chosen) {
+      EXPECT_EQ(NamedKey(7, other).view().text == key.view().text, other == name);
+      EXPECT_NE(NamedKey(8, other).view().text, key.view().text);
+    }
+  }
+}
+
+TEST(NamedKeys, HoldTheHighestManager) {
+  const NamedKey key(NamedKey::kMostManagers - 1, u"\u0100");
+  EXPECT_EQ(NamedKey::managerOf(key.view()), NamedKey::kMostManagers - 1);
+  EXPECT_EQ(NamedKey::nameOf(key.view()), u"\u0100");
+}
+
+}  // namespace stripelock::test
