@@ -28,17 +28,19 @@ const NONE: readonly LockKey[] = [];
 
 /** The keys of one acquisition, and their stripes. Immutable. */
 export class KeySet<K extends LockKey = LockKey> {
+  /** What {@link isPair} looks at. */
+  readonly low = -1;
+  /** The number of stripes. */
+  readonly count: number;
   /** As they were passed, duplicates included. */
   readonly keys: readonly K[];
   /** Ascending, no duplicates. */
   readonly stripes: readonly number[];
-  /** The number of stripes. */
-  readonly count: number;
 
   constructor(keys: readonly K[], stripes: readonly number[]) {
+    this.count = stripes.length;
     this.keys = keys;
     this.stripes = stripes;
-    this.count = stripes.length;
   }
 }
 
@@ -47,20 +49,20 @@ export class KeySet<K extends LockKey = LockKey> {
  * there are lists only if somebody does. Immutable.
  */
 export class KeyPair<K extends LockKey = LockKey> {
-  readonly #first: K;
-  readonly #second: K;
   readonly low: number;
-  /** The same as {@link low} if both keys have one stripe. */
-  readonly high: number;
   /** The number of stripes. A field, as some read it where no function may be called (T1). */
   readonly count: number;
+  /** The same as {@link low} if both keys have one stripe. */
+  readonly high: number;
+  readonly #first: K;
+  readonly #second: K;
 
   constructor(first: K, second: K, low: number, high: number) {
+    this.low = low;
+    this.count = low === high ? 1 : 2;
+    this.high = high;
     this.#first = first;
     this.#second = second;
-    this.low = low;
-    this.high = high;
-    this.count = low === high ? 1 : 2;
   }
 
   /** As in {@link KeySet}. */
@@ -76,6 +78,11 @@ export class KeyPair<K extends LockKey = LockKey> {
 
 /** The keys of an acquisition of several. */
 export type Keys<K extends LockKey = LockKey> = KeySet<K> | KeyPair<K>;
+
+/** Reads a field that is at the same place in both, which costs less than `instanceof`. */
+export function isPair(keys: Keys): keys is KeyPair {
+  return keys.low >= 0;
+}
 
 /**
  * Makes key sets for one thread and one lock. Many programs ask for the same keys together again and again. Comparing
