@@ -141,6 +141,20 @@ export class FastPath {
     return taken;
   }
 
+  /** {@link takeMany} for two stripes, or for one that is passed twice. */
+  static takePair(this: void, path: FastPath, low: number, high: number, code: number): number {
+    let taken = 0;
+    try {
+      if (!takeIn(path, low, code)) return 0;
+      taken = 1;
+      if (low === high || !takeIn(path, high, code)) return 1;
+      taken = 2;
+    } catch {
+      // As above.
+    }
+    return taken;
+  }
+
   /** Gives back the first `count` stripes in reverse order: all of them, unless it returns a {@link Cut}. */
   static giveBackMany(
     this: void,
@@ -163,6 +177,31 @@ export class FastPath {
             ? Atomics.compareExchange(words, wordIndex(stripe), slot, 0)
             : compareExchange(firstAddress + (stripe << ADDRESS_SHIFT), slot, 0);
         if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
+      }
+    } catch (error) {
+      return { left, error };
+    }
+    return undefined;
+  }
+
+  /** {@link giveBackMany} for what {@link takePair} took. */
+  static giveBackPair(
+    this: void,
+    path: FastPath,
+    low: number,
+    high: number,
+    count: number,
+    code: number,
+  ): Cut | undefined {
+    let left = count;
+    try {
+      if (left === 2) {
+        giveBackIn(path, high, code);
+        left = 1;
+      }
+      if (left === 1) {
+        giveBackIn(path, low, code);
+        left = 0;
       }
     } catch (error) {
       return { left, error };
@@ -231,9 +270,11 @@ export class FastPath {
 const {
   openShares,
   take,
+  takeIn,
   takeShared,
   takeManyShared,
   giveBack,
+  giveBackIn,
   giveBackShared,
   giveBackManyShared,
   exchange,

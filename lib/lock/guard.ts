@@ -6,7 +6,8 @@ import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { expose } from './exposed-class.js';
-import type { KeySet } from './key-set.js';
+import type { Keys } from './key-set.js';
+import { giveBackSet, takeSet } from './set-path.js';
 import { traceReleased } from './trace.js';
 
 /** A guard's state: its mode's code, flags, and above them its only stripe, or how many of several are taken. */
@@ -14,7 +15,7 @@ const MODE = MODE_MASK;
 const HELD = 4;
 const ABANDONED = 8;
 const TRACED = 16;
-/** The keys are a {@link KeySet}. */
+/** The keys are {@link Keys}. */
 const MANY = 32;
 const FLAGS = 63;
 const NUMBER_SHIFT = 6;
@@ -33,7 +34,7 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
 /** The same for any number of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
   path: FastPath,
-  set: KeySet<K>,
+  set: Keys<K>,
   mode: Mode,
 ) => Guard<K, M>;
 
@@ -78,7 +79,7 @@ export let grant: (guard: Guard, abandoned: boolean) => void;
 /** Gives back what a guard has, if no caller gets the guard. If this throws, it can be called again. */
 export let giveUp: (guard: Guard) => void;
 
-const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany } = FastPath;
+const { take, takeIn, giveBack, giveBackIn } = FastPath;
 
 /** By guard. Most tokens are never asked for, so a guard has no field for its own. */
 const tokens = new WeakMap<object, bigint>();
@@ -93,10 +94,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * @internal
    */
   protected readonly path: FastPath;
-  readonly #key: K | KeySet<K>;
+  readonly #key: K | Keys<K>;
   #state: number;
 
-  private constructor(path: FastPath, key: K | KeySet<K>, state: number) {
+  private constructor(path: FastPath, key: K | Keys<K>, state: number) {
     this.path = path;
     this.#key = key;
     this.#state = state;
@@ -104,13 +105,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /** The keys as they were passed, duplicates included. */
   get keys(): readonly K[] {
-    return (this.#state & MANY) !== 0 ? (this.#key as KeySet<K>).keys.slice() : [this.#key as K];
+    return (this.#state & MANY) !== 0 ? (this.#key as Keys<K>).keys.slice() : [this.#key as K];
   }
 
   /** Ascending, no duplicates. Taken in this order, released in reverse. */
   get stripes(): readonly number[] {
     const state = this.#state;
-    return (state & MANY) !== 0 ? (this.#key as KeySet<K>).stripes.slice() : [state >> NUMBER_SHIFT];
+    return (state & MANY) !== 0 ? (this.#key as Keys<K>).stripes.slice() : [state >> NUMBER_SHIFT];
   }
 
   /** The mode in which the guard was acquired. */
@@ -157,34 +158,34 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       giveBack(this.path, state >> NUMBER_SHIFT);
       this.#state = state ^ HELD;
     } else if ((state & HELD) !== 0) {
-      this.#releaseSlow();
+      AcquiredGuard.#releaseSlow(this);
     }
   }
 
-  #releaseSlow(): void {
-    const state = this.#state;
+  // This and the next are static, because private methods would cost each guard a field.
+  static #releaseSlow(this: void, guard: AcquiredGuard): void {
+    const state = guard.#state;
     if ((state & TRACED_OR_MANY) === 0) {
-      giveBackIn(this.path, state >> NUMBER_SHIFT, state & MODE);
-      this.#state = state ^ HELD;
+      giveBackIn(guard.path, state >> NUMBER_SHIFT, state & MODE);
+      guard.#state = state ^ HELD;
     } else {
-      this.#releaseTracedOrMany();
+      AcquiredGuard.#releaseTracedOrMany(guard);
     }
   }
 
-  #releaseTracedOrMany(): void {
-    if ((this.#state & TRACED) !== 0) traceReleased(this);
-    this.#state &= ~TRACED;
-    if ((this.#state & MANY) === 0) this.#releaseSlow();
-    else this.#releaseMany();
+  static #releaseTracedOrMany(this: void, guard: AcquiredGuard): void {
+    if ((guard.#state & TRACED) !== 0) traceReleased(guard);
+    guard.#state &= ~TRACED;
+    if ((guard.#state & MANY) === 0) AcquiredGuard.#releaseSlow(guard);
+    else AcquiredGuard.#releaseMany(guard);
   }
 
-  #releaseMany(): void {
-    const state = this.#state;
-    const { stripes } = this.#key as KeySet<K>;
-    const cut = giveBackMany(this.path, stripes, state >> NUMBER_SHIFT, state & MODE);
+  static #releaseMany(this: void, guard: AcquiredGuard): void {
+    const state = guard.#state;
+    const cut = giveBackSet(guard.path, guard.#key as Keys, state >> NUMBER_SHIFT, state & MODE);
     const flags = state & FLAGS;
     // After a stack overflow the guard keeps the stripes that were not given back, and can be released again.
-    this.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
+    guard.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
     if (cut !== undefined) throw cut.error;
   }
 
@@ -211,21 +212,20 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /** {@link tryTake} for guards that are shared or have several keys. */
-  #tryTakeSlow(): boolean {
-    const state = this.#state;
-    if ((state & MANY) !== 0) return this.#tryTakeMany();
-    if (!takeIn(this.path, state >> NUMBER_SHIFT, state & MODE)) return false;
-    this.#state = state | HELD;
+  static #tryTakeSlow(this: void, guard: AcquiredGuard): boolean {
+    const state = guard.#state;
+    if ((state & MANY) !== 0) return AcquiredGuard.#tryTakeMany(guard);
+    if (!takeIn(guard.path, state >> NUMBER_SHIFT, state & MODE)) return false;
+    guard.#state = state | HELD;
     return true;
   }
 
-  #tryTakeMany(): boolean {
-    const state = this.#state;
-    const { stripes } = this.#key as KeySet<K>;
-    const taken = takeMany(this.path, stripes, state & MODE);
-    const all = taken === stripes.length;
-    this.#state = state | (taken << NUMBER_SHIFT) | (all ? HELD : 0);
-    return all;
+  static #tryTakeMany(this: void, guard: AcquiredGuard): boolean {
+    const state = guard.#state;
+    const set = guard.#key as Keys;
+    const taken = takeSet(guard.path, set, state & MODE);
+    guard.#state = state | (taken << NUMBER_SHIFT) | (taken === set.count ? HELD : 0);
+    return taken === set.count;
   }
 
   static {
@@ -236,7 +236,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     tryTake = (guard) => {
       const state = guard.#state;
-      if ((state & NOT_PLAIN) !== 0) return guard.#tryTakeSlow();
+      if ((state & NOT_PLAIN) !== 0) return AcquiredGuard.#tryTakeSlow(guard);
       if (!take(guard.path, state >> NUMBER_SHIFT)) return false;
       guard.#state = state | HELD;
       return true;
@@ -246,13 +246,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     stripesOf = (guard) => {
       const state = guard.#state;
-      return (state & MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> NUMBER_SHIFT];
+      return (state & MANY) !== 0 ? (guard.#key as Keys).stripes : [state >> NUMBER_SHIFT];
     };
 
     copyOfKeys = (guard) => {
       const many = (guard.#state & MANY) !== 0;
       if (!many) return isBytes(guard.#key) ? [copyOfBytes(guard.#key)] : undefined;
-      const { keys } = guard.#key as KeySet;
+      const { keys } = guard.#key as Keys;
       return keys.some(isBytes) ? keys.map((key) => (isBytes(key) ? copyOfBytes(key) : key)) : undefined;
     };
 
@@ -265,7 +265,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       if (outcome === undefined || outcome.status !== 'granted') {
         guard.#state = bare;
       } else {
-        const all = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
+        const all = many ? (guard.#key as Keys).count << NUMBER_SHIFT : 0;
         guard.#state = bare | all | HELD | (outcome.abandoned ? ABANDONED : 0);
       }
       return outcome;
@@ -277,7 +277,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     grant = (guard, abandoned) => {
       const many = (guard.#state & MANY) !== 0;
-      const taken = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
+      const taken = many ? (guard.#key as Keys).count << NUMBER_SHIFT : 0;
       guard.#state |= HELD | (abandoned ? ABANDONED : 0) | taken;
     };
 

@@ -2,9 +2,10 @@ import { outOfRange } from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
 import type { StripeIndex } from './stripe-index.js';
+import { ordered } from './stripe-order.js';
 
-/** Up to this many stripes, inserting in place is faster than a call to sort. */
-const INSERTION_SORT_LIMIT = 24;
+/** Errors name the place of a key in a list that is longer. */
+const SHORT_LIST = 24;
 /** How many sets are remembered, of few keys and of many. Powers of two. */
 const SMALL_SETS = 256;
 const LARGE_SETS = 8;
@@ -17,8 +18,9 @@ const REMEMBERED_LENGTH = 256;
 const MISSES = 512;
 /** Sets in a sample; half of them must be remembered ones. More than {@link SMALL_SETS}, so that all these can come again. */
 const SAMPLE = 512;
-/** If fewer are, so many sets are neither looked for nor remembered. */
+/** If fewer are, so many sets are neither looked for nor remembered: twice as many after each such sample, up to the limit. */
 const PASSED = 16_384;
+const MOST_PASSED = 131_072;
 
 /** Most keys of one acquisition: as many as a lock can have stripes. More would block the thread for seconds. */
 export const MAX_KEYS = MAX_STRIPES;
@@ -26,15 +28,60 @@ const NONE: readonly LockKey[] = [];
 
 /** The keys of one acquisition, and their stripes. Immutable. */
 export class KeySet<K extends LockKey = LockKey> {
+  /** What {@link isPair} looks at. */
+  readonly low = -1;
+  /** The number of stripes. */
+  readonly count: number;
   /** As they were passed, duplicates included. */
   readonly keys: readonly K[];
   /** Ascending, no duplicates. */
   readonly stripes: readonly number[];
 
   constructor(keys: readonly K[], stripes: readonly number[]) {
+    this.count = stripes.length;
     this.keys = keys;
     this.stripes = stripes;
   }
+}
+
+/**
+ * Two keys in a set that is not remembered. Most such sets are acquired and released without anybody reading the keys, so
+ * there are lists only if somebody does. Immutable.
+ */
+export class KeyPair<K extends LockKey = LockKey> {
+  readonly low: number;
+  /** The number of stripes. A field, as some read it where no function may be called (T1). */
+  readonly count: number;
+  /** The same as {@link low} if both keys have one stripe. */
+  readonly high: number;
+  readonly #first: K;
+  readonly #second: K;
+
+  constructor(first: K, second: K, low: number, high: number) {
+    this.low = low;
+    this.count = low === high ? 1 : 2;
+    this.high = high;
+    this.#first = first;
+    this.#second = second;
+  }
+
+  /** As in {@link KeySet}. */
+  get keys(): readonly K[] {
+    return [this.#first, this.#second];
+  }
+
+  /** As in {@link KeySet}. */
+  get stripes(): readonly number[] {
+    return this.count === 1 ? [this.low] : [this.low, this.high];
+  }
+}
+
+/** The keys of an acquisition of several. */
+export type Keys<K extends LockKey = LockKey> = KeySet<K> | KeyPair<K>;
+
+/** Reads a field that is at the same place in both, which costs less than `instanceof`. */
+export function isPair(keys: Keys): keys is KeyPair {
+  return keys.low >= 0;
 }
 
 /**
@@ -52,8 +99,9 @@ export class KeySets {
   /** The set that was asked for last. Undefined while sets bypass the memory, and during a sample. */
   #last: KeySet | undefined = undefined;
   #missesLeft = MISSES;
-  /** How many sets still bypass the memory. */
+  /** How many sets still bypass the memory, and how many will if the next sample has few remembered ones. */
   #toPass = 0;
+  #nextToPass = PASSED;
   /** How many sets the sample still needs, and how many of it were remembered ones. */
   #toSample = 0;
   #found = 0;
@@ -66,7 +114,7 @@ export class KeySets {
    * Throws for a value that cannot be a key, and for too many keys. It reads each key once, and compares, hashes and
    * remembers what it has read: a list may have getters, or be a Proxy, and return something else the next time.
    */
-  setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
+  setOf<K extends LockKey>(keys: readonly K[]): Keys<K> {
     const count = keys.length;
     const last = this.#last;
     if (last !== undefined && last.keys.length === count) {
@@ -80,7 +128,7 @@ export class KeySets {
   }
 
   /** A separate function, so that V8 inlines {@link setOf}. */
-  #first<K extends LockKey>(keys: readonly K[], count: number): KeySet<K> {
+  #first<K extends LockKey>(keys: readonly K[], count: number): Keys<K> {
     if (this.#toPass > 0 && count === 2) return this.#pair(keys);
     checkCount(count);
     if (count === 0) return new KeySet<K>([], []);
@@ -90,14 +138,14 @@ export class KeySets {
   }
 
   /** The usual number of keys, in a set that bypasses the memory. */
-  #pair<K extends LockKey>(keys: readonly K[]): KeySet<K> {
+  #pair<K extends LockKey>(keys: readonly K[]): KeyPair<K> {
     this.#countPassed();
     const index = this.#index;
     const first = keys[0] as K;
     const second = keys[1] as K;
     const a = index.stripeOf(first, 'keys[]');
     const b = index.stripeOf(second, 'keys[]');
-    return new KeySet<K>([first, second], a < b ? [a, b] : a > b ? [b, a] : [a]);
+    return a < b ? new KeyPair(first, second, a, b) : new KeyPair(first, second, b, a);
   }
 
   #countPassed(): void {
@@ -149,7 +197,13 @@ export class KeySets {
     if (found) this.#found++;
     if (--this.#toSample > 0) return;
     this.#missesLeft = MISSES;
-    if (this.#found < SAMPLE / 2) this.#toPass = PASSED;
+    const next = this.#nextToPass;
+    if (this.#found < SAMPLE / 2) {
+      this.#toPass = next;
+      this.#nextToPass = Math.min(2 * next, MOST_PASSED);
+    } else {
+      this.#nextToPass = PASSED;
+    }
   }
 
   /** Reads the rest. */
@@ -161,18 +215,15 @@ export class KeySets {
     key: unknown,
   ): KeySet<K> {
     const index = this.#index;
-    const many = count > INSERTION_SORT_LIMIT;
     const keys = new Array<K>(count);
-    const stripes: number[] = [];
+    const stripes = new Array<number>(count);
     for (let i = 0; i < count; i++) {
       const next: unknown = i < read ? known[i] : i === read ? key : list[i];
       // Throws at once for a value that is not a key, not after reading all of them.
-      const stripe = index.stripeOf(next, many ? `keys[${i}]` : 'keys[]');
+      stripes[i] = index.stripeOf(next, count > SHORT_LIST ? `keys[${i}]` : 'keys[]');
       keys[i] = next as K;
-      if (many) stripes.push(stripe);
-      else insert(stripes, stripe);
     }
-    return new KeySet(keys, many ? sorted(stripes) : stripes);
+    return new KeySet(keys, ordered(stripes));
   }
 }
 
@@ -180,26 +231,6 @@ export class KeySets {
 function checkCount(count: number): void {
   if (Number.isInteger(count) && count >= 0 && count <= MAX_KEYS) return;
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
-}
-
-/** Ascending, no duplicates. */
-function sorted(stripes: readonly number[]): number[] {
-  const all = Int32Array.from(stripes).sort();
-  const different: number[] = [];
-  for (let i = 0; i < all.length; i++) {
-    if (i === 0 || all[i] !== all[i - 1]) different.push(all[i]!);
-  }
-  return different;
-}
-
-/** Inserts into an ascending list, unless the stripe is there already. */
-function insert(stripes: number[], stripe: number): void {
-  let at = stripes.length;
-  while (at > 0 && stripes[at - 1]! > stripe) at--;
-  if (at > 0 && stripes[at - 1] === stripe) return;
-  stripes.push(stripe);
-  for (let i = stripes.length - 1; i > at; i--) stripes[i] = stripes[i - 1]!;
-  stripes[at] = stripe;
 }
 
 /** Whether a list begins with the first `count` keys of `known`, followed by `key`. */

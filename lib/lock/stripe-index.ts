@@ -1,15 +1,16 @@
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
+import { CACHED_STRINGS, StripeCache } from './stripe-cache.js';
 
-/** Entries in each of the cache's two generations: see {@link StripeIndex}. */
-const CACHE_ENTRIES = 8192;
 /** After so many misses, a sample tells whether the cache pays. */
 const MISSES = 1024;
+/** Before the first sample, as many keys as fit can get into the cache. */
+const FIRST_MISSES = 2 * CACHED_STRINGS;
 /** Look-ups in a sample; half of them must be hits. */
 const SAMPLE = 64;
 /** If fewer are, so many strings bypass the cache. */
 const PASSED = 4096;
-/** Longer strings stay out of the cache, so that it stays below a few megabytes. */
+/** Longer strings stay out of the cache. */
 const CACHED_LENGTH = 256;
 /** So many of the last longer strings, up to {@link LONG_LENGTH}, are remembered. A power of two. */
 const LONG_STRINGS = 4;
@@ -17,11 +18,7 @@ const LONG_LENGTH = 65_536;
 
 /**
  * Which stripe a key maps to, for one thread and one lock. Strings are hashed once and then remembered: a look-up in a
- * Map is several times cheaper than a call into the addon, or than hashing in JavaScript.
- *
- * Two generations bound the cache. When the young one is full, it becomes the old one, and old entries that were not
- * used since are forgotten. So keys in steady use stay, at the cost of one more look-up per generation, and the cache
- * need not keep an order of use.
+ * Map is several times cheaper than a call into the addon, or than hashing in JavaScript. See {@link StripeCache}.
  *
  * A miss costs more than hashing at once: V8 compares the string with others anywhere in memory, and storing it costs
  * even more. So if most keys are new, strings bypass the cache, except for an occasional sample that shows whether the
@@ -35,24 +32,22 @@ export class StripeIndex {
   /** The mask that replaces a division if the number of stripes is a power of two; else -1. */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
-  /** The young generation; undefined while all strings take the slow way. */
-  #searched: ReadonlyMap<string, number> | undefined;
+  readonly #cache = new StripeCache();
+  /** The cache's young generation; undefined while all strings take the slow way. */
+  #searched: ReadonlyMap<string | number, number> | undefined = this.#cache.young;
   /** How many strings still bypass the cache. */
   #toPass = 0;
   /** How many look-ups the sample still needs. */
   #toSample = 0;
   /** Hits of the sample so far. */
   #found = 0;
-  #missesLeft = MISSES;
-  #young = new Map<string, number>();
-  #old = new Map<string, number>();
+  #missesLeft = FIRST_MISSES;
   readonly #long = Array.from({ length: LONG_STRINGS }, () => ({ key: '', stripe: -1 }));
 
   constructor(stripes: number, hash: (key: string | Uint8Array) => number) {
     this.#stripes = stripes;
     this.#mask = (stripes & (stripes - 1)) === 0 ? stripes - 1 : -1;
     this.#hash = hash;
-    this.#searched = this.#young;
   }
 
   /** Throws for a value that cannot be a key; `name` is what the error calls it. */
@@ -83,16 +78,16 @@ export class StripeIndex {
       this.#searched = undefined;
       this.#toSample = SAMPLE;
     }
-    return this.#remember(key, this.#old.get(key) ?? this.#hash(key));
+    return this.#remember(key, this.#cache.inOld(key) ?? this.#hash(key));
   }
 
   #sampledStripe(key: string): number {
-    const young = this.#young.get(key);
-    const known = young ?? this.#old.get(key);
+    const young = this.#cache.young.get(key);
+    const known = young ?? this.#cache.inOld(key);
     if (known !== undefined) this.#found++;
     if (--this.#toSample === 0) {
       if (this.#found < SAMPLE / 2) this.#toPass = PASSED;
-      else this.#searched = this.#young;
+      else this.#searched = this.#cache.young;
       this.#found = 0;
       this.#missesLeft = MISSES;
     }
@@ -100,12 +95,9 @@ export class StripeIndex {
   }
 
   #remember(key: string, stripe: number): number {
-    if (this.#young.size >= CACHE_ENTRIES) {
-      this.#old = this.#young;
-      this.#young = new Map();
-      if (this.#searched !== undefined) this.#searched = this.#young;
-    }
-    this.#young.set(key, stripe);
+    const cache = this.#cache;
+    cache.add(key, stripe);
+    if (this.#searched !== undefined) this.#searched = cache.young;
     return stripe;
   }
 

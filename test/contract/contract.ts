@@ -15,6 +15,7 @@ import { keysSuite } from './keys.js';
 import { modelSuite } from './model.js';
 import { multiKeySuite } from './multi-key.js';
 import { mutualExclusionSuite } from './mutual-exclusion.js';
+import { newPairsSuite } from './new-pairs.js';
 import { oddBytesSuite } from './odd-bytes.js';
 import { oddListsSuite } from './odd-lists.js';
 import { oddValuesSuite } from './odd-values.js';
@@ -33,6 +34,7 @@ const WORDS: readonly Suite[] = [
   exclusiveSuite,
   sharedSuite,
   multiKeySuite,
+  newPairsSuite,
   mutualExclusionSuite,
   guardsSuite,
   statsInspectSuite,

@@ -33,10 +33,27 @@ describe('the stripes of strings', () => {
     }
   });
 
-  it('are hashed once for keys that are used again and again', () => {
+  it('are hashed no more once keys are used again and again', () => {
+    for (const keys of [1, 8, 9, 16, 17, 64, 65, 1000, 4096, 5000, 20_000, 24_000]) {
+      const { index, hashed } = counted();
+      for (let i = 0; i < keys; i++) index.stripeOf(key(i), 'key');
+      expect(hashed()).toBe(keys);
+      // Some are forgotten while the cache grows.
+      for (let i = 0; i < keys; i++) index.stripeOf(key(i), 'key');
+      expect(hashed(), `of ${keys} keys`).toBeLessThan(0.2 * keys + 1);
+      for (let i = 0; i < 2 * keys; i++) index.stripeOf(key(i % keys), 'key');
+      expect(hashed(), `of ${keys} keys`).toBe(0);
+    }
+  });
+
+  it('are cached for long strings only as far as there is room for their characters', () => {
     const { index, hashed } = counted();
-    for (let i = 0; i < 10_000; i++) index.stripeOf(key(i % 1000), 'key');
-    expect(hashed()).toBe(1000);
+    const long = (number: number): string => `${'k'.repeat(240)}:${number}`;
+    // 2 MiB in both generations together are 8738 of these.
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < 12_000; i++) expect(index.stripeOf(long(i), 'key')).toBe(hashOf(long(i)));
+    }
+    expect(hashed()).toBe(36_000);
   });
 
   it('are hashed once for each new key, and keys in use are cached again after many new ones', () => {

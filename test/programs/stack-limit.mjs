@@ -23,11 +23,17 @@ const WARM_UP = 10;
 const [, , engine, part = 'all', only = ''] = process.argv;
 const lock = new StripedLock({ engine, stripes: 64 });
 const keys = [1, 2, 3, 4, 5, 6, 7, 8];
+/** The same lock, but it has found out that pairs of keys do not come again: such pairs take a way of their own. */
+const pairing = StripedLock.from(lock.handle);
+const PAIRS = 3000;
+for (let i = 0; i < PAIRS; i++) pairing.acquireSync([i, -i - 1]).release();
+const pair = [1, 2];
 const ways = {
   one: () => lock.acquireSync('key'),
   several: () => lock.acquireSync(keys),
   shared: () => lock.acquireSync(keys, { mode: 'shared' }),
   try: () => lock.tryAcquire(keys),
+  pair: () => pairing.acquireSync(pair),
   async: () => lock.acquire(keys),
   withLock: () => lock.withLockSync(keys, () => undefined),
 };
@@ -108,9 +114,10 @@ async function uncontended() {
     await toTheEnd(name, () => way);
     if (name === 'withLock') continue;
     await toTheEnd(`release of ${name}`, () => {
-      const guard = lock.tryAcquire(name === 'one' ? 'key' : keys, {
-        mode: name === 'shared' ? name : 'exclusive',
-      });
+      const guard = (name === 'pair' ? pairing : lock).tryAcquire(
+        name === 'one' ? 'key' : name === 'pair' ? pair : keys,
+        { mode: name === 'shared' ? name : 'exclusive' },
+      );
       unreleased = guard;
       return () => guard;
     });

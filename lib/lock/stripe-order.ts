@@ -1,0 +1,98 @@
+/** Up to so many stripes are sorted by a network; */
+const NETWORK = 8;
+/** up to so many by insertion, which is faster than a call to sort. */
+const INSERTION = 24;
+/** More than any stripe. */
+const NONE = 0x7fff_ffff;
+
+/** The stripes, ascending and without duplicates: in the same list, or in a new one. */
+export function ordered(stripes: number[]): number[] {
+  const count = stripes.length;
+  if (count < 2) return stripes;
+  if (count <= NETWORK) return sortFew(stripes, count) ? stripes : different(stripes);
+  if (count > INSERTION) return different(Int32Array.from(stripes).sort());
+  sortByInsertion(stripes);
+  return different(stripes);
+}
+
+/**
+ * Batcher's odd-even mergesort, for 2 to 8 stripes. It compares without branches: a processor cannot predict how the stripes
+ * of two keys compare, and each wrong guess costs as much as four of these steps. False if there are duplicates.
+ */
+function sortFew(stripes: number[], count: number): boolean {
+  let a = stripes[0]! | 0;
+  let b = stripes[1]! | 0;
+  let c = count > 2 ? stripes[2]! | 0 : NONE;
+  let d = count > 3 ? stripes[3]! | 0 : NONE;
+  let e = count > 4 ? stripes[4]! | 0 : NONE;
+  let f = count > 5 ? stripes[5]! | 0 : NONE;
+  let g = count > 6 ? stripes[6]! | 0 : NONE;
+  let h = count > 7 ? stripes[7]! | 0 : NONE;
+  // prettier-ignore
+  {
+    let low: number;
+    low = lower(a, b); b = higher(a, b); a = low;
+    low = lower(c, d); d = higher(c, d); c = low;
+    low = lower(e, f); f = higher(e, f); e = low;
+    low = lower(g, h); h = higher(g, h); g = low;
+
+    low = lower(a, c); c = higher(a, c); a = low;
+    low = lower(b, d); d = higher(b, d); b = low;
+    low = lower(e, g); g = higher(e, g); e = low;
+    low = lower(f, h); h = higher(f, h); f = low;
+
+    low = lower(b, c); c = higher(b, c); b = low;
+    low = lower(f, g); g = higher(f, g); f = low;
+
+    low = lower(a, e); e = higher(a, e); a = low;
+    low = lower(b, f); f = higher(b, f); b = low;
+    low = lower(c, g); g = higher(c, g); c = low;
+    low = lower(d, h); h = higher(d, h); d = low;
+
+    low = lower(c, e); e = higher(c, e); c = low;
+    low = lower(d, f); f = higher(d, f); d = low;
+
+    low = lower(b, c); c = higher(b, c); b = low;
+    low = lower(d, e); e = higher(d, e); d = low;
+    low = lower(f, g); g = higher(f, g); f = low;
+  }
+  stripes[0] = a;
+  stripes[1] = b;
+  // The sign of all these is set if two neighbours are equal.
+  let same = (a ^ b) - 1;
+  if (count > 2) same |= ((stripes[2] = c) ^ b) - 1;
+  if (count > 3) same |= ((stripes[3] = d) ^ c) - 1;
+  if (count > 4) same |= ((stripes[4] = e) ^ d) - 1;
+  if (count > 5) same |= ((stripes[5] = f) ^ e) - 1;
+  if (count > 6) same |= ((stripes[6] = g) ^ f) - 1;
+  if (count > 7) same |= ((stripes[7] = h) ^ g) - 1;
+  return same >= 0;
+}
+
+function lower(a: number, b: number): number {
+  const difference = (a - b) | 0;
+  return (b + (difference & (difference >> 31))) | 0;
+}
+
+function higher(a: number, b: number): number {
+  const difference = (a - b) | 0;
+  return (a - (difference & (difference >> 31))) | 0;
+}
+
+function sortByInsertion(stripes: number[]): void {
+  for (let i = 1; i < stripes.length; i++) {
+    const stripe = stripes[i]!;
+    let at = i;
+    for (; at > 0 && stripes[at - 1]! > stripe; at--) stripes[at] = stripes[at - 1]!;
+    stripes[at] = stripe;
+  }
+}
+
+/** Without duplicates; `sorted` is ascending. */
+function different(sorted: ArrayLike<number>): number[] {
+  const all: number[] = [];
+  for (let i = 0; i < sorted.length; i++) {
+    if (i === 0 || sorted[i] !== sorted[i - 1]) all.push(sorted[i]!);
+  }
+  return all;
+}
