@@ -4,6 +4,7 @@
  * @module stripelock
  */
 
+export type { BaseLock } from './lock/base-lock.js';
 export { StripedLock } from './lock/striped-lock.js';
 export { Guard } from './lock/guard.js';
 export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
