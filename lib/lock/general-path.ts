@@ -101,9 +101,9 @@ export class GeneralPath {
 
   #entryPoints(how: How): EntryPoints {
     const { acquire, acquireSync, tryAcquire } = this.#methods;
-    if (how === 'sync') return { inner: this.acquireSync, method: acquireSync, outer: withLockSync };
-    if (how === 'async') return { inner: this.acquire, method: acquire, outer: withLock };
-    return { inner: this.tryAcquire, method: tryAcquire, outer: undefined };
+    if (how === 'sync') return { inner: inner.acquireSync, method: acquireSync, outer: withLockSync };
+    if (how === 'async') return { inner: inner.acquire, method: acquire, outer: withLock };
+    return { inner: inner.tryAcquire, method: tryAcquire, outer: undefined };
   }
 
   /**
@@ -136,3 +136,6 @@ export class GeneralPath {
     return guard;
   }
 }
+
+/** As above: the functions that call {@link traceCall}'s caller. */
+const inner = GeneralPath.prototype as unknown as EntryMethods;
