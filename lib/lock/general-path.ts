@@ -6,6 +6,7 @@ import type { LockContext } from './acquisition.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
+import type { KeyIndex } from './key-index.js';
 import type { KeySets } from './key-set.js';
 import { modeIn, signalIn, timeoutIn } from './options.js';
 import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
@@ -20,12 +21,6 @@ const { withLock, withLockSync } = BaseLock.prototype as unknown as Record<
   'withLock' | 'withLockSync',
   EntryPoints['inner']
 >;
-
-/** How a lock finds the stripe of a key. */
-export interface KeyIndex {
-  /** Throws for a value that cannot be a key; `name` is what the error calls it. */
-  stripeOf(key: unknown, name: string): number;
-}
 
 /**
  * Acquisitions that are more than one exclusive key without options: of several keys, with options, traced. The classes

@@ -61,7 +61,7 @@ export class StripedLock extends BaseLock {
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
   static from(handle: StripedLockHandle): StripedLock {
-    return new StripedLock(OpenedLock.from(handle));
+    return new StripedLock(OpenedLock.ofStriped(handle));
   }
 
   /** The stripe a key maps to, 0 … stripes-1. Native engine, string or bytes: XXH3-64(bytes) mod stripes. */
