@@ -4,7 +4,9 @@
  * @module stripelock
  */
 
+export type { BaseLock } from './lock/base-lock.js';
 export { StripedLock } from './lock/striped-lock.js';
+export { KeyedLock } from './lock/keyed-lock.js';
 export { Guard } from './lock/guard.js';
 export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
 export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gate.js';
@@ -55,6 +57,9 @@ export type {
   AcquireOptions,
   AsyncAcquireOptions,
   HostUrl,
+  KeyedLockHandle,
+  KeyedLockOptions,
+  KeyState,
   LockKey,
   LockMode,
   StripeState,

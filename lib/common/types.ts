@@ -99,6 +99,35 @@ export interface StripeState {
   }[];
 }
 
+/** For a new {@link KeyedLock}. */
+export interface KeyedLockOptions {
+  /**
+   * Most keys in use at once, over all threads, an integer 1 … 1_048_576. Beyond it an acquisition fails with a LockError
+   * (ERR_LOCK_CAPACITY) and takes nothing. A thread also remembers keys that it used last, a sixteenth of this at most.
+   * Default 65_536.
+   */
+  capacity?: number;
+  /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
+  timeout?: number;
+  /** Shown in errors, inspect() and diagnostics. Default ''. */
+  name?: string;
+  /** Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. */
+  engine?: 'native' | 'javascript';
+  /** Record time and call site of every acquisition for inspect() and errors. Slower. Default false. */
+  trace?: boolean;
+}
+
+/** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
+export interface KeyedLockHandle {
+  readonly [opaque: string]: unknown;
+}
+
+/** One key that is held or waited for. */
+export interface KeyState extends Omit<StripeState, 'stripe'> {
+  /** The key. Bytes are a copy. */
+  key: LockKey;
+}
+
 /** A `URL`, by the member that is read: for programs without a library of types that knows the class. */
 export interface HostUrl {
   /** The whole URL. */

@@ -5,6 +5,7 @@ import {
   ENGINE_INDEX,
   ENGINE_JAVASCRIPT,
   ENGINE_NATIVE,
+  EXACT_INDEX,
   HEADER_INTS,
   MAGIC,
   MAGIC_INDEX,
@@ -31,27 +32,28 @@ let nativeNamed: NamedEngine | undefined;
 let nativeFailure: unknown;
 
 /** Makes a lock on the engine asked for, or on the best available one. */
-export function createTable(name: EngineName | undefined, stripes: number): LockTable {
+export function createTable(name: EngineName | undefined, stripes: number, exact = false): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
-  const memory = engine.create(stripes);
-  return open(engine, memory, spanOf(memory, stripes), stripes);
+  const memory = engine.create(stripes, exact);
+  return open(engine, memory, spanOf(memory, stripes), stripes, exact);
 }
 
 /**
  * Joins a lock on the engine that it was made with. All its threads must use the same one. Throws a TypeError for what
  * is not the memory of a lock.
  */
-export function openTable(memory: TableMemory, stripes: number): LockTable {
+export function openTable(memory: TableMemory, stripes: number, exact = false): LockTable {
   const span = spanOf(memory, stripes);
   const header = new Int32Array(span.buffer, span.offset, HEADER_INTS);
   if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory is not that of a lock');
   if (header[VERSION_INDEX] !== VERSION) throw corrupt('it was made by another version of stripelock');
   if (header[STRIPES_INDEX] !== stripes) throw corrupt('its stripe counts differ');
+  if (header[EXACT_INDEX] !== (exact ? 1 : 0)) throw corrupt('it is the handle of another class');
   switch (header[ENGINE_INDEX]) {
     case ENGINE_NATIVE:
-      return open(engineNamed('native'), memory, span, stripes);
+      return open(engineNamed('native'), memory, span, stripes, exact);
     case ENGINE_JAVASCRIPT:
-      return open(engineNamed('javascript'), memory, span, stripes);
+      return open(engineNamed('javascript'), memory, span, stripes, exact);
     default:
       throw corrupt('its engine is unknown');
   }
@@ -125,9 +127,15 @@ function nativeOrUndefined(): typeof native {
   );
 }
 
-function open(engine: Engine, memory: TableMemory, span: TableSpan, stripes: number): LockTable {
+function open(
+  engine: Engine,
+  memory: TableMemory,
+  span: TableSpan,
+  stripes: number,
+  exact: boolean,
+): LockTable {
   try {
-    return engine.open(memory, span, stripes);
+    return engine.open(memory, span, stripes, exact);
   } catch (error) {
     throw asOurs(error);
   }

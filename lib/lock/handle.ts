@@ -1,16 +1,35 @@
 import { checkBoolean, checkOptionsObject, checkString, checkTimeout } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
-import type { StripedLockHandle, StripedLockOptions } from '../common/types.js';
+import type {
+  KeyedLockHandle,
+  KeyedLockOptions,
+  StripedLockHandle,
+  StripedLockOptions,
+} from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
 import type { TableMemory } from '../engine/contract/table-memory.js';
 import { createTable, openTable } from '../engine/select.js';
-import { checkStripes, resolveLockOptions } from './options.js';
+import {
+  checkStripes,
+  resolveKeyedLockOptions,
+  resolveLockOptions,
+  type ResolvedLockOptions,
+} from './options.js';
 
-const KIND = 'stripelock/striped-lock';
+/** Which class of lock a handle is of. */
+interface LockKind {
+  readonly mark: string;
+  readonly name: string;
+  /** Whether each key in use has a stripe of its own. */
+  readonly exact: boolean;
+}
 
-/** What crosses threads: the shared memory, and what each thread's `StripedLock` must agree on. */
+const STRIPED: LockKind = { mark: 'stripelock/striped-lock', name: 'StripedLock', exact: false };
+const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exact: true };
+
+/** What crosses threads: the shared memory, and what the locks of all threads must agree on. */
 interface HandleFields extends TableMemory {
-  readonly kind: typeof KIND;
+  readonly kind: string;
   readonly stripes: number;
   readonly name: string;
   readonly timeout: number;
@@ -23,40 +42,54 @@ export class OpenedLock {
   readonly name: string;
   readonly timeout: number;
   readonly trace: boolean;
-  /** Distinguishes an opened lock from an object that only looks like one, without running that object's code. */
-  readonly #made = true;
+  readonly #kind: LockKind;
 
-  private constructor(table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
+  private constructor(
+    kind: LockKind,
+    table: LockTable,
+    settings: { name: string; timeout: number; trace: boolean },
+  ) {
+    this.#kind = kind;
     this.table = table;
     this.name = settings.name;
     this.timeout = settings.timeout;
     this.trace = settings.trace;
   }
 
+  /** Distinguishes an opened lock from an object that only looks like one, without running that object's code. */
   static is(value: unknown): value is OpenedLock {
-    return typeof value === 'object' && value !== null && #made in value;
+    return typeof value === 'object' && value !== null && #kind in value;
   }
 
-  static create(options: StripedLockOptions | undefined): OpenedLock {
-    const settings = resolveLockOptions(options);
-    return new OpenedLock(createTable(settings.engine, settings.stripes), settings);
+  static create(kind: LockKind, settings: ResolvedLockOptions): OpenedLock {
+    return new OpenedLock(kind, createTable(settings.engine, settings.stripes, kind.exact), settings);
   }
 
-  /** Throws a TypeError if that is not a handle, or has been tampered with. */
-  static from(handle: unknown): OpenedLock {
-    const { arena, buffer, offset, stripes, name, timeout, trace } = fieldsOf(handle);
+  /** Throws a TypeError if that is not a handle of a StripedLock, or has been tampered with. */
+  static ofStriped(handle: unknown): OpenedLock {
+    return OpenedLock.#from(STRIPED, handle);
+  }
+
+  /** The same for a KeyedLock. */
+  static ofKeyed(handle: unknown): OpenedLock {
+    return OpenedLock.#from(KEYED, handle);
+  }
+
+  static #from(kind: LockKind, handle: unknown): OpenedLock {
+    const { arena, buffer, offset, names, stripes, name, timeout, trace } = fieldsOf(kind, handle);
     const settings = {
       name: checkString(name, 'handle.name'),
       timeout: checkTimeout(timeout, 'handle.timeout'),
       trace: checkBoolean(trace, 'handle.trace'),
     };
-    const memory: TableMemory = { arena, buffer, offset };
-    return new OpenedLock(openTable(memory, checkStripes(stripes, 'handle.stripes')), settings);
+    const memory: TableMemory = { arena, buffer, offset, names };
+    const table = openTable(memory, checkStripes(stripes, 'handle.stripes'), kind.exact);
+    return new OpenedLock(kind, table, settings);
   }
 
-  get handle(): StripedLockHandle {
+  get handle(): StripedLockHandle & KeyedLockHandle {
     const fields: HandleFields = {
-      kind: KIND,
+      kind: this.#kind.mark,
       ...this.table.memory,
       stripes: this.table.stripes,
       name: this.name,
@@ -68,20 +101,26 @@ export class OpenedLock {
 }
 
 /** Reads each field once. */
-function fieldsOf(handle: unknown): HandleFields {
+function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
   try {
-    const { kind, arena, buffer, offset, stripes, name, timeout, trace } = handle as HandleFields;
-    if (typeof handle === 'object' && (kind as unknown) === KIND) {
-      return { kind, arena, buffer, offset, stripes, name, timeout, trace };
+    const { kind, arena, buffer, offset, names, stripes, name, timeout, trace } = handle as HandleFields;
+    if (typeof handle === 'object' && kind === mark) {
+      return { kind, arena, buffer, offset, names, stripes, name, timeout, trace };
     }
   } catch {
     // Null, undefined, or an object with a getter that throws: not a handle either.
   }
-  throw invalidArgType('handle', 'the handle of a StripedLock', handle);
+  throw invalidArgType('handle', `the handle of a ${of}`, handle);
 }
 
 export function openedLock(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
   checkOptionsObject(options);
   if (OpenedLock.is(options)) return options;
-  return OpenedLock.create(options);
+  return OpenedLock.create(STRIPED, resolveLockOptions(options));
+}
+
+export function openedKeyedLock(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
+  checkOptionsObject(options);
+  if (OpenedLock.is(options)) return options;
+  return OpenedLock.create(KEYED, resolveKeyedLockOptions(options));
 }

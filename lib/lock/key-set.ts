@@ -1,7 +1,7 @@
 import { outOfRange } from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
-import type { StripeIndex } from './stripe-index.js';
+import type { KeyIndex } from './key-index.js';
 import { ordered } from './stripe-order.js';
 
 /** Errors name the place of a key in a list that is longer. */
@@ -93,7 +93,7 @@ export function isPair(keys: Keys): keys is KeyPair {
  * remembering it is a waste. So if few of a sample come again, all sets bypass the memory until the next sample.
  */
 export class KeySets {
-  readonly #index: StripeIndex;
+  readonly #index: KeyIndex;
   readonly #small: (KeySet | undefined)[] = new Array<undefined>(SMALL_SETS).fill(undefined);
   readonly #large: (KeySet | undefined)[] = new Array<undefined>(LARGE_SETS).fill(undefined);
   /** The set that was asked for last. Undefined while sets bypass the memory, and during a sample. */
@@ -106,7 +106,7 @@ export class KeySets {
   #toSample = 0;
   #found = 0;
 
-  constructor(index: StripeIndex) {
+  constructor(index: KeyIndex) {
     this.#index = index;
   }
 
@@ -125,6 +125,13 @@ export class KeySets {
       return same === known.length ? (last as KeySet<K>) : this.#lookUp(keys, count, known, same, key);
     }
     return this.#first(keys, count);
+  }
+
+  /** Forgets all sets: their keys may have other stripes from now on. */
+  forget(): void {
+    this.#last = undefined;
+    this.#small.fill(undefined);
+    this.#large.fill(undefined);
   }
 
   /** A separate function, so that V8 inlines {@link setOf}. */

@@ -7,12 +7,19 @@ import {
   DEFAULT_TIMEOUT,
 } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { AcquireOptions, AsyncAcquireOptions, StripedLockOptions } from '../common/types.js';
+import type {
+  AcquireOptions,
+  AsyncAcquireOptions,
+  KeyedLockOptions,
+  StripedLockOptions,
+} from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
 import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, type Mode } from '../engine/contract/mode.js';
 
 const DEFAULT_STRIPES = 1024;
+const DEFAULT_CAPACITY = 65_536;
 
+/** What the options of both classes have. */
 export interface ResolvedLockOptions {
   readonly stripes: number;
   readonly timeout: number;
@@ -23,9 +30,26 @@ export interface ResolvedLockOptions {
 
 export function resolveLockOptions(options: StripedLockOptions | undefined): ResolvedLockOptions {
   checkOptionsObject(options);
-  const { stripes, timeout, name, engine, trace } = options ?? {};
+  const { stripes } = options ?? {};
+  const count = stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes');
+  return resolveWith(count, options);
+}
+
+/** The number of stripes is the capacity: each key in use has one. */
+export function resolveKeyedLockOptions(options: KeyedLockOptions | undefined): ResolvedLockOptions {
+  checkOptionsObject(options);
+  const { capacity } = options ?? {};
+  const count = capacity === undefined ? DEFAULT_CAPACITY : checkStripes(capacity, 'options.capacity');
+  return resolveWith(count, options);
+}
+
+function resolveWith(
+  stripes: number,
+  options: StripedLockOptions | KeyedLockOptions | undefined,
+): ResolvedLockOptions {
+  const { timeout, name, engine, trace } = options ?? {};
   return {
-    stripes: stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes'),
+    stripes,
     timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
     name: name === undefined ? '' : checkString(name, 'options.name'),
     engine: engine === undefined ? undefined : checkEngine(engine),

@@ -94,11 +94,13 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
   if (waiter.timed) deadlines_.add(waiter, deadline.point());
   if (waiter.count > 1) multiple_.insert(&waiter);
   ++waiter.membership->pending;
+  waiter.membership->countWaits(waiter.stripes, waiter.count, +1);
   waiter.membership->table().cell(kWaitingCell).fetch_add(1);
 }
 
 void AsyncWaits::forget(AsyncWaiter& waiter) {
   --waiter.membership->pending;
+  waiter.membership->countWaits(waiter.stripes, waiter.count, -1);
   waiter.membership->table().cell(kWaitingCell).fetch_sub(1);
   waiters_[waiter.id] = nullptr;
   freeIds_.push_back(waiter.id);

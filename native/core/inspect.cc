@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "core/participant.h"
 #include "core/registry.h"
@@ -37,33 +40,45 @@ void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& note
   }
 }
 
+// With the stripe's shard locked. Nothing if it is neither held nor waited for.
+std::optional<StripeInfo> infoOf(Table& table, std::uint32_t stripe, Nanoseconds time) {
+  const std::uint32_t word = table.word(stripe).load();
+  const StripeQueue& queue = table.queueOf(stripe);
+  if (isFree(word) && !queue.head) return std::nullopt;
+  StripeInfo info{.stripe = stripe, .word = word, .holders = holdersOfWord(table, stripe, word)};
+  for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
+    info.waiters.push_back({.threadId = waiter->owner->threadId(),
+                            .async = waiter->async,
+                            .mode = waiter->mode,
+                            .milliseconds = static_cast<double>(time - waiter->since) / 1e6,
+                            .note = waiter->note ? *waiter->note : std::string()});
+  }
+  return info;
+}
+
 }  // namespace
 
 std::vector<StripeInfo> inspect(Table& table) {
   std::vector<StripeInfo> stripes;
   const Nanoseconds time = now();
-  Lock lock;
-  for (std::uint32_t stripe = 0; stripe < table.stripes(); ++stripe) {
-    Mutex& shard = table.shardOf(stripe);
-    if (lock.mutex() != &shard) lock = Lock(shard);
-    const std::uint32_t word = table.word(stripe).load();
-    const StripeQueue& queue = table.queueOf(stripe);
-    if (isFree(word) && !queue.head) continue;
-    StripeInfo info{.stripe = stripe,
-                    .word = word,
-                    .holders = holdersOfWord(table, stripe, word),
-                    .traced = {},
-                    .waiters = {}};
-    for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
-      info.waiters.push_back({.threadId = waiter->owner->threadId(),
-                              .async = waiter->async,
-                              .mode = waiter->mode,
-                              .milliseconds = static_cast<double>(time - waiter->since) / 1e6,
-                              .note = waiter->note ? *waiter->note : std::string()});
+  if (NameTable* const names = table.names()) {
+    names->forEach([&](std::string_view key, std::uint32_t stripe) {
+      const Lock lock(table.shardOf(stripe));
+      if (std::optional<StripeInfo> info = infoOf(table, stripe, time)) {
+        info->key = key;
+        stripes.push_back(std::move(*info));
+      }
+    });
+    const auto before = [](const StripeInfo& one, const StripeInfo& other) { return one.stripe < other.stripe; };
+    std::sort(stripes.begin(), stripes.end(), before);
+  } else {
+    Lock lock;
+    for (std::uint32_t stripe = 0; stripe < table.stripes(); ++stripe) {
+      Mutex& shard = table.shardOf(stripe);
+      if (lock.mutex() != &shard) lock = Lock(shard);
+      if (std::optional<StripeInfo> info = infoOf(table, stripe, time)) stripes.push_back(std::move(*info));
     }
-    stripes.push_back(std::move(info));
   }
-  lock = Lock();
   attachNotes(stripes, table.notes.all(), time);
   return stripes;
 }
@@ -75,10 +90,18 @@ std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe) {
 
 std::uint32_t countHeld(Table& table) {
   std::uint32_t held = 0;
-  for (std::uint32_t stripe = 0; stripe < table.stripes(); ++stripe) {
+  for (std::uint32_t stripe = 0; stripe < table.used(); ++stripe) {
     if (!isFree(table.word(stripe).load())) ++held;
   }
   return held;
+}
+
+std::uint32_t countInUse(Table& table) {
+  std::uint32_t inUse = 0;
+  for (std::uint32_t stripe = 0; stripe < table.used(); ++stripe) {
+    if (table.word(stripe).load() != 0) ++inUse;
+  }
+  return inUse;
 }
 
 }  // namespace stripelock

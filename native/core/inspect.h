@@ -26,6 +26,8 @@ struct StripeInfo {
   };
   std::uint32_t stripe;
   std::uint32_t word;
+  // In an exact table: the key, as it was pinned.
+  std::string key;
   // Each thread appears once.
   std::vector<std::int32_t> holders;
   // The holders' acquisitions that were traced.
@@ -38,5 +40,7 @@ std::vector<StripeInfo> inspect(Table& table);
 // Threads that hold the stripe.
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);
 std::uint32_t countHeld(Table& table);
+// How many stripes are held or flagged as abandoned: in an exact table, as many keys.
+std::uint32_t countInUse(Table& table);
 
 }  // namespace stripelock

@@ -1,5 +1,9 @@
 #include "core/membership.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
 #include "core/participant.h"
 #include "core/sync_wait.h"
 
@@ -40,17 +44,89 @@ void Membership::countShares(const std::uint32_t* stripes, std::uint32_t count, 
 }
 
 void Membership::abandon() {
+  if (table_.names()) {
+    // By N3 it holds nothing else.
+    forEachPinned([this](std::uint32_t stripe) { abandon(stripe); });
+  } else {
+    for (std::uint32_t stripe = 0; stripe < table_.stripes(); ++stripe) abandon(stripe);
+  }
+}
+
+void Membership::abandon(std::uint32_t stripe) {
   Word* const shares = shares_.load();
-  for (std::uint32_t stripe = 0; stripe < table_.stripes(); ++stripe) {
-    Leave leave{.how = Leave::How::kDie, .slot = participant_.slot()};
-    if (shares && shares[stripe].load() != 0) {
-      leave.mode = kCountedMode;
-      leave.count = shares[stripe].exchange(0);
-    } else if (!isHeldAloneBy(table_.word(stripe).load(), leave.slot)) {
+  Leave leave{.how = Leave::How::kDie, .slot = participant_.slot()};
+  if (shares && shares[stripe].load() != 0) {
+    leave.mode = kCountedMode;
+    leave.count = shares[stripe].exchange(0);
+  } else if (!isHeldAloneBy(table_.word(stripe).load(), leave.slot)) {
+    return;
+  }
+  WakeSet wakes;
+  if (table_.leave(stripe, leave, &participant_, wakes)) count(kAbandonedCell);
+}
+
+Membership::Pinned Membership::pin(const KeyView& key) {
+  NameTable& names = *table_.names();
+  const std::uint32_t stripe = names.pin(key);
+  if (stripe == NameTable::kNone) return {.stripe = stripe, .again = false};
+  if (hasPinned(stripe)) {
+    names.unpin(stripe);
+    return {.stripe = stripe, .again = true};
+  }
+  if (pinned_.size() <= stripe / 64) {
+    // Twice as many at least, as stripes come in rising order at first.
+    const std::size_t most = (std::size_t{table_.stripes()} + 63) / 64;
+    pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
+  }
+  pinned_[stripe / 64] |= std::uint64_t{1} << (stripe % 64);
+  return {.stripe = stripe, .again = false};
+}
+
+std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto stripe = static_cast<std::uint32_t>(stripes[i]);
+    // It may be in the list twice.
+    if (!hasPinned(stripe)) continue;
+    if (uses(stripe)) {
+      stripes[kept++] = stripes[i];
       continue;
     }
-    WakeSet wakes;
-    if (table_.leave(stripe, leave, &participant_, wakes)) count(kAbandonedCell);
+    pinned_[stripe / 64] &= ~(std::uint64_t{1} << (stripe % 64));
+    table_.names()->unpin(stripe);
+  }
+  return kept;
+}
+
+void Membership::unpinAll() {
+  forEachPinned([this](std::uint32_t stripe) { table_.names()->unpin(stripe); });
+  pinned_.clear();
+}
+
+bool Membership::uses(std::uint32_t stripe) const {
+  return isHeldAloneBy(table_.word(stripe).load(), participant_.slot()) || sharesOf(stripe) != 0 ||
+         (waits_ && waits_[stripe] != 0);
+}
+
+void Membership::countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {
+  if (!table_.names()) return;
+  if (!waits_) {
+    // calloc takes large blocks as untouched zero pages.
+    waits_.reset(static_cast<std::uint32_t*>(std::calloc(table_.stripes(), sizeof(std::uint32_t))));
+    // As operator new does with exceptions disabled.
+    if (!waits_) std::abort();
+  }
+  for (std::uint32_t i = 0; i < count; ++i) waits_[stripes[i]] += static_cast<std::uint32_t>(by);
+}
+
+void Membership::Freed::operator()(std::uint32_t* counts) const { std::free(counts); }
+
+template <typename Visit>
+void Membership::forEachPinned(Visit visit) const {
+  for (std::size_t i = 0; i < pinned_.size(); ++i) {
+    for (std::uint64_t bits = pinned_[i]; bits != 0; bits &= bits - 1) {
+      visit(static_cast<std::uint32_t>(i * 64 + static_cast<std::size_t>(std::countr_zero(bits))));
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/table.h"
@@ -75,6 +76,25 @@ class Membership {
   // Frees the stripes that its thread still holds, and flags them as abandoned.
   void abandon();
 
+  // ── exact keys ──
+
+  struct Pinned {
+    // NameTable::kNone: all stripes have other keys.
+    std::uint32_t stripe;
+    // This thread had pinned the key before.
+    bool again;
+  };
+  Pinned pin(const KeyView& key);
+  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front. Returns how
+  // many these are.
+  std::size_t unpin(std::int32_t* stripes, std::size_t count);
+  // The thread ends, or closes the table. Call it after abandon().
+  void unpinAll();
+  // Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it.
+  bool uses(std::uint32_t stripe) const;
+  // `by` more async acquisitions wait for these stripes.
+  void countWaits(const std::uint32_t* stripes, std::uint32_t count, int by);
+
   // How many times the registry handed it out.
   std::uint32_t references = 0;
   // Async acquisitions that wait.
@@ -90,11 +110,26 @@ class Membership {
   }
 
  private:
+  struct Freed {
+    void operator()(std::uint32_t* counts) const;
+  };
+
+  bool hasPinned(std::uint32_t stripe) const {
+    return stripe / 64 < pinned_.size() && (pinned_[stripe / 64] >> (stripe % 64) & 1) != 0;
+  }
+  template <typename Visit>
+  void forEachPinned(Visit visit) const;
+  void abandon(std::uint32_t stripe);
+
   Table& table_;
   Participant& participant_;
   std::atomic<Word*> shares_{nullptr};
   // Its index in Table::members, guarded by Table::membersMutex.
   std::size_t place_ = 0;
+  // Of an exact table: a bit for each stripe that this thread has pinned.
+  std::vector<std::uint64_t> pinned_;
+  // Of an exact table: how many async acquisitions of this thread ask for each stripe.
+  std::unique_ptr<std::uint32_t[], Freed> waits_;
 };
 
 }  // namespace stripelock

@@ -50,11 +50,14 @@ Participant* Registry::bySlot(std::uint32_t slot) {
   return slot <= kMaxSlots ? participants_[slot].load() : nullptr;
 }
 
-Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes) {
+Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact) {
+  const auto fits = [&](const Table& table) {
+    return table.stripes() == stripes && (table.names() != nullptr) == exact;
+  };
   const auto open = participant.memberships.find(memory);
   if (open != participant.memberships.end()) {
     Membership* const membership = open->second;
-    if (membership->table().stripes() != stripes) return nullptr;
+    if (!fits(membership->table())) return nullptr;
     ++membership->references;
     return membership;
   }
@@ -62,8 +65,8 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
   {
     const Lock lock(mutex_);
     SharedTable& entry = tables_[memory];
-    if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes);
-    if (entry.table->stripes() != stripes) return nullptr;
+    if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes, exact);
+    if (!fits(*entry.table)) return nullptr;
     ++entry.members;
     table = entry.table.get();
   }
@@ -83,7 +86,9 @@ void Registry::close(Membership& membership) {
 void Registry::end(Membership& membership) {
   STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
+  // In this order (keeps N2): a key that was abandoned is an orphan, not free.
   membership.abandon();
+  membership.unpinAll();
   void* const memory = membership.table().memory();
   membership.participant().memberships.erase(memory);
   delete &membership;

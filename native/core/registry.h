@@ -31,8 +31,9 @@ class Registry {
   Participant* bySlot(std::uint32_t slot);
 
   // The thread's membership of the table at that memory. The memory must stay until the membership is closed as many
-  // times as it was opened. nullptr if the memory is in use with another number of stripes.
-  Membership* open(Participant& participant, void* memory, std::uint32_t stripes);
+  // times as it was opened. nullptr if the memory is in use with another number of stripes, or if it is exact and this
+  // is not.
+  Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false);
   void close(Membership& membership);
 
  private:

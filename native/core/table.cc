@@ -27,7 +27,7 @@ Waiter* passOverIneligible(Waiter* from) {
 
 void Table::Freed::operator()(StripeQueue* queues) const { std::free(queues); }
 
-Table::Table(void* memory, std::uint32_t stripes)
+Table::Table(void* memory, std::uint32_t stripes, bool exact)
     : memory_(memory),
       words_(static_cast<Word*>(memory)),
       cells_(static_cast<Cell*>(memory)),
@@ -38,6 +38,7 @@ Table::Table(void* memory, std::uint32_t stripes)
   if (!queues_) std::abort();
   while (((stripes - 1) >> shardShift_) >= kMaxShards) ++shardShift_;
   shards_ = std::make_unique<Shard[]>(((stripes - 1) >> shardShift_) + 1);
+  if (exact) names_ = std::make_unique<NameTable>(*this);
 }
 
 Table::~Table() = default;

@@ -29,7 +29,7 @@
 // AsyncWaits::take from time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's
 // WTF::Lock (Filip Pizlo), but timed per queue.
 //
-// Lock order: WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
+// Lock order: the shard of a key (name_table.h; inspection only), WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
 // (Table::membersMutex, that of Notes, Participant::readyMutex_, Participant::wakeMutex_).
 
 #pragma once
@@ -41,6 +41,7 @@
 #include "core/layout.h"
 #include "core/lock_word.h"
 #include "core/mode.h"
+#include "core/name_table.h"
 #include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
@@ -66,7 +67,8 @@ struct Leave {
 
 class Table {
  public:
-  Table(void* memory, std::uint32_t stripes);
+  // `exact`: each key in use has a stripe of its own (name_table.h).
+  Table(void* memory, std::uint32_t stripes, bool exact = false);
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -75,6 +77,10 @@ class Table {
   void* memory() const { return memory_; }
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
   Cell& cell(std::uint32_t index) { return cells_[index]; }
+  // nullptr unless the table is exact.
+  NameTable* names() const { return names_.get(); }
+  // No stripe from here on was ever in use.
+  std::uint32_t used() const { return names_ ? names_->used() : stripes_; }
 
   // One attempt for one stripe, without a lock. On success sets `abandoned` if an earlier holder's thread ended without
   // releasing; never clears it.
@@ -162,6 +168,7 @@ class Table {
   std::uint32_t shardShift_ = 0;
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<StripeQueue[], Freed> queues_;
+  std::unique_ptr<NameTable> names_;
 };
 
 // Whether the waiter is not eligible now: see I3. If so, this marks its thread, which looks after it later

@@ -16,6 +16,7 @@
 #include "node/lease_time.h"
 #include "node/leases.h"
 #include "node/named_locks.h"
+#include "node/names.h"
 
 namespace stripelock {
 
@@ -44,18 +45,22 @@ napi_value registryId(napi_env env, napi_callback_info) {
   return toArray(env, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(id >> 32)});
 }
 
-// open(words, stripes): table, or kNotOpened if the memory is in use with another number of stripes
+// open(words, stripes, exact?): table, or kNotOpened if the memory is in use with another number of stripes, or otherwise
+// than exact or not
 napi_value open(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 2);
+  const Call call(env, info, 3);
   Napi::Int32Array words;
   std::uint32_t stripes = 0;
-  if (!call.started() || !call.toSharedInts(0, words) || !call.toIndex(1, kMaxStripes, stripes))
-    return call.refuse("expected a shared Int32Array and a number of stripes");
+  bool exact = false;
+  if (!call.started() || !call.toSharedInts(0, words) || !call.toIndex(1, kMaxStripes, stripes) ||
+      (call.has(2) && !call.toBoolean(2, exact))) {
+    return call.refuse("expected a shared Int32Array, a number of stripes and whether it is exact");
+  }
   if (stripes == 0 || words.ByteLength() != byteLengthFor(stripes) ||
       words.ByteOffset() % (kStripeInts * sizeof(Word)) != 0) {
     return call.refuse("words must be the memory of a lock");
   }
-  return call.integer(call.environment().open(words, stripes));
+  return call.integer(call.environment().open(words, stripes, exact));
 }
 
 // close(table)
@@ -148,6 +153,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "hash", hash);
   addAcquisitions(env, exports);
   addInspection(env, exports);
+  addNames(env, exports);
   addLeases(env, exports);
   addLeaseTime(env, exports);
   addGates(env, exports);

@@ -7,6 +7,7 @@
 
 #include "core/inspect.h"
 #include "node/call.h"
+#include "node/names.h"
 
 namespace stripelock {
 
@@ -58,7 +59,7 @@ Napi::Array waitersArray(Napi::Env env, const StripeInfo& stripe) {
   return result;
 }
 
-// inspect(table): [{ stripe, word, holders: [threadId], traced: [{ threadId, heldFor, note }],
+// inspect(table): [{ stripe, word, key, holders: [threadId], traced: [{ threadId, heldFor, note }],
 //                    waiters: [{ threadId, async, mode, waitingFor, note }] }]
 napi_value inspectTable(napi_env environment, napi_callback_info info) {
   const Call call(environment, info, 1);
@@ -73,6 +74,7 @@ napi_value inspectTable(napi_env environment, napi_callback_info info) {
     Napi::Object object = Napi::Object::New(env);
     object.Set("stripe", Napi::Number::New(env, stripe.stripe));
     object.Set("word", Napi::Number::New(env, static_cast<std::int32_t>(stripe.word)));
+    if (!stripe.key.empty()) object.Set("key", toKey(env, stripe.key));
     object.Set("holders", toArray(env, stripe.holders));
     object.Set("traced", tracedArray(env, stripe));
     object.Set("waiters", waitersArray(env, stripe));

@@ -31,6 +31,11 @@ inline constexpr std::int32_t kReleasedAndReady = 2;
 // From open(), leaseOpen() and gateOpen(). The number of anything that is open is at least 0.
 inline constexpr std::int32_t kNotOpened = -1;
 
+// From pin(). No stripe is as high as these.
+inline constexpr std::int32_t kNoStripe = -1;
+inline constexpr std::int32_t kPinnedAgain = 1 << 30;
+inline constexpr std::int32_t kCrowded = 1 << 29;
+
 // ── LeaseExchange: see leases.h for what each number means ──
 
 inline constexpr std::int32_t kExchangeBytes = 64;

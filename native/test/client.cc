@@ -4,10 +4,11 @@
 
 namespace stripelock::test {
 
-Client::Client(Environment& environment, SharedMemory& memory)
+Client::Client(Environment& environment, SharedMemory& memory, bool exact)
     : environment_(environment),
       shares_(std::make_unique<Word[]>(memory.stripes())),
-      membership_(Registry::instance().open(environment.participant(), memory.data(), memory.stripes())) {
+      membership_(
+          Registry::instance().open(environment.participant(), memory.data(), memory.stripes(), exact)) {
   if (membership_ && !membership_->hasShares()) membership_->openShares(shares_.get());
 }
 

@@ -130,7 +130,7 @@ struct Ask {
 // One environment's use of one lock, by the steps of the JavaScript layer.
 class Client {
  public:
-  Client(Environment& environment, SharedMemory& memory);
+  Client(Environment& environment, SharedMemory& memory, bool exact = false);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -165,7 +165,7 @@ class Client {
 
 // An environment that uses one lock.
 struct Peer {
-  explicit Peer(SharedMemory& memory) : client(environment, memory) {}
+  explicit Peer(SharedMemory& memory, bool exact = false) : client(environment, memory, exact) {}
   Environment environment;
   Client client;
 

@@ -1,11 +1,12 @@
 import type { StripeState, StripedLockStats } from '../../common/types.js';
+import type { KeyNames } from './key-names.js';
 import type { Mode } from './mode.js';
 import type { TableMemory, TableSpan } from './table-memory.js';
 
 /**
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
- * every change to this file, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or to what the addon
- * exports.
+ * every change to this file, to `key-names.ts`, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or
+ * to what the addon exports.
  */
 export const ENGINE_PROTOCOL = 4;
 
@@ -128,16 +129,19 @@ export interface LockTable {
 
   stats(): StripedLockStats;
   inspect(): StripeState[];
+
+  /** Which stripe each key has for its own; undefined unless the table was made for that. */
+  readonly names: KeyNames | undefined;
 }
 
 /** Makes and opens tables. One per thread and engine. */
 export interface Engine {
   readonly name: EngineName;
-  /** New shared memory for a lock, its header filled in. */
-  create(stripes: number): TableMemory;
+  /** New shared memory for a lock, its header filled in. `exact`: each key in use has a stripe of its own. */
+  create(stripes: number, exact: boolean): TableMemory;
   /**
    * Joins a lock whose header has been checked to be this engine's; its table is in `span`, a part of `memory`. Throws
    * a LockError or a TypeError if this thread cannot join.
    */
-  open(memory: TableMemory, span: TableSpan, stripes: number): LockTable;
+  open(memory: TableMemory, span: TableSpan, stripes: number, exact: boolean): LockTable;
 }

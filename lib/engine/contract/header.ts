@@ -1,6 +1,7 @@
 import {
   byteLengthFor,
   ENGINE_INDEX,
+  EXACT_INDEX,
   HEADER_INTS,
   MAGIC,
   MAGIC_INDEX,
@@ -14,19 +15,26 @@ import {
 const wallClock = Date.now.bind(Date);
 
 /** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
-export function createMemory(engine: number, stripes: number): SharedArrayBuffer {
+export function createMemory(engine: number, stripes: number, exact: boolean): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(stripes));
-  fillHeader(buffer, 0, engine, stripes);
+  fillHeader(buffer, 0, engine, stripes, exact);
   return buffer;
 }
 
 /** The same in zeroed memory, at `offset` bytes from its start, a multiple of 8. */
-export function fillHeader(buffer: SharedArrayBuffer, offset: number, engine: number, stripes: number): void {
+export function fillHeader(
+  buffer: SharedArrayBuffer,
+  offset: number,
+  engine: number,
+  stripes: number,
+  exact: boolean,
+): void {
   const header = new Int32Array(buffer, offset, HEADER_INTS);
   header[MAGIC_INDEX] = MAGIC;
   header[VERSION_INDEX] = VERSION;
   header[ENGINE_INDEX] = engine;
   header[STRIPES_INDEX] = stripes;
+  header[EXACT_INDEX] = exact ? 1 : 0;
   // Nanoseconds since 1970, so that tokens keep rising even if what they fence outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }

@@ -13,6 +13,9 @@ export const STRIPES_INDEX = 3;
 /** 64 bits that name the copy of the addon that has the wait queues; 0 with the JavaScript engine. */
 export const REGISTRY_INDEX = 4;
 
+/** 1 if each key in use has a stripe of its own, else 0. */
+export const EXACT_INDEX = 6;
+
 /** The cell of the last token. Cells are counted in units of 64-bit integers. */
 export const TOKEN_CELL = 8;
 /** The cells of metrics, by their names in `StripedLockStats`. `layout.h` also has those that the core counts. */

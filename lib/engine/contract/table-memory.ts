@@ -10,6 +10,8 @@ export interface TableMemory {
   readonly buffer: SharedArrayBuffer | undefined;
   /** Bytes from the start of the memory. */
   readonly offset: number;
+  /** JavaScript engine, exact keys: which stripe each key has. Undefined otherwise. */
+  readonly names: SharedArrayBuffer | undefined;
 }
 
 /** Where the table itself is. */

@@ -16,6 +16,8 @@ import { WaitTimes, type TimedWaits } from './wait-times.js';
 export interface AsyncWaitsOwner {
   readonly cells: BigInt64Array;
   timedOut(stripe: number): Outcome;
+  /** Whether it asks which stripes are waited for ({@link AsyncWaits.wants}). */
+  readonly exact: boolean;
 }
 
 /**
@@ -37,6 +39,8 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   /** While the thread is blocked: what it put off. */
   #aside: Pending[] = [];
   #joined = false;
+  /** By stripe: how many acquisitions that are not settled ask for it. Of exact tables alone. */
+  readonly #wanted = new Map<number, number>();
 
   constructor(stripes: Stripes, owner: AsyncWaitsOwner) {
     this.#owner = owner;
@@ -60,6 +64,7 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
       Atomics.add(cells, METRIC_CELLS.waiting, 1n);
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
+      this.#countWanted(entry, 1);
       this.#updateJoined();
       this.#times.start(entry);
       return false;
@@ -83,6 +88,11 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   /** Gives a stripe back: to this thread's next waiter, or to all. Where it throws, the stripe is still held. */
   release(stripe: number, mode: Mode): void {
     this.#queues.release(stripe, mode);
+  }
+
+  /** Whether an acquisition that is not settled asks for the stripe. */
+  wants(stripe: number): boolean {
+    return this.#wanted.has(stripe);
   }
 
   /** All that are in queues. */
@@ -230,12 +240,21 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
 
   #forget(entry: Pending): void {
     entry.state = 'settled';
-    this.#byWaiter.delete(entry.waiter);
+    if (this.#byWaiter.delete(entry.waiter)) this.#countWanted(entry, -1);
     this.#times.remove(entry);
     this.#queues.partial.delete(entry);
     this.#uncount(entry);
     this.#updateJoined();
     if (this.#byWaiter.size === 0) this.#times.letGo();
+  }
+
+  #countWanted(entry: Pending, by: number): void {
+    if (!this.#owner.exact) return;
+    for (const stripe of entry.stripes) {
+      const count = (this.#wanted.get(stripe) ?? 0) + by;
+      if (count > 0) this.#wanted.set(stripe, count);
+      else this.#wanted.delete(stripe);
+    }
   }
 
   #uncount(entry: Pending): void {

@@ -1,8 +1,10 @@
+import { types } from 'node:util';
 import { threadId } from 'node:worker_threads';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory } from '../contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../contract/layout.js';
 import { corrupt, type TableMemory, type TableSpan } from '../contract/table-memory.js';
+import { createNames } from './key-names.js';
 import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
@@ -17,6 +19,7 @@ import { thread } from './thread.js';
  * | see cycles of threads             | a `DeadlockError` only where a thread would wait for itself               |
  * | notice that a waiter died         | a stripe that is handed to one as it dies is closed for up to 20 ms; one  |
  * |                                   | that readers hold lets no more of them in for up to 2 s                   |
+ * | know what a dead thread had pinned | up to 16 keys stay in use for each thread that was terminated; KeyedLock    |
  * | keep one queue for all waiters    | two lanes that take turns, so one sync and one async waiter may pass each |
  * |                                   | other; those of a thread are in order                                     |
  *
@@ -26,15 +29,18 @@ import { thread } from './thread.js';
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
 
-  create(stripes: number): TableMemory {
-    return { arena: undefined, buffer: createMemory(ENGINE_JAVASCRIPT, stripes), offset: 0 };
+  create(stripes: number, exact: boolean): TableMemory {
+    const buffer = createMemory(ENGINE_JAVASCRIPT, stripes, exact);
+    return { arena: undefined, buffer, offset: 0, names: exact ? createNames(stripes) : undefined };
   }
 
-  open({ arena }: TableMemory, { buffer }: TableSpan, stripes: number): LockTable {
+  open({ arena, names }: TableMemory, { buffer }: TableSpan, stripes: number, exact: boolean): LockTable {
     if (arena !== undefined) throw corrupt('its memory is not for its engine');
+    if (exact ? !types.isSharedArrayBuffer(names) : names !== undefined)
+      throw corrupt('its names are not those of a lock');
     let table = thread.tables.get(buffer);
     if (table === undefined) {
-      table = new JavaScriptTable(buffer, stripes, threadId + 1);
+      table = new JavaScriptTable(buffer, names, stripes, threadId + 1);
       thread.tables.set(buffer, table);
     }
     return table;

@@ -13,6 +13,7 @@ import { BlockedThread, recover, type BlockedTable } from './blocking.js';
 import { fnv1a } from './hash.js';
 import { clock, makeRoom } from './host.js';
 import { isWriter, LOOKS, SYNC_LANE } from './lanes.js';
+import { JavaScriptNames } from './key-names.js';
 import { LocalNotes } from './local-notes.js';
 import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
@@ -27,14 +28,20 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   readonly firstAddress = 0;
   readonly cells: BigInt64Array;
   readonly slot: number;
+  readonly names: JavaScriptNames | undefined;
   readonly stripesHere: Stripes;
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
   readonly #notes = new LocalNotes();
 
-  constructor(buffer: SharedArrayBuffer, stripes: number, slot: number) {
+  constructor(
+    buffer: SharedArrayBuffer,
+    names: SharedArrayBuffer | undefined,
+    stripes: number,
+    slot: number,
+  ) {
     this.stripes = stripes;
-    this.memory = { arena: undefined, buffer, offset: 0 };
+    this.memory = { arena: undefined, buffer, offset: 0, names };
     this.words = new Int32Array(buffer);
     this.cells = cellsOf(buffer, 0);
     this.slot = slot;
@@ -43,7 +50,15 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     this.#asyncWaits = new AsyncWaits(this.stripesHere, {
       cells: this.cells,
       timedOut: (stripe) => this.#timedOut(stripe),
+      exact: names !== undefined,
     });
+    this.names =
+      names &&
+      new JavaScriptNames(names, stripes, {
+        memory: this.words,
+        uses: (stripe) => this.#uses(stripe),
+        inspect: () => this.inspect(),
+      });
   }
 
   get shares(): Int32Array | undefined {
@@ -145,6 +160,12 @@ export class JavaScriptTable implements LockTable, BlockedTable {
       });
     }
     return states;
+  }
+
+  /** Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. */
+  #uses(stripe: number): boolean {
+    const { words } = this.stripesHere;
+    return words.isOwn(stripe) || words.sharesOf(stripe) > 0 || this.#asyncWaits.wants(stripe);
   }
 
   #waitersByStripe(): Map<number, StripeState['waiters']> {

@@ -1,3 +1,4 @@
+import type { LockKey } from '../../common/types.js';
 import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo } from '../contract/lease-table.js';
 import { loadBinary } from './binary.js';
@@ -45,13 +46,13 @@ interface NamedAddon {
 }
 
 /**
- * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc` and
- * `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
+ * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc`,
+ * `names.cc` and `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
  */
 export interface Addon extends LeaseAddon, NamedAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
-  open(words: Int32Array, stripes: number): number;
+  open(words: Int32Array, stripes: number, exact?: boolean): number;
   close(table: number): void;
   sameMemory(a: Int32Array, b: Int32Array): boolean;
   openShares(table: number, counts: Int32Array): Int32Array;
@@ -86,10 +87,14 @@ export interface Addon extends LeaseAddon, NamedAddon {
   inspect(table: number): {
     stripe: number;
     word: number;
+    key?: LockKey;
     holders: number[];
     traced: { threadId: number; heldFor: number; note: string }[];
     waiters: { threadId: number; async: boolean; mode: number; waitingFor: number; note: string }[];
   }[];
+  pin(table: number, key: LockKey): number;
+  unpin(table: number, stripes: Int32Array, count: number): number;
+  inUse(table: number): number;
   addNote(table: number, stripes: Int32Array, note: string): number;
   removeNote(table: number, id: number): void;
 }

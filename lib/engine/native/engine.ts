@@ -49,21 +49,21 @@ export class NativeEngine implements Engine {
     return (this.#named ??= new NativeNamedLocks(this.#addon));
   }
 
-  create(stripes: number): TableMemory {
+  create(stripes: number, exact: boolean): TableMemory {
     const arena = this.#arena.get();
     const offset = arena?.allocate(stripes);
     if (offset === undefined) {
-      const buffer = createMemory(ENGINE_NATIVE, stripes);
+      const buffer = createMemory(ENGINE_NATIVE, stripes, exact);
       new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
-      return { arena: undefined, buffer, offset: 0 };
+      return { arena: undefined, buffer, offset: 0, names: undefined };
     }
     const { buffer, memory } = arena!;
-    fillHeader(buffer, offset, ENGINE_NATIVE, stripes);
+    fillHeader(buffer, offset, ENGINE_NATIVE, stripes, exact);
     new Int32Array(buffer, offset).set(this.#registry, REGISTRY_INDEX);
-    return { arena: memory, buffer: undefined, offset };
+    return { arena: memory, buffer: undefined, offset, names: undefined };
   }
 
-  open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number): LockTable {
+  open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number, exact: boolean): LockTable {
     const words = new Int32Array(buffer, offset, byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
     if (words[REGISTRY_INDEX] !== this.#registry[0] || words[REGISTRY_INDEX + 1] !== this.#registry[1]) {
       throw new LockError(
@@ -71,13 +71,13 @@ export class NativeEngine implements Engine {
         'the lock was made by another copy of the stripelock addon; all threads must load the same installation',
       );
     }
-    const table = this.#addon.open(words, stripes);
+    const table = this.#addon.open(words, stripes, exact);
     if (table === NOT_OPENED)
       throw new LockError('ERR_LOCK_ENGINE', 'the lock is in use with another number of stripes');
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
-      opened = new NativeTable(this.#thread, { table, memory, words, stripes, compareExchange });
+      opened = new NativeTable(this.#thread, { table, memory, words, stripes, exact, compareExchange });
       this.#tables.set(table, new WeakRef(opened));
       this.#closed.register(opened, table);
     } else {

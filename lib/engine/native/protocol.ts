@@ -23,6 +23,9 @@ export const RELEASED_AND_READY = 2;
 /** Answer of `open`, `leaseOpen` and `gateOpen`. Every number of what is open is at least 0. */
 export const NOT_OPENED = -1;
 
+/** Answers of `pin`. */
+export { CROWDED, NO_STRIPE, PINNED_AGAIN } from '../contract/key-names.js';
+
 /** The size of the lease exchange. `lease-exchange.ts` says what each of its numbers means. */
 export const EXCHANGE_BYTES = 64;
 /** Places in units of 64-bit floating-point numbers. */

@@ -9,6 +9,7 @@ import type { Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
+import { NativeNames } from './names.js';
 import { GRANTED_ABANDONED } from './protocol.js';
 import { toStripeState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
@@ -31,6 +32,8 @@ export interface OpenedMemory {
   readonly memory: TableMemory;
   readonly words: Int32Array;
   readonly stripes: number;
+  /** Whether each key in use has a stripe of its own. */
+  readonly exact: boolean;
   readonly compareExchange: CompareExchange | undefined;
 }
 
@@ -45,12 +48,13 @@ export class NativeTable implements LockTable {
   readonly cells: BigInt64Array;
   readonly slot: number;
   shares: Int32Array | undefined;
+  readonly names: NativeNames | undefined;
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
-    const { memory, words, stripes, compareExchange } = opened;
+    const { memory, words, stripes, exact, compareExchange } = opened;
     this.stripes = stripes;
     this.memory = memory;
     this.words = CORE_ONLY ? neverFree(words.length) : words;
@@ -61,6 +65,7 @@ export class NativeTable implements LockTable {
     this.#thread = thread;
     this.#addon = thread.addon;
     this.#table = opened.table;
+    this.names = exact ? new NativeNames(thread.addon, opened.table) : undefined;
   }
 
   openShares(): Int32Array {

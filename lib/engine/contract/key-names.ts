@@ -1,0 +1,33 @@
+import type { KeyState, LockKey } from '../../common/types.js';
+
+/** Answers of {@link KeyNames.pin} besides a stripe: all stripes have other keys. */
+export const NO_STRIPE = -1;
+/** Added to the stripe: this thread had pinned the key before. */
+export const PINNED_AGAIN = 0x4000_0000;
+/** Added to the stripe: most stripes have keys, so the thread should keep pinned only what it uses. */
+export const CROWDED = 0x2000_0000;
+/** What is left without what may be added. */
+export const STRIPE_MASK = CROWDED - 1;
+
+/**
+ * Which stripe each key in use has for its own, seen from one thread. No two keys have the same stripe at one time, and a
+ * key keeps its stripe while a thread has it pinned, and while the stripe is held.
+ */
+export interface KeyNames {
+  /** False: a thread should unpin what it does not use soon, as nobody would unpin it if the thread ended. */
+  readonly keepsIdle: boolean;
+  /**
+   * The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. Throws a RangeError
+   * (ERR_OUT_OF_RANGE) for a key that is too long for the engine.
+   */
+  pin(key: LockKey): number;
+  /**
+   * Unpins those of the first `count` stripes that this thread has pinned, and neither holds nor waits for. The others
+   * come to the front. Returns how many these are. Must not be called while this thread has looked up a stripe that it is
+   * about to take.
+   */
+  unpin(stripes: Int32Array, count: number): number;
+  /** How many keys are held by any thread, or were abandoned. */
+  inUse(): number;
+  inspect(): KeyState[];
+}

@@ -1,0 +1,36 @@
+import type { KeyState, LockKey } from '../../common/types.js';
+import type { KeyNames } from '../contract/key-names.js';
+import type { Addon } from './addon.js';
+import { toStripeState } from './stripe-state.js';
+
+/** The exact keys of a table, whose names are in C++ (`native/core/name_table.h`). */
+export class NativeNames implements KeyNames {
+  /** The addon unpins everything when the thread ends. */
+  readonly keepsIdle = true;
+  readonly #addon: Addon;
+  readonly #table: number;
+
+  constructor(addon: Addon, table: number) {
+    this.#addon = addon;
+    this.#table = table;
+  }
+
+  pin(key: LockKey): number {
+    return this.#addon.pin(this.#table, key);
+  }
+
+  unpin(stripes: Int32Array, count: number): number {
+    return this.#addon.unpin(this.#table, stripes, count);
+  }
+
+  inUse(): number {
+    return this.#addon.inUse(this.#table);
+  }
+
+  inspect(): KeyState[] {
+    return this.#addon.inspect(this.#table).map((entry) => {
+      const { mode, holders, waiters } = toStripeState(entry);
+      return { key: entry.key!, mode, holders, waiters };
+    });
+  }
+}

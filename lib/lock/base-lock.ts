@@ -1,0 +1,110 @@
+import { callArguments } from '../common/checks.js';
+import { invalidArgType } from '../common/errors.js';
+import { defer } from '../common/host.js';
+import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
+import { isThenable } from './arguments.js';
+import type { Guard } from './guard.js';
+
+/**
+ * What all locks on keys of this package share. A function that takes one of these works with each of them. It cannot be
+ * made itself.
+ */
+export abstract class BaseLock {
+  /** Shown in errors, `inspect()` and diagnostics. */
+  readonly name: string;
+  /** Default time allowed for one whole acquisition, in milliseconds. */
+  readonly timeout: number;
+  /** Which engine the lock runs on, in all threads. */
+  readonly engine: 'native' | 'javascript';
+
+  protected constructor(name: string, timeout: number, engine: 'native' | 'javascript') {
+    this.name = name;
+    this.timeout = timeout;
+    this.engine = engine;
+  }
+
+  /**
+   * All keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it
+   * waits. Rejects with a LockTimeoutError or with signal.reason; with a RangeError (ERR_OUT_OF_RANGE) for more than
+   * 1,048,576 keys.
+   */
+  abstract acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AsyncAcquireOptions<M>,
+  ): Promise<Guard<K, M>>;
+
+  /**
+   * The same, blocking this thread. Throws a LockTimeoutError, or a DeadlockError if waiting could never end, also if
+   * this same thread holds what it would wait for through any guard.
+   */
+  abstract acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AcquireOptions<M>,
+  ): Guard<K, M>;
+
+  /** Makes one attempt and never waits. Undefined if the keys are not free. */
+  abstract tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: { mode?: M },
+  ): Guard<K, M> | undefined;
+
+  /** Runs fn while holding the keys; releases however fn ends. */
+  withLock<T, K extends LockKey>(
+    keys: K | readonly K[],
+    fn: (guard: Guard<K, 'exclusive'>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  withLock<T, K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M>,
+    fn: (guard: Guard<K, M>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  async withLock<T, K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    optionsOrFn: AsyncAcquireOptions<M> | ((guard: Guard<K, M>) => T | PromiseLike<T>),
+    maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
+  ): Promise<T> {
+    const [options, fn] = callArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
+      optionsOrFn,
+      maybeFn,
+    );
+    const guard = await this.acquire<K, M>(keys, options);
+    try {
+      return await fn(guard);
+    } finally {
+      guard.release();
+    }
+  }
+
+  /** Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise. */
+  withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T): T;
+  withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M>,
+    fn: (guard: Guard<K, M>) => T,
+  ): T;
+  withLockSync<T, K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    optionsOrFn: AcquireOptions<M> | ((guard: Guard<K, M>) => T),
+    maybeFn?: (guard: Guard<K, M>) => T,
+  ): T {
+    const [options, fn] = callArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
+    const guard = this.acquireSync<K, M>(keys, options);
+    let result: T;
+    let thenable: boolean;
+    try {
+      result = fn(guard);
+      thenable = isThenable(result);
+    } finally {
+      try {
+        guard.release();
+      } catch {
+        // After a stack overflow nobody else has the guard, so this must release it.
+        defer(() => guard.release(), undefined);
+      }
+    }
+    if (thenable) {
+      throw invalidArgType('fn', 'a function that does its work before it returns (use withLock)', fn);
+    }
+    return result;
+  }
+}

@@ -1,0 +1,188 @@
+import { resolved } from '../common/host.js';
+import type {
+  AcquireOptions,
+  AsyncAcquireOptions,
+  KeyedLockHandle,
+  KeyedLockOptions,
+  KeyState,
+  LockKey,
+  LockMode,
+  StripedLockStats,
+} from '../common/types.js';
+import type { LockTable } from '../engine/contract/engine.js';
+import { EXCLUSIVE_MODE } from '../engine/contract/mode.js';
+import { FastPath } from '../engine/fast-path.js';
+import type { LockContext } from './acquisition.js';
+import { isList } from './arguments.js';
+import { BaseLock } from './base-lock.js';
+import { GeneralPath, type EntryMethods } from './general-path.js';
+import { createGuard, tryTake, type Guard } from './guard.js';
+import { OpenedLock, openedKeyedLock } from './handle.js';
+import { KeySets } from './key-set.js';
+import { NamedIndex } from './named-index.js';
+import { modeIn } from './options.js';
+import { attempt, block, wait } from './slow-path.js';
+
+/**
+ * Locks on exact keys: unequal keys never wait for each other, and one may be acquired while another is held. Otherwise as
+ * {@link StripedLock}, which has no limit of keys. Any number of threads of one process can use it: pass {@link handle}
+ * to a worker and open it there with {@link KeyedLock.from}.
+ *
+ * The keys `1` and `'1'` differ, and so do a string and its bytes, and any two strings that are not equal. Equal bytes are
+ * one key. An acquisition fails with a LockError (ERR_LOCK_CAPACITY) and takes nothing if {@link capacity} other keys are in
+ * use.
+ *
+ * Acquisitions of several keys take them in one order in all threads, so that they never deadlock each other.
+ */
+export class KeyedLock extends BaseLock {
+  /** Most keys in use at once, over all threads. */
+  readonly capacity: number;
+  /** Structured-cloneable; see {@link KeyedLock.from}. */
+  readonly handle: KeyedLockHandle;
+  readonly #table: LockTable;
+  readonly #path: FastPath;
+  readonly #index: NamedIndex;
+  readonly #trace: boolean;
+  readonly #context: LockContext;
+  readonly #general: GeneralPath;
+
+  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  constructor(options?: KeyedLockOptions) {
+    const opened = openedKeyedLock(options);
+    const { table, name, timeout, trace } = opened;
+    super(name, timeout, table.engine);
+    this.capacity = table.stripes;
+    this.handle = opened.handle;
+    this.#table = table;
+    this.#path = new FastPath(table);
+    this.#trace = trace;
+    this.#context = { name, table, trace };
+    const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
+    const sets = new KeySets(index);
+    this.#index = index;
+    this.#general = new GeneralPath(this.#context, this.#path, timeout, index, sets, METHODS);
+  }
+
+  /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
+  static from(handle: KeyedLockHandle): KeyedLock {
+    return new KeyedLock(OpenedLock.ofKeyed(handle));
+  }
+
+  /**
+   * Keys in use now: those that any thread holds, and those whose last holder's thread ended without releasing them. A
+   * snapshot that looks at every key that was ever in use at the same time as others.
+   */
+  get size(): number {
+    return this.#table.names!.inUse();
+  }
+
+  // In each of these three, no code of the program runs between the look-up of a key and the moment when its stripe is
+  // taken or waited for, or the acquisition is busy (keeps N4, see NamedIndex).
+
+  override acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AsyncAcquireOptions<M>,
+  ): Promise<Guard<K, M>> {
+    try {
+      if (options !== undefined || this.#trace || typeof keys === 'object') {
+        return this.#acquireGeneral(keys, options);
+      }
+      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+      this.#table.acquiringAsync();
+      return tryTake(guard) ? resolved(guard) : wait(this.#context, guard, this.timeout, undefined);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  override acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AcquireOptions<M>,
+  ): Guard<K, M> {
+    if (options !== undefined || this.#trace || typeof keys === 'object') {
+      return this.#acquireSyncGeneral(keys, options);
+    }
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+    return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
+  }
+
+  override tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: { mode?: M },
+  ): Guard<K, M> | undefined {
+    const mode = modeIn(options);
+    if (this.#trace || isList(keys)) return this.#tryAcquireGeneral(keys, mode);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    return tryTake(guard) ? guard : attempt(this.#context, guard);
+  }
+
+  /**
+   * Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. `stripes` is the
+   * {@link capacity}, and `held` counts keys.
+   */
+  stats(): StripedLockStats {
+    return this.#table.stats();
+  }
+
+  /** Every key that is held or waited for, by any thread. A snapshot, as in {@link stats}. */
+  inspect(): KeyState[] {
+    return this.#table.names!.inspect();
+  }
+
+  #acquireSyncGeneral<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M> | undefined,
+  ): Guard<K, M> {
+    const index = this.#index;
+    for (let first = true; ; first = false) {
+      index.begin();
+      try {
+        return this.#general.acquireSync(keys, options);
+      } catch (error) {
+        if (!first || !index.isExhausted(error)) throw error;
+      } finally {
+        index.busy--;
+      }
+      index.dropIdle();
+    }
+  }
+
+  #acquireGeneral<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M> | undefined,
+  ): Promise<Guard<K, M>> {
+    const index = this.#index;
+    for (let first = true; ; first = false) {
+      index.begin();
+      try {
+        return this.#general.acquire(keys, options);
+      } catch (error) {
+        if (!first || !index.isExhausted(error)) throw error;
+      } finally {
+        index.busy--;
+      }
+      index.dropIdle();
+    }
+  }
+
+  #tryAcquireGeneral<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    mode: ReturnType<typeof modeIn>,
+  ): Guard<K, M> | undefined {
+    const index = this.#index;
+    for (let first = true; ; first = false) {
+      index.begin();
+      try {
+        return this.#general.tryAcquire(keys, mode);
+      } catch (error) {
+        if (!first || !index.isExhausted(error)) throw error;
+      } finally {
+        index.busy--;
+      }
+      index.dropIdle();
+    }
+  }
+}
+
+const { acquire, acquireSync, tryAcquire } = KeyedLock.prototype as unknown as EntryMethods;
+const METHODS: EntryMethods = { acquire, acquireSync, tryAcquire };

@@ -1,0 +1,260 @@
+import { isBytes } from '../common/bytes.js';
+import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
+import { defer } from '../common/host.js';
+import type { LockKey } from '../common/types.js';
+import {
+  CROWDED,
+  NO_STRIPE,
+  PINNED_AGAIN,
+  STRIPE_MASK,
+  type KeyNames,
+} from '../engine/contract/key-names.js';
+import type { KeyIndex } from './key-index.js';
+
+/** Most keys in each of the cache's two generations. With the share below, a thread remembers few of a lock's keys. */
+const CACHE_ENTRIES = 4096;
+/** Both generations together have one of so many of the keys that a lock may have. */
+const SHARE = 16;
+/** Longer strings stay out of the cache, so that it stays below a few megabytes. */
+const CACHED_LENGTH = 256;
+/** After so many misses, a sample tells whether the cache pays; see `stripe-index.ts`. */
+const MISSES = 1024;
+const SAMPLE = 64;
+/** If it does not, so many keys bypass the cache. */
+const PASSED = 4096;
+/** Pins outside of the cache are ended so many at a time. */
+const STRAYS = 64;
+/** The same if nobody would end them for a dead thread. */
+const FEW_STRAYS = 8;
+
+const NOTHING: ReadonlyMap<unknown, number> = new Map<unknown, number>();
+
+/**
+ * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched, and those
+ * that were used last stay pinned, and in a cache: such a key costs a look-up in a Map. Two generations bound the cache,
+ * as in `stripe-index.ts`. Keys that bypass it are strays, from their look-up on.
+ *
+ * Keeps N4 of `native/core/name_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
+ * engine knows that it is held or waited for. So only {@link begin} and a miss unpin, and they do not while
+ * {@link busy}. An acquisition counts there if code of the program may run in that time: getters of a list,
+ * `Error.prepareStackTrace`, a signal of the program's own. Such code may acquire keys, too.
+ *
+ * A stack overflow may end any of these functions at any call. Each stripe that is pinned is in one of the three places
+ * or, if that is what failed, in none: then it stays pinned, and its next look-up makes it a stray. It is never in the
+ * cache and a stray, as the cache would outlive the pin.
+ */
+export class NamedIndex implements KeyIndex {
+  /** Acquisitions of this thread that look up stripes, and have not taken them yet; see above. */
+  busy = 0;
+  readonly #names: KeyNames;
+  readonly #capacity: number;
+  readonly #lock: string;
+  /** To be called before anything is unpinned. */
+  readonly #onUnpin: () => void;
+  readonly #entries: number;
+  readonly #fewStrays: number;
+  /** The young generation, or nothing while all keys take the slow way. */
+  #searched: ReadonlyMap<unknown, number>;
+  #young = new Map<unknown, number>();
+  #old = new Map<unknown, number>();
+  /** Stripes that are pinned and not in the cache, some twice. */
+  #strays: Int32Array;
+  #strayCount = 0;
+  /** With so many strays, those that are not in use are unpinned. */
+  #mostStrays: number;
+  #missesLeft = MISSES;
+  /** How many keys still bypass the cache; how many the sample still needs; how many of it were in the cache. */
+  #toPass = 0;
+  #toSample = 0;
+  #found = 0;
+  /** Too many keys are remembered, by all threads together. */
+  #crowded = false;
+  #healing = false;
+  /** What was thrown last because no stripe was left. */
+  #exhaustion: LockError | undefined = undefined;
+
+  constructor(names: KeyNames, capacity: number, lock: string, onUnpin: () => void) {
+    this.#names = names;
+    this.#capacity = capacity;
+    this.#lock = lock;
+    this.#onUnpin = onUnpin;
+    this.#entries = Math.min(CACHE_ENTRIES, Math.ceil(capacity / (2 * SHARE)));
+    this.#fewStrays = names.keepsIdle ? STRAYS : FEW_STRAYS;
+    this.#mostStrays = this.#fewStrays;
+    this.#strays = new Int32Array(2 * this.#fewStrays);
+    this.#searched = names.keepsIdle ? this.#young : NOTHING;
+    this.#toPass = names.keepsIdle ? 0 : Infinity;
+  }
+
+  /** Throws for a value that cannot be a key, and a LockError (ERR_LOCK_CAPACITY) if no stripe is left for it. */
+  stripeOf(key: unknown, name: string): number {
+    return this.#searched.get(key) ?? this.#stripeSlow(key, name);
+  }
+
+  /** Before an acquisition during which code of the program may run; afterwards the caller counts {@link busy} down. */
+  begin(): void {
+    if (this.busy === 0) this.#trim();
+    this.busy++;
+  }
+
+  /** Unpins what this thread does not use. False if that is not possible now. */
+  dropIdle(): boolean {
+    if (this.busy > 0) return false;
+    this.#empty();
+    return true;
+  }
+
+  #stripeSlow(key: unknown, name: string): number {
+    if (this.busy === 0) this.#trim();
+    else if (this.#strayCount > 2 * this.#mostStrays || this.#young.size > 2 * this.#entries) this.#heal();
+    const cached = checkedKey(key, name) && this.#toPass === 0;
+    if (cached) {
+      const known = this.#lookUp(key);
+      if (known !== undefined) return known;
+    } else if (this.#toPass > 0 && --this.#toPass === 0) {
+      this.#toSample = SAMPLE;
+    }
+    let answer = this.#names.pin(key as LockKey);
+    if (answer === NO_STRIPE && this.dropIdle()) answer = this.#names.pin(key as LockKey);
+    if (answer === NO_STRIPE) throw this.#exhausted();
+    const stripe = answer & STRIPE_MASK;
+    if ((answer & CROWDED) !== 0) this.#crowded = true;
+    // Pinned before, and yet not in the cache: it is a stray, and stays one.
+    if (cached && this.#toPass === 0 && (answer & PINNED_AGAIN) === 0) this.#young.set(key, stripe);
+    else this.#addStray(stripe);
+    return stripe;
+  }
+
+  /** In the whole cache. */
+  #lookUp(key: unknown): number | undefined {
+    const young = this.#young.get(key);
+    const known = young ?? this.#old.get(key);
+    if (this.#toSample > 0) {
+      if (known !== undefined) this.#found++;
+      this.#toSample--;
+    } else if (young === undefined) {
+      this.#missesLeft--;
+    }
+    if (young === undefined && known !== undefined) {
+      // In this order: see above.
+      this.#old.delete(key);
+      this.#young.set(key, known);
+    }
+    return known;
+  }
+
+  /** Ends pins, if there are too many. Nothing may be looked up and not taken. */
+  #trim(): void {
+    if (this.#strayCount >= this.#mostStrays) this.#unpinStrays();
+    if (this.#young.size >= this.#entries) this.#turnOver();
+    if (this.#toPass > 0) {
+      this.#crowded = false;
+    } else if (this.#crowded) {
+      this.#pass();
+    } else if (this.#toSample > 0) {
+      this.#searched = NOTHING;
+    } else if (this.#missesLeft <= 0) {
+      this.#missesLeft = MISSES;
+      this.#toSample = SAMPLE;
+      this.#searched = NOTHING;
+    } else if (this.#searched === NOTHING) {
+      this.#endSample();
+    }
+  }
+
+  #endSample(): void {
+    const pays = this.#found >= SAMPLE / 2;
+    this.#found = 0;
+    if (pays) this.#searched = this.#young;
+    else this.#pass();
+  }
+
+  #pass(): void {
+    this.#empty();
+    this.#searched = NOTHING;
+    this.#toPass = PASSED;
+  }
+
+  /** The old generation ends: its keys are strays, so those that are in use stay pinned. */
+  #turnOver(): void {
+    this.#addStrays(this.#old);
+    const young = this.#old;
+    this.#old = this.#young;
+    this.#young = young;
+    if (this.#searched !== NOTHING) this.#searched = young;
+    this.#unpinStrays();
+  }
+
+  /** The cache ends in the same way. */
+  #empty(): void {
+    this.#addStrays(this.#old);
+    this.#addStrays(this.#young);
+    this.#unpinStrays();
+  }
+
+  /** Counts them when all are in place: after a stack overflow they are still in the cache, and in the cache alone. */
+  #addStrays(cache: Map<unknown, number>): void {
+    const count = this.#strayCount + cache.size;
+    this.#reserve(count);
+    const strays = this.#strays;
+    let at = this.#strayCount;
+    for (const stripe of cache.values()) strays[at++] = stripe;
+    cache.clear();
+    this.#strayCount = count;
+  }
+
+  #addStray(stripe: number): void {
+    if (this.#strayCount === this.#strays.length) this.#reserve(2 * this.#strayCount);
+    this.#strays[this.#strayCount++] = stripe;
+  }
+
+  #reserve(count: number): void {
+    if (count <= this.#strays.length) return;
+    const strays = new Int32Array(count);
+    strays.set(this.#strays);
+    this.#strays = strays;
+  }
+
+  /** Those in use stay strays, and are looked at again when there are twice as many: so each costs constant time. */
+  #unpinStrays(): void {
+    this.#onUnpin();
+    const kept = this.#names.unpin(this.#strays, this.#strayCount);
+    this.#strayCount = kept;
+    this.#mostStrays = Math.max(this.#fewStrays, 2 * kept);
+  }
+
+  /** If {@link busy} was left too high, by the end of a `vm` timeout: in a microtask no acquisition is under way. */
+  #heal(): void {
+    if (this.#healing) return;
+    this.#healing = true;
+    defer(() => {
+      this.#healing = false;
+      this.busy = 0;
+    }, undefined);
+  }
+
+  /** Whether an acquisition failed for want of a stripe only because it kept idle keys pinned meanwhile. */
+  isExhausted(error: unknown): boolean {
+    return error === this.#exhaustion && this.busy === 1;
+  }
+
+  #exhausted(): LockError {
+    const lock = this.#lock === '' ? 'lock' : `lock ${JSON.stringify(this.#lock)}`;
+    this.#exhaustion = new LockError(
+      'ERR_LOCK_CAPACITY',
+      `${lock}: no room for another key, as ${this.#capacity} are in use (option capacity)`,
+    );
+    return this.#exhaustion;
+  }
+}
+
+/** Whether a key may be in the cache. Throws for what is not a key. Bytes stay out, as they can be written to. */
+function checkedKey(key: unknown, name: string): boolean {
+  if (typeof key === 'string') return key.length <= CACHED_LENGTH;
+  if (typeof key === 'number') {
+    if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
+    return true;
+  }
+  if (isBytes(key)) return false;
+  throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
+}
