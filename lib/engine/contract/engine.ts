@@ -6,7 +6,7 @@ import type { TableMemory, TableSpan } from './table-memory.js';
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
  * every change to this file, to `lease-table.ts`, to `layout.ts`, to `mode.ts` or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 3;
+export const ENGINE_PROTOCOL = 4;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -44,9 +44,15 @@ export const THREAD_BOUND = Symbol(
 );
 
 /** An acquisition that waits on the event loop. */
-export interface AsyncWaiter {
-  /** For the engine's use while the waiter is pending. */
+export interface AsyncWaiter extends Request {
+  /** The only stripe, or -1 if there are several. */
+  readonly only: number;
+  /** For the engine's use while the waiter is pending; so are the next four. */
   ticket: number;
+  queue: object | undefined;
+  previous: AsyncWaiter | undefined;
+  next: AsyncWaiter | undefined;
+  since: number;
   readonly table: LockTable;
   /**
    * Called once, on the waiter's own thread, with an empty stack, and never from within {@link LockTable.acquireAsync}.
@@ -116,6 +122,8 @@ export interface LockTable {
    * already settled.
    */
   cancel(waiter: AsyncWaiter): boolean;
+  /** Whether async acquisitions of this thread wait for the stripe, or for several of which it is one. */
+  hasWaiters(stripe: number): boolean;
   /** Gives one stripe back if the fast path could not, and updates {@link shares}. */
   release(stripe: number, mode: Mode): void;
 

@@ -85,6 +85,12 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
     this.#queues.release(stripe, mode);
   }
 
+  /** See `LockTable.hasWaiters`. */
+  hasWaiters(stripe: number): boolean {
+    for (const { stripes } of this.#byWaiter.values()) if (stripes.includes(stripe)) return true;
+    return false;
+  }
+
   /** All that are in queues. */
   waiting(): Iterable<Pending> {
     return this.#queues.waiting();

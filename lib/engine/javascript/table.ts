@@ -99,6 +99,10 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return this.#asyncWaits.cancel(waiter);
   }
 
+  hasWaiters(stripe: number): boolean {
+    return this.#asyncWaits.hasWaiters(stripe);
+  }
+
   release(stripe: number, mode: Mode): void {
     recover();
     this.#asyncWaits.release(stripe, mode);

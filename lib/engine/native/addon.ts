@@ -41,6 +41,7 @@ export interface Addon extends LeaseAddon {
   close(table: number): void;
   sameMemory(a: Int32Array, b: Int32Array): boolean;
   openShares(table: number, counts: Int32Array): Int32Array;
+  openLocals(table: number, counts: Int32Array): Int32Array;
   hash(key: string | Uint8Array, stripes: number): number;
   acquireSync(
     table: number,
@@ -59,9 +60,11 @@ export interface Addon extends LeaseAddon {
     mode: number,
     timeout: number,
     note?: string,
+    waited?: number,
   ): number | Failure;
   cancel(id: number): boolean;
-  release(table: number, stripe: number, mode: number): number;
+  release(table: number, stripe: number, mode: number, back?: boolean): number;
+  fairIn(table: number, stripe: number): number;
   takeGrants(out: Int32Array): number;
   lookForIdle(): void;
   expire(out: Int32Array): number;
@@ -69,12 +72,14 @@ export interface Addon extends LeaseAddon {
   keepAlive(alive: boolean): void;
   holders(table: number, stripe: number): number[];
   held(table: number): number;
+  locals(table: number): [waiting: number, contended: number];
   inspect(table: number): {
     stripe: number;
     word: number;
     holders: number[];
     traced: { threadId: number; heldFor: number; note: string }[];
     waiters: { threadId: number; async: boolean; mode: number; waitingFor: number; note: string }[];
+    locals: { threadId: number; count: number }[];
   }[];
   addNote(table: number, stripes: Int32Array, note: string): number;
   removeNote(table: number, id: number): void;
