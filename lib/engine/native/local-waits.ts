@@ -123,9 +123,9 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#giveBack(queue, false);
     if (queue.first === undefined) return this.#free(queue) || this.#giveBack(queue, false);
-    if ((word & QUEUED) === 0) queue.keptUntil = 0;
-    else if (!this.#mayKeep(queue)) return this.#goOver(queue, false);
     if (this.#thread.blocked) return this.#goOver(queue, false);
+    if ((word & QUEUED) === 0) queue.keptUntil = 0;
+    else if (this.#goesOver(queue)) return true;
     // Its holder was told, and has dealt with it.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, index, ~ABANDONED);
     const { handOvers } = this.#thread;
@@ -253,7 +253,19 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     return true;
   }
 
-  /** Keeps I11. */
+  /**
+   * Keeps I11. After a stack overflow the stripe stays in this thread once more, which takes less of the stack. So the
+   * release of several stripes is not cut off after the first of them.
+   */
+  #goesOver(queue: LocalQueue): boolean {
+    try {
+      return !this.#mayKeep(queue) && this.#goOver(queue, false);
+    } catch (error) {
+      if (queue.standIn !== undefined) throw error;
+      return false;
+    }
+  }
+
   #mayKeep(queue: LocalQueue): boolean {
     const now = performance.now();
     if (queue.keptUntil === 0) queue.keptUntil = now + this.#addon.fairIn(this.#table.number, queue.stripe);
