@@ -10,7 +10,7 @@ import { SignalTimer } from './signal-timer.js';
 /** As it is at import. */
 export const performance = hostPerformance;
 
-const { setTimeout, clearTimeout } = timers;
+const { setTimeout, clearTimeout, setImmediate } = timers;
 const SETTLED = Promise.resolve();
 
 /**
@@ -20,6 +20,9 @@ const SETTLED = Promise.resolve();
  * much.)
  */
 export const defer: (run: () => void, unused: undefined) => unknown = Promise.prototype.then.bind(SETTLED);
+
+/** Calls `run` once the event loop has made a turn. May throw on a stack overflow, and is then not going to. */
+export const afterTurn: (run: () => void) => unknown = setImmediate;
 
 /** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);

@@ -7,7 +7,7 @@ import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
 import { METRIC_CELLS } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
-import { copyOfKeys, grant, markTraced, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
+import { copyOfKeys, grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
 import { noteOf, traceHeld } from './trace.js';
 
 /** What an acquisition needs to know of its lock. */
@@ -18,38 +18,79 @@ export interface LockContext {
   readonly trace: boolean;
 }
 
+/** What few acquisitions have. */
+interface Details {
+  /** What errors and messages show, if the guard's own keys can change while this waits. */
+  readonly keys: readonly LockKey[] | undefined;
+  readonly note: string | undefined;
+  /** When it began, on the clock of `performance.now()`, for {@link channels}.wait; NaN if nobody listens. */
+  readonly since: number;
+  readonly signal: AbortSignal | undefined;
+  /** Of a promise that the signal may reject. */
+  reject: ((reason: unknown) => void) | undefined;
+}
+
+function detailsOf(lock: LockContext, guard: Guard, signal: AbortSignal | undefined): Details | undefined {
+  const keys = copyOfKeys(guard);
+  const listens = channels.wait.hasSubscribers;
+  if (keys === undefined && !lock.trace && !listens && signal === undefined) return undefined;
+  const note = lock.trace ? noteOf(guard) : undefined;
+  return { keys, note, since: listens ? performance.now() : NaN, signal, reject: undefined };
+}
+
 /**
  * An acquisition that the fast path could not finish. It is also the engine's request. It counts its outcome, publishes
  * it to `node:diagnostics_channel`, and turns it into a guard or an error.
+ *
+ * Thousands may wait in one thread, so it has few fields.
  */
 export class Acquisition<G extends Guard> implements Request {
   readonly guard: G;
-  readonly stripes: readonly number[];
-  readonly taken: number;
-  readonly mode: Mode;
   readonly timeout: number;
-  readonly note: string | undefined;
   readonly #lock: LockContext;
-  readonly #kind: 'sync' | 'async';
-  /** What errors and messages show, if the guard's own keys can change while this waits. */
-  readonly #keys: readonly LockKey[] | undefined;
-  /** When it began, on the clock of `performance.now()`, for {@link channels}.wait; NaN if nobody listens. */
-  readonly #since = channels.wait.hasSubscribers ? performance.now() : NaN;
+  protected readonly details: Details | undefined;
 
-  constructor(lock: LockContext, guard: G, timeout: number, kind: 'sync' | 'async') {
+  constructor(lock: LockContext, guard: G, timeout: number, signal?: AbortSignal) {
     this.guard = guard;
-    this.#keys = copyOfKeys(guard);
-    this.stripes = stripesOf(guard);
-    this.taken = takenBy(guard);
-    this.mode = modeOf(guard);
     this.timeout = timeout;
-    this.note = lock.trace ? noteOf(guard) : undefined;
     this.#lock = lock;
-    this.#kind = kind;
+    this.details = detailsOf(lock, guard, signal);
   }
 
   get table(): LockTable {
     return this.#lock.table;
+  }
+
+  get only(): number {
+    return stripeOf(this.guard);
+  }
+
+  get stripes(): readonly number[] {
+    return stripesOf(this.guard);
+  }
+
+  get taken(): number {
+    return takenBy(this.guard);
+  }
+
+  get mode(): Mode {
+    return modeOf(this.guard);
+  }
+
+  get note(): string | undefined {
+    return this.details?.note;
+  }
+
+  get abortable(): boolean {
+    return this.signal !== undefined;
+  }
+
+  protected get signal(): AbortSignal | undefined {
+    return this.details?.signal;
+  }
+
+  protected get kind(): 'sync' | 'async' {
+    return 'sync';
   }
 
   /**
@@ -101,41 +142,59 @@ export class Acquisition<G extends Guard> implements Request {
   #publishWait(outcome: string): void {
     // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
-    const waited = Number.isNaN(this.#since) ? 0 : performance.now() - this.#since;
+    const since = this.details?.since ?? NaN;
+    const waited = Number.isNaN(since) ? 0 : performance.now() - since;
     channels.wait.publish({ ...this.#message(), waited, outcome });
   }
 
   #message(): LockMessage {
     const { mode } = this.guard;
-    return { lock: this.#lock.name, keys: this.#shownKeys(), mode, kind: this.#kind, threadId };
+    return { lock: this.#lock.name, keys: this.#shownKeys(), mode, kind: this.kind, threadId };
   }
 
   #shownKeys(): readonly LockKey[] {
-    return this.#keys?.slice() ?? this.guard.keys;
+    return this.details?.keys?.slice() ?? this.guard.keys;
   }
 }
 
-/** An acquisition that waits on the event loop. It settles its promise exactly once, by grant, failure or abort. */
-export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
-  readonly promise: Promise<G>;
-  ticket = -1;
-  readonly #signal: AbortSignal | undefined;
-  #settled = false;
-  #resolve!: (guard: G) => void;
-  #reject!: (reason: unknown) => void;
+/** What the next promise resolves with. */
+let resolveNext: (value: unknown) => void;
+let rejectNext: (reason: unknown) => void;
+const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unknown) => void): void => {
+  resolveNext = resolve;
+  rejectNext = reject;
+};
 
-  constructor(lock: LockContext, guard: G, timeout: number, signal: AbortSignal | undefined) {
-    super(lock, guard, timeout, 'async');
-    this.#signal = signal;
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    if (signal) awaitAbort(signal, this);
+/**
+ * An acquisition that waits on the event loop. It settles its promise exactly once, by grant, failure or abort.
+ *
+ * Of the promise's functions it keeps only the one that resolves, unless there is a signal. The other one would take as
+ * much memory as these fields; a promise that is resolved with a rejected one is rejected, too.
+ */
+export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
+  ticket = -1;
+  queue: object | undefined = undefined;
+  previous: AsyncWaiter | undefined = undefined;
+  next: AsyncWaiter | undefined = undefined;
+  since = 0;
+  /** Undefined once the promise is settled. */
+  #resolve: ((outcome: G | Promise<never>) => void) | undefined = undefined;
+
+  /** Call this once, before the acquisition is passed to the engine. */
+  promise(): Promise<G> {
+    // A function of its own for each promise would cost as much as the promise.
+    const promise = new Promise(takeFunctions);
+    this.#resolve = resolveNext;
+    const { details } = this;
+    if (details?.signal !== undefined) {
+      details.reject = rejectNext;
+      awaitAbort(details.signal, this);
+    }
+    return promise as Promise<G>;
   }
 
-  get abortable(): boolean {
-    return this.#signal !== undefined;
+  protected override get kind(): 'sync' | 'async' {
+    return 'async';
   }
 
   /**
@@ -143,15 +202,15 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
    * it continues from there: the guard may have been released since.
    */
   settle(outcome: Outcome): void {
-    if (!this.#settled) this.#settlePromise(outcome);
+    if (this.#resolve !== undefined) this.#settlePromise(outcome, this.#resolve);
     if (outcome.status === 'granted') this.tellGranted();
     this.forgetSignal();
   }
 
-  #settlePromise(outcome: Outcome): void {
+  #settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
     if (outcome.status === 'granted') {
       grant(this.guard, outcome.abandoned);
-      this.#resolve(this.guard);
+      resolve(this.guard);
     } else {
       let reason: unknown;
       try {
@@ -159,16 +218,17 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
       } catch (error) {
         reason = error;
       }
-      this.#reject(reason);
+      resolve(rejected(reason));
     }
-    this.#settled = true;
+    this.#resolve = undefined;
   }
 
   /** Removes the listener from the signal. Never throws: a leftover listener is better than a lost stripe. */
   forgetSignal(): void {
-    if (this.#signal === undefined) return;
+    const { signal } = this;
+    if (signal === undefined) return;
     try {
-      forgetAbort(this.#signal, this);
+      forgetAbort(signal, this);
     } catch {
       // The listener stays, but can no longer change anything here.
     }
@@ -177,7 +237,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
     // From here on this is not called again.
-    this.#reject(reason);
+    this.details!.reject!(reason);
+    this.#resolve = undefined;
     Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
     try {
       this.tellAborted();
@@ -186,6 +247,9 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     }
   }
 }
+
+/** `Promise.reject`, which no program replaces. */
+const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promise);
 
 /**
  * From now on `inspect()` shows what a traced guard holds. This is the last step of an acquisition, and is done later if it

@@ -50,6 +50,9 @@ export let modeOf: (guard: Guard) => Mode;
 /** The stripes of a guard, ascending, for the engine to go on with. Must not be changed. */
 export let stripesOf: (guard: Guard) => readonly number[];
 
+/** The only stripe of a guard, or -1 if it has several, or none. */
+export let stripeOf: (guard: Guard) => number;
+
 /**
  * A copy of the keys if they can change later: bytes can be written to, and their memory can be detached. Undefined if
  * they cannot.
@@ -247,6 +250,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     stripesOf = (guard) => {
       const state = guard.#state;
       return (state & MANY) !== 0 ? (guard.#key as Keys).stripes : [state >> NUMBER_SHIFT];
+    };
+
+    stripeOf = (guard) => {
+      const state = guard.#state;
+      if ((state & MANY) === 0) return state >> NUMBER_SHIFT;
+      const { stripes } = guard.#key as Keys;
+      return stripes.length === 1 ? stripes[0]! : -1;
     };
 
     copyOfKeys = (guard) => {

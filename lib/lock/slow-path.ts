@@ -18,7 +18,7 @@ export type GoOn<G extends Guard, R> = (
 
 /** Blocks this thread until the guard holds its stripes. Once it does, it is returned, whatever else fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
-  const acquisition = new Acquisition(lock, guard, timeout, 'sync');
+  const acquisition = new Acquisition(lock, guard, timeout);
   const outcome = goOn(guard, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   try {
@@ -37,6 +37,7 @@ export function wait<G extends Guard>(
   signal: AbortSignal | undefined,
 ): Promise<G> {
   const pending = new PendingAcquisition(lock, guard, timeout, signal);
+  const promise = pending.promise();
   let outcome: Outcome | undefined;
   try {
     outcome = goOn(guard, pending, pending);
@@ -44,14 +45,14 @@ export function wait<G extends Guard>(
     defer(() => pending.forgetSignal(), undefined);
     throw error;
   }
-  if (outcome === undefined) return pending.promise;
+  if (outcome === undefined) return promise;
   const decided = outcome;
   try {
     pending.settle(decided);
   } catch {
     defer(() => pending.settle(decided), undefined);
   }
-  return pending.promise;
+  return promise;
 }
 
 /** One attempt of the engine. Undefined: the guard has nothing. */

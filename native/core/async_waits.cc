@@ -38,7 +38,9 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   waiter->mode = request.mode;
   waiter->async = true;
   waiter->mayGiveUp = !std::isinf(request.timeout);
-  waiter->since = now();
+  const Nanoseconds time = now();
+  waiter->comesFirst = request.waited >= 0;
+  waiter->since = waiter->comesFirst ? Deadline::after(-request.waited, time).point() : time;
   if (request.note) {
     waiter->ownNote = std::make_unique<const std::string>(*request.note);
     waiter->note = waiter->ownNote.get();
@@ -52,7 +54,7 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     waiter->stripes = waiter->many.get();
   }
   // Added before it can be granted, since any thread may grant it as soon as it is linked.
-  add(*waiter, Deadline::after(request.timeout, waiter->since));
+  add(*waiter, Deadline::after(request.timeout, time));
   if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
     const bool abandoned = waiter->abandoned;
     membership.countShares(request.stripes, request.count, request.mode, +1);
@@ -60,7 +62,8 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     destroy(*waiter);
     return {.status = AsyncStart::kGranted, .abandoned = abandoned};
   }
-  membership.count(kContendedCell);
+  // Its thread has counted it when it came.
+  if (!waiter->comesFirst) membership.count(kContendedCell);
   return {.status = AsyncStart::kPending, .id = waiter->id};
 }
 

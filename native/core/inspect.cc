@@ -27,6 +27,16 @@ std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std:
   return holders;
 }
 
+std::vector<StripeInfo::Locals> localsOf(Table& table, std::uint32_t stripe) {
+  std::vector<StripeInfo::Locals> locals;
+  const Lock lock(table.membersMutex);
+  for (const Membership* member : table.members) {
+    const std::uint32_t count = member->localsAt(stripe);
+    if (count != 0) locals.push_back({.threadId = member->participant().threadId(), .count = count});
+  }
+  return locals;
+}
+
 void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& notes, Nanoseconds time) {
   for (const Note& note : notes) {
     for (const std::uint32_t stripe : note.stripes) {
@@ -45,7 +55,10 @@ std::optional<StripeInfo> infoOf(Table& table, std::uint32_t stripe, Nanoseconds
   const std::uint32_t word = table.word(stripe).load();
   const StripeQueue& queue = table.queueOf(stripe);
   if (isFree(word) && !queue.head) return std::nullopt;
-  StripeInfo info{.stripe = stripe, .word = word, .holders = holdersOfWord(table, stripe, word)};
+  StripeInfo info{.stripe = stripe,
+                  .word = word,
+                  .holders = holdersOfWord(table, stripe, word),
+                  .locals = localsOf(table, stripe)};
   for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
     info.waiters.push_back({.threadId = waiter->owner->threadId(),
                             .async = waiter->async,
@@ -86,6 +99,16 @@ std::vector<StripeInfo> inspect(Table& table) {
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe) {
   const Lock lock(table.shardOf(stripe));
   return holdersOfWord(table, stripe, table.word(stripe).load());
+}
+
+LocalCounts countLocals(Table& table) {
+  LocalCounts counts;
+  const Lock lock(table.membersMutex);
+  for (const Membership* member : table.members) {
+    counts.waiting += member->localsAt(localWaitingIndex(table.stripes()));
+    counts.contended += member->localsAt(localContendedIndex(table.stripes()));
+  }
+  return counts;
 }
 
 std::uint32_t countHeld(Table& table) {

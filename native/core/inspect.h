@@ -33,6 +33,12 @@ struct StripeInfo {
   // The holders' acquisitions that were traced.
   std::vector<Traced> traced;
   std::vector<Waiting> waiters;
+  // Those that wait in JavaScript, of which only their own thread knows more.
+  struct Locals {
+    std::int32_t threadId;
+    std::uint32_t count;
+  };
+  std::vector<Locals> locals;
 };
 
 // The stripes that are held or waited for, ascending. Consistent per stripe, not across stripes.
@@ -42,5 +48,13 @@ std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);
 std::uint32_t countHeld(Table& table);
 // How many stripes are held or flagged as abandoned: in an exact table, as many keys.
 std::uint32_t countInUse(Table& table);
+
+// What all threads count of their acquisitions that wait in JavaScript.
+struct LocalCounts {
+  std::uint64_t waiting = 0;
+  // Those that had to wait, as far as the table's own cell does not have them.
+  std::uint64_t contended = 0;
+};
+LocalCounts countLocals(Table& table);
 
 }  // namespace stripelock

@@ -66,14 +66,6 @@ class KeyTable {
     return *(first = node.release());
   }
 
-  // Calls visit(node) for each.
-  template <typename Visit>
-  void forEach(Visit visit) {
-    for (std::size_t i = 0; i < buckets_; ++i) {
-      for (Node* node = bucket(i); node; node = node->next) visit(*node);
-    }
-  }
-
   std::unique_ptr<Node> remove(Node& node) {
     Node** link = &bucketOf(node.key.hash());
     while (*link != &node) link = &(*link)->next;

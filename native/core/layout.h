@@ -19,6 +19,11 @@ inline constexpr std::uint32_t kHeaderInts = 64;
 inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;
 
+// Where a thread counts what waits in its JavaScript: a count for each stripe, then these.
+constexpr std::uint32_t localWaitingIndex(std::uint32_t stripes) { return stripes; }
+constexpr std::uint32_t localContendedIndex(std::uint32_t stripes) { return stripes + 1; }
+constexpr std::uint32_t localIntsFor(std::uint32_t stripes) { return stripes + 2; }
+
 inline constexpr std::uint32_t kMaxStripes = 1048576;
 
 constexpr std::size_t byteLengthFor(std::uint32_t stripes) {

@@ -7,10 +7,11 @@
 //   held + kQueued              somebody waits: a release goes through Membership::release
 //   free or shared + kAbandoned an earlier holder's thread ended without releasing
 //   slot + kAbandoned           the same, and the new holder was told; cleared when that holder releases
+//   slot + kLocal               tasks of the holder's own thread wait in JavaScript: its release goes there (I8)
 //
 // JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
-// by the reverse of these, or from kShared + n with any flags to one less while n > 1. For any other word it
-// calls the core.
+// by the reverse of these, or from kShared + n with any flags to one less while n > 1. A thread adds kLocal to a word
+// that has its slot, and frees slot + kLocal. For any other word it calls the core.
 
 #pragma once
 
@@ -21,7 +22,8 @@ namespace stripelock {
 inline constexpr std::uint32_t kQueued = 0x80000000u;
 inline constexpr std::uint32_t kAbandoned = 0x40000000u;
 inline constexpr std::uint32_t kShared = 0x20000000u;
-inline constexpr std::uint32_t kHolderMask = 0x1fffffffu;
+inline constexpr std::uint32_t kLocal = 0x10000000u;
+inline constexpr std::uint32_t kHolderMask = 0x0fffffffu;
 
 constexpr bool isFree(std::uint32_t word) { return (word & (kShared | kHolderMask)) == 0; }
 // A slot, or how many hold the stripe; mode.h says which.

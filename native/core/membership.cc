@@ -17,6 +17,8 @@ Membership::Membership(Table& table, Participant& participant) : table_(table), 
 
 Membership::~Membership() {
   const Lock lock(table_.membersMutex);
+  // With the list still locked, so that no sum has them twice.
+  count(kContendedCell, localsAt(localContendedIndex(table_.stripes())));
   // The last member takes its place, so the cost does not depend on how many there are.
   Membership* const last = table_.members.back();
   table_.members[place_] = last;
@@ -28,9 +30,9 @@ SyncOutcome Membership::acquireSync(const Request& request, Interrupt interrupt)
   return SyncWait(*this, request, interrupt).run();
 }
 
-bool Membership::release(std::uint32_t stripe, Mode mode) {
+bool Membership::release(std::uint32_t stripe, Mode mode, Leave::How how) {
   WakeSet wakes(&participant_);
-  const Leave leave{.how = Leave::How::kRelease, .mode = mode, .slot = participant_.slot()};
+  const Leave leave{.how = how, .mode = mode, .slot = participant_.slot()};
   if (isCounted(mode) && sharesOf(stripe) == 0) return false;
   if (!table_.leave(stripe, leave, &participant_, wakes)) return false;
   countShares(&stripe, 1, mode, -1);
@@ -105,7 +107,7 @@ void Membership::unpinAll() {
 
 bool Membership::uses(std::uint32_t stripe) const {
   return isHeldAloneBy(table_.word(stripe).load(), participant_.slot()) || sharesOf(stripe) != 0 ||
-         (waits_ && waits_[stripe] != 0);
+         (waits_ && waits_[stripe] != 0) || localsAt(stripe) != 0;
 }
 
 void Membership::countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {

@@ -64,7 +64,10 @@ class Membership {
   SyncOutcome acquireSync(const Request& request, Interrupt interrupt);
   // False: according to the word, this thread does not hold the stripe in this mode. Grants to async waiters of this
   // same thread do not wake its event loop: the caller checks AsyncWaits::hasReady.
-  bool release(std::uint32_t stripe, Mode mode);
+  bool release(std::uint32_t stripe, Mode mode, Leave::How how = Leave::How::kRelease);
+  // Where this thread counts its acquisitions that wait in JavaScript, by stripe; then all of them, and those that had
+  // to wait since it began to count. Only this thread writes there. The memory must stay until the membership ends.
+  void openLocals(Word* locals) { locals_.store(locals); }
   void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on
   // waiting. Its thread is blocked, so the granting thread may count. What is taken for an async waiter is counted
@@ -108,6 +111,11 @@ class Membership {
     const Word* shares = shares_.load();
     return shares ? shares[stripe].load() : 0;
   }
+  // What its thread counts at that index of its locals. They end with the thread, and so do these counts.
+  std::uint32_t localsAt(std::uint32_t index) const {
+    const Word* locals = locals_.load();
+    return locals ? locals[index].load() : 0;
+  }
 
  private:
   struct Freed {
@@ -124,6 +132,7 @@ class Membership {
   Table& table_;
   Participant& participant_;
   std::atomic<Word*> shares_{nullptr};
+  std::atomic<Word*> locals_{nullptr};
   // Its index in Table::members, guarded by Table::membersMutex.
   std::size_t place_ = 0;
   // Of an exact table: a bit for each stripe that this thread has pinned.

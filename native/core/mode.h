@@ -82,7 +82,8 @@ constexpr std::optional<std::uint32_t> withoutHolds(std::uint32_t word, Mode mod
                                                     std::uint32_t count) {
   if (!isCounted(mode)) {
     if (!isHeldAloneBy(word, slot)) return std::nullopt;
-    return word & ~(kModeFlags | kHolderMask);
+    // Whoever comes next has other tasks, if any (keeps I8).
+    return word & ~(kModeFlags | kHolderMask | kLocal);
   }
   if (isFree(word) || modeOf(word) != mode || holderOf(word) < count) return std::nullopt;
   return holderOf(word) == count ? word & ~(kModeFlags | kHolderMask) : word - count;

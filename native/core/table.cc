@@ -112,7 +112,11 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     }
     if (!queue.head) queue.fairAt = waiter.since + kFairness;
     waiter.state.store(WaiterState::kWaiting);
-    queue.pushBack(waiter);
+    if (waiter.comesFirst) {
+      queue.insertBeforeOwn(waiter);
+    } else {
+      queue.pushBack(waiter);
+    }
     return false;
   }
 }

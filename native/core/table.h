@@ -123,6 +123,9 @@ class Table {
   // the waiter's own thread, or with its owner's revoke mutex.
   void requeue(Waiter& waiter);
 
+  // Nanoseconds until the head of the stripe's queue is the next to be granted; negative if it is.
+  Nanoseconds fairIn(std::uint32_t stripe);
+
   Mutex& shardOf(std::uint32_t stripe) { return shards_[stripe >> shardShift_].mutex; }
   StripeQueue& queueOf(std::uint32_t stripe) { return queues_[stripe]; }
 

@@ -30,6 +30,12 @@ bool Table::leave(std::uint32_t stripe, const Leave& leave, Participant* actor, 
   return changeAndGrant(stripe, &leave, actor, wakes);
 }
 
+Nanoseconds Table::fairIn(std::uint32_t stripe) {
+  const Lock lock(shardOf(stripe));
+  const StripeQueue& queue = queueOf(stripe);
+  return queue.head ? queue.fairAt - now() : kFairness;
+}
+
 void Table::regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes) {
   changeAndGrant(stripe, nullptr, actor, wakes);
 }

@@ -18,6 +18,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "core/mode.h"
@@ -48,6 +49,8 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   Mode mode = Mode::kExclusive;
   bool async = false;
+  // It came before all other waiters of its thread, and is linked later: see insertBeforeOwn.
+  bool comesFirst = false;
   // It may end before it is granted, by a deadline or a signal. A blocked thread counts as one that does not give up.
   bool mayGiveUp = false;
   // Async: in the owner's ready list, as designated or granted. It must not be freed until it is taken from there.
@@ -88,10 +91,24 @@ struct StripeQueue {
     Waiter* after = head;
     while (after && after->since <= waiter.since) after = after->next;
     if (!after) return pushBack(waiter);
-    waiter.next = after;
-    waiter.prev = after->prev;
-    (after->prev ? after->prev->next : head) = &waiter;
-    after->prev = &waiter;
+    insertBefore(waiter, *after);
+  }
+
+  // The same for one that waited elsewhere before, but before all of its own thread. Those behind it came later.
+  void insertBeforeOwn(Waiter& waiter) {
+    Waiter* after = head;
+    while (after && after->since <= waiter.since && after->owner != waiter.owner) after = after->next;
+    if (!after) return pushBack(waiter);
+    // So that insertByArrival puts it here again.
+    waiter.since = std::min(waiter.since, after->since - 1);
+    insertBefore(waiter, *after);
+  }
+
+  void insertBefore(Waiter& waiter, Waiter& after) {
+    waiter.next = &after;
+    waiter.prev = after.prev;
+    (after.prev ? after.prev->next : head) = &waiter;
+    after.prev = &waiter;
   }
 
   void remove(Waiter& waiter) {
@@ -112,6 +129,9 @@ struct Request {
   // Milliseconds. 0 makes one attempt, infinity waits forever. A finite number beyond the range of the clock means that
   // there is no deadline, but the request may be cancelled.
   double timeout;
+  // Milliseconds for which an async acquisition has waited already, within its thread and before all of that thread's
+  // others for the stripe. Negative if it has just come.
+  double waited = -1;
   // If traced, what inspect() shows while it waits.
   const std::string* note = nullptr;
 };

@@ -33,7 +33,7 @@ struct Acquire {
   }
 };
 
-// (table, stripes, count, taken, mode, timeout, note?). False: an exception is pending.
+// (table, stripes, count, taken, mode, timeout, note?, waited?). False: an exception is pending.
 bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
@@ -65,6 +65,10 @@ bool readAcquire(const Call& call, Acquire& acquire) {
     return false;
   }
   if (call.toText(6, acquire.note)) request.note = &acquire.note;
+  if (call.has(7) && !call.toDouble(7, request.waited)) {
+    call.refuse("expected a number of milliseconds");
+    return false;
+  }
   return true;
 }
 
@@ -124,7 +128,7 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// acquireAsync, with the same arguments: kGranted, kGrantedAbandoned, an Outcome, or the waiter's id
+// acquireAsync, with the same arguments and, if the thread let it wait before, for how many milliseconds: kGranted, kGrantedAbandoned, an Outcome, or the waiter's id
 napi_value acquireAsync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
@@ -152,15 +156,18 @@ napi_value cancel(napi_env env, napi_callback_info info) {
   return call.boolean(call.environment().participant().asyncWaits().cancel(id));
 }
 
-// release(table, stripe, mode): kNotHeld, kReleased or kReleasedAndReady
+// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: for an acquisition that is put off
 napi_value release(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 3);
+  const Call call(env, info, 4);
   Membership* const membership = call.toTable(0);
   std::uint32_t stripe = 0;
   Mode mode{};
+  bool back = false;
   if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) || !call.toMode(2, mode))
     return call.refuse("expected a table, a stripe and a mode");
-  if (!membership->release(stripe, mode)) return call.integer(kNotHeld);
+  if (call.has(3) && !call.toBoolean(3, back)) return call.refuse("expected a boolean");
+  const Leave::How how = back ? Leave::How::kRollBack : Leave::How::kRelease;
+  if (!membership->release(stripe, mode, how)) return call.integer(kNotHeld);
   const bool ready = membership->participant().asyncWaits().hasReady();
   return call.integer(ready ? kReleasedAndReady : kReleased);
 }
@@ -217,6 +224,16 @@ napi_value lookForIdle(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
+// fairIn(table, stripe): milliseconds until the head of the stripe's queue must be served next; negative if it must be now
+napi_value fairIn(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  Membership* const membership = call.toTable(0);
+  std::uint32_t stripe = 0;
+  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe))
+    return call.refuse("expected an open table and a stripe");
+  return call.number(toMilliseconds(membership->table().fairIn(stripe)));
+}
+
 // nextDeadline(): milliseconds until the earliest deadline, 0 if it has passed, Infinity if there is none
 napi_value nextDeadline(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
@@ -245,6 +262,7 @@ void addAcquisitions(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "takeGrants", takeGrants);
   addFunction(env, exports, "expire", expire);
   addFunction(env, exports, "lookForIdle", lookForIdle);
+  addFunction(env, exports, "fairIn", fairIn);
   addFunction(env, exports, "nextDeadline", nextDeadline);
   addFunction(env, exports, "keepAlive", keepAlive);
 }

@@ -97,6 +97,18 @@ napi_value openShares(napi_env env, napi_callback_info info) {
   return call.environment().openShares(membership->number, counts);
 }
 
+// openLocals(table, counts): counts
+napi_value openLocals(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  const Membership* const membership = call.toTable(0);
+  Napi::Int32Array counts;
+  if (!membership || !call.toSharedInts(1, counts) ||
+      counts.ElementLength() != localIntsFor(membership->table().stripes())) {
+    return call.refuse("expected an open table and a shared Int32Array of the right size");
+  }
+  return call.environment().openLocals(membership->number, counts);
+}
+
 // Copies UTF-16 units as UTF-8 if all of them are ASCII. Otherwise false.
 bool narrow(const char16_t* units, std::size_t length, char* out) {
   std::uint32_t all = 0;
@@ -150,6 +162,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "close", close);
   addFunction(env, exports, "sameMemory", sameMemory);
   addFunction(env, exports, "openShares", openShares);
+  addFunction(env, exports, "openLocals", openLocals);
   addFunction(env, exports, "hash", hash);
   addAcquisitions(env, exports);
   addInspection(env, exports);

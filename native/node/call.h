@@ -140,7 +140,7 @@ class Call {
     return type;
   }
 
-  static constexpr std::size_t kMostArguments = 7;
+  static constexpr std::size_t kMostArguments = 8;
 
   napi_env env_;
   Environment* environment_ = nullptr;

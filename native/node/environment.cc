@@ -110,4 +110,13 @@ Napi::Value Environment::openShares(std::uint32_t table, Napi::Int32Array shares
   return open.shares.Value();
 }
 
+Napi::Value Environment::openLocals(std::uint32_t table, Napi::Int32Array locals) {
+  OpenTable& open = *tables_[table];
+  if (open.locals.IsEmpty()) {
+    open.locals = Napi::Persistent(locals);
+    open.membership->openLocals(static_cast<Word*>(static_cast<void*>(locals.Data())));
+  }
+  return open.locals.Value();
+}
+
 }  // namespace stripelock

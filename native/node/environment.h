@@ -60,6 +60,9 @@ class Environment {
   // Uses the given array of shared memory unless the table has one already. Returns the one in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
+  // The same for the counts of what waits in JavaScript.
+  Napi::Value openLocals(std::uint32_t table, Napi::Int32Array locals);
+
   // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript meanwhile.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
   // Whether the thread is in acquireSync. Any JavaScript that runs then comes from an interrupt.
@@ -71,6 +74,7 @@ class Environment {
     Membership* membership;
     Napi::Reference<Napi::Int32Array> words;
     Napi::Reference<Napi::Int32Array> shares;
+    Napi::Reference<Napi::Int32Array> locals;
   };
 
   static void onEnd(void* self);

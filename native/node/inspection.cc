@@ -31,6 +31,19 @@ napi_value held(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(countHeld(membership->table()));
 }
 
+// locals(table): [waiting, contended] of what waits in the JavaScript of all threads
+napi_value locals(napi_env environment, napi_callback_info info) {
+  const Call call(environment, info, 1);
+  Membership* const membership = call.toTable(0);
+  if (!membership) return call.refuse("expected an open table");
+  const LocalCounts counts = countLocals(membership->table());
+  const Napi::Env env = environment;
+  Napi::Array result = Napi::Array::New(env, 2);
+  result.Set(0u, Napi::Number::New(env, static_cast<double>(counts.waiting)));
+  result.Set(1u, Napi::Number::New(env, static_cast<double>(counts.contended)));
+  return result;
+}
+
 Napi::Array tracedArray(Napi::Env env, const StripeInfo& stripe) {
   Napi::Array result = Napi::Array::New(env, stripe.traced.size());
   for (std::size_t i = 0; i < stripe.traced.size(); ++i) {
@@ -59,8 +72,19 @@ Napi::Array waitersArray(Napi::Env env, const StripeInfo& stripe) {
   return result;
 }
 
+Napi::Array localsArray(Napi::Env env, const StripeInfo& stripe) {
+  Napi::Array result = Napi::Array::New(env, stripe.locals.size());
+  for (std::size_t i = 0; i < stripe.locals.size(); ++i) {
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("threadId", Napi::Number::New(env, stripe.locals[i].threadId));
+    object.Set("count", Napi::Number::New(env, stripe.locals[i].count));
+    result.Set(static_cast<std::uint32_t>(i), object);
+  }
+  return result;
+}
+
 // inspect(table): [{ stripe, word, key, holders: [threadId], traced: [{ threadId, heldFor, note }],
-//                    waiters: [{ threadId, async, mode, waitingFor, note }] }]
+//                    waiters: [{ threadId, async, mode, waitingFor, note }], locals: [{ threadId, count }] }]
 napi_value inspectTable(napi_env environment, napi_callback_info info) {
   const Call call(environment, info, 1);
   Membership* const membership = call.toTable(0);
@@ -78,6 +102,7 @@ napi_value inspectTable(napi_env environment, napi_callback_info info) {
     object.Set("holders", toArray(env, stripe.holders));
     object.Set("traced", tracedArray(env, stripe));
     object.Set("waiters", waitersArray(env, stripe));
+    object.Set("locals", localsArray(env, stripe));
     result.Set(static_cast<std::uint32_t>(i), object);
   }
   return result;
@@ -116,6 +141,7 @@ napi_value removeNote(napi_env env, napi_callback_info info) {
 void addInspection(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "holders", holders);
   addFunction(env, exports, "held", held);
+  addFunction(env, exports, "locals", locals);
   addFunction(env, exports, "inspect", inspectTable);
   addFunction(env, exports, "addNote", addNote);
   addFunction(env, exports, "removeNote", removeNote);

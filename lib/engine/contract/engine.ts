@@ -46,9 +46,15 @@ export const THREAD_BOUND = Symbol(
 );
 
 /** An acquisition that waits on the event loop. */
-export interface AsyncWaiter {
-  /** For the engine's use while the waiter is pending. */
+export interface AsyncWaiter extends Request {
+  /** The only stripe, or -1 if there are several. */
+  readonly only: number;
+  /** For the engine's use while the waiter is pending; so are the next four. */
   ticket: number;
+  queue: object | undefined;
+  previous: AsyncWaiter | undefined;
+  next: AsyncWaiter | undefined;
+  since: number;
   readonly table: LockTable;
   /**
    * Called once, on the waiter's own thread, with an empty stack, and never from within {@link LockTable.acquireAsync}.

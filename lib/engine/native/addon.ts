@@ -56,6 +56,7 @@ export interface Addon extends LeaseAddon, NamedAddon {
   close(table: number): void;
   sameMemory(a: Int32Array, b: Int32Array): boolean;
   openShares(table: number, counts: Int32Array): Int32Array;
+  openLocals(table: number, counts: Int32Array): Int32Array;
   hash(key: string | Uint8Array, stripes: number): number;
   acquireSync(
     table: number,
@@ -74,9 +75,11 @@ export interface Addon extends LeaseAddon, NamedAddon {
     mode: number,
     timeout: number,
     note?: string,
+    waited?: number,
   ): number | Failure;
   cancel(id: number): boolean;
-  release(table: number, stripe: number, mode: number): number;
+  release(table: number, stripe: number, mode: number, back?: boolean): number;
+  fairIn(table: number, stripe: number): number;
   takeGrants(out: Int32Array): number;
   lookForIdle(): void;
   expire(out: Int32Array): number;
@@ -84,6 +87,7 @@ export interface Addon extends LeaseAddon, NamedAddon {
   keepAlive(alive: boolean): void;
   holders(table: number, stripe: number): number[];
   held(table: number): number;
+  locals(table: number): [waiting: number, contended: number];
   inspect(table: number): {
     stripe: number;
     word: number;
@@ -91,6 +95,7 @@ export interface Addon extends LeaseAddon, NamedAddon {
     holders: number[];
     traced: { threadId: number; heldFor: number; note: string }[];
     waiters: { threadId: number; async: boolean; mode: number; waitingFor: number; note: string }[];
+    locals: { threadId: number; count: number }[];
   }[];
   pin(table: number, key: LockKey): number;
   unpin(table: number, stripes: Int32Array, count: number): number;

@@ -1,7 +1,7 @@
 import type { KeyState, LockKey } from '../../common/types.js';
 import type { KeyNames } from '../contract/key-names.js';
 import type { Addon } from './addon.js';
-import { toStripeState } from './stripe-state.js';
+import { toStripeState, type LocalWait } from './stripe-state.js';
 
 /** The exact keys of a table, whose names are in C++ (`native/core/name_table.h`). */
 export class NativeNames implements KeyNames {
@@ -9,10 +9,13 @@ export class NativeNames implements KeyNames {
   readonly keepsIdle = true;
   readonly #addon: Addon;
   readonly #table: number;
+  readonly #waiting: (stripe: number) => readonly LocalWait[];
 
-  constructor(addon: Addon, table: number) {
+  /** `waiting`: what waits in this thread's JavaScript. */
+  constructor(addon: Addon, table: number, waiting: (stripe: number) => readonly LocalWait[]) {
     this.#addon = addon;
     this.#table = table;
+    this.#waiting = waiting;
   }
 
   pin(key: LockKey): number {
@@ -29,7 +32,7 @@ export class NativeNames implements KeyNames {
 
   inspect(): KeyState[] {
     return this.#addon.inspect(this.#table).map((entry) => {
-      const { mode, holders, waiters } = toStripeState(entry);
+      const { mode, holders, waiters } = toStripeState(entry, this.#waiting);
       return { key: entry.key!, mode, holders, waiters };
     });
   }

@@ -1,14 +1,16 @@
 import { environmentVariable } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
-import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
+import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../contract/engine.js';
 import { cellsOf } from '../contract/header.js';
 import { wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
-import type { Mode } from '../contract/mode.js';
+import { EXCLUSIVE_MODE, type Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
+import { LOCAL_TICKET } from './local-queue.js';
+import { LocalWaits } from './local-waits.js';
 import { NativeNames } from './names.js';
 import { GRANTED_ABANDONED } from './protocol.js';
 import { toStripeState } from './stripe-state.js';
@@ -52,6 +54,7 @@ export class NativeTable implements LockTable {
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
+  readonly #local: LocalWaits;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
     const { memory, words, stripes, exact, compareExchange } = opened;
@@ -65,7 +68,11 @@ export class NativeTable implements LockTable {
     this.#thread = thread;
     this.#addon = thread.addon;
     this.#table = opened.table;
-    this.names = exact ? new NativeNames(thread.addon, opened.table) : undefined;
+    const local = new LocalWaits({ number: opened.table, stripes, words, cells: this.cells }, thread);
+    this.#local = local;
+    this.names = exact
+      ? new NativeNames(thread.addon, opened.table, (stripe) => local.waiting(stripe))
+      : undefined;
   }
 
   openShares(): Int32Array {
@@ -84,14 +91,21 @@ export class NativeTable implements LockTable {
     const { stripes, taken, mode, timeout, note } = request;
     const list = this.#thread.stripesFor(stripes);
     const { code } = mode;
-    // From here on this calls nothing (keeps T1).
-    const result = this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
+    if (taken > 0) this.#local.expose(stripes, taken);
+    const call = (): number | Failure | undefined =>
+      this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
+    // A single attempt does not block. From here on this calls nothing (keeps T1).
+    const result = timeout > 0 ? this.#thread.acquireSync(call) : call();
     if (typeof result === 'number') return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
     return result ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    return this.#thread.acquireAsync(this.#table, request, waiter);
+    const local = this.#local;
+    if (waiter.only >= 0 && request.timeout > 0 && request.mode.code === EXCLUSIVE_MODE.code && !CORE_ONLY)
+      return local.start(waiter);
+    if (request.taken > 0) local.expose(request.stripes, request.taken);
+    return local.startElsewhere(waiter);
   }
 
   acquiringAsync(): void {
@@ -99,10 +113,13 @@ export class NativeTable implements LockTable {
   }
 
   cancel(waiter: AsyncWaiter): boolean {
-    return this.#thread.cancel(waiter);
+    if (waiter.ticket !== LOCAL_TICKET) return this.#thread.cancel(waiter);
+    this.#local.cancel(waiter);
+    return true;
   }
 
   release(stripe: number, mode: Mode): void {
+    if (mode.code === EXCLUSIVE_MODE.code && this.#local.release(stripe)) return;
     this.#thread.release(this.#table, stripe, mode);
   }
 
@@ -111,7 +128,9 @@ export class NativeTable implements LockTable {
   }
 
   stats(): StripedLockStats {
-    return readStats('native', this.stripes, this.#addon.held(this.#table), this.cells);
+    const [waiting, contended] = this.#addon.locals(this.#table);
+    const stats = readStats('native', this.stripes, this.#addon.held(this.#table), this.cells);
+    return { ...stats, waiting: stats.waiting + waiting, contended: stats.contended + contended };
   }
 
   addNote(stripes: Int32Array, note: string): number {
@@ -123,6 +142,8 @@ export class NativeTable implements LockTable {
   }
 
   inspect(): StripeState[] {
-    return this.#addon.inspect(this.#table).map(toStripeState);
+    return this.#addon
+      .inspect(this.#table)
+      .map((state) => toStripeState(state, (stripe) => this.#local.waiting(stripe)));
   }
 }

@@ -1,9 +1,13 @@
 import { threadId } from 'node:worker_threads';
 import { Alarm } from '../../common/alarm.js';
 import { defer, performance } from '../../common/host.js';
-import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
+import type { AsyncWaiter, Failure, Outcome } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
+import { Elsewhere } from './elsewhere.js';
+import { HandOvers } from './hand-overs.js';
+import { LocalQueue } from './local-queue.js';
+import { Pending } from './pending.js';
 import {
   BATCH,
   ENTRY_DETAIL,
@@ -39,6 +43,13 @@ export class NativeThread {
   /** By the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
   #pending = 0;
+  /** These and those that wait in JavaScript. */
+  readonly pending: Pending;
+  /** Whether the thread is in a sync wait: only a debugger's code can run then. */
+  blocked = false;
+  readonly handOvers = new HandOvers();
+  /** In how many milliseconds what waits in JavaScript is to be looked at. */
+  #tick = Infinity;
   /** Entries from the addon: an id and a detail about it. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** See {@link stripesFor}. */
@@ -67,6 +78,7 @@ export class NativeThread {
   /** Starts the addon in this thread. Calls `afterGrants` whenever the addon has woken the event loop. */
   constructor(addon: Addon, afterGrants: () => void) {
     this.addon = addon;
+    this.pending = new Pending(addon);
     this.slot = addon.start(threadId, () => {
       // News from here on comes with another wake.
       try {
@@ -89,40 +101,51 @@ export class NativeThread {
     return this.#stripes;
   }
 
-  /** See `LockTable.acquireAsync`. */
-  acquireAsync(table: number, request: Request, waiter: AsyncWaiter): Outcome | undefined {
-    const { stripes, taken, mode, timeout, note } = request;
+  /**
+   * See `LockTable.acquireAsync`. `waited`: for how many milliseconds it has waited here, before all others of this thread
+   * for its stripe; negative if it has just come.
+   */
+  acquireAsync(table: number, waiter: AsyncWaiter, timeout: number, waited: number): Outcome | undefined {
+    const { stripes, taken, mode, note } = waiter;
     const look = this.#untilLook;
-    // A later waiter with the same timeout is due later. Most waiters are like that, and reading the clock would cost
-    // them more than this check.
-    if (timeout > 0 && (timeout < look ? timeout : look) < this.#alarm.delay && !this.#arming)
-      this.#armSoon();
+    if (timeout > 0) this.ringWithin(timeout < look ? timeout : look);
     const list = this.stripesFor(stripes);
     const { code } = mode;
-    const longest = timeout === Infinity && request.abortable === true ? ENDLESS : timeout;
-    const result = this.addon.acquireAsync(table, list, stripes.length, taken, code, longest, note);
+    const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
+    const { pending } = this;
     // From here on this calls nothing but the addon (keeps T1).
+    const result = this.addon.acquireAsync(table, list, stripes.length, taken, code, longest, note, waited);
     if (typeof result !== 'number') return result;
     if (result < 0) return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
     waiter.ticket = result;
     this.#waiters[result] = waiter;
-    if (++this.#pending === 1) this.addon.keepAlive(true);
+    this.#pending++;
+    pending.count++;
+    if (!pending.isAlive) {
+      this.addon.keepAlive(true);
+      pending.isAlive = true;
+    }
     return undefined;
   }
 
-  /** See `LockTable.release`. This thread's own waiters learn of a grant before it goes back to its event loop. */
-  release(table: number, stripe: number, mode: Mode): void {
+  /**
+   * See `LockTable.release`. This thread's own waiters learn of a grant before it goes back to its event loop. `back`: for
+   * an acquisition that is put off.
+   */
+  release(table: number, stripe: number, mode: Mode, back = false): void {
     // Before the release, as this may overflow the stack (keeps T1). If it grants nothing to this thread, the microtask
     // does nothing.
     if (this.#pending > 0 && !this.#settling) this.#settleSoon();
-    if (this.addon.release(table, stripe, mode.code) === RELEASED_AND_READY) this.#ready = true;
+    if (this.addon.release(table, stripe, mode.code, back) === RELEASED_AND_READY) this.#ready = true;
   }
 
   /** See `LockTable.cancel`. */
   cancel(waiter: AsyncWaiter): boolean {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
-    // This may overflow the stack, but then it has changed nothing; the addon does not (keeps T1).
+    const { queue } = waiter;
+    // These may overflow the stack, but then they have changed nothing that matters; the addon does not (keeps T1).
+    if (queue instanceof LocalQueue && queue.standIn === waiter) queue.owner.replaceStandIn(queue);
     this.#remove(id);
     return this.addon.cancel(id);
   }
@@ -135,6 +158,25 @@ export class NativeThread {
     this.#ready = true;
   }
 
+  /** While the thread blocks, it holds nothing for its waiters: what was handed over within it goes to others. */
+  acquireSync(call: () => number | Failure | undefined): number | Failure | undefined {
+    this.handOvers.takeBack();
+    const within = this.blocked;
+    this.blocked = true;
+    try {
+      return call();
+    } finally {
+      this.blocked = within;
+    }
+  }
+
+  /** Has the alarm ring in so many milliseconds at the latest. Reading the clock would cost more than this check. */
+  ringWithin(delay: number): void {
+    if (delay >= this.#alarm.delay) return;
+    if (delay < this.#tick) this.#tick = delay;
+    if (!this.#arming) this.#armSoon();
+  }
+
   #settleSoon(): void {
     defer(this.#settleLater, undefined);
     this.#settling = true;
@@ -145,7 +187,7 @@ export class NativeThread {
     let handedOver: number;
     do {
       handedOver = this.addon.takeGrants(this.#batch);
-      this.#settle(handedOver & ~MORE, (waiter, abandoned) =>
+      this.#settle(handedOver & ~MORE, true, (waiter, abandoned) =>
         waiter.settle({ status: 'granted', abandoned: abandoned === 1 }),
       );
     } while ((handedOver & MORE) !== 0);
@@ -155,28 +197,33 @@ export class NativeThread {
    * Settles the waiters that the addon has put into the batch. It removes all of them before it settles the first.
    * Settling may run a diagnostics subscriber, which may do anything, including cancel the others.
    */
-  #settle(count: number, settle: (waiter: AsyncWaiter, detail: number) => void): void {
+  #settle(count: number, granted: boolean, settle: (waiter: AsyncWaiter, detail: number) => void): void {
     const batch = this.#batch;
     if (count === 1) {
       const detail = batch[ENTRY_DETAIL]!;
-      settleOne(this.#remove(batch[ENTRY_ID]!), detail, settle);
+      const waiter = this.#remove(batch[ENTRY_ID]!);
+      standInLeft(waiter, granted);
+      settleOne(waiter, detail, settle);
     } else if (count > 1) {
       const entries = batch.slice(0, ENTRY_INTS * count);
       const waiters: AsyncWaiter[] = [];
-      for (let i = 0; i < count; i++) waiters.push(this.#remove(batch[ENTRY_INTS * i + ENTRY_ID]!));
+      for (let i = 0; i < count; i++) waiters.push(this.#remove(entries[ENTRY_INTS * i + ENTRY_ID]!));
+      // Only now: another one may get the id of one of these.
+      for (const waiter of waiters) standInLeft(waiter, granted);
       for (let i = 0; i < count; i++) {
         settleOne(waiters[i]!, entries[ENTRY_INTS * i + ENTRY_DETAIL]!, settle);
       }
     }
   }
 
+  /** If this throws, nothing has changed. */
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
+    this.pending.prepareEnd();
+    if (waiter.queue instanceof Elsewhere) waiter.queue.left(waiter);
     this.#waiters[id] = undefined;
-    if (--this.#pending === 0) {
-      this.#untilLook = FIRST_LOOK;
-      this.addon.keepAlive(false);
-    }
+    if (--this.#pending === 0) this.#untilLook = FIRST_LOOK;
+    this.pending.count--;
     return waiter;
   }
 
@@ -190,23 +237,28 @@ export class NativeThread {
   }
 
   #arm(): void {
-    if (this.#pending === 0) return;
-    const delay = Math.min(this.addon.nextDeadline(), this.#untilLook);
+    if (this.pending.count === 0) return;
+    const here = this.#pending === 0 ? Infinity : Math.min(this.addon.nextDeadline(), this.#untilLook);
+    const delay = Math.min(here, this.#tick);
+    if (delay === Infinity) return;
     this.#alarm.setFor(performance.now() + delay, delay);
   }
 
   #expire(): void {
+    this.blocked = false;
+    this.#tick = Infinity;
     try {
       // A grant in time counts, however late this thread learns of it.
       this.#settleReady();
       let handedOver: number;
       do {
         handedOver = this.addon.expire(this.#batch);
-        this.#settle(handedOver & ~MORE, (waiter, stripe) =>
+        this.#settle(handedOver & ~MORE, false, (waiter, stripe) =>
           waiter.settle({ status: 'timeout', stripe, holders: waiter.table.holders(stripe) }),
         );
       } while ((handedOver & MORE) !== 0);
       if (this.#pending > 0) this.#lookForIdle();
+      this.#tick = Math.min(this.#tick, this.pending.expire(performance.now()));
     } finally {
       this.#arm();
     }
@@ -218,6 +270,14 @@ export class NativeThread {
     // Waiters that have no time left may also have been granted what others did not take.
     this.#settleReady();
   }
+}
+
+/** Looks after the queue of a stand-in before other code runs (keeps I9). */
+function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
+  const { queue } = waiter;
+  if (!(queue instanceof LocalQueue) || queue.standIn !== waiter) return;
+  if (granted) queue.owner.standInGranted(queue);
+  else queue.owner.standInEnded(queue);
 }
 
 /** Settles a waiter, and tries once more if that fails. The other waiters are not affected. */

@@ -1,0 +1,95 @@
+import type { AsyncWaiter } from '../contract/engine.js';
+
+/** The ticket of a waiter in a {@link LocalQueue}. No waiter of the addon has a negative one. */
+export const LOCAL_TICKET = -2;
+
+/** What is done with a queue from outside of its lock. If one of these throws, nothing has changed. */
+export interface LocalQueueOwner {
+  /** The stripe was handed over to the first waiter, whose turn to learn of it is now. */
+  deliver(queue: LocalQueue): void;
+  /** This thread is about to block: the hand-over is put off. */
+  takeBack(queue: LocalQueue): void;
+  /** The addon has granted the stripe to the stand-in. */
+  standInGranted(queue: LocalQueue): void;
+  /** The stand-in is about to be removed. */
+  replaceStandIn(queue: LocalQueue): void;
+  /** The stand-in waits no more, and was not granted the stripe. */
+  standInEnded(queue: LocalQueue): void;
+}
+
+/** One thread's acquisitions that wait for a stripe in JavaScript, in order of arrival, linked by `previous` and `next`. */
+export class LocalQueue {
+  readonly owner: LocalQueueOwner;
+  readonly stripe: number;
+  first: AsyncWaiter | undefined = undefined;
+  last: AsyncWaiter | undefined = undefined;
+  /** The one that waits in the addon, before all of these. */
+  standIn: AsyncWaiter | undefined = undefined;
+  /** The stripe's word has this thread's slot and LOCAL. */
+  armed = false;
+  /** The thread holds the stripe for the first waiter, who has yet to learn of it. */
+  handing = false;
+  /** The first waiter will learn that an earlier holder's thread ended. */
+  abandoned = false;
+  /** While other threads wait: until when the stripe may stay in this thread, in milliseconds. 0: to be asked. */
+  keptUntil = 0;
+  /** See `HandOvers`. */
+  isHanded = false;
+  nextHanded: LocalQueue | undefined = undefined;
+
+  constructor(owner: LocalQueueOwner, stripe: number) {
+    this.owner = owner;
+    this.stripe = stripe;
+  }
+
+  /** The stripe is held by this thread, or another one of it waits in the addon: see I9 in `local-waits.ts`. */
+  get isLookedAfter(): boolean {
+    return this.armed || this.handing || this.standIn !== undefined;
+  }
+}
+
+/** The queues of one thread for the stripes of one lock. */
+export class LocalQueues {
+  readonly #byStripe = new Map<number, LocalQueue>();
+  /** The one that was last looked for. */
+  #last: LocalQueue | undefined = undefined;
+
+  get(stripe: number): LocalQueue | undefined {
+    const last = this.#last;
+    if (last !== undefined && last.stripe === stripe) return last;
+    const queue = this.#byStripe.get(stripe);
+    if (queue !== undefined) this.#last = queue;
+    return queue;
+  }
+
+  open(owner: LocalQueueOwner, stripe: number): LocalQueue {
+    const queue = new LocalQueue(owner, stripe);
+    this.#byStripe.set(stripe, queue);
+    this.#last = queue;
+    return queue;
+  }
+
+  /** Forgets those that are of no use any more. */
+  sweep(): void {
+    for (const [stripe, queue] of this.#byStripe) {
+      if (queue.first !== undefined || queue.isLookedAfter || queue.isHanded) continue;
+      this.#byStripe.delete(stripe);
+      if (this.#last === queue) this.#last = undefined;
+    }
+  }
+
+  /** Moves those that are due by then to `due`. Returns when the next is due. `time`: since when those count that are new. */
+  collectDue(now: number, time: number, due: AsyncWaiter[]): number {
+    let next = Infinity;
+    for (const queue of this.#byStripe.values()) {
+      for (let waiter = queue.first; waiter !== undefined; waiter = waiter.next) {
+        if (waiter.since === 0) waiter.since = time;
+        const deadline = waiter.since + waiter.timeout;
+        if (deadline > now) next = Math.min(next, deadline);
+        // A grant in time counts, however late it is delivered.
+        else if (!queue.handing || waiter !== queue.first) due.push(waiter);
+      }
+    }
+    return next;
+  }
+}

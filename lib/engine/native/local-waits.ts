@@ -1,0 +1,331 @@
+import { performance } from '../../common/host.js';
+import type { AsyncWaiter, Outcome } from '../contract/engine.js';
+import { wordIndex } from '../contract/layout.js';
+import { ABANDONED, HOLDER_MASK, LOCAL, QUEUED, SHARED } from '../contract/lock-word.js';
+import { EXCLUSIVE_MODE } from '../contract/mode.js';
+import type { Addon } from './addon.js';
+import { Elsewhere } from './elsewhere.js';
+import { LocalCounts, type CountedTable } from './local-counts.js';
+import { LOCAL_TICKET, LocalQueues, type LocalQueue, type LocalQueueOwner } from './local-queue.js';
+import type { TimedList } from './pending.js';
+import type { LocalWait } from './stripe-state.js';
+import type { NativeThread } from './thread.js';
+
+/** Milliseconds from which on a timeout counts from the next tick, which comes after this part of it. */
+const LONG_TIMEOUT = 1000;
+const TICKS = 256;
+/** All of a word but its flags. */
+const HOLDER = SHARED | HOLDER_MASK;
+
+/** What this needs of the table. */
+export interface LocalTable extends CountedTable {
+  /** The lock's own words. */
+  readonly words: Int32Array;
+}
+
+/**
+ * How the tasks of one thread pass a lock's stripes on to each other without the addon: the release of one resolves the
+ * promise of the next, and the word stays as it is. So of the acquisitions of one thread that wait for one stripe,
+ * exclusively and for no other, at most one waits in the addon. After lock cohorting (Dice, Marathe, Shavit 2012), with
+ * threads for NUMA nodes.
+ *
+ * Invariants; those before stand in `native/core/table.h`.
+ *
+ * I8   LOCAL stands only in a word that has a slot. Only the slot's thread sets it, and only while a guard of this thread
+ *      holds the stripe, or what is handed over within the thread. So the fast path cannot give the stripe back, and its
+ *      release comes to {@link release}. Whatever takes the slot out of the word clears LOCAL with it.
+ * I9   While a queue has waiters, the thread holds its stripe with LOCAL set (`armed`), or is about to deliver it to the
+ *      first (`handing`), or another one of the thread waits in the addon before them all (`standIn`). When the stand-in
+ *      ends, the next takes its place before other code runs.
+ * I10  The exclusive acquisitions of a thread for one stripe are granted in the order of arrival, but where the addon
+ *      puts one off. While some of them wait in the addon for a share, or for several stripes, those that come later wait
+ *      there behind them; those that came before stay before them.
+ * I11  While others wait, a stripe stays in the thread until their first one is the next to be served by the addon's
+ *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
+ *      stripe goes to whom the addon gives it.
+ *
+ * A thread may end between any two lines: its waiters are gone with its memory, and so are its counts; the addon frees what
+ * its slot holds, and takes its stand-ins out. A stack overflow may end any call; each function leaves these invariants
+ * as they are then, and after a change of the addon's state it calls nothing that could overflow (keeps T1).
+ */
+export class LocalWaits implements LocalQueueOwner, TimedList {
+  readonly #table: LocalTable;
+  readonly #thread: NativeThread;
+  readonly #addon: Addon;
+  readonly #words: Int32Array;
+  readonly #slot: number;
+  readonly #queues = new LocalQueues();
+  readonly #elsewhere: Elsewhere;
+  readonly #counts: LocalCounts;
+  isListed = false;
+
+  constructor(table: LocalTable, thread: NativeThread) {
+    this.#table = table;
+    this.#thread = thread;
+    this.#addon = thread.addon;
+    this.#words = table.words;
+    this.#slot = thread.slot;
+    this.#elsewhere = new Elsewhere(table.stripes);
+    this.#counts = new LocalCounts(table, thread.addon);
+  }
+
+  /** Decides at once, or returns undefined. For an exclusive acquisition of one stripe that has time. */
+  start(waiter: AsyncWaiter): Outcome | undefined {
+    const stripe = waiter.only;
+    const thread = this.#thread;
+    if (thread.blocked || this.#elsewhere.has(stripe)) return this.startElsewhere(waiter);
+    const queue = this.#queues.get(stripe) ?? this.#queues.open(this, stripe);
+    if (!queue.isLookedAfter && !this.#arm(queue)) return this.#startAsStandIn(queue, waiter);
+    const counts = this.#counts.ready();
+    const { pending } = thread;
+    const { timeout } = waiter;
+    const isLong = timeout >= LONG_TIMEOUT;
+    const since = isLong ? 0 : Math.ceil(performance.now());
+    thread.ringWithin(isLong ? timeout / TICKS : timeout);
+    const { stripes } = this.#table;
+    if (!this.isListed) pending.list(this);
+    pending.stayAlive();
+    // From here on this calls nothing (keeps T1).
+    const { last } = queue;
+    waiter.ticket = LOCAL_TICKET;
+    waiter.queue = queue;
+    waiter.since = since;
+    waiter.previous = last;
+    if (last === undefined) queue.first = waiter;
+    else last.next = waiter;
+    queue.last = waiter;
+    counts[stripe]!++;
+    counts[stripes]!++;
+    counts[stripes + 1]!++;
+    pending.count++;
+    return undefined;
+  }
+
+  /** The same for any acquisition, in the addon. */
+  startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
+    const { stripes } = waiter;
+    const counts = this.#elsewhere.ready();
+    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1);
+    // From here on this calls nothing (keeps T1).
+    if (outcome !== undefined) return outcome;
+    waiter.queue = this.#elsewhere;
+    for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!++;
+    return undefined;
+  }
+
+  /** True: the stripe was given to the next waiter, or back. False: the addon is to do it. */
+  release(stripe: number): boolean {
+    const queue = this.#queues.get(stripe);
+    if (queue === undefined || !queue.armed) return false;
+    const index = wordIndex(stripe);
+    const word = Atomics.load(this.#words, index);
+    // Nobody but this class can give back what is being handed over.
+    if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
+    if (queue.standIn !== undefined) return this.#giveBack(queue, false);
+    if (queue.first === undefined) return this.#free(queue) || this.#giveBack(queue, false);
+    if (this.#thread.blocked) return this.#goOver(queue, false);
+    if ((word & QUEUED) === 0) queue.keptUntil = 0;
+    else if (this.#goesOver(queue)) return true;
+    // Its holder was told, and has dealt with it.
+    if ((word & ABANDONED) !== 0) Atomics.and(this.#words, index, ~ABANDONED);
+    const { handOvers } = this.#thread;
+    handOvers.schedule();
+    handOvers.add(queue);
+    return true;
+  }
+
+  deliver(queue: LocalQueue): void {
+    const waiter = queue.first;
+    if (waiter === undefined) {
+      if (!this.#free(queue)) this.#giveBack(queue, true);
+      return;
+    }
+    if (!queue.armed) this.#arm(queue);
+    const { abandoned } = queue;
+    this.#thread.pending.prepareEnd();
+    queue.abandoned = false;
+    this.#remove(queue, waiter, this.#counts.ready());
+    this.#thread.pending.settle(waiter, { status: 'granted', abandoned });
+  }
+
+  takeBack(queue: LocalQueue): void {
+    if (queue.first !== undefined) this.#goOver(queue, true);
+    else if (!this.#free(queue)) this.#giveBack(queue, true);
+  }
+
+  standInGranted(queue: LocalQueue): void {
+    queue.standIn = undefined;
+    queue.keptUntil = 0;
+    if (queue.first !== undefined && !this.#arm(queue)) this.#represent(queue);
+  }
+
+  standInEnded(queue: LocalQueue): void {
+    queue.standIn = undefined;
+    this.replaceStandIn(queue);
+  }
+
+  replaceStandIn(queue: LocalQueue): void {
+    if (queue.first === undefined || queue.armed || queue.handing) queue.standIn = undefined;
+    else this.#represent(queue);
+  }
+
+  /** Removes a waiter whose ticket is {@link LOCAL_TICKET}. If this throws, nothing has changed. */
+  cancel(waiter: AsyncWaiter): void {
+    const counts = this.#counts.ready();
+    this.#thread.pending.prepareEnd();
+    this.#remove(waiter.queue as LocalQueue, waiter, counts);
+  }
+
+  /** Before an acquisition that has taken stripes goes on in the addon, which may put it off (keeps I8). */
+  expose(stripes: readonly number[], taken: number): void {
+    for (let i = 0; i < taken; i++) {
+      const queue = this.#queues.get(stripes[i]!);
+      if (queue === undefined || !queue.armed) continue;
+      if (queue.first !== undefined && queue.standIn === undefined) this.#represent(queue);
+      queue.armed = false;
+    }
+  }
+
+  /** What waits in a queue, in order. */
+  waiting(stripe: number): LocalWait[] {
+    const now = performance.now();
+    const waiting: LocalWait[] = [];
+    for (let waiter = this.#queues.get(stripe)?.first; waiter !== undefined; waiter = waiter.next) {
+      waiting.push({ waiter, waitingFor: waiter.since === 0 ? 0 : Math.max(0, now - waiter.since) });
+    }
+    return waiting;
+  }
+
+  expire(now: number): number {
+    const due: AsyncWaiter[] = [];
+    this.#queues.sweep();
+    const next = this.#queues.collectDue(now, Math.ceil(now), due);
+    for (const waiter of due) {
+      // Settling one may run other code, which may end others.
+      if (waiter.ticket !== LOCAL_TICKET) continue;
+      const stripe = waiter.only;
+      const holders = this.#addon.holders(this.#table.number, stripe);
+      this.cancel(waiter);
+      this.#thread.pending.settle(waiter, { status: 'timeout', stripe, holders });
+    }
+    return next;
+  }
+
+  rest(): void {
+    this.#queues.sweep();
+  }
+
+  /** Sets LOCAL. False: no guard of this thread holds the stripe. */
+  #arm(queue: LocalQueue): boolean {
+    const words = this.#words;
+    const index = wordIndex(queue.stripe);
+    for (let word = Atomics.load(words, index); (word & HOLDER) === this.#slot;) {
+      const seen = Atomics.compareExchange(words, index, word, word | LOCAL);
+      if (seen === word) {
+        queue.armed = true;
+        return true;
+      }
+      word = seen;
+    }
+    return false;
+  }
+
+  /** Gives the stripe back if no other thread wants it. */
+  #free(queue: LocalQueue): boolean {
+    const held = this.#slot | LOCAL;
+    if (Atomics.compareExchange(this.#words, wordIndex(queue.stripe), held, 0) !== held) return false;
+    queue.armed = false;
+    return true;
+  }
+
+  /** Gives it back in the addon. `back`: for a waiter that is put off. */
+  #giveBack(queue: LocalQueue, back: boolean): true {
+    this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, back);
+    queue.armed = false;
+    queue.handing = false;
+    queue.abandoned = false;
+    return true;
+  }
+
+  /**
+   * Keeps I11. After a stack overflow the stripe stays in this thread once more, which takes less of the stack. So the
+   * release of several stripes is not cut off after the first of them.
+   */
+  #goesOver(queue: LocalQueue): boolean {
+    try {
+      return !this.#mayKeep(queue) && this.#goOver(queue, false);
+    } catch (error) {
+      if (queue.standIn !== undefined) throw error;
+      return false;
+    }
+  }
+
+  #mayKeep(queue: LocalQueue): boolean {
+    const now = performance.now();
+    if (queue.keptUntil === 0) queue.keptUntil = now + this.#addon.fairIn(this.#table.number, queue.stripe);
+    return now < queue.keptUntil;
+  }
+
+  #goOver(queue: LocalQueue, back: boolean): true {
+    this.#register(queue);
+    queue.keptUntil = 0;
+    return this.#giveBack(queue, back);
+  }
+
+  #startAsStandIn(queue: LocalQueue, waiter: AsyncWaiter): Outcome | undefined {
+    if (!this.isListed) this.#thread.pending.list(this);
+    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1);
+    if (outcome !== undefined) return outcome;
+    waiter.queue = queue;
+    queue.standIn = waiter;
+    return undefined;
+  }
+
+  /** The first waiter becomes the stand-in. If the addon grants it the stripe at once, that is to be delivered. */
+  #represent(queue: LocalQueue): void {
+    const { handOvers } = this.#thread;
+    handOvers.schedule();
+    handOvers.add(queue);
+    queue.handing = false;
+    this.#register(queue);
+  }
+
+  #register(queue: LocalQueue): void {
+    const waiter = queue.first!;
+    const { since, timeout } = waiter;
+    const counts = this.#counts.ready();
+    const waited = since === 0 ? 0 : Math.max(0, performance.now() - since);
+    const left = Math.max(1, timeout - waited);
+    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, left, waited);
+    // From here on this calls nothing (keeps T1).
+    if (outcome === undefined) {
+      const { next } = waiter;
+      queue.first = next;
+      if (next === undefined) queue.last = undefined;
+      else next.previous = undefined;
+      waiter.next = undefined;
+      counts[queue.stripe]!--;
+      counts[this.#table.stripes]!--;
+      this.#thread.pending.count--;
+      queue.standIn = waiter;
+    } else {
+      queue.standIn = undefined;
+      queue.abandoned = outcome.status === 'granted' && outcome.abandoned;
+      queue.handing = true;
+    }
+  }
+
+  /** Calls nothing. */
+  #remove(queue: LocalQueue, waiter: AsyncWaiter, counts: Int32Array): void {
+    const { previous, next } = waiter;
+    if (previous === undefined) queue.first = next;
+    else previous.next = next;
+    if (next === undefined) queue.last = previous;
+    else next.previous = previous;
+    waiter.previous = waiter.next = waiter.queue = undefined;
+    waiter.ticket = -1;
+    counts[queue.stripe]!--;
+    counts[this.#table.stripes]!--;
+    this.#thread.pending.count--;
+  }
+}
