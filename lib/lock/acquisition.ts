@@ -158,7 +158,7 @@ export class Acquisition<G extends Guard> implements Request {
 }
 
 /** What the next promise resolves with. */
-let resolveNext: (value: unknown) => void;
+let resolveNext: ((value: unknown) => void) | undefined;
 let rejectNext: (reason: unknown) => void;
 const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unknown) => void): void => {
   resolveNext = resolve;
@@ -183,7 +183,13 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   /** Call this once, before the acquisition is passed to the engine. */
   promise(): Promise<G> {
     // A function of its own for each promise would cost as much as the promise.
+    resolveNext = undefined;
     const promise = new Promise(takeFunctions);
+    if (resolveNext === undefined) {
+      // The stack overflowed in that function, which has rejected the promise.
+      defer(() => void promise.catch(() => undefined), undefined);
+      throw new RangeError('Maximum call stack size exceeded');
+    }
     this.#resolve = resolveNext;
     const { details } = this;
     if (details?.signal !== undefined) {

@@ -23,6 +23,10 @@ export type Outcome =
   /** Nothing is held, and this thread is being ended: it may run no more JavaScript. */
   | { status: 'interrupted' };
 
+/** What an engine returns is made before it changes anything: the literal of an object can overflow the stack (T1). */
+export const GRANTED: Outcome = Object.freeze({ status: 'granted', abandoned: false });
+export const GRANTED_WITH_ABANDONED: Outcome = Object.freeze({ status: 'granted', abandoned: true });
+
 export type Failure = Exclude<Outcome, { status: 'granted' }>;
 
 /** What an engine needs to know to go on with an acquisition that the fast path began. */

@@ -1,7 +1,15 @@
 import { environmentVariable } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
-import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../contract/engine.js';
+import {
+  GRANTED,
+  GRANTED_WITH_ABANDONED,
+  type AsyncWaiter,
+  type Failure,
+  type LockTable,
+  type Outcome,
+  type Request,
+} from '../contract/engine.js';
 import { cellsOf } from '../contract/header.js';
 import { wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
@@ -96,7 +104,9 @@ export class NativeTable implements LockTable {
       this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
     // A single attempt does not block. From here on this calls nothing (keeps T1).
     const result = timeout > 0 ? this.#thread.acquireSync(call) : call();
-    if (typeof result === 'number') return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
+    if (typeof result === 'number') {
+      return result === GRANTED_ABANDONED ? GRANTED_WITH_ABANDONED : GRANTED;
+    }
     return result ?? { status: 'interrupted' };
   }
 

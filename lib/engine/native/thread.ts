@@ -1,7 +1,13 @@
 import { threadId } from 'node:worker_threads';
 import { Alarm } from '../../common/alarm.js';
 import { defer, performance } from '../../common/host.js';
-import type { AsyncWaiter, Failure, Outcome } from '../contract/engine.js';
+import {
+  GRANTED,
+  GRANTED_WITH_ABANDONED,
+  type AsyncWaiter,
+  type Failure,
+  type Outcome,
+} from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
 import { Elsewhere } from './elsewhere.js';
@@ -116,7 +122,7 @@ export class NativeThread {
     // From here on this calls nothing but the addon (keeps T1).
     const result = this.addon.acquireAsync(table, list, stripes.length, taken, code, longest, note, waited);
     if (typeof result !== 'number') return result;
-    if (result < 0) return { status: 'granted', abandoned: result === GRANTED_ABANDONED };
+    if (result < 0) return result === GRANTED_ABANDONED ? GRANTED_WITH_ABANDONED : GRANTED;
     waiter.ticket = result;
     this.#waiters[result] = waiter;
     this.#pending++;
