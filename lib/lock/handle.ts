@@ -23,6 +23,7 @@ export class OpenedLock {
   readonly name: string;
   readonly timeout: number;
   readonly trace: boolean;
+  #handle: StripedLockHandle | undefined;
   /** Distinguishes an opened lock from an object that only looks like one, without running that object's code. */
   readonly #made = true;
 
@@ -54,7 +55,12 @@ export class OpenedLock {
     return new OpenedLock(openTable(memory, checkStripes(stripes, 'handle.stripes')), settings);
   }
 
+  /** The same object each time. Before the first, no other thread can open the lock. */
   get handle(): StripedLockHandle {
+    return (this.#handle ??= this.#makeHandle());
+  }
+
+  #makeHandle(): StripedLockHandle {
     const fields: HandleFields = {
       kind: KIND,
       ...this.table.memory,

@@ -43,8 +43,7 @@ export class StripedLock {
   readonly timeout: number;
   /** Which engine the lock runs on, in all threads. */
   readonly engine: 'native' | 'javascript';
-  /** Structured-cloneable; see {@link StripedLock.from}. */
-  readonly handle: StripedLockHandle;
+  readonly #opened: OpenedLock;
   readonly #table: LockTable;
   readonly #path: FastPath;
   readonly #index: StripeIndex;
@@ -60,13 +59,21 @@ export class StripedLock {
     this.stripes = table.stripes;
     this.timeout = opened.timeout;
     this.engine = table.engine;
-    this.handle = opened.handle;
+    this.#opened = opened;
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = opened.trace;
     this.#context = { name: opened.name, table, trace: opened.trace };
     this.#index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#sets = new KeySets(this.#index);
+  }
+
+  /**
+   * Structured-cloneable; see {@link StripedLock.from}. The memory of a lock whose handle was never read can become another
+   * lock's once nobody has this one any more.
+   */
+  get handle(): StripedLockHandle {
+    return this.#opened.handle;
   }
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */

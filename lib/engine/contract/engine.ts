@@ -6,7 +6,7 @@ import type { TableMemory, TableSpan } from './table-memory.js';
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
  * every change to this file, to `lease-table.ts`, to `layout.ts`, to `mode.ts` or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 3;
+export const ENGINE_PROTOCOL = 4;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -75,6 +75,10 @@ export interface AsyncWaiter {
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
+  /**
+   * For a handle. Reading it shares the memory: from then on any thread may open the lock at any time, so the memory never
+   * becomes another lock's.
+   */
   readonly memory: TableMemory;
   /**
    * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, if every acquisition must go

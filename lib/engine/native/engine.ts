@@ -5,9 +5,10 @@ import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout
 import type { TableMemory, TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
-import { NOT_OPENED } from './protocol.js';
+import { NO_ROOM, NOT_OPENED } from './protocol.js';
 import { runningEngine } from './running-engine.js';
 import { NativeTable } from './table.js';
+import type { Arena } from './arena.js';
 import { ThreadArena } from './thread-arena.js';
 import { NativeThread } from './thread.js';
 
@@ -24,6 +25,8 @@ export class NativeEngine implements Engine {
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
   readonly #thread: NativeThread;
+  /** What the last call of {@link create} has made in the arena: only its caller knows of it. */
+  #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
   readonly #closed = new FinalizationRegistry((table: number) => {
     this.#addon.close(table);
@@ -43,7 +46,7 @@ export class NativeEngine implements Engine {
 
   create(stripes: number): TableMemory {
     const arena = this.#arena.get();
-    const offset = arena?.allocate(stripes);
+    const offset = arena && (this.#reuse(arena, stripes) ?? arena.allocate(stripes));
     if (offset === undefined) {
       const buffer = createMemory(ENGINE_NATIVE, stripes);
       new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
@@ -52,7 +55,18 @@ export class NativeEngine implements Engine {
     const { buffer, memory } = arena!;
     fillHeader(buffer, offset, ENGINE_NATIVE, stripes);
     new Int32Array(buffer, offset).set(this.#registry, REGISTRY_INDEX);
-    return { arena: memory, buffer: undefined, offset };
+    this.#made = { arena: memory, buffer: undefined, offset };
+    return this.#made;
+  }
+
+  /** Zeroed memory of a lock that is gone. */
+  #reuse(arena: Arena, stripes: number): number | undefined {
+    if (arena.id === undefined) return undefined;
+    const offset = this.#addon.reuse(...arena.id, stripes);
+    // Anybody who has a handle can write to the number of the arena.
+    if (offset === NO_ROOM || !arena.hasRoom(offset, stripes)) return undefined;
+    arena.clear(offset, stripes);
+    return offset;
   }
 
   open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number): LockTable {
@@ -69,7 +83,8 @@ export class NativeEngine implements Engine {
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
-      opened = new NativeTable(this.#thread, { table, memory, words, stripes, compareExchange });
+      const own = memory === this.#made ? this.#arena.get()?.id : undefined;
+      opened = new NativeTable(this.#thread, { table, memory, words, stripes, compareExchange, own });
       this.#tables.set(table, new WeakRef(opened));
       this.#closed.register(opened, table);
     } else {

@@ -32,13 +32,14 @@ export interface OpenedMemory {
   readonly words: Int32Array;
   readonly stripes: number;
   readonly compareExchange: CompareExchange | undefined;
+  /** The number of the arena that the memory is in, if only this thread knows of it. */
+  readonly own: readonly [low: number, high: number] | undefined;
 }
 
 /** One thread's view of a lock whose queues are in C++. */
 export class NativeTable implements LockTable {
   readonly engine = 'native';
   readonly stripes: number;
-  readonly memory: TableMemory;
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange | undefined;
   readonly firstAddress: number;
@@ -48,11 +49,13 @@ export class NativeTable implements LockTable {
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
+  readonly #memory: TableMemory;
+  /** Whether other threads may know of the memory. */
+  #shared: boolean;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
-    const { memory, words, stripes, compareExchange } = opened;
+    const { table, memory, words, stripes, compareExchange, own } = opened;
     this.stripes = stripes;
-    this.memory = memory;
     this.words = CORE_ONLY ? neverFree(words.length) : words;
     this.compareExchange = CORE_ONLY ? undefined : compareExchange;
     this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
@@ -60,7 +63,18 @@ export class NativeTable implements LockTable {
     this.slot = thread.slot;
     this.#thread = thread;
     this.#addon = thread.addon;
-    this.#table = opened.table;
+    this.#table = table;
+    this.#memory = memory;
+    this.#shared = own === undefined;
+    if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
+  }
+
+  get memory(): TableMemory {
+    if (!this.#shared) {
+      this.#addon.share(this.#table);
+      this.#shared = true;
+    }
+    return this.#memory;
   }
 
   openShares(): Int32Array {
