@@ -22,7 +22,18 @@ exports.prebuilt = {
   'darwin-arm64': () => require('./prebuilds/darwin-arm64/stripelock.node'),
 };
 
-exports.compiled = () =>
+/**
+ * Without `bindings`: that and what it looks up take a thread more time than the binary, and `lib/engine/native/binary.ts`
+ * has already looked whether the file is there. The function keeps the path from tools, which would fail where nothing
+ * was compiled.
+ */
+exports.compiled = () => {
+  const load = process.getBuiltinModule('node:module').createRequire(`${__dirname}/`);
+  return load(`${__dirname}/build/Release/stripelock.node`);
+};
+
+/** The same for tools that copy what a program needs: they know this call. */
+exports.traced = () =>
   require('bindings')({
     bindings: 'stripelock.node',
     module_root: __dirname,

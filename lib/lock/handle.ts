@@ -43,6 +43,7 @@ export class OpenedLock {
   readonly timeout: number;
   readonly trace: boolean;
   readonly #kind: LockKind;
+  #handle: (StripedLockHandle & KeyedLockHandle) | undefined;
 
   private constructor(
     kind: LockKind,
@@ -87,7 +88,12 @@ export class OpenedLock {
     return new OpenedLock(kind, table, settings);
   }
 
+  /** The same object each time. Before the first, no other thread can open the lock. */
   get handle(): StripedLockHandle & KeyedLockHandle {
+    return (this.#handle ??= this.#makeHandle());
+  }
+
+  #makeHandle(): StripedLockHandle & KeyedLockHandle {
     const fields: HandleFields = {
       kind: this.#kind.mark,
       ...this.table.memory,

@@ -34,8 +34,7 @@ import { StripeIndex } from './stripe-index.js';
 export class StripedLock extends BaseLock {
   /** Number of stripes. */
   readonly stripes: number;
-  /** Structured-cloneable; see {@link StripedLock.from}. */
-  readonly handle: StripedLockHandle;
+  readonly #opened: OpenedLock;
   readonly #table: LockTable;
   readonly #path: FastPath;
   readonly #index: StripeIndex;
@@ -49,7 +48,7 @@ export class StripedLock extends BaseLock {
     const { table, name, timeout, trace } = opened;
     super(name, timeout, table.engine);
     this.stripes = table.stripes;
-    this.handle = opened.handle;
+    this.#opened = opened;
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = trace;
@@ -57,6 +56,14 @@ export class StripedLock extends BaseLock {
     const index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#index = index;
     this.#general = new GeneralPath(this.#context, this.#path, timeout, index, new KeySets(index), METHODS);
+  }
+
+  /**
+   * Structured-cloneable; see {@link StripedLock.from}. The memory of a lock whose handle was never read can become another
+   * lock's once nobody has this one any more.
+   */
+  get handle(): StripedLockHandle {
+    return this.#opened.handle;
   }
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */

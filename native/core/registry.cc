@@ -67,7 +67,8 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
     SharedTable& entry = tables_[memory];
     if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes, exact);
     if (!fits(*entry.table)) return nullptr;
-    ++entry.members;
+    // Two threads know of it, however the second has learned where it is.
+    if (++entry.members > 1) entry.own.reset();
     table = entry.table.get();
   }
   auto* const membership = new Membership(*table, participant);
@@ -83,6 +84,16 @@ void Registry::close(Membership& membership) {
   end(membership);
 }
 
+void Registry::own(Membership& membership, const Span& span) {
+  const Lock lock(mutex_);
+  tables_.at(membership.table().memory()).own = span;
+}
+
+void Registry::share(Membership& membership) {
+  const Lock lock(mutex_);
+  tables_.at(membership.table().memory()).own.reset();
+}
+
 void Registry::end(Membership& membership) {
   STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
@@ -94,7 +105,11 @@ void Registry::end(Membership& membership) {
   delete &membership;
   const Lock lock(mutex_);
   const auto entry = tables_.find(memory);
-  if (--entry->second.members == 0) tables_.erase(entry);
+  if (--entry->second.members > 0) return;
+  const std::optional<Span> own = entry->second.own;
+  tables_.erase(entry);
+  // The last step: another thread may use the memory from here on (keeps S1).
+  if (own) freeSpans_.add(*own);
 }
 
 }  // namespace stripelock

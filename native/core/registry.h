@@ -4,9 +4,11 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "core/free_spans.h"
 #include "core/membership.h"
 #include "core/participant.h"
 
@@ -36,16 +38,26 @@ class Registry {
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false);
   void close(Membership& membership);
 
+  // The memory of a table that this thread has just made is that span, and nobody else knows of it. Until share() is called,
+  // it becomes free when the last membership ends, however the thread ends (keeps S1 of FreeSpans).
+  void own(Membership& membership, const Span& span);
+  // From now on others may open the table at any time: call it before a handle is made.
+  void share(Membership& membership);
+  FreeSpans& freeSpans() { return freeSpans_; }
+
  private:
   struct SharedTable {
     std::unique_ptr<Table> table;
     std::uint32_t members = 0;
+    // Its memory, if only one thread knows of it.
+    std::optional<Span> own;
   };
 
   Registry();
   void end(Membership& membership);
 
   const std::uint64_t id_;
+  FreeSpans freeSpans_;
   Mutex mutex_;
   std::unordered_map<void*, SharedTable> tables_;
   std::vector<std::uint32_t> freeSlots_;

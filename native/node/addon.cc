@@ -4,6 +4,7 @@
 #include <napi.h>
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "core/hash.h"
@@ -24,6 +25,8 @@ namespace {
 
 // The highest thread id.
 constexpr std::uint32_t kMostThreads = 0x7fffffff;
+// The largest offset in an arena.
+constexpr std::uint32_t kMostBytes = 0x7fffffff;
 
 // start(threadId, onReady): slot
 napi_value start(napi_env env, napi_callback_info info) {
@@ -71,6 +74,39 @@ napi_value close(napi_env env, napi_callback_info info) {
   // An interrupt of a blocked call makes this call, and the blocked call may wait for this very table.
   if (call.environment().blocked()) return call.refuse("no table can be closed by a blocked thread");
   call.environment().close(membership->number);
+  return nullptr;
+}
+
+// reuse(arenaLow, arenaHigh, stripes): bytes from the start of the arena, or kNoRoom. Nobody else uses a table there.
+napi_value reuse(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 3);
+  std::uint64_t arena = 0;
+  std::uint32_t stripes = 0;
+  if (!call.toArena(0, arena) || !call.toIndex(2, kMaxStripes, stripes) || stripes == 0)
+    return call.refuse("expected the number of an arena and a number of stripes");
+  const std::optional<std::uint32_t> offset =
+      Registry::instance().freeSpans().take(arena, static_cast<std::uint32_t>(byteLengthFor(stripes)));
+  return call.number(offset ? double{*offset} : double{kNoRoom});
+}
+
+// own(table, arenaLow, arenaHigh, offset)
+napi_value own(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 4);
+  Membership* const membership = call.toTable(0);
+  Span span;
+  if (!membership || !call.toArena(1, span.arena) || !call.toIndex(3, kMostBytes, span.offset))
+    return call.refuse("expected an open table and its place in an arena");
+  span.bytes = static_cast<std::uint32_t>(byteLengthFor(membership->table().stripes()));
+  Registry::instance().own(*membership, span);
+  return nullptr;
+}
+
+// share(table)
+napi_value share(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  Membership* const membership = call.toTable(0);
+  if (!membership) return call.refuse("expected an open table");
+  Registry::instance().share(*membership);
   return nullptr;
 }
 
@@ -160,6 +196,9 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "registryId", registryId);
   addFunction(env, exports, "open", open);
   addFunction(env, exports, "close", close);
+  addFunction(env, exports, "reuse", reuse);
+  addFunction(env, exports, "own", own);
+  addFunction(env, exports, "share", share);
   addFunction(env, exports, "sameMemory", sameMemory);
   addFunction(env, exports, "openShares", openShares);
   addFunction(env, exports, "openLocals", openLocals);

@@ -63,6 +63,14 @@ class Call {
     out = static_cast<std::uint32_t>(number);
     return number == static_cast<double>(out);
   }
+  // The number of an arena, as two integers of 32 bits.
+  bool toArena(std::size_t index, std::uint64_t& out) const {
+    std::uint32_t low = 0;
+    std::uint32_t high = 0;
+    if (!toIndex(index, 0xffffffff, low) || !toIndex(index + 1, 0xffffffff, high)) return false;
+    out = (std::uint64_t{high} << 32) | low;
+    return true;
+  }
   bool toBoolean(std::size_t index, bool& out) const {
     return napi_get_value_bool(env_, values_[index], &out) == napi_ok;
   }

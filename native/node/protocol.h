@@ -28,6 +28,8 @@ inline constexpr std::int32_t kGrantedAbandoned = -2;
 inline constexpr std::int32_t kNotHeld = 0;
 inline constexpr std::int32_t kReleased = 1;
 inline constexpr std::int32_t kReleasedAndReady = 2;
+// From reuse().
+inline constexpr std::int32_t kNoRoom = -1;
 // From open(), leaseOpen() and gateOpen(). The number of anything that is open is at least 0.
 inline constexpr std::int32_t kNotOpened = -1;
 

@@ -87,6 +87,10 @@ export interface AsyncWaiter extends Request {
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
+  /**
+   * For a handle. Reading it shares the memory: from then on any thread may open the lock at any time, so the memory never
+   * becomes another lock's.
+   */
   readonly memory: TableMemory;
   /**
    * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, if every acquisition must go

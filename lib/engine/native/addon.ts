@@ -54,6 +54,9 @@ export interface Addon extends LeaseAddon, NamedAddon {
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number, exact?: boolean): number;
   close(table: number): void;
+  reuse(arenaLow: number, arenaHigh: number, stripes: number): number;
+  own(table: number, arenaLow: number, arenaHigh: number, offset: number): void;
+  share(table: number): void;
   sameMemory(a: Int32Array, b: Int32Array): boolean;
   openShares(table: number, counts: Int32Array): Int32Array;
   openLocals(table: number, counts: Int32Array): Int32Array;

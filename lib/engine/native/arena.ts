@@ -1,3 +1,5 @@
+import { hrtime } from 'node:process';
+import { threadId } from 'node:worker_threads';
 import {
   bufferOfWasmMemory,
   compareExchangeIn,
@@ -16,6 +18,8 @@ const USED_INDEX = 0;
 /** The index of a mark, so that other memory of this size does not count as an arena. */
 const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
+/** The index of two integers that no other arena of the process has. Zeros in an arena of an older version. */
+const ID_INDEX = 2;
 
 /**
  * Memory for the tables of locks on which WebAssembly can work: V8 compiles its compare-and-swap to one instruction,
@@ -23,8 +27,9 @@ const MARK = 0x6172_656e;
  * possible, for all threads of a process: V8 compiles the call of one instance's function into the code of its caller,
  * while calls into several instances would cost as much as `Atomics`.
  *
- * The arena never frees a table. A handle may lie in a message that nobody has received yet, so nobody knows when the last
- * one is gone. When the arena is full, locks get memory of their own, and the garbage collector frees that.
+ * A handle may lie in a message that nobody has received yet, so nobody knows when the last one is gone. So the memory of a
+ * lock is used again only if its handle was never read: see S1 in `native/core/free_spans.h`. When the arena is full, locks
+ * get memory of their own, and the garbage collector frees that.
  */
 export class Arena {
   readonly memory: WasmMemory;
@@ -32,12 +37,16 @@ export class Arena {
   /** All of the memory. */
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange;
+  /** Its number, as two unsigned integers. Undefined if it has none: then no memory in it is used again. */
+  readonly id: readonly [low: number, high: number] | undefined;
 
   private constructor(memory: WasmMemory, buffer: SharedArrayBuffer, compareExchange: CompareExchange) {
     this.memory = memory;
     this.buffer = buffer;
     this.words = new Int32Array(buffer);
     this.compareExchange = compareExchange;
+    const low = this.words[ID_INDEX]! >>> 0;
+    this.id = low === 0 ? undefined : [low, this.words[ID_INDEX + 1]! >>> 0];
   }
 
   /** Undefined if WebAssembly, or the address space that V8 reserves for it, is unavailable. */
@@ -47,6 +56,9 @@ export class Arena {
     const words = new Int32Array(memory.buffer);
     words[USED_INDEX] = LINE;
     words[MARK_INDEX] = MARK;
+    // A thread has one arena for each copy of the addon, and those are not made within a nanosecond.
+    words[ID_INDEX] = threadId + 1;
+    words[ID_INDEX + 1] = Number(BigInt.asIntN(32, hrtime.bigint()));
     return Arena.over(memory);
   }
 
@@ -56,6 +68,18 @@ export class Arena {
     if (buffer?.byteLength !== SIZE || new Int32Array(buffer)[MARK_INDEX] !== MARK) return undefined;
     const compareExchange = compareExchangeIn(memory as WasmMemory);
     return compareExchange && new Arena(memory as WasmMemory, buffer, compareExchange);
+  }
+
+  /** Whether a table of so many stripes can be at this offset. */
+  hasRoom(offset: number, stripes: number): boolean {
+    return offset >= LINE && offset % LINE === 0 && offset <= SIZE - byteLengthFor(stripes);
+  }
+
+  /** Zeroes the memory of a table that nobody uses. */
+  clear(offset: number, stripes: number): void {
+    const { BYTES_PER_ELEMENT } = Int32Array;
+    const from = offset / BYTES_PER_ELEMENT;
+    this.words.fill(0, from, from + byteLengthFor(stripes) / BYTES_PER_ELEMENT);
   }
 
   /**

@@ -6,9 +6,10 @@ import type { TableMemory, TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
 import { NativeNamedLocks } from './named-locks.js';
-import { NOT_OPENED } from './protocol.js';
+import { NO_ROOM, NOT_OPENED } from './protocol.js';
 import { runningEngine } from './running-engine.js';
 import { NativeTable } from './table.js';
+import type { Arena } from './arena.js';
 import { ThreadArena } from './thread-arena.js';
 import { NativeThread } from './thread.js';
 
@@ -26,6 +27,8 @@ export class NativeEngine implements Engine {
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
   readonly #thread: NativeThread;
+  /** What the last call of {@link create} has made in the arena: only its caller knows of it. */
+  #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
   readonly #closed = new FinalizationRegistry((table: number) => {
     this.#addon.close(table);
@@ -51,7 +54,7 @@ export class NativeEngine implements Engine {
 
   create(stripes: number, exact: boolean): TableMemory {
     const arena = this.#arena.get();
-    const offset = arena?.allocate(stripes);
+    const offset = arena && (this.#reuse(arena, stripes) ?? arena.allocate(stripes));
     if (offset === undefined) {
       const buffer = createMemory(ENGINE_NATIVE, stripes, exact);
       new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
@@ -60,7 +63,18 @@ export class NativeEngine implements Engine {
     const { buffer, memory } = arena!;
     fillHeader(buffer, offset, ENGINE_NATIVE, stripes, exact);
     new Int32Array(buffer, offset).set(this.#registry, REGISTRY_INDEX);
-    return { arena: memory, buffer: undefined, offset, names: undefined };
+    this.#made = { arena: memory, buffer: undefined, offset, names: undefined };
+    return this.#made;
+  }
+
+  /** Zeroed memory of a lock that is gone. */
+  #reuse(arena: Arena, stripes: number): number | undefined {
+    if (arena.id === undefined) return undefined;
+    const offset = this.#addon.reuse(...arena.id, stripes);
+    // Anybody who has a handle can write to the number of the arena.
+    if (offset === NO_ROOM || !arena.hasRoom(offset, stripes)) return undefined;
+    arena.clear(offset, stripes);
+    return offset;
   }
 
   open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number, exact: boolean): LockTable {
@@ -77,7 +91,8 @@ export class NativeEngine implements Engine {
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
-      opened = new NativeTable(this.#thread, { table, memory, words, stripes, exact, compareExchange });
+      const own = memory === this.#made ? this.#arena.get()?.id : undefined;
+      opened = new NativeTable(this.#thread, { table, memory, words, stripes, exact, compareExchange, own });
       this.#tables.set(table, new WeakRef(opened));
       this.#closed.register(opened, table);
     } else {

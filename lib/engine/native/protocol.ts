@@ -20,6 +20,8 @@ export const GRANTED_ABANDONED = -2;
 export const NOT_HELD = 0;
 export const RELEASED = 1;
 export const RELEASED_AND_READY = 2;
+/** Answer of `reuse`. */
+export const NO_ROOM = -1;
 /** Answer of `open`, `leaseOpen` and `gateOpen`. Every number of what is open is at least 0. */
 export const NOT_OPENED = -1;
 

@@ -45,13 +45,14 @@ export interface OpenedMemory {
   /** Whether each key in use has a stripe of its own. */
   readonly exact: boolean;
   readonly compareExchange: CompareExchange | undefined;
+  /** The number of the arena that the memory is in, if only this thread knows of it. */
+  readonly own: readonly [low: number, high: number] | undefined;
 }
 
 /** One thread's view of a lock whose queues are in C++. */
 export class NativeTable implements LockTable {
   readonly engine = 'native';
   readonly stripes: number;
-  readonly memory: TableMemory;
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange | undefined;
   readonly firstAddress: number;
@@ -63,11 +64,13 @@ export class NativeTable implements LockTable {
   readonly #addon: Addon;
   readonly #table: number;
   readonly #local: LocalWaits;
+  readonly #memory: TableMemory;
+  /** Whether other threads may know of the memory. */
+  #shared: boolean;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
-    const { memory, words, stripes, exact, compareExchange } = opened;
+    const { table, memory, words, stripes, exact, compareExchange, own } = opened;
     this.stripes = stripes;
-    this.memory = memory;
     this.words = CORE_ONLY ? neverFree(words.length) : words;
     this.compareExchange = CORE_ONLY ? undefined : compareExchange;
     this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
@@ -75,12 +78,21 @@ export class NativeTable implements LockTable {
     this.slot = thread.slot;
     this.#thread = thread;
     this.#addon = thread.addon;
-    this.#table = opened.table;
-    const local = new LocalWaits({ number: opened.table, stripes, words, cells: this.cells }, thread);
+    this.#table = table;
+    this.#memory = memory;
+    this.#shared = own === undefined;
+    if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
+    const local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
     this.#local = local;
-    this.names = exact
-      ? new NativeNames(thread.addon, opened.table, (stripe) => local.waiting(stripe))
-      : undefined;
+    this.names = exact ? new NativeNames(thread.addon, table, (stripe) => local.waiting(stripe)) : undefined;
+  }
+
+  get memory(): TableMemory {
+    if (!this.#shared) {
+      this.#addon.share(this.#table);
+      this.#shared = true;
+    }
+    return this.#memory;
   }
 
   openShares(): Int32Array {
