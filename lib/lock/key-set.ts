@@ -105,6 +105,8 @@ export class KeySets {
   /** How many sets the sample still needs, and how many of it were remembered ones. */
   #toSample = 0;
   #found = 0;
+  /** Whether any set was remembered since {@link forget}. */
+  #remembers = false;
 
   constructor(index: KeyIndex) {
     this.#index = index;
@@ -129,6 +131,8 @@ export class KeySets {
 
   /** Forgets all sets: their keys may have other stripes from now on. */
   forget(): void {
+    if (!this.#remembers) return;
+    this.#remembers = false;
     this.#last = undefined;
     this.#small.fill(undefined);
     this.#large.fill(undefined);
@@ -187,6 +191,7 @@ export class KeySets {
 
   #remember<K extends LockKey>(set: KeySet<K>, sets: (KeySet | undefined)[], at: number): KeySet<K> {
     if (!set.keys.every(isRememberable)) return set;
+    this.#remembers = true;
     sets[at] = set;
     if (this.#toSample > 0) this.#countSampled(false);
     else if (--this.#missesLeft === 0) this.#startSample();

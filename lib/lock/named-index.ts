@@ -27,8 +27,6 @@ const STRAYS = 64;
 /** The same if nobody would end them for a dead thread. */
 const FEW_STRAYS = 8;
 
-const NOTHING: ReadonlyMap<unknown, number> = new Map<unknown, number>();
-
 /**
  * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched, and those
  * that were used last stay pinned, and in a cache: such a key costs a look-up in a Map. Two generations bound the cache,
@@ -53,8 +51,8 @@ export class NamedIndex implements KeyIndex {
   readonly #onUnpin: () => void;
   readonly #entries: number;
   readonly #fewStrays: number;
-  /** The young generation, or nothing while all keys take the slow way. */
-  #searched: ReadonlyMap<unknown, number>;
+  /** The young generation; undefined while all keys take the slow way. */
+  #searched: ReadonlyMap<unknown, number> | undefined;
   #young = new Map<unknown, number>();
   #old = new Map<unknown, number>();
   /** Stripes that are pinned and not in the cache, some twice. */
@@ -82,13 +80,13 @@ export class NamedIndex implements KeyIndex {
     this.#fewStrays = names.keepsIdle ? STRAYS : FEW_STRAYS;
     this.#mostStrays = this.#fewStrays;
     this.#strays = new Int32Array(2 * this.#fewStrays);
-    this.#searched = names.keepsIdle ? this.#young : NOTHING;
+    this.#searched = names.keepsIdle ? this.#young : undefined;
     this.#toPass = names.keepsIdle ? 0 : Infinity;
   }
 
   /** Throws for a value that cannot be a key, and a LockError (ERR_LOCK_CAPACITY) if no stripe is left for it. */
   stripeOf(key: unknown, name: string): number {
-    return this.#searched.get(key) ?? this.#stripeSlow(key, name);
+    return this.#searched?.get(key) ?? this.#stripeSlow(key, name);
   }
 
   /** Before an acquisition during which code of the program may run; afterwards the caller counts {@link busy} down. */
@@ -152,12 +150,12 @@ export class NamedIndex implements KeyIndex {
     } else if (this.#crowded) {
       this.#pass();
     } else if (this.#toSample > 0) {
-      this.#searched = NOTHING;
+      this.#searched = undefined;
     } else if (this.#missesLeft <= 0) {
       this.#missesLeft = MISSES;
       this.#toSample = SAMPLE;
-      this.#searched = NOTHING;
-    } else if (this.#searched === NOTHING) {
+      this.#searched = undefined;
+    } else if (this.#searched === undefined) {
       this.#endSample();
     }
   }
@@ -171,7 +169,7 @@ export class NamedIndex implements KeyIndex {
 
   #pass(): void {
     this.#empty();
-    this.#searched = NOTHING;
+    this.#searched = undefined;
     this.#toPass = PASSED;
   }
 
@@ -181,7 +179,7 @@ export class NamedIndex implements KeyIndex {
     const young = this.#old;
     this.#old = this.#young;
     this.#young = young;
-    if (this.#searched !== NOTHING) this.#searched = young;
+    if (this.#searched !== undefined) this.#searched = young;
     this.#unpinStrays();
   }
 

@@ -82,7 +82,9 @@ std::vector<StripeInfo> inspect(Table& table) {
         stripes.push_back(std::move(*info));
       }
     });
-    const auto before = [](const StripeInfo& one, const StripeInfo& other) { return one.stripe < other.stripe; };
+    const auto before = [](const StripeInfo& one, const StripeInfo& other) {
+      return one.stripe < other.stripe;
+    };
     std::sort(stripes.begin(), stripes.end(), before);
   } else {
     Lock lock;

@@ -69,8 +69,8 @@ void Membership::abandon(std::uint32_t stripe) {
 
 Membership::Pinned Membership::pin(const KeyView& key) {
   NameTable& names = *table_.names();
-  const std::uint32_t stripe = names.pin(key);
-  if (stripe == NameTable::kNone) return {.stripe = stripe, .again = false};
+  const auto [stripe, crowded] = names.pin(key);
+  if (stripe == NameTable::kNone) return {.stripe = stripe};
   if (hasPinned(stripe)) {
     names.unpin(stripe);
     return {.stripe = stripe, .again = true};
@@ -81,7 +81,7 @@ Membership::Pinned Membership::pin(const KeyView& key) {
     pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
   }
   pinned_[stripe / 64] |= std::uint64_t{1} << (stripe % 64);
-  return {.stripe = stripe, .again = false};
+  return {.stripe = stripe, .crowded = crowded};
 }
 
 std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {

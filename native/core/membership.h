@@ -85,7 +85,9 @@ class Membership {
     // NameTable::kNone: all stripes have other keys.
     std::uint32_t stripe;
     // This thread had pinned the key before.
-    bool again;
+    bool again = false;
+    // As in NameTable::Pinned.
+    bool crowded = false;
   };
   Pinned pin(const KeyView& key);
   // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front. Returns how

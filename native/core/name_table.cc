@@ -13,6 +13,13 @@ namespace {
 // Enough for the keys of many threads that died at work, few enough to leave most stripes to the living.
 constexpr std::uint32_t kMostOrphans = 1024;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// With spare memory the sanitizers would not see the use of a dropped key.
+constexpr std::uint32_t kMostSpares = 0;
+#else
+constexpr std::uint32_t kMostSpares = 16;
+#endif
+
 }  // namespace
 
 void NameTable::Freed::operator()(Name** names) const { std::free(names); }
@@ -26,34 +33,36 @@ NameTable::NameTable(Table& table)
   if (!byStripe_) std::abort();
 }
 
-std::uint32_t NameTable::pin(const KeyView& key) {
+NameTable::Pinned NameTable::pin(const KeyView& key) {
   Shard& shard = shards_[shardOf<kShards>(key)];
-  do {
-    const Lock lock(shard.mutex);
-    Name* name = shard.names.find(key);
-    if (name) {
-      // Keeps N2: it is no orphan any more, so nobody forgets it.
-      if (name->orphan) removeOrphan(*name);
-      ++name->pins;
-      return name->stripe;
+  bool crowded = false;
+  for (;;) {
+    {
+      const Lock lock(shard.mutex);
+      const std::uint32_t stripe = pinLocked(shard, key);
+      if (stripe != kNone) return {.stripe = stripe, .crowded = crowded};
     }
-    const std::uint32_t stripe = allocate();
-    if (stripe == kNone) continue;
-    STRIPELOCK_SEAM("pin: before the key has its stripe");
-    std::unique_ptr<Name> node = std::move(shard.spare);
-    if (node) {
-      node->key.assign(key);
-    } else {
-      node = std::make_unique<Name>(key);
-    }
-    node->stripe = stripe;
-    node->pins = 1;
-    byStripe_[stripe] = &shard.names.add(std::move(node));
-    size_.fetch_add(1);
-    return stripe;
-    // Without the shard: the orphan may be of another one.
-  } while (forgetOldest());
-  return kNone;
+    // Without the shard: stripes and orphans may be of another one.
+    crowded = true;
+    if (!moveFree(shard) && !forgetOldest()) return {.stripe = kNone, .crowded = true};
+  }
+}
+
+std::uint32_t NameTable::pinLocked(Shard& shard, const KeyView& key) {
+  if (Name* const name = shard.names.find(key)) {
+    // Keeps N2: it is no orphan any more, so nobody forgets it.
+    if (name->orphan) removeOrphan(*name);
+    ++name->pins;
+    return name->stripe;
+  }
+  const std::uint32_t stripe = allocate(shard);
+  if (stripe == kNone) return kNone;
+  STRIPELOCK_SEAM("pin: before the key has its stripe");
+  std::unique_ptr<Name> node = make(shard, key);
+  node->stripe = stripe;
+  node->pins = 1;
+  byStripe_[stripe] = &shard.names.add(std::move(node));
+  return stripe;
 }
 
 void NameTable::unpin(std::uint32_t stripe) {
@@ -74,42 +83,81 @@ void NameTable::unpin(std::uint32_t stripe) {
   }
 }
 
-bool NameTable::isCrowded() const { return size_.load() > table_.stripes() - table_.stripes() / 4; }
+NameTable::Shard::~Shard() {
+  while (spare) delete std::exchange(spare, spare->next);
+}
+
+std::unique_ptr<NameTable::Name> NameTable::make(Shard& shard, const KeyView& key) {
+  if (!shard.spare) return std::make_unique<Name>(key);
+  std::unique_ptr<Name> name(std::exchange(shard.spare, shard.spare->next));
+  --shard.spares;
+  name->key.assign(key);
+  return name;
+}
+
+void NameTable::destroy(Shard& shard, std::unique_ptr<Name> name) {
+  if (shard.spares >= kMostSpares || !name->key.isInPlace()) return;
+  name->next = shard.spare;
+  shard.spare = name.release();
+  ++shard.spares;
+}
+
+std::size_t NameTable::size() {
+  std::size_t size = 0;
+  for (Shard& shard : shards_) {
+    const Lock lock(shard.mutex);
+    size += shard.names.size();
+  }
+  return size;
+}
 
 std::uint32_t NameTable::orphans() {
-  const Lock lock(freeMutex_);
+  const Lock lock(orphansMutex_);
   return orphans_;
 }
 
-std::uint32_t NameTable::allocate() {
-  const Lock lock(freeMutex_);
-  if (!free_.empty()) {
-    const std::uint32_t stripe = free_.back();
-    free_.pop_back();
+std::uint32_t NameTable::allocate(Shard& shard) {
+  if (!shard.free.empty()) {
+    const std::uint32_t stripe = shard.free.back();
+    shard.free.pop_back();
     return stripe;
   }
-  const std::uint32_t stripe = used_.load();
-  if (stripe == table_.stripes()) return kNone;
+  std::uint32_t stripe = used_.load();
+  do {
+    if (stripe == table_.stripes()) return kNone;
+  } while (!used_.compare_exchange_weak(stripe, stripe + 1));
   // An earlier table on this memory, whose last thread has left, may have left it abandoned.
   table_.word(stripe).store(0);
-  used_.store(stripe + 1);
   return stripe;
+}
+
+bool NameTable::moveFree(Shard& shard) {
+  for (Shard& other : shards_) {
+    std::uint32_t stripe = kNone;
+    {
+      const Lock lock(other.mutex);
+      if (other.free.empty()) continue;
+      stripe = other.free.back();
+      other.free.pop_back();
+    }
+    STRIPELOCK_SEAM("move: before the stripe is free again");
+    const Lock lock(shard.mutex);
+    shard.free.push_back(stripe);
+    return true;
+  }
+  return false;
 }
 
 void NameTable::drop(Shard& shard, Name& name) {
   const std::uint32_t stripe = name.stripe;
   byStripe_[stripe] = nullptr;
-  std::unique_ptr<Name> gone = shard.names.remove(name);
-  if (!shard.spare && gone->key.isInPlace()) shard.spare = std::move(gone);
-  size_.fetch_sub(1);
-  STRIPELOCK_SEAM("drop: before the stripe is free");
-  // Last (keeps N1): from here on another key may get it.
-  const Lock lock(freeMutex_);
-  free_.push_back(stripe);
+  destroy(shard, shard.names.remove(name));
+  // Under the lock that the key had (keeps N1, N5): from here on another key may get it.
+  shard.free.push_back(stripe);
 }
 
 void NameTable::addOrphan(Name& name) {
-  const Lock lock(freeMutex_);
+  const Lock lock(orphansMutex_);
   name.orphan = true;
   name.older = newestOrphan_;
   name.newer = nullptr;
@@ -119,7 +167,7 @@ void NameTable::addOrphan(Name& name) {
 }
 
 void NameTable::removeOrphan(Name& name) {
-  const Lock lock(freeMutex_);
+  const Lock lock(orphansMutex_);
   unlinkOrphan(name);
 }
 
@@ -134,7 +182,7 @@ bool NameTable::forgetOldest() {
   for (;;) {
     Shard* shard = nullptr;
     {
-      const Lock lock(freeMutex_);
+      const Lock lock(orphansMutex_);
       if (!oldestOrphan_) return false;
       shard = &shardFor(*oldestOrphan_);
     }
@@ -142,7 +190,7 @@ bool NameTable::forgetOldest() {
     const Lock lock(shard->mutex);
     Name* name = nullptr;
     {
-      const Lock orphans(freeMutex_);
+      const Lock links(orphansMutex_);
       // The oldest may be another one by now, or be pinned. Only one of the locked shard stays an orphan meanwhile.
       if (!oldestOrphan_ || &shardFor(*oldestOrphan_) != shard) continue;
       name = oldestOrphan_;

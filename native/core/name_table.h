@@ -12,13 +12,16 @@
 //       whose key has no pins, and a stripe that is given to another key is free and has no queue.
 //   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
 //       The second half is kept by whoever looks up (lib/lock/named-index.ts), also in the addon's own calls.
-//   N5  A stripe is either free (in free_, or from used_ on), or of one key.
+//   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard.
 //
 // A thread that ends abandons what it holds, and then unpins everything (Registry::end). It may end between any two of
 // its calls here, never within one: each call changes the table under the key's shard, and leaves N1 – N5 true. What it
 // had looked up and not taken yet it had pinned, which unpinAll() ends.
 //
-// Lock order: the shard of a key, then the shard of its stripe (inspection only) or freeMutex_.
+// The free stripes of a shard are for its own keys first, so that a key that comes and goes needs one lock. A shard that has
+// none takes one from another; so a key is refused only if no shard had any.
+//
+// Lock order: the shard of a key, then the shard of its stripe (inspection only) or orphansMutex_. Never two shards of keys.
 
 #pragma once
 
@@ -42,15 +45,19 @@ class NameTable {
   NameTable(const NameTable&) = delete;
   NameTable& operator=(const NameTable&) = delete;
 
-  // The stripe of the key, with one more pin. kNone: all stripes have other keys.
-  std::uint32_t pin(const KeyView& key);
+  struct Pinned {
+    // kNone: all stripes have other keys.
+    std::uint32_t stripe;
+    // So few stripes are free that threads should keep pinned only what they use.
+    bool crowded;
+  };
+  // The stripe of the key, with one more pin.
+  Pinned pin(const KeyView& key);
   // One pin fewer. The caller has one.
   void unpin(std::uint32_t stripe);
 
   // Keys that have a stripe.
-  std::uint32_t size() const { return size_.load(); }
-  // Whether so many stripes have keys that threads should keep pinned only what they use.
-  bool isCrowded() const;
+  std::size_t size();
   // No stripe from here on was ever in use.
   std::uint32_t used() const { return used_.load(); }
   // How many abandoned keys that nobody has pinned are kept.
@@ -69,7 +76,7 @@ class NameTable {
  private:
   static constexpr std::uint32_t kShards = 64;
 
-  // Everything is guarded by the key's shard, but for the links, which freeMutex_ guards.
+  // Everything is guarded by the key's shard, but for the links, which orphansMutex_ guards.
   struct Name : KeyNode<Name> {
     using KeyNode::KeyNode;
     std::uint32_t stripe = 0;
@@ -79,17 +86,29 @@ class NameTable {
     Name* newer = nullptr;
   };
   struct alignas(64) Shard {
+    Shard() = default;
+    Shard(const Shard&) = delete;
+    Shard& operator=(const Shard&) = delete;
     Mutex mutex;
     KeyTable<Name> names;
-    // Memory of a key that was dropped, for the next one.
-    std::unique_ptr<Name> spare;
+    std::vector<std::uint32_t> free;
+    // Memory of keys that were dropped, for the next ones. Linked by KeyNode::next.
+    Name* spare = nullptr;
+    std::uint32_t spares = 0;
+    ~Shard();
   };
   struct Freed {
     void operator()(Name** names) const;
   };
 
+  static std::unique_ptr<Name> make(Shard& shard, const KeyView& key);
+  static void destroy(Shard& shard, std::unique_ptr<Name> name);
   Shard& shardFor(const Name& name) { return shards_[shardOf<kShards>(name.key.view())]; }
-  std::uint32_t allocate();
+  std::uint32_t pinLocked(Shard& shard, const KeyView& key);
+  // A stripe for a key of the shard, which is locked; or kNone.
+  std::uint32_t allocate(Shard& shard);
+  // Gives the shard a free stripe of another one. With no shard locked. False: there is none.
+  bool moveFree(Shard& shard);
   // The key has no pins, and its word is 0.
   void drop(Shard& shard, Name& name);
   void addOrphan(Name& name);
@@ -103,11 +122,9 @@ class NameTable {
   // Who has read the entry of a stripe under the shard of its key may read it again while the key is pinned.
   std::unique_ptr<Name*[], Freed> byStripe_;
   const std::uint32_t mostOrphans_;
-  std::atomic<std::uint32_t> size_{0};
-
-  Mutex freeMutex_;
-  std::vector<std::uint32_t> free_;
   std::atomic<std::uint32_t> used_{0};
+
+  Mutex orphansMutex_;
   Name* oldestOrphan_ = nullptr;
   Name* newestOrphan_ = nullptr;
   std::uint32_t orphans_ = 0;

@@ -97,7 +97,7 @@ napi_value pin(napi_env env, napi_callback_info info) {
   const Membership::Pinned pinned = membership->pin(key.view());
   if (pinned.stripe == NameTable::kNone) return call.integer(kNoStripe);
   const std::int32_t again = pinned.again ? kPinnedAgain : 0;
-  const std::int32_t crowded = membership->table().names()->isCrowded() ? kCrowded : 0;
+  const std::int32_t crowded = pinned.crowded ? kCrowded : 0;
   return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded);
 }
 

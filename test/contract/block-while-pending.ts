@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { StripedLock } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
+import { openAgain } from '../support/keyed.js';
 import { keysApart } from '../support/keys.js';
 import { runThread, runThreads } from '../support/threads.js';
 import { until, watch } from '../support/waiting.js';
@@ -79,7 +79,7 @@ export const blockWhilePendingSuite: Suite = (makeLock) => {
 
     it('can do so in several threads at once', async () => {
       const lock = makeLock({ stripes: 1, timeout: 30_000 });
-      const again = StripedLock.from(lock.handle);
+      const again = openAgain(lock);
       const cells = new SharedArrayBuffer(4);
       const results = await runThreads<number>(
         'block-while-pending.mjs',

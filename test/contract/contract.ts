@@ -1,9 +1,11 @@
 import { describe } from 'vitest';
 import { StripedLock } from 'stripelock';
+import { makeKeyedLocks } from '../support/keyed.js';
 import type { EngineUnderTest, MakeLock, Suite } from '../support/engine.js';
 import { badInputSuite } from './bad-input.js';
 import { blockWhilePendingSuite } from './block-while-pending.js';
 import { cancellationSuite } from './cancellation.js';
+import { exactKeysSuite } from './exact-keys.js';
 import { deadlinesSuite, oneAttemptSuite } from './deadlines.js';
 import { exclusiveSuite } from './exclusive.js';
 import { failuresSuite } from './failures.js';
@@ -71,10 +73,31 @@ const THE_REST: readonly Suite[] = [
   idleGrantsSuite,
 ];
 
+/** What holds for locks on exact keys as well. */
+const EXACT_TOO: readonly Suite[] = [
+  sharedSuite,
+  oneAttemptSuite,
+  cancellationSuite,
+  idleLoopSuite,
+  blockWhilePendingSuite,
+  racesSuite,
+  oddListsSuite,
+  responsivenessSuite,
+  idleGrantsSuite,
+];
+
 function run(title: string, suites: readonly Suite[], engine: EngineUnderTest): void {
   const makeLock: MakeLock = (options) => new StripedLock({ engine: engine.name, ...options });
   describe(title, () => {
     for (const suite of suites) suite(makeLock, engine);
+  });
+}
+
+/** Runs what does not depend on which keys share a stripe, with locks on exact keys, and what only these promise. */
+export function keyedContract(engine: EngineUnderTest): void {
+  describe(`${engine.name} engine, exact keys`, () => {
+    for (const suite of EXACT_TOO) suite(makeKeyedLocks(engine), engine);
+    exactKeysSuite(engine);
   });
 }
 

@@ -1,8 +1,8 @@
 // Uses a lock as messages say, and answers each. See test/support/agent.ts.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 
-const lock = StripedLock.from(workerData.handle);
+const lock = lockFrom(workerData.handle);
 const guards = new Map();
 let nextGuard = 0;
 const clock = new Int32Array(new SharedArrayBuffer(4));

@@ -1,10 +1,10 @@
 // Blocks for a key twice in one turn, each round, while its own async acquisition of that key is pending.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, cells, rounds } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counter = new Int32Array(cells);
 let added = 0;
 

@@ -2,13 +2,13 @@
 // round by round. Adds one to a plain counter for each grant.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
 const { handle, cells, gate, threads, keys, rounds, stop, seed } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
 const stopped = stop && new Int32Array(stop);
 const random = randomFrom(seed);

@@ -1,12 +1,12 @@
 // In each round it takes its own key and then blocks for that of the next thread, so that all wait in a cycle. Posts
 // how each round ended, and releases what it has.
 import { parentPort, threadId, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { clock } from './clock.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 
 const { handles, gates, threads, index, keys, mode, wantedMode } = workerData;
-const locks = handles.map((handle) => StripedLock.from(handle));
+const locks = handles.map((handle) => lockFrom(handle));
 const next = (index + 1) % threads;
 const lockOf = (i) => locks[i % locks.length];
 

@@ -1,10 +1,10 @@
 // Holds a key until the key is requested, and releases it when a thread waits. `cells`: [0] is 1 from the request until
 // it must acquire the key again, [1] is 1 while it holds the key.
 import { workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, key, cells } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 /** Milliseconds after which it stops waiting for the requester, which may never wait for the key. */
 const PATIENCE = 2;
 

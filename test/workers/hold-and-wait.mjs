@@ -1,9 +1,9 @@
 // Holds one key, blocks for another when told, and releases both when it has them.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, gate, wanted, pendingKey } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const step = new Int32Array(gate);
 const first = lock.acquireSync(wanted);
 Atomics.store(step, 0, 1);

@@ -1,10 +1,10 @@
 // Takes keys when told, and releases them after the given milliseconds, or when told. Counts in a cell how often it has
 // taken some, and how often it has released them.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, cells } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const count = new Int32Array(cells);
 let guard;
 

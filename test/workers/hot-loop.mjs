@@ -1,10 +1,10 @@
 // Takes and releases one key without a pause until told to stop.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, stop, mode } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const [STOP, RUNNING] = [0, 1];
 const flags = new Int32Array(stop);
 Atomics.add(flags, RUNNING, 1);

@@ -1,9 +1,9 @@
 // Waits for a key, in one way or another, until it is ended.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, way } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 parentPort.postMessage('waits');
 for (;;) {
   if (way === 'sync') lock.acquireSync('key', { timeout: Infinity }).release();

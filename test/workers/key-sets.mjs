@@ -1,12 +1,12 @@
 // Adds one to the plain counters of a set of keys while it holds these keys, again and again: a fixed set, or a new
 // random one each time. Each round uses one way to acquire, and ends before the next one begins.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { below, randomFrom } from './random.mjs';
 
 const { handle, cells, rounds, keys: fixed, seed = 0 } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
 const random = randomFrom(seed);
 const own = new Array(counters.length).fill(0);

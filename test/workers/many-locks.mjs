@@ -1,10 +1,10 @@
 // Adds one to a plain counter under each of many locks, again and again.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 
 const { handles, cells, rounds } = workerData;
-const locks = handles.map((handle) => StripedLock.from(handle));
+const locks = handles.map((handle) => lockFrom(handle));
 const counters = new Int32Array(cells);
 for (let round = 0; round < rounds; round++) {
   for (const [i, lock] of locks.entries()) {

@@ -1,11 +1,11 @@
 // Acquires one key again and again in many loops at once, until told to stop. Each loop waits for its own promises
 // only, so this thread never gets to its event loop if the lock lets it.
 import { workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 
 const { handle, gate, threads, loops, rounds, index, stop } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counts = new Int32Array(rounds);
 const stopped = new Int32Array(stop);
 

@@ -2,13 +2,13 @@
 // one to a plain counter of each key that it holds.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
 const { handle, cells, gate, threads, keys, rounds, seed } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
 const random = randomFrom(seed);
 const added = keys.map(() => 0);

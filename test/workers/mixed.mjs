@@ -2,14 +2,14 @@
 // and by acquire with several acquisitions pending at once, also while acquireSync blocks the thread.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
 const MOST_PENDING = 8;
 const { handle, cells, gate, threads, keyCount, rounds, seed } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
 const random = randomFrom(seed);
 const ways = { sync: 0, try: 0, async: 0 };

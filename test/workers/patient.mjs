@@ -1,11 +1,11 @@
 // Waits for one key again and again, without a timeout, alternately blocking and async: no wake-up may be lost.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 
 const { handle, cells, gate, threads, keys, stop } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
 const stopped = new Int32Array(stop);
 const added = keys.map(() => 0);

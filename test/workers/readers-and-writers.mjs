@@ -1,10 +1,10 @@
 // Writers increment two plain integers with work in between. Readers check whether they differ.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, cells, role, rounds } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const pair = new Int32Array(cells);
 let torn = 0;
 for (let round = 0; round < rounds; round++) {

@@ -1,12 +1,13 @@
 // Two threads in step. In each round the holder takes the key, the waiter waits for it with a timeout of 1 ms, and the
 // holder releases it after about 1 ms.
 import { parentPort, workerData } from 'node:worker_threads';
-import { LockTimeoutError, StripedLock } from 'stripelock';
+import { LockTimeoutError } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
+import { lockFrom } from './lock-from.mjs';
 import { randomFrom } from './random.mjs';
 
 const { handle, steps, cells, rounds, role, seed, how, waitersEach } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 const step = new Int32Array(steps);
 const counter = new Int32Array(cells);
 const [HELD, DONE] = [0, 1];

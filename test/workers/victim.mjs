@@ -1,10 +1,10 @@
 // Takes the given keys, reports that, and ends in the given way, without releasing anything. See
 // test/support/victim.ts.
 import { parentPort, workerData } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { lockFrom } from './lock-from.mjs';
 
 const { handle, holds = [], pending = [], parked, numb } = workerData;
-const lock = StripedLock.from(handle);
+const lock = lockFrom(handle);
 // Reachable for as long as the thread lives.
 globalThis.kept = [lock];
 

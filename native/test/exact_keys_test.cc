@@ -1,0 +1,242 @@
+// Exact keys as threads use them: pins, death, and what stays pinned.
+
+#include <array>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/name_table.h"
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+struct ExactPeer : Peer {
+  explicit ExactPeer(SharedMemory& memory) : Peer(memory, true) {}
+  std::uint32_t pin(const std::string& key) { return client.membership().pin(KeyView(key)).stripe; }
+  // Whether it is still pinned.
+  bool unpin(std::uint32_t stripe) {
+    auto number = static_cast<std::int32_t>(stripe);
+    return client.membership().unpin(&number, 1) == 1;
+  }
+  NameTable& names() { return *client.table().names(); }
+};
+
+}  // namespace
+
+TEST(ExactKeys, AreOneLockForAllThreads) {
+  SharedMemory memory(10);
+  ExactPeer one(memory);
+  ExactPeer other(memory);
+  const std::uint32_t stripe = one.pin("key");
+  EXPECT_EQ(other.pin("key"), stripe);
+  EXPECT_FALSE(one.unpin(stripe));
+  EXPECT_EQ(one.pin("another"), other.pin("another"));
+  EXPECT_NE(one.pin("third"), stripe);
+  EXPECT_EQ(one.pin("key"), stripe);
+}
+
+TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
+  SharedMemory memory(1);
+  ExactPeer peer(memory);
+  const std::uint32_t stripe = peer.pin("key");
+  EXPECT_TRUE(peer.client.membership().pin(KeyView("key")).again);
+  std::array<std::int32_t, 3> list{static_cast<std::int32_t>(stripe), static_cast<std::int32_t>(stripe), 0};
+  EXPECT_EQ(peer.client.membership().unpin(list.data(), 3), 0u);
+  EXPECT_EQ(peer.names().size(), 0u);
+  // Of another key by now: an entry that is too many ends no pin of it.
+  EXPECT_EQ(peer.pin("other"), stripe);
+}
+
+TEST(ExactKeys, StayPinnedWhileTheirThreadHoldsThem) {
+  SharedMemory memory(4);
+  ExactPeer peer(memory);
+  const std::uint32_t held = peer.pin("held");
+  const std::uint32_t shared = peer.pin("shared");
+  const std::uint32_t idle = peer.pin("idle");
+  ASSERT_TRUE(peer.client.take(held));
+  ASSERT_TRUE(peer.client.take(shared, Mode::kShared));
+  std::array<std::int32_t, 3> list{static_cast<std::int32_t>(idle), static_cast<std::int32_t>(held),
+                                   static_cast<std::int32_t>(shared)};
+  ASSERT_EQ(peer.client.membership().unpin(list.data(), 3), 2u);
+  EXPECT_EQ((std::set{list[0], list[1]}),
+            (std::set{static_cast<std::int32_t>(held), static_cast<std::int32_t>(shared)}));
+  EXPECT_EQ(peer.names().size(), 2u);
+  EXPECT_EQ(peer.pin("held"), held);
+  ASSERT_TRUE(peer.client.giveBack(held));
+  ASSERT_TRUE(peer.client.giveBack(shared, Mode::kShared));
+  EXPECT_FALSE(peer.unpin(held));
+  EXPECT_FALSE(peer.unpin(shared));
+  EXPECT_EQ(peer.names().size(), 0u);
+}
+
+TEST(ExactKeys, StayPinnedWhileAnAcquisitionWaitsForThem) {
+  SharedMemory memory(4);
+  ExactPeer holder(memory);
+  ExactPeer waiter(memory);
+  const std::uint32_t first = holder.pin("first");
+  ASSERT_EQ(waiter.pin("first"), first);
+  const std::uint32_t second = waiter.pin("second");
+  ASSERT_TRUE(holder.client.take(first));
+  const std::uint32_t id = waiter.client.pend({first, second});
+  EXPECT_TRUE(waiter.unpin(first));
+  // Not linked there yet.
+  EXPECT_TRUE(waiter.unpin(second));
+  ASSERT_TRUE(waiter.async().cancel(id));
+  EXPECT_FALSE(waiter.unpin(first));
+  EXPECT_FALSE(waiter.unpin(second));
+  ASSERT_TRUE(holder.client.giveBack(first) || holder.client.release({first}));
+}
+
+TEST(ExactKeys, StayPinnedFromTheGrantToTheRelease) {
+  SharedMemory memory(4);
+  ExactPeer holder(memory);
+  ExactPeer waiter(memory);
+  const std::uint32_t stripe = holder.pin("key");
+  ASSERT_EQ(waiter.pin("key"), stripe);
+  ASSERT_TRUE(holder.client.take(stripe));
+  waiter.client.pend({stripe});
+  makeHandOverDue(holder.client, stripe);
+  ASSERT_TRUE(holder.client.release({stripe}));
+  // Granted, and nobody has told the waiter yet.
+  EXPECT_TRUE(waiter.unpin(stripe));
+  ASSERT_EQ(awaitGrants(waiter.environment).size(), 1u);
+  EXPECT_TRUE(waiter.unpin(stripe));
+  ASSERT_TRUE(waiter.client.release({stripe}));
+  EXPECT_FALSE(waiter.unpin(stripe));
+}
+
+TEST(ExactKeys, OfAThreadThatEndsAreUnpinnedAndThoseItHeldKept) {
+  SharedMemory memory(8);
+  ExactPeer living(memory);
+  std::uint32_t held = 0;
+  {
+    ExactPeer dying(memory);
+    held = dying.pin("held");
+    dying.pin("idle");
+    ASSERT_TRUE(dying.client.take(held));
+    EXPECT_EQ(living.names().size(), 2u);
+  }
+  EXPECT_EQ(living.names().size(), 1u);
+  EXPECT_EQ(living.names().orphans(), 1u);
+  EXPECT_EQ(memory.word(held).load(), kAbandoned);
+  EXPECT_EQ(living.pin("held"), held);
+  EXPECT_TRUE(living.client.acquireSync({held}).abandoned);
+  ASSERT_TRUE(living.client.release({held}));
+  EXPECT_FALSE(living.unpin(held));
+  EXPECT_EQ(living.names().size(), 0u);
+}
+
+TEST(ExactKeys, OfAThreadThatEndsPassToTheWaiterWithTheirStripe) {
+  SharedMemory memory(8);
+  ExactPeer waiter(memory);
+  std::uint32_t stripe = 0;
+  {
+    ExactPeer dying(memory);
+    stripe = dying.pin("key");
+    ASSERT_TRUE(dying.client.take(stripe));
+    ASSERT_EQ(waiter.pin("key"), stripe);
+    waiter.client.pend({stripe});
+  }
+  const auto grants = awaitGrants(waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].abandoned);
+  EXPECT_EQ(waiter.pin("key"), stripe);
+  EXPECT_EQ(waiter.names().size(), 1u);
+  ASSERT_TRUE(waiter.client.release({stripe}));
+}
+
+TEST(ExactKeys, OfMemoryThatIsInUseOtherwiseAreRefused) {
+  SharedMemory memory(8);
+  Peer plain(memory);
+  Environment environment;
+  EXPECT_EQ(Registry::instance().open(environment.participant(), memory.data(), 8, true), nullptr);
+  SharedMemory other(8);
+  ExactPeer exact(other);
+  EXPECT_EQ(Registry::instance().open(environment.participant(), other.data(), 8, false), nullptr);
+}
+
+TEST(ExactKeys, AreInspectedWithTheirNames) {
+  SharedMemory memory(8);
+  ExactPeer peer(memory);
+  for (const char* const key : {"b", "a", "c"}) peer.pin(key);
+  ASSERT_TRUE(peer.client.take(peer.pin("a")));
+  ASSERT_TRUE(peer.client.take(peer.pin("c")));
+  const std::vector<StripeInfo> infos = inspect(peer.client.table());
+  ASSERT_EQ(infos.size(), 2u);
+  EXPECT_LT(infos[0].stripe, infos[1].stripe);
+  for (const StripeInfo& info : infos) EXPECT_EQ(peer.pin(info.key), info.stripe);
+  EXPECT_EQ(countHeld(peer.client.table()), 2u);
+  EXPECT_EQ(countInUse(peer.client.table()), 2u);
+  ASSERT_TRUE(peer.client.release({peer.pin("a"), peer.pin("c")}));
+}
+
+// The thread that unpins last reads the word while the other waits for the shard, and pins the key right after that.
+TEST(ExactKeys, ThatArePinnedAsTheLastPinEndsHaveOneStripe) {
+  SharedMemory memory(8);
+  ExactPeer one(memory);
+  const std::uint32_t stripe = one.pin("key");
+  Barrier barrier("unpin: before the word is read");
+  std::uint32_t other = 0;
+  std::atomic<bool> done{false};
+  std::thread unpins([&] { EXPECT_FALSE(one.unpin(stripe)); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  std::thread pins([&] {
+    ExactPeer two(memory);
+    other = two.pin("key");
+    EXPECT_TRUE(two.client.take(other));
+    EXPECT_TRUE(two.unpin(other));
+    EXPECT_EQ(two.pin("key"), other);
+    EXPECT_TRUE(two.client.release({other}));
+    done.store(true);
+  });
+  EXPECT_FALSE(done.load());
+  barrier.open();
+  unpins.join();
+  pins.join();
+  EXPECT_EQ(one.names().size(), 0u);
+}
+
+// Threads take, hold and drop keys of a table that is much too small for all of them, and some end as they hold one.
+TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
+  constexpr std::uint32_t kStripes = 24;
+  constexpr std::size_t kKeys = 96;
+  constexpr int kThreads = 4;
+  SharedMemory memory(kStripes);
+  ExactPeer keeper(memory);
+  std::array<std::uint64_t, kKeys> counters{};
+  std::array<std::atomic<std::uint64_t>, kKeys> expected{};
+  std::mt19937_64 seeds = seeded("exact keys");
+  const Nanoseconds end = now() + static_cast<Nanoseconds>(numberFrom("STRIPELOCK_SECONDS", 2)) * 500'000'000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, seed = seeds()] {
+      std::mt19937_64 random(seed);
+      while (now() < end) {
+        ExactPeer peer(memory);
+        for (std::uint64_t rounds = random() % 200; rounds > 0; --rounds) {
+          const std::size_t key = random() % kKeys;
+          const std::uint32_t stripe = peer.pin("key " + std::to_string(key));
+          // No room now.
+          if (stripe == NameTable::kNone) continue;
+          ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);
+          ++counters[key];
+          expected[key].fetch_add(1);
+          // Ends without releasing it.
+          if (rounds == 1 && random() % 2 == 0) break;
+          ASSERT_TRUE(peer.client.release({stripe}));
+          if (random() % 4 != 0) peer.unpin(stripe);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t key = 0; key < kKeys; ++key) EXPECT_EQ(counters[key], expected[key].load()) << key;
+  EXPECT_EQ(keeper.names().size(), keeper.names().orphans());
+  EXPECT_LE(keeper.names().orphans(), keeper.names().mostOrphans());
+}
+
+}  // namespace stripelock::test

@@ -1,0 +1,186 @@
+#include "core/name_table.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "test/support.h"
+
+namespace stripelock::test {
+
+namespace {
+
+KeyView view(const std::string& key) { return KeyView(key); }
+
+std::string name(std::size_t number) {
+  // Some keys are too long to lie in place.
+  return (number % 5 == 0 ? std::string(100, 'k') : std::string("k")) + std::to_string(number);
+}
+
+struct Names {
+  explicit Names(std::uint32_t stripes) : memory(stripes), table(memory.data(), stripes, true) {}
+  NameTable& names() { return *table.names(); }
+  std::uint32_t pin(const std::string& key) { return names().pin(view(key)).stripe; }
+  // As a dead holder leaves it.
+  void abandon(std::uint32_t stripe) { memory.word(stripe).store(kAbandoned); }
+
+  SharedMemory memory;
+  Table table;
+};
+
+}  // namespace
+
+TEST(NameTable, GivesEachKeyAStripeOfItsOwn) {
+  Names of(1000);
+  std::set<std::uint32_t> stripes;
+  for (std::size_t i = 0; i < 1000; ++i) EXPECT_TRUE(stripes.insert(of.pin(name(i))).second);
+  EXPECT_EQ(of.names().size(), 1000u);
+  EXPECT_EQ(*stripes.rbegin(), 999u);
+}
+
+TEST(NameTable, GivesAKeyTheSameStripeWhileItIsPinned) {
+  Names of(10);
+  const std::uint32_t stripe = of.pin("key");
+  EXPECT_EQ(of.pin("key"), stripe);
+  of.names().unpin(stripe);
+  EXPECT_NE(of.pin("other"), stripe);
+  EXPECT_EQ(of.pin("key"), stripe);
+}
+
+TEST(NameTable, GivesTheStripeOfAKeyThatNobodyPinsToAnother) {
+  Names of(1);
+  const std::uint32_t stripe = of.pin("key");
+  EXPECT_EQ(of.pin("other"), NameTable::kNone);
+  of.names().unpin(stripe);
+  EXPECT_EQ(of.names().size(), 0u);
+  EXPECT_EQ(of.pin("other"), stripe);
+  EXPECT_EQ(of.pin("key"), NameTable::kNone);
+}
+
+TEST(NameTable, RefusesAKeyOnlyIfNoStripeOfAnyShardIsFree) {
+  Names of(500);
+  std::map<std::size_t, std::uint32_t> pinned;
+  for (std::size_t i = 0; i < 500; ++i) pinned[i] = of.pin(name(i));
+  EXPECT_EQ(of.pin("another"), NameTable::kNone);
+  // Each round frees one stripe, in whichever shard, and a key of whichever shard gets it.
+  for (std::size_t i = 0; i < 500; ++i) {
+    of.names().unpin(pinned[i]);
+    ASSERT_NE(of.pin(name(1000 + i)), NameTable::kNone) << i;
+    ASSERT_EQ(of.pin("another"), NameTable::kNone) << i;
+  }
+}
+
+TEST(NameTable, SaysThatItIsCrowdedWhenAShardMustAskAnother) {
+  Names of(200);
+  std::vector<std::uint32_t> pinned;
+  for (std::size_t i = 0; i < 200; ++i) {
+    const NameTable::Pinned got = of.names().pin(view(name(i)));
+    EXPECT_FALSE(got.crowded);
+    pinned.push_back(got.stripe);
+  }
+  of.names().unpin(pinned[7]);
+  EXPECT_TRUE(of.names().pin(view("x")).crowded || of.names().pin(view("y")).crowded);
+}
+
+TEST(NameTable, KeepsTheStripeOfAnAbandonedKeyThatNobodyPins) {
+  Names of(100);
+  const std::uint32_t stripe = of.pin("key");
+  of.abandon(stripe);
+  of.names().unpin(stripe);
+  EXPECT_EQ(of.names().orphans(), 1u);
+  EXPECT_NE(of.pin("other"), stripe);
+  EXPECT_EQ(of.pin("key"), stripe);
+  EXPECT_EQ(of.names().orphans(), 0u);
+  EXPECT_EQ(of.memory.word(stripe).load(), kAbandoned);
+}
+
+TEST(NameTable, ForgetsTheOldestAbandonedKeysBeyondABound) {
+  Names of(100);
+  ASSERT_EQ(of.names().mostOrphans(), 25u);
+  std::vector<std::uint32_t> stripes;
+  for (std::size_t i = 0; i < 40; ++i) {
+    stripes.push_back(of.pin(name(i)));
+    of.abandon(stripes.back());
+    of.names().unpin(stripes.back());
+    EXPECT_LE(of.names().orphans(), 25u);
+  }
+  EXPECT_EQ(of.names().size(), 25u);
+  // Those that are left are the youngest.
+  for (std::size_t i = 15; i < 40; ++i) EXPECT_EQ(of.pin(name(i)), stripes[i]);
+  EXPECT_EQ(of.names().orphans(), 0u);
+  int abandoned = 0;
+  for (std::uint32_t stripe = 0; stripe < 100; ++stripe)
+    abandoned += of.memory.word(stripe).load() != 0 ? 1 : 0;
+  EXPECT_EQ(abandoned, 25);
+}
+
+TEST(NameTable, ForgetsAbandonedKeysRatherThanRefuseOne) {
+  Names of(8);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::uint32_t stripe = of.pin(name(i));
+    of.abandon(stripe);
+    of.names().unpin(stripe);
+  }
+  std::set<std::uint32_t> stripes;
+  for (std::size_t i = 100; i < 108; ++i) {
+    const std::uint32_t stripe = of.pin(name(i));
+    ASSERT_NE(stripe, NameTable::kNone);
+    EXPECT_TRUE(stripes.insert(stripe).second);
+    EXPECT_EQ(of.memory.word(stripe).load(), 0u);
+  }
+  EXPECT_EQ(of.pin("another"), NameTable::kNone);
+}
+
+TEST(NameTable, StartsWithFreeStripesOnMemoryThatAnEarlierTableLeft) {
+  SharedMemory memory(3);
+  memory.word(0).store(kAbandoned);
+  Table table(memory.data(), 3, true);
+  const std::uint32_t stripe = table.names()->pin(view("key")).stripe;
+  EXPECT_EQ(stripe, 0u);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(NameTable, ShowsEachKeyWithItsStripe) {
+  Names of(100);
+  std::map<std::string, std::uint32_t> expected;
+  for (std::size_t i = 0; i < 100; ++i) expected[name(i)] = of.pin(name(i));
+  std::map<std::string, std::uint32_t> shown;
+  of.names().forEach([&](std::string_view key, std::uint32_t stripe) { shown[std::string(key)] = stripe; });
+  EXPECT_EQ(shown, expected);
+}
+
+TEST(NameTable, AgreesWithAMapWhateverIsPinnedUnpinnedAndAbandoned) {
+  std::mt19937_64 random = seeded("NameTable");
+  struct Known {
+    std::uint32_t stripe;
+    int pins;
+  };
+  Names of(64);
+  std::map<std::size_t, Known> known;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::size_t number = random() % 100;
+    const auto found = known.find(number);
+    if (random() % 2 == 0) {
+      const std::uint32_t stripe = of.pin(name(number));
+      if (found != known.end()) {
+        ASSERT_EQ(stripe, found->second.stripe);
+        ++found->second.pins;
+      } else if (known.size() == 64) {
+        ASSERT_EQ(stripe, NameTable::kNone);
+      } else {
+        ASSERT_NE(stripe, NameTable::kNone);
+        for (const auto& [other, entry] : known) ASSERT_NE(entry.stripe, stripe) << other;
+        known[number] = {stripe, 1};
+      }
+    } else if (found != known.end()) {
+      of.names().unpin(found->second.stripe);
+      if (--found->second.pins == 0) known.erase(found);
+    }
+    ASSERT_EQ(of.names().size(), known.size());
+  }
+}
+
+}  // namespace stripelock::test

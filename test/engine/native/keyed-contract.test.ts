@@ -1,0 +1,3 @@
+import { keyedContract } from '../../contract/contract.js';
+
+keyedContract({ name: 'native', coreOnly: false });
