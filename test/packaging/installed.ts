@@ -109,7 +109,7 @@ if (isMainThread) {
       });
     });
     await new Promise(setImmediate);
-    const names = ['', '/cache', '/redis', '/sqlite', '/testing'].map((entry) => 'stripelock' + entry);
+    const names = ['', '/cache', '/redis', '/sqlite', '/testing', '/web-locks'].map((entry) => 'stripelock' + entry);
     const same = await Promise.all(names.map(async (name) => {
       const [byRequire, byImport] = [require(name), await import(name)];
       const exported = Object.keys(byRequire);
