@@ -1,4 +1,5 @@
 import { measureClients } from './clients.mjs';
+import { measureDeadHolder } from './dead-holder.mjs';
 import { measureHandOff } from './hand-off.mjs';
 import { measureSingle } from './single.mjs';
 import { measureThreads } from './threads.mjs';
@@ -31,4 +32,5 @@ export const runners = {
   'hand-off': measureHandOff,
   waiters: measureWaiters,
   clients: measureClients,
+  'dead-holder': measureDeadHolder,
 };

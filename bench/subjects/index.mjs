@@ -3,6 +3,7 @@ import { atomicsMutex } from './atomics-mutex.mjs';
 import { asyncMutex } from './async-mutex.mjs';
 import { asyncLock } from './async-lock.mjs';
 import { nodeLocks } from './node-locks.mjs';
+import { stripelockWebLocks } from './stripelock-web-locks.mjs';
 import { webLocksPackage } from './web-locks.mjs';
 import { leaseSubjects } from './leases.mjs';
 import { storeSubjects } from './stores.mjs';
@@ -82,6 +83,7 @@ const everything = [
   ...subjects,
   ...Object.values(leaseSubjects).flat(),
   ...Object.values(storeSubjects),
+  stripelockWebLocks,
 ];
 
 /**

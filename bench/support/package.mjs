@@ -22,5 +22,8 @@ export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('strip
 /** @returns {Promise<typeof import('stripelock/redis')>} */
 export const loadRedisStore = () => load('stripelock/redis');
 
+/** @returns {Promise<typeof import('stripelock/web-locks')>} */
+export const loadWebLocks = () => load('stripelock/web-locks');
+
 /** @returns {Promise<typeof import('stripelock/sqlite')>} */
 export const loadSqliteStore = () => load('stripelock/sqlite');

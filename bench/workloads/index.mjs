@@ -5,6 +5,7 @@ import { leases } from './leases.mjs';
 import { stores } from './stores.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
+import { webLocks } from './web-locks.mjs';
 
 /**
  * @typedef {import('../subjects/index.mjs').Ability} Ability
@@ -58,7 +59,8 @@ import { waiters } from './waiters.mjs';
  * @typedef {Common & HandOffOnly} HandOffWorkload
  * @typedef {Common & WaitersOnly} WaitersWorkload
  * @typedef {Common & ClientsOnly} ClientsWorkload
- * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | ClientsWorkload} Workload
+ * @typedef {Common & { runner: 'dead-holder' }} DeadHolderWorkload
+ * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | ClientsWorkload | DeadHolderWorkload} Workload
  */
 
 /**
@@ -74,6 +76,7 @@ export const workloads = [
   ...waiters,
   ...leases,
   ...stores,
+  ...webLocks,
 ];
 
 const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(
