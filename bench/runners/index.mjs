@@ -1,4 +1,5 @@
 import { measureClients } from './clients.mjs';
+import { measureDeadHolder } from './dead-holder.mjs';
 import { measureHandOff } from './hand-off.mjs';
 import { measureSingle } from './single.mjs';
 import { measureStarts } from './starts.mjs';
@@ -33,4 +34,5 @@ export const runners = {
   starts: measureStarts,
   waiters: measureWaiters,
   clients: measureClients,
+  'dead-holder': measureDeadHolder,
 };

@@ -212,6 +212,33 @@ export const loops = {
   own: (lock, keys, counter) =>
     lock.loop === undefined ? loops.async(lock, keys, counter) : lock.loop(counter),
 
+  /** A callback that returns nothing. */
+  runPlain(lock, keys, counter) {
+    const section = () => void counter[0]++;
+    return async (count) => {
+      for (let i = 0; i < count; i++) await lock.run(keys[i & 1], section);
+    };
+  },
+
+  /** The same with a signal that is never aborted. */
+  runSignal(lock, keys, counter) {
+    const section = () => void counter[0]++;
+    const { signal } = new AbortController();
+    return async (count) => {
+      for (let i = 0; i < count; i++) await lock.run(keys[i & 1], section, signal);
+    };
+  },
+
+  /** All keys, one under the lock of the other. */
+  runNested(lock, keys, counter) {
+    /** @type {import('../subjects/index.mjs').Section} */
+    const innermost = () => void counter[0]++;
+    const section = keys.reduceRight((inner, key) => () => lock.run(key, inner), innermost);
+    return async (count) => {
+      for (let i = 0; i < count; i++) await section();
+    };
+  },
+
   run: (lock, keys, counter) => callbacks((key, section) => lock.run(key, section))(keys, counter),
 };
 

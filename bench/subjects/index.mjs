@@ -5,6 +5,7 @@ import { asyncLock } from './async-lock.mjs';
 import { awaitSemaphore } from './await-semaphore.mjs';
 import { promiseQueue } from './promise-queue.mjs';
 import { nodeLocks } from './node-locks.mjs';
+import { stripelockWebLocks } from './stripelock-web-locks.mjs';
 import { webLocksPackage } from './web-locks.mjs';
 import { leaseSubjects } from './leases.mjs';
 import { storeSubjects } from './stores.mjs';
@@ -86,6 +87,7 @@ const everything = [
   ...subjects,
   ...Object.values(leaseSubjects).flat(),
   ...Object.values(storeSubjects),
+  stripelockWebLocks,
 ];
 
 /**

@@ -31,3 +31,6 @@ export const loadStore = (name) => load(`stripelock/${name}`);
  * @property {typeof import('stripelock/redis')} redis
  * @property {typeof import('stripelock/sqlite')} sqlite
  */
+
+/** @returns {Promise<typeof import('stripelock/web-locks')>} */
+export const loadWebLocks = () => load('stripelock/web-locks');

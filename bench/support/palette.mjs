@@ -20,6 +20,7 @@ export const LOOKS = {
   'async-lock': { color: '#9a6fdb', shape: 'triangle-down' },
   'Node locks': { color: '#d64550', shape: 'cross' },
   'web-locks': { color: '#8a7a1f', shape: 'triangle-right' },
+  'stripelock web locks': { color: '#2f81f7', shape: 'circle' },
   'stripelock over Redis': { color: '#2f81f7', shape: 'circle' },
   'stripelock over Redis, store alone': { color: '#2f81f7', shape: 'triangle-up' },
   'stripelock over SQLite': { color: '#1a9b8a', shape: 'square' },

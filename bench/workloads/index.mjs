@@ -7,6 +7,7 @@ import { leases } from './leases.mjs';
 import { stores } from './stores.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
+import { webLocks } from './web-locks.mjs';
 
 /**
  * @typedef {import('../subjects/index.mjs').Ability} Ability
@@ -67,8 +68,9 @@ import { waiters } from './waiters.mjs';
  * @typedef {Common & WaitersOnly} WaitersWorkload
  * @typedef {Common & StartsOnly} StartsWorkload
  * @typedef {Common & ClientsOnly} ClientsWorkload
+ * @typedef {Common & { runner: 'dead-holder' }} DeadHolderWorkload
  * @typedef {WaitersWorkload['measure'] | StartsWorkload['measure']} Measure
- * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload} Workload
+ * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload | DeadHolderWorkload} Workload
  */
 
 /**
@@ -86,6 +88,7 @@ export const workloads = [
   ...first,
   ...leases,
   ...stores,
+  ...webLocks,
 ];
 
 const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(

@@ -19,7 +19,7 @@ NamedAnswer NamedLocks::request(NamedRequest& request, const KeyView& key, Named
   WakeSet wakes(&request.client.participant());
   NamedShard& shard = shards_[shardOf<kShards>(key)];
   STRIPELOCK_SEAM("named request: before the shard");
-  const Lock lock(shard.mutex);
+  const ShortLock lock(shard.mutex);
   NamedRecord* record = shard.records.find(key);
   const bool isNew = !record;
   if (isNew) {
@@ -44,7 +44,7 @@ NamedAnswer NamedLocks::request(NamedRequest& request, const KeyView& key, Named
 bool NamedLocks::cancel(NamedRequest& request) {
   WakeSet wakes(&request.client.participant());
   STRIPELOCK_SEAM("named cancel: before the shard");
-  const Lock lock(request.shard->mutex);
+  const ShortLock lock(request.shard->mutex);
   if (request.state != NamedRequest::State::kPending) return false;
   remove(request, wakes);
   return true;
@@ -53,7 +53,7 @@ bool NamedLocks::cancel(NamedRequest& request) {
 bool NamedLocks::end(NamedRequest& request) {
   WakeSet wakes(&request.client.participant());
   STRIPELOCK_SEAM("named end: before the shard");
-  const Lock lock(request.shard->mutex);
+  const ShortLock lock(request.shard->mutex);
   // If it was stolen, the record is another's by now, or gone (keeps W3).
   if (request.state == NamedRequest::State::kStolen) return false;
   remove(request, wakes);
@@ -61,7 +61,7 @@ bool NamedLocks::end(NamedRequest& request) {
 }
 
 void NamedLocks::awaitPushers() {
-  for (NamedShard& shard : shards_) const Lock lock(shard.mutex);
+  for (NamedShard& shard : shards_) const ShortLock lock(shard.mutex);
 }
 
 NamedRecord& NamedLocks::add(NamedShard& shard, const KeyView& key) {
@@ -133,7 +133,7 @@ std::vector<NamedLocks::NameInfo> NamedLocks::query(std::uint64_t manager) {
 std::size_t NamedLocks::size() {
   std::size_t count = 0;
   for (NamedShard& shard : shards_) {
-    const Lock lock(shard.mutex);
+    const ShortLock lock(shard.mutex);
     count += shard.records.size();
   }
   return count;

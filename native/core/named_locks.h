@@ -36,6 +36,7 @@
 #include "core/linked_list.h"
 #include "core/mode.h"
 #include "core/named_key.h"
+#include "core/short_mutex.h"
 #include "core/sync.h"
 
 namespace stripelock {
@@ -92,7 +93,7 @@ struct NamedRecord : KeyNode<NamedRecord> {
 };
 
 struct alignas(64) NamedShard {
-  Mutex mutex;
+  ShortMutex mutex;
   KeyTable<NamedRecord> records;
   // For the next new name: an uncontended lock makes and drops a record each time.
   std::unique_ptr<NamedRecord> spare;

@@ -36,6 +36,16 @@ const sections = [
     parts: ['AcquireOptions'],
   },
   {
+    type: 'LockOptions',
+    title: 'A request of a web lock',
+    text: 'For `locks.request(name, options, callback)` of `stripelock/web-locks`: see [web locks](web-locks.md).',
+  },
+  {
+    type: 'LockManagerOptions',
+    title: 'A manager of web locks',
+    text: 'For `new LockManager(options)` of `stripelock/web-locks`.',
+  },
+  {
     type: 'WarningLeaseManagerOptions',
     title: 'A manager of leases',
     text: 'For `new LeaseManager(options)`. [Leases](leases.md#details-that-matter) says how to choose.',

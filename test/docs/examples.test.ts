@@ -48,6 +48,14 @@ describe('the examples of the README', () => {
   );
 });
 
+describe('the example of docs/web-locks.md', () => {
+  const examples = javaScriptOf('docs/web-locks.md');
+
+  it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>
+    runs(code, `web-locks-${i}`),
+  );
+});
+
 describe('the examples of docs/usage.md', () => {
   const pool = ['pool.mjs', 'worker.mjs'].map((name) => textOf(`examples/pool/${name}`).trim());
   const examples = javaScriptOf('docs/usage.md');

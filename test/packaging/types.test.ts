@@ -25,6 +25,7 @@ const source = `
   import { redisLeaseStore } from 'stripelock/redis';
   import { sqliteLeaseStore } from 'stripelock/sqlite';
   import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+  import { LockManager, locks, type Lock, type LockInfo } from 'stripelock/web-locks';
 
   const lock = new StripedLock({ name: 'typed' });
   const exclusive: Guard<string, 'exclusive'> = lock.acquireSync('a');
@@ -50,6 +51,16 @@ const source = `
     // @ts-expect-error what is missing
     leaseStoreContract({}, 'store', () => store);
   }
+  export async function webLocks(): Promise<LockInfo[]> {
+    const length: number = await locks.request('a', async (lock) => lock?.name.length ?? 0);
+    const own = LockManager.from(new LockManager({ name: 'own' }).handle);
+    await own.request('a', { mode: 'shared', timeout: 5 }, (lock: Lock | null) => length);
+    // @ts-expect-error a lock cannot be constructed
+    new Lock();
+    // @ts-expect-error there is no such mode
+    await locks.request('a', { mode: 'write' }, () => undefined);
+    return (await locks.query()).held;
+  }
   export const all = [wrong, LockTimeoutError, new LockTimeoutError('', ['a'], 1, 2, []).keys];
 `;
 
@@ -60,6 +71,21 @@ const withSignals = `${source}
     await lock.acquire('key', { signal: AbortSignal.timeout(5) });
     return new LeaseManager().acquire('key', { signal: new AbortController().signal });
   }
+`;
+
+/** What is written against a browser's types. */
+const withBrowser = `
+  import { locks } from 'stripelock/web-locks';
+
+  const manager: globalThis.LockManager = locks;
+  export async function use(own: Pick<globalThis.LockManager, 'request' | 'query'>): Promise<string[]> {
+    const callback: LockGrantedCallback<Promise<string>> = async (lock: globalThis.Lock | null) => lock?.mode ?? 'none';
+    const options: globalThis.LockOptions = { mode: 'shared', signal: AbortSignal.timeout(5) };
+    const mode: string = await own.request('a', options, callback);
+    const state: globalThis.LockManagerSnapshot = await own.query();
+    return [mode, ...(state.held ?? []).map(({ name }) => name ?? '')];
+  }
+  export const used = [use(manager), use(locks), locks.request('a', { ifAvailable: true }, (lock: globalThis.Lock | null) => lock)];
 `;
 
 type Options = Readonly<Record<string, unknown>>;
@@ -79,6 +105,7 @@ beforeAll(async () => {
     await writeFile(path.join(project, `plain.${extension}`), source);
   }
   await writeFile(path.join(project, 'signals.mts'), withSignals);
+  await writeFile(path.join(project, 'browser.mts'), withBrowser);
   await mkdir(path.join(project, 'node_modules', '@types'));
   await symlink(inModules('@types/node'), path.join(project, 'node_modules/@types/node'), 'junction');
   await symlink(inModules('undici-types'), path.join(project, 'node_modules/undici-types'), 'junction');
@@ -121,6 +148,20 @@ for (const [version, compiler] of Object.entries(compilers)) {
       'knows the signals of %s',
       async (_library, options) => {
         expect(await check(compiler, { ...resolutions['nodenext'], ...options }, ['signals.mts'])).toBe('');
+      },
+      LIMIT,
+    );
+
+    it(
+      'compiles a program that is written against the LockManager of browsers',
+      async () => {
+        const options = {
+          ...resolutions['nodenext'],
+          lib: ['es2022', 'dom'],
+          types: [],
+          exactOptionalPropertyTypes: true,
+        };
+        expect(await check(compiler, options, ['browser.mts'])).toBe('');
       },
       LIMIT,
     );

@@ -33,6 +33,12 @@ import {
   type StripeState,
 } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+import {
+  LockManager,
+  locks,
+  type LockManagerSnapshot,
+  type LockOptions,
+} from 'stripelock/web-locks';
 import { describe, expect, it } from 'vitest';
 import type * as contract from './contract.js';
 
@@ -197,3 +203,19 @@ exclusive.held = false;
 lock.timeout = 5;
 // @ts-expect-error: nor the list of keys
 exclusive.keys.push('other');
+
+// ── web locks ──
+
+is<LockManager>(locks);
+is<Promise<number>>(locks.request('a', (lock) => lock!.name.length));
+is<Promise<number>>(locks.request('a', async () => 1));
+is<Promise<'a'>>(locks.request('a', { mode: 'shared', timeout: 5 }, () => 'a' as const));
+is<Promise<LockManagerSnapshot>>(locks.query());
+is<LockManager>(LockManager.from(new LockManager({ name: 'own' }).handle));
+is<LockOptions>({ mode: 'exclusive', ifAvailable: true, steal: false, signal: new AbortController().signal });
+// @ts-expect-error the callback is missing
+void locks.request('a');
+// @ts-expect-error there is no such mode
+void locks.request('a', { mode: 'write' }, () => undefined);
+// @ts-expect-error a lock's name cannot be changed
+void locks.request('a', (lock) => (lock!.name = 'b'));

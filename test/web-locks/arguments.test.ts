@@ -12,7 +12,11 @@ describe.each(engines)('request() on the $engine engine', ({ makeManager }) => {
   const manager = makeManager();
   /** Without the types, as a program in JavaScript may call it. */
   const request = (...args: unknown[]): Promise<unknown> =>
-    Reflect.apply(Reflect.get(manager, 'request') as () => Promise<unknown>, manager, args);
+    Reflect.apply<LockManager, unknown[], Promise<unknown>>(
+      Reflect.get(manager, 'request') as () => Promise<unknown>,
+      manager,
+      args,
+    );
 
   it('rejects with a TypeError, and throws nothing, without a name or a callback', async () => {
     expect(await rejectionOf(request())).toBeInstanceOf(TypeError);

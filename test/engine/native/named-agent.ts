@@ -1,5 +1,4 @@
 import type { Worker } from 'node:worker_threads';
-import type { NamedHow } from '../../../unbundled/engine/contract/named-locks.js';
 import { startThread } from '../../support/threads.js';
 import { until } from '../../support/waiting.js';
 

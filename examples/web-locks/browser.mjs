@@ -1,0 +1,2 @@
+// What `stripelock/web-locks` is in a browser: see index.html.
+export const { locks } = globalThis.navigator;
