@@ -52,6 +52,27 @@ function userOfServer() {
 const STARTS_IN = 60_000;
 const OPTIONS = ['listen_addresses=127.0.0.1', 'max_connections=200', 'fsync=off'];
 
+/**
+ * Runs statements on a connection of their own. Returns the rows of the last.
+ *
+ * @param {number} port
+ * @param {string} text
+ * @param {unknown[]} [values]
+ * @returns {Promise<any[]>}
+ */
+export async function queryAt(port, text, values) {
+  const { default: pg } = await import('pg');
+  const client = new pg.Client({ host: '127.0.0.1', port, user: 'test', database: 'postgres' });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    const results = /** @type {any} */ (await client.query(text, values));
+    return Array.isArray(results) ? results[results.length - 1].rows : results.rows;
+  } finally {
+    await client.end();
+  }
+}
+
 /** A server for the tests. Its data stays until `stop`. What does not wait for the disk survives the end of the process. */
 export class PostgresServer {
   /** @type {import('node:child_process').ChildProcess | undefined} */
@@ -185,18 +206,14 @@ export class PostgresServer {
     if (status !== 0) throw new Error(`${name} failed: ${String(stderr)}`);
   }
 
-  /** Runs statements on a connection of their own. Returns the rows of the last. @param {string} text */
-  async query(text, values = /** @type {unknown[]} */ ([])) {
-    const { default: pg } = await import('pg');
-    const client = new pg.Client({ connectionString: this.url, connectionTimeoutMillis: 20_000 });
-    client.on('error', () => undefined);
-    await client.connect();
-    try {
-      const results = values.length > 0 ? await client.query(text, values) : await client.query(text);
-      return /** @type {any[]} */ ([results].flat().at(-1).rows);
-    } finally {
-      await client.end();
-    }
+  /**
+   * See `queryAt`.
+   *
+   * @param {string} text
+   * @param {unknown[]} [values]
+   */
+  query(text, values) {
+    return queryAt(this.port, text, values);
   }
 
   #makeFolder() {

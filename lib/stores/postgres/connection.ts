@@ -48,9 +48,7 @@ export function inTransaction(): LockError {
   );
 }
 
-/** For an operation whose caller has given up before anything was sent. */
-export function notAsked(): Error {
-  return new Error('no connection was free in time');
-}
+/** For an operation whose caller has given up before anything was sent: nobody sees it. */
+export const NOT_ASKED = new Error('the caller has given up');
 
 export const ignore = (): void => undefined;

@@ -1,4 +1,4 @@
-import { ignore, inTransaction, notAsked, type Connection, type Hearing } from './connection.js';
+import { ignore, inTransaction, NOT_ASKED, type Connection, type Hearing } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
 /** Whether a transaction is open that has written, on the session of the statement before. */
@@ -29,7 +29,7 @@ export class PostgresJsConnection implements Connection {
   ): Promise<readonly Row[]> {
     // What `begin` passes to its function.
     if ('savepoint' in this.#sql) throw inTransaction();
-    if (!isWanted()) throw notAsked();
+    if (!isWanted()) throw NOT_ASKED;
     const rows = await this.#sql.unsafe(text, [...values], { prepare });
     // With more connections, the library itself refuses a BEGIN.
     if (this.#sql.options?.max === 1) {
@@ -70,7 +70,7 @@ export class PgLiteConnection implements Connection {
   }
 
   async run({ text }: Statement, values: readonly unknown[], { isWanted }: Terms): Promise<readonly Row[]> {
-    if (!isWanted()) throw notAsked();
+    if (!isWanted()) throw NOT_ASKED;
     const { rows } = await this.#database.query(text, [...values]);
     const { rows: now } = await this.#database.query(OPEN);
     if (now[0]?.['open'] === true) throw inTransaction();

@@ -1,4 +1,4 @@
-import { ignore, inTransaction, notAsked, type Connection, type Hearing } from './connection.js';
+import { ignore, inTransaction, NOT_ASKED, type Connection, type Hearing } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
 /** A `Client` of `pg`. */
@@ -45,7 +45,7 @@ async function runOn(
   values: readonly unknown[],
   { prepare, isWanted }: Terms,
 ): Promise<readonly Row[]> {
-  if (!isWanted()) throw notAsked();
+  if (!isWanted()) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
   const { rows } = await client.query({ ...(prepare && { name }), text, values: [...values] });
   // A BEGIN was on its way, of which the client did not know yet.
@@ -85,28 +85,27 @@ export class PoolConnection implements Connection {
     pool.on('error', ignore);
   }
 
-  async run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
-    const client = await this.#pool.connect();
-    let destroy = true;
-    try {
-      const rows = await runOn(client, statement, values, terms);
-      destroy = false;
-      return rows;
-    } catch (error) {
-      // What the server has refused leaves the connection as it was.
-      destroy = !isRefusal(error) && terms.isWanted();
-      throw error;
-    } finally {
-      client.release(destroy);
-    }
+  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
+    return this.#with((client) => runOn(client, statement, values, terms));
   }
 
-  async script(text: string): Promise<unknown> {
+  script(text: string): Promise<unknown> {
+    return this.#with((client) => client.query(text));
+  }
+
+  async #with<T>(operation: (client: PgClient) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
+    // While the client is out, the pool does not listen: its connection may be lost now.
+    client.on('error', ignore);
+    let isUsable = true;
     try {
-      return await client.query(text);
+      return await operation(client);
+    } catch (error) {
+      isUsable = leavesUsable(error);
+      throw error;
     } finally {
-      client.release();
+      client.removeListener('error', ignore);
+      client.release(!isUsable);
     }
   }
 
@@ -126,10 +125,9 @@ export class PoolConnection implements Connection {
   }
 }
 
-/** Whether the server has answered, with an error. */
-function isRefusal(error: unknown): boolean {
-  const { code, severity } = error as { code?: unknown; severity?: unknown };
-  return typeof code === 'string' && severity === 'ERROR';
+/** Whether the connection is as it was: nothing was sent, or the server has refused it. */
+function leavesUsable(error: unknown): boolean {
+  return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
 }
 
 /** Statements on the one client wait for each other. Notifications come to it, too. */
