@@ -6,7 +6,7 @@
  * Almost every text is stored as it is. A text with a surrogate or a NUL, or that begins with the mark, is stored as the
  * mark and the hexadecimal digits of its UTF-16.
  */
-const MARK = '\u{10ffff}';
+export const MARK = '\u{10ffff}';
 /** A quick test that matches most keys and owners. */
 const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;

@@ -15,6 +15,7 @@ import {
 } from '../../lease/contract/lease-store.js';
 import { Replies } from '../../lease/contract/replies.js';
 import { checkDrift, withDrift } from '../drift.js';
+import { HighestTokens } from '../highest-tokens.js';
 import type { CacheClient, CacheEntry } from './client.js';
 import { Operation } from './operation.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
@@ -24,8 +25,6 @@ const DEFAULT_TIMEOUT = 1000;
 /** Milliseconds, one hour: for so long a released key keeps its token, if the cache does. */
 const TOKEN_KEPT = 3_600_000;
 const NANOSECONDS = 1_000_000n;
-/** For how many keys a client remembers the token that it was given last. */
-const REMEMBERED = 10_000;
 
 /** For `cacheLeaseStore`. */
 export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
@@ -64,8 +63,8 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
   readonly #replies: Replies;
   readonly #drift: number;
   readonly #clock: Clock | undefined;
-  /** By name, the highest token that this client was given: the cache may have forgotten it. */
-  readonly #highest = new Map<string, FencingToken>();
+  /** Of what this client was given: the cache may have forgotten it. */
+  readonly #highest = new HighestTokens();
 
   constructor(options: CacheLeaseStoreOptions<C>) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
@@ -113,7 +112,7 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
       }
     });
     if (token === undefined) return undefined;
-    this.#remember(name, token);
+    this.#highest.add(name, token);
     return grantInTime(token, { store: 'the cache', at, ttl }, performance.now(), () => giveBack(token));
   }
 
@@ -182,20 +181,9 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
 
   #nextToken(name: string, record: Record | undefined): FencingToken {
     const clock = BigInt(Math.max(0, Math.floor(this.#now()))) * NANOSECONDS;
-    const known = this.#highest.get(name) ?? 0n;
+    const known = this.#highest.of(name);
     const last = record !== undefined && record.token > known ? record.token : known;
     return clock > last ? clock : last + 1n;
-  }
-
-  #remember(name: string, token: FencingToken): void {
-    const known = this.#highest.get(name);
-    if (known !== undefined && known >= token) return;
-    this.#highest.delete(name);
-    if (this.#highest.size >= REMEMBERED) {
-      const [oldest] = this.#highest.keys();
-      this.#highest.delete(oldest!);
-    }
-    this.#highest.set(name, token);
   }
 }
 

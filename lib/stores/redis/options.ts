@@ -1,7 +1,7 @@
-import { pathToFileURL } from 'node:url';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
+import { moduleUrl } from '../module-url.js';
 import type { RedisClient } from './client.js';
 
 interface CommonOptions {
@@ -46,7 +46,7 @@ export function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): L
     return { module, name: 'redisLeaseStore', options: { url, prefix, timeout, drift } };
   }
   if (options.clientModule === undefined) return undefined;
-  const clientModule = urlOf(options.clientModule);
+  const clientModule = moduleUrl(options.clientModule);
   return { module, name: 'reopenRedisLeaseStore', options: { clientModule, prefix, timeout, drift } };
 }
 
@@ -55,12 +55,4 @@ function checkUrl(url: unknown): string {
   if (/^rediss?:\/\//i.test(text)) return text;
   // The rest may contain a password.
   throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', /^[a-z+]*/i.exec(text)![0]);
-}
-
-/** A path counts from the folder of the process. */
-function urlOf(module: unknown): string {
-  if (module instanceof URL) return module.href;
-  const text = checkNonEmpty(module, 'options.clientModule');
-  // A scheme has more letters than a drive of Windows.
-  return /^[a-z][a-z\d+.-]+:/i.test(text) ? text : pathToFileURL(text).href;
 }

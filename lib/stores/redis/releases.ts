@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { LONGEST_DELAY } from '../../common/alarm.js';
+import { Listeners } from '../listeners.js';
 import type { RedisConnection, Subscriber } from './client.js';
 import { OF_CLUSTER } from './scripts.js';
 
@@ -147,32 +147,5 @@ export class Releases {
     this.#subscribed = undefined;
     this.#hears = false;
     this.#lately.clear();
-  }
-}
-
-/** Those who wait for one key. */
-class Listeners {
-  /** In the order of their turns. */
-  readonly all = new Set<() => void>();
-  #timer: NodeJS.Timeout | undefined;
-
-  /** The one that is woken goes to the end, as it may not ask, or may be refused. */
-  wake(): void {
-    const [first] = this.all;
-    if (!first) return;
-    this.all.delete(first);
-    this.all.add(first);
-    first();
-  }
-
-  wakeIn(milliseconds: number): void {
-    clearTimeout(this.#timer);
-    // A time that no timer reaches does not matter here: polling comes first.
-    this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.all.clear();
   }
 }

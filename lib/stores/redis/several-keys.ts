@@ -1,7 +1,7 @@
 import { grantInTime } from '../../lease/contract/late-grant.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
+import type { Overdue, OverdueAttempt } from '../overdue.js';
 import type { KeyNames } from './key-names.js';
-import type { Overdue, OverdueAttempt } from './overdue.js';
 import type { Releases } from './releases.js';
 import { ACQUIRE_ALL, RELEASE_ALL, RENEW_ALL } from './scripts-for-several.js';
 import { BEFORE_INFO, type Script } from './scripts.js';

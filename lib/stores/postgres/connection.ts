@@ -1,0 +1,54 @@
+import { LockError } from '../../common/errors.js';
+
+/** A statement, and a name under which the server may keep it: two texts never have the same name. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** What a statement needs besides its parameters. */
+export interface Terms {
+  /** Whether the server may keep the statement under its name. */
+  readonly prepare: boolean;
+  /** Whether the caller still waits: if not, the statement is not sent. */
+  readonly isWanted: () => boolean;
+}
+
+/** What the store needs of a client, whatever its library. */
+export interface Connection {
+  /**
+   * Runs a statement, which is a transaction by itself. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
+   * transaction of the caller.
+   */
+  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]>;
+  /** Runs several statements without parameters as one transaction. */
+  script(text: string): Promise<unknown>;
+  /**
+   * Hears what is notified on a channel, in a session that stays. `ready` is called when it begins to hear, and again
+   * after it could not hear for a while; `lost` when it has stopped for good. Rejects if it cannot begin.
+   */
+  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing;
+  /** Removes what was added to the client. */
+  close(): void;
+}
+
+/** A session that hears. */
+export interface Hearing {
+  /** Must not throw. Also ends attempts to connect. */
+  close(): void;
+}
+
+export function inTransaction(): LockError {
+  return new LockError(
+    'ERR_LEASE_IN_TRANSACTION',
+    'a transaction is open on the client: others would not see a lease that is taken in it before it commits, and it ' +
+      'would be lost if the transaction rolls back. Give the store a client of its own, or a pool',
+  );
+}
+
+/** For an operation whose caller has given up before anything was sent: nobody sees it. */
+export const NOT_ASKED = new Error('the caller has given up');
+
+export const ignore = (): void => undefined;

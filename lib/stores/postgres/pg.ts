@@ -1,0 +1,168 @@
+import { ignore, inTransaction, NOT_ASKED, type Connection, type Hearing } from './connection.js';
+import type { Row, Statement, Terms } from './connection.js';
+
+/** A `Client` of `pg`. */
+export interface PgClient {
+  query(query: string | { name?: string; text: string; values: unknown[] }): Promise<{ rows: Row[] }>;
+  connect(): Promise<unknown>;
+  end(): Promise<unknown>;
+  on(event: string, listener: (message: never) => void): unknown;
+  removeListener(event: string, listener: (message: never) => void): unknown;
+  /** From version 8.17 on: I, T or E. */
+  getTransactionStatus?(): string | null;
+  readonly connection?: {
+    on?(event: 'readyForQuery', listener: (message: { status?: string }) => void): unknown;
+  };
+}
+
+/** A `Pool` of `pg`. */
+export interface PgPool {
+  connect(): Promise<PgClient & { release(destroy?: boolean): void }>;
+  on(event: 'error', listener: () => void): unknown;
+  removeListener(event: 'error', listener: () => void): unknown;
+  readonly options: object;
+  readonly Client: new (options: object) => PgClient;
+}
+
+/** By client of an older version, its status as the server said it last. */
+const statuses = new WeakMap<object, { now: string | undefined }>();
+
+function statusOf(client: PgClient): string | null | undefined {
+  if (typeof client.getTransactionStatus === 'function') return client.getTransactionStatus();
+  const known = statuses.get(client);
+  if (known) return known.now;
+  const status: { now: string | undefined } = { now: undefined };
+  statuses.set(client, status);
+  client.connection?.on?.('readyForQuery', (message) => (status.now = message.status));
+  return undefined;
+}
+
+const isOpen = (client: PgClient): boolean => /^[TE]$/.test(statusOf(client) ?? '');
+
+async function runOn(
+  client: PgClient,
+  { name, text }: Statement,
+  values: readonly unknown[],
+  { prepare, isWanted }: Terms,
+): Promise<readonly Row[]> {
+  if (!isWanted()) throw NOT_ASKED;
+  if (isOpen(client)) throw inTransaction();
+  const { rows } = await client.query({ ...(prepare && { name }), text, values: [...values] });
+  // A BEGIN was on its way, of which the client did not know yet.
+  if (isOpen(client)) throw inTransaction();
+  return rows;
+}
+
+/** Hears on a client. `end` ends what this has begun. */
+function hearOn(
+  client: PgClient,
+  channel: string,
+  heard: (payload: string) => void,
+  lost: () => void,
+  end: () => void,
+): Hearing {
+  const listener = (message: { channel: string; payload?: string }): void => {
+    if (message.channel === channel) heard(message.payload ?? '');
+  };
+  client.on('notification', listener);
+  client.on('end', lost);
+  return {
+    close() {
+      client.removeListener('notification', listener);
+      client.removeListener('end', lost);
+      end();
+    },
+  };
+}
+
+/** Each statement takes a client of the pool for as long as it runs. Notifications come to a client of their own. */
+export class PoolConnection implements Connection {
+  readonly #pool: PgPool;
+
+  constructor(pool: PgPool) {
+    this.#pool = pool;
+    // Operations report what fails. Without a listener, a lost idle connection would end the process.
+    pool.on('error', ignore);
+  }
+
+  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
+    return this.#with((client) => runOn(client, statement, values, terms));
+  }
+
+  script(text: string): Promise<unknown> {
+    return this.#with((client) => client.query(text));
+  }
+
+  async #with<T>(operation: (client: PgClient) => Promise<T>): Promise<T> {
+    const client = await this.#pool.connect();
+    // While the client is out, the pool does not listen: its connection may be lost now.
+    client.on('error', ignore);
+    let isUsable = true;
+    try {
+      return await operation(client);
+    } catch (error) {
+      isUsable = leavesUsable(error);
+      throw error;
+    } finally {
+      client.removeListener('error', ignore);
+      client.release(!isUsable);
+    }
+  }
+
+  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
+    const client = new this.#pool.Client(this.#pool.options);
+    client.on('error', ignore);
+    const hearing = hearOn(client, channel, heard, lost, () => void client.end().catch(ignore));
+    client
+      .connect()
+      .then(() => client.query(`LISTEN ${channel}`))
+      .then(ready, lost);
+    return hearing;
+  }
+
+  close(): void {
+    this.#pool.removeListener('error', ignore);
+  }
+}
+
+/** Whether the connection is as it was: nothing was sent, or the server has refused it. */
+function leavesUsable(error: unknown): boolean {
+  return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
+}
+
+/** Statements on the one client wait for each other. Notifications come to it, too. */
+export class ClientConnection implements Connection {
+  readonly #client: PgClient;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(client: PgClient) {
+    this.#client = client;
+    client.on('error', ignore);
+  }
+
+  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
+    return this.#next(() => runOn(this.#client, statement, values, terms));
+  }
+
+  script(text: string): Promise<unknown> {
+    return this.#next(() => this.#client.query(text));
+  }
+
+  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
+    const hearing = hearOn(this.#client, channel, heard, lost, () => {
+      this.#next(() => this.#client.query(`UNLISTEN ${channel}`)).catch(ignore);
+    });
+    this.#next(() => this.#client.query(`LISTEN ${channel}`)).then(ready, lost);
+    return hearing;
+  }
+
+  close(): void {
+    this.#client.removeListener('error', ignore);
+  }
+
+  #next<T>(operation: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(operation);
+    this.#last = result.catch(ignore);
+    return result;
+  }
+}
