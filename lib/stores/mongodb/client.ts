@@ -12,7 +12,7 @@ export interface MongodbCollection {
   updateOne(filter: never, update: never, options: never): Promise<unknown>;
   findOne(filter: never, options: never): Promise<unknown>;
   createIndex(fields: never, options: never): Promise<unknown>;
-  options(): Promise<unknown>;
+  options(options: never): Promise<unknown>;
   watch(pipeline: never, options: never): object;
 }
 
@@ -35,7 +35,7 @@ export interface Collection {
   ): Promise<{ readonly matchedCount: number }>;
   findOne(filter: object, options: object): Promise<unknown>;
   createIndex(fields: object, options: object): Promise<unknown>;
-  options(): Promise<{ readonly collation?: { readonly locale?: string } }>;
+  options(options: object): Promise<{ readonly collation?: { readonly locale?: string } }>;
   watch(pipeline: readonly object[], options: object): ChangeStream;
 }
 
@@ -45,6 +45,17 @@ export interface ChangeStream {
   once(event: string, listener: () => void): unknown;
   close(): Promise<void>;
 }
+
+/**
+ * How documents are read, whatever the client's own settings are: 64-bit integers as bigint, which tokens need. The driver
+ * throws if a setting of the client's contradicts, so each is given.
+ */
+export const READING = {
+  raw: false,
+  promoteValues: true,
+  promoteLongs: true,
+  useBigInt64: true,
+} as const;
 
 const METHODS = ['findOneAndUpdate', 'updateOne', 'findOne', 'createIndex', 'options', 'watch'] as const;
 const DEFAULT_NAME = 'stripelock_leases';

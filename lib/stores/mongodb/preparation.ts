@@ -1,5 +1,5 @@
 import { LockError } from '../../common/errors.js';
-import type { Collection } from './client.js';
+import { READING, type Collection } from './client.js';
 import { codeOf } from './requests.js';
 import { TTL_INDEX } from './statements.js';
 
@@ -48,7 +48,7 @@ export class Preparation {
 
   async #locale(): Promise<string | undefined> {
     try {
-      return (await this.#collection.options()).collation?.locale;
+      return (await this.#collection.options(READING)).collation?.locale;
     } catch (error) {
       // A user who may not look must know.
       if (codeOf(error) === UNAUTHORIZED) return undefined;

@@ -1,5 +1,5 @@
 import { Listeners } from '../listeners.js';
-import { hasOneConnection, type ChangeStream, type Collection } from './client.js';
+import { hasOneConnection, READING, type ChangeStream, type Collection } from './client.js';
 import { codeOf } from './requests.js';
 import { RELEASES } from './statements.js';
 
@@ -89,8 +89,7 @@ export class Releases {
     let stream: ChangeStream;
     try {
       stream = this.#collection.watch(RELEASES, {
-        promoteValues: true,
-        raw: false,
+        ...READING,
         readConcern: { level: 'majority' },
         readPreference: 'primary',
       });

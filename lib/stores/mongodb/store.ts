@@ -18,7 +18,7 @@ import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { HighestTokens } from '../highest-tokens.js';
 import { Overdue, type OverdueAttempt } from '../overdue.js';
-import { collectionOf, type Collection } from './client.js';
+import { collectionOf, READING, type Collection } from './client.js';
 import { sourceFrom, type MongodbLeaseStoreOptions } from './options.js';
 import { Preparation } from './preparation.js';
 import { Releases } from './releases.js';
@@ -37,16 +37,6 @@ import {
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
-/**
- * How documents are read, whatever the client's own settings are: 64-bit integers as bigint, which tokens need. The client
- * throws if a setting of its own contradicts.
- */
-const READING = {
-  raw: false,
-  promoteValues: true,
-  promoteLongs: true,
-  useBigInt64: true,
-} as const;
 
 /**
  * Leases in MongoDB, 4.4 or later, for the processes of many machines, over a collection or a database of the caller's, by
@@ -143,7 +133,13 @@ class MongodbLeaseStore implements WakingLeaseStore, InfoLeaseStore, ReopenableL
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const _id = idOf(checkKey(key));
-    const options = { ...READING, ...this.#limit, projection: FIELDS, readPreference: 'primary' };
+    const options = {
+      ...READING,
+      ...this.#limit,
+      projection: FIELDS,
+      readConcern: { level: 'local' },
+      readPreference: 'primary',
+    };
     const found = await this.#requests.run(async () =>
       foundIn(await this.#collection.findOne({ _id }, options), _id),
     );

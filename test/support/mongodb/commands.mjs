@@ -45,7 +45,7 @@ export const commands = {
   findAndModify: [[...WRITING, 'query', 'update', 'upsert', 'new', 'remove', 'fields'], findAndModify],
   update: [[...WRITING, 'updates', 'ordered'], update],
   delete: [[...WRITING, 'deletes', 'ordered'], remove],
-  find: [[...COMMON, 'filter', 'projection', 'limit', 'singleBatch', 'batchSize'], find],
+  find: [[...COMMON, 'filter', 'projection', 'limit', 'singleBatch', 'batchSize', 'readConcern'], find],
   aggregate: [[...COMMON, 'pipeline', 'cursor', 'readConcern'], aggregate],
   getMore: [
     [...COMMON, 'collection', 'batchSize'],
