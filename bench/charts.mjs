@@ -96,7 +96,7 @@ const charts = [
     file: 'stores',
     group: 'stores',
     metric: 'opsPerSecond',
-    title: 'Leases over Redis and SQLite: acquired and released per second',
+    title: 'Leases in stores: acquired and released per second',
   },
 ];
 

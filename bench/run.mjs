@@ -9,8 +9,9 @@ import { startProgress } from './progress.mjs';
 import { comparisonTable, machineLine, targetTable, workloadTable } from './report.mjs';
 import { newResults, writeResults } from './results.mjs';
 import { measureWorkload, roundsOf, rowsOf } from './schedule.mjs';
+import { servers } from './subjects/stores.mjs';
 import { calibrate } from './support/busy.mjs';
-import { startRedis } from './support/redis.mjs';
+import { startServers } from './support/servers.mjs';
 import { evaluate } from './targets.mjs';
 import { fullWorkloads, workloads } from './workloads/index.mjs';
 
@@ -48,14 +49,14 @@ async function main() {
   }
   const chosenEffort = /** @type {const} */ (['full', 'quick', 'smoke']).find((name) => options[name]);
   const effort = { ...efforts[chosenEffort ?? 'default'], ...(options.rounds && { rounds: options.rounds }) };
-  const stopRedis = await startRedis(chosen);
+  const stopServers = await startServers(servers, chosen);
   try {
     if (options.list) return list(chosen);
     return options.against === undefined
       ? await run(chosen, effort)
       : await runAgainst(chosen, effort, options.against);
   } finally {
-    await stopRedis();
+    await stopServers();
   }
 }
 

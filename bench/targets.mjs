@@ -2,7 +2,7 @@
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
-import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores.mjs';
+import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
 import { format } from './support/format.mjs';
 
 const PAIR = floors.compareExchange.name;

@@ -19,8 +19,17 @@ function load(entry) {
 /** @type {Pick<typeof import('stripelock'), 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
 export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
 
-/** @returns {Promise<typeof import('stripelock/redis')>} */
-export const loadRedisStore = () => load('stripelock/redis');
+/**
+ * The entry point of a store.
+ *
+ * @template {keyof Stores} S
+ * @param {S} name
+ * @returns {Promise<Stores[S]>}
+ */
+export const loadStore = (name) => load(`stripelock/${name}`);
 
-/** @returns {Promise<typeof import('stripelock/sqlite')>} */
-export const loadSqliteStore = () => load('stripelock/sqlite');
+/**
+ * @typedef {object} Stores
+ * @property {typeof import('stripelock/redis')} redis
+ * @property {typeof import('stripelock/sqlite')} sqlite
+ */

@@ -17,7 +17,7 @@ import { waiters } from './waiters.mjs';
  *   enough.
  * @property {number} keys
  * @property {number} stripes
- * @property {'redis' | 'sqlite'} [server] What it needs outside the process.
+ * @property {string} [server] What it needs outside the process; see `servers`.
  * @property {number} [mostRounds] If fewer than usual are enough.
  * @property {readonly Subject[]} [subjects] Instead of all subjects.
  * @property {readonly Subject[]} floors Measured along with the others. Ratios are to the first.

@@ -6,7 +6,7 @@ const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlon
 
 /**
  * @param {string} name
- * @param {'redis' | 'sqlite'} server
+ * @param {string} server Its name, or `sqlite`.
  * @param {readonly import('./index.mjs').Subject[]} subjects
  * @param {Partial<Pick<import('./index.mjs').ClientsWorkload, 'clients' | 'keys' | 'again' | 'floors'>>} [options]
  * @returns {import('./index.mjs').ClientsWorkload}

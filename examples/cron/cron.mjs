@@ -1,7 +1,7 @@
 // The same nightly job in several processes, as on several machines behind one crontab: each night one of them runs it.
 // On the first night the one that runs it crashes half-way. Another takes over after its lease has expired.
 //
-//   node examples/cron/cron.mjs --store sqlite|redis [--processes 3] [--nights 3] [--url redis://127.0.0.1:6379]
+//   node examples/cron/cron.mjs [--store sqlite] [--processes 3] [--nights 3] [--url redis://127.0.0.1:6379]
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,17 +9,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Command, Option } from 'commander';
-import { openStore } from './stores.mjs';
+import { openStore, storeNames } from './stores/all.mjs';
 
 const whole = (text) => Math.max(1, Math.trunc(Number(text)) || 1);
 const options = new Command('cron')
-  .addOption(
-    new Option('--store <name>', 'where the leases are').choices(['sqlite', 'redis']).default('sqlite'),
-  )
+  .addOption(new Option('--store <name>', 'where the leases are').choices(storeNames).default('sqlite'))
   .option('--processes <count>', 'how many have the job in their crontab', whole, 3)
   .option('--nights <count>', 'how many nights to run for', whole, 3)
   .option('--night <milliseconds>', 'how long a night is', whole, 1000)
-  .option('--url <url>', 'of the Redis server', 'redis://127.0.0.1:6379')
+  .option('--url <url>', 'of the server')
   .parse()
   .opts();
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager } from 'stripelock';
-import { openStore } from './stores.mjs';
+import { openStore } from './stores/all.mjs';
 
 const settings = JSON.parse(process.argv[2]);
 const { name, start, night: length, nights } = settings;

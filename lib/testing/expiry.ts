@@ -9,7 +9,7 @@ export const expiry: readonly Sentence[] = [
       const early = await on.store.tryAcquire('key', 'b', on.ttl);
       on.requireWithin(on.ttl, asked);
       on.expect(early).toBe(undefined);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await on.store.inspect('key')).toBe(undefined);
       on.expect(typeof (await on.store.tryAcquire('key', 'b', on.ttl))).toBe('bigint');
     },
@@ -18,7 +18,7 @@ export const expiry: readonly Sentence[] = [
     'the stale owner cannot renew what has expired, even while nobody else has it',
     async (on) => {
       await on.store.tryAcquire('key', 'a', on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await on.store.renew('key', 'a', on.ttl)).toBe(false);
       on.expect(await on.store.inspect('key')).toBe(undefined);
     },
@@ -27,7 +27,7 @@ export const expiry: readonly Sentence[] = [
     'the stale owner cannot release it, which leaves the new holder alone',
     async (on) => {
       await on.store.tryAcquire('key', 'a', on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await on.store.release('key', 'a')).toBe(false);
       const token = await on.store.tryAcquire('key', 'b', 100 * on.ttl);
       on.expect(await on.store.release('key', 'a')).toBe(false);
@@ -52,7 +52,7 @@ export const expiry: readonly Sentence[] = [
       const early = await on.store.tryAcquire('key', 'b', on.ttl);
       on.requireWithin(on.ttl, asked);
       on.expect(early).toBe(undefined);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(typeof (await on.store.tryAcquire('key', 'b', on.ttl))).toBe('bigint');
     },
   ],
@@ -61,7 +61,7 @@ export const expiry: readonly Sentence[] = [
     async (on) => {
       await on.store.tryAcquire('key', 'a', 100 * on.ttl);
       on.expect(await on.store.renew('key', 'a', on.ttl)).toBe(true);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await on.store.inspect('key')).toBe(undefined);
       on.expect(typeof (await on.store.tryAcquire('key', 'b', on.ttl))).toBe('bigint');
     },
@@ -71,7 +71,7 @@ export const expiry: readonly Sentence[] = [
     async (on) => {
       await on.store.tryAcquire('key', 'a', on.ttl);
       await on.store.tryAcquire('key', 'a', 100 * on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await on.store.tryAcquire('key', 'b', on.ttl)).toBe(undefined);
     },
   ],
@@ -80,7 +80,7 @@ export const expiry: readonly Sentence[] = [
     async (on) => {
       await on.store.tryAcquire('short', 'a', on.ttl);
       await on.store.tryAcquire('long', 'a', 100 * on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await on.store.inspect('short')).toBe(undefined);
       on.expect((await on.store.inspect('long'))?.owner).toBe('a');
     },

@@ -37,6 +37,11 @@ export interface StoreUnderTest {
    * store whose operations are slow: several of them must fit.
    */
   ttl?: number;
+  /**
+   * By how many milliseconds the store may end a lease too late, for an engine whose time is coarse. Default 0. A lease
+   * must never end early.
+   */
+  late?: number;
   /** Whether the store keeps infos: then it must keep the rules of `InfoLeaseStore`. Default false. */
   keepsInfo?: boolean;
 }
@@ -58,8 +63,12 @@ export interface Scene {
   /** Another client of the store each time, so that operations in a row go through different ones. */
   readonly store: LeaseStore;
   readonly ttl: number;
+  /** See {@link StoreUnderTest}. */
+  readonly late: number;
   /** Lets time pass. */
   pass(milliseconds: number): Promise<void>;
+  /** Lets time pass until what has just been granted or renewed for `ttl` milliseconds has expired. */
+  expire(): Promise<void>;
   /** The time, for {@link requireWithin}. */
   now(): number;
   readonly keepsInfo: boolean;
@@ -108,6 +117,7 @@ async function runOnce(
   const subject: StoreUnderTest = 'store' in made ? made : { store: made };
   const clients = [subject.store, ...(subject.peers ?? [])];
   const ttl = subject.ttl ?? (subject.advance ? 10_000 : 400);
+  const late = subject.late ?? 0;
   let next = 0;
   let asked = 0;
   const scene: Scene = {
@@ -117,6 +127,8 @@ async function runOnce(
       return clients[next++ % clients.length]!;
     },
     ttl,
+    late,
+    expire: () => scene.pass(ttl + late),
     async pass(milliseconds) {
       if (subject.advance) await subject.advance(milliseconds);
       else await new Promise((resolve) => setTimeout(resolve, milliseconds + MARGIN));

@@ -59,7 +59,7 @@ export const infos: readonly Sentence[] = [
       await on.store.tryAcquire('key', 'b', on.ttl);
       on.expect(await infoOf(on)).toBe(undefined);
       await clientOf(on).renew('key', 'b', on.ttl, 'third');
-      await on.pass(on.ttl);
+      await on.expire();
       await on.store.tryAcquire('key', 'c', LONG);
       on.expect(await infoOf(on)).toBe(undefined);
     },

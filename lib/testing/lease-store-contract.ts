@@ -10,6 +10,7 @@ import {
 import { holding } from './holding.js';
 import { infos } from './infos.js';
 import { managed } from './managed.js';
+import { oddTexts } from './odd-texts.js';
 import { severalKeys, severalManaged } from './several-keys.js';
 import { tokens } from './tokens.js';
 
@@ -20,6 +21,7 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'when its time is over': expiry,
   'fencing tokens': tokens,
   'bad input': badInput,
+  'texts that mean something to a database': oddTexts,
   'several keys in one step': severalKeys,
   'the info of a lease': infos,
   'under a LeaseManager': [...managed, ...severalManaged],

@@ -8,7 +8,10 @@ const LONG = 600_000;
 const KEYS = ['a', 'b', 'c'];
 
 /** The store, if it can do these keys in one step. Other stores need not do what the sentence says. */
-function oneStep(store: LeaseStore, keys: readonly string[] = KEYS): SeveralKeysLeaseStore | undefined {
+export function oneStep(
+  store: LeaseStore,
+  keys: readonly string[] = KEYS,
+): SeveralKeysLeaseStore | undefined {
   const several = store as Partial<SeveralKeysLeaseStore> & LeaseStore;
   if (typeof several.tryAcquireAll !== 'function') return undefined;
   return several.inOneStep?.(keys) === false ? undefined : (several as SeveralKeysLeaseStore);
@@ -78,7 +81,7 @@ export const severalKeys: readonly Sentence[] = [
     async (on) => {
       if (!oneStep(on.store)) return;
       await oneStep(on.store)?.tryAcquireAll(KEYS, 'me', on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await ownersOf(on)).toEqual([undefined, undefined, undefined]);
       on.expect(typeof (await oneStep(on.store)?.tryAcquireAll(KEYS, 'you', on.ttl))).toBe('object');
     },
@@ -93,7 +96,7 @@ export const severalKeys: readonly Sentence[] = [
       const renewed = await oneStep(on.store)?.renewAll(KEYS, 'me', 100 * on.ttl);
       on.requireWithin(on.ttl, asked);
       on.expect(renewed).toEqual([true, false, true]);
-      await on.pass(on.ttl);
+      await on.expire();
       on.expect(await ownersOf(on)).toEqual(['me', undefined, 'me']);
       await on.store.tryAcquire('b', 'you', LONG);
       on.expect(await oneStep(on.store)?.releaseAll(KEYS, 'me')).toEqual([true, false, true]);

@@ -36,9 +36,9 @@ export const tokens: readonly Sentence[] = [
     'rise across expiry',
     async (on) => {
       const first = await tokenOf(on.store, 'key', 'a', on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       const second = await tokenOf(on.store, 'key', 'b', on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       expectToRise(on, [first, second, await tokenOf(on.store, 'key', 'a', on.ttl)]);
     },
   ],
@@ -46,7 +46,7 @@ export const tokens: readonly Sentence[] = [
     'rise across expiry when what has expired was purged by the use of other keys',
     async (on) => {
       const first = await tokenOf(on.store, 'key', 'a', on.ttl);
-      await on.pass(on.ttl);
+      await on.expire();
       for (let i = 0; i < 100; i++) {
         await on.store.tryAcquire(`other ${i}`, 'c', on.ttl);
         await on.store.release(`other ${i}`, 'c');

@@ -3,8 +3,8 @@ import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server
 import { reportMissing } from '../support/requirements.js';
 import { runExample, type Run } from './run-example.js';
 
-function expectOneAuthorEachNight({ code, stdout }: Run): void {
-  expect(code).toBe(0);
+function expectOneAuthorEachNight({ code, stdout, stderr }: Run): void {
+  expect(code, stderr).toBe(0);
   const [, crashed] = /^(process \d) night 1: crashes half-way$/m.exec(stdout)!;
   const authors = [...stdout.matchAll(/^night (\d): done by (process \d) under token (\d+)$/gm)];
   expect(authors.map(([, night]) => night)).toEqual(['1', '2']);
@@ -25,16 +25,29 @@ it('the cron job runs once a night on SQLite, also after a crash, or says which 
   else expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining('needs Node 22.13') as string });
 });
 
-if (redisCommand === undefined) {
-  reportMissing('the cron example on Redis', 'redis-server', REDIS_ADVICE);
-} else {
-  it('the cron job runs once a night on Redis, also after a crash', async () => {
-    const server = await RedisServer.start();
+/** The stores that are on a server, and how to start one. */
+const onServers = [
+  {
+    store: 'redis',
+    missing: redisCommand === undefined ? 'redis-server' : undefined,
+    advice: REDIS_ADVICE,
+    start: async () => {
+      const server = await RedisServer.start();
+      return { url: `redis://127.0.0.1:${server.port}`, stop: () => server.stop() };
+    },
+  },
+];
+
+for (const { store, missing, advice, start } of onServers) {
+  if (missing !== undefined) {
+    reportMissing(`the cron example on ${store}`, missing, advice);
+    continue;
+  }
+  it(`the cron job runs once a night on ${store}, also after a crash`, async () => {
+    const server = await start();
     try {
-      const url = `redis://127.0.0.1:${server.port}`;
-      expectOneAuthorEachNight(
-        await runExample('cron/cron.mjs', ['--store', 'redis', '--nights', '2', '--url', url]),
-      );
+      const options = ['--store', store, '--nights', '2', '--url', server.url];
+      expectOneAuthorEachNight(await runExample('cron/cron.mjs', options));
     } finally {
       await server.stop();
     }

@@ -109,7 +109,8 @@ if (isMainThread) {
       });
     });
     await new Promise(setImmediate);
-    const names = ['', '/cache', '/redis', '/sqlite', '/testing'].map((entry) => 'stripelock' + entry);
+    const entries = Object.keys(require('stripelock/package.json').exports);
+    const names = entries.filter((name) => name !== './package.json').map((name) => 'stripelock' + name.slice(1));
     const same = await Promise.all(names.map(async (name) => {
       const [byRequire, byImport] = [require(name), await import(name)];
       const exported = Object.keys(byRequire);

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 
 const require = createRequire(import.meta.url);
+export const DRIVER_ADVICE = 'Run `node scripts/build-test-drivers.mjs`, which `npm test` does first.';
 export const onNode20 = Number(process.versions.node.split('.')[0]) < 22;
 
 function nodeSqlite() {

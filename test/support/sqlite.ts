@@ -4,6 +4,8 @@ import path from 'node:path';
 import type { SqliteDatabase } from 'stripelock/sqlite';
 import { onNode20, sqliteDrivers as drivers } from './sqlite-drivers.mjs';
 
+export { DRIVER_ADVICE } from './sqlite-drivers.mjs';
+
 export interface TestDatabase extends SqliteDatabase {
   prepare(sql: string): {
     get(...parameters: unknown[]): Record<string, unknown> | undefined;
@@ -23,7 +25,6 @@ export const missingDrivers: readonly string[] = [
   'better-sqlite3',
   ...(onNode20 ? [] : ['node:sqlite']),
 ].filter((name) => !sqliteDrivers.some((driver) => driver.name === name));
-export const DRIVER_ADVICE = 'Run `node scripts/build-test-drivers.mjs`, which `npm test` does first.';
 
 /** A file in a folder of its own, which is removed with it. */
 export function temporaryFile(): { file: string; remove: () => void } {

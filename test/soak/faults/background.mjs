@@ -1,18 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { WHILE } from './clock.mjs';
 import { APART, fuzz } from './fuzz.mjs';
-
-/** Milliseconds of undisturbed work. */
-const WHILE = 400;
 
 /**
  * Where a second thread can open the store.
  *
- * @type {import('./scenarios.mjs').Scenarios}
+ * @type {import('./store-faults.mjs').Scenarios<any>}
  */
 export const background = {
   async 'the event loop of holders is blocked, and another thread renews their leases'(world) {
     // A thread of a busy machine must be in time.
-    world.ttl = 900;
+    world.ttl = Math.max(900, world.ttl);
     const settings = { ttl: world.ttl, blockFor: 3 * world.ttl, steps: 3, patience: 20_000 };
     await world.start(2, { ...settings, background: true });
     await world.start(1, { ...settings, blockFor: 0 });

@@ -1,10 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { below } from '../../workers/random.mjs';
 import { now } from './clock.mjs';
-import { Proxy } from '../../support/proxy.mjs';
 
-/** @typedef {import('./world.mjs').World} World */
-/** @typedef {(world: World) => unknown} Fault */
+/**
+ * @typedef {import('./world.mjs').World} World
+ * @typedef {import('./process.mjs').Settings} Settings
+ * @typedef {() => unknown} Fault
+ */
 
 const PROCESSES = 8;
 
@@ -14,30 +16,27 @@ export const APART = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
 export const OVERLAPPING = { ...APART, keys: ['left', 'right', 'top', 'bottom'], together: 3 };
 
 /**
- * 8 processes count for the given time, while one fault follows the other.
+ * 8 processes count for the given time, while one fault follows the other. Half of them reach a server through a proxy.
  *
  * @param {World} world
  * @param {number} milliseconds
- * @param {Partial<import('./process.mjs').Settings>} settings
- * @param {Partial<import('./process.mjs').Settings>} [ofSome] Further settings of half of them.
+ * @param {Partial<Settings>} settings
+ * @param {Partial<Settings>} [ofSome] Further settings of half of them.
  */
 export async function fuzz(world, milliseconds, settings, ofSome = {}) {
-  /** @type {Proxy | undefined} */
-  let proxy;
-  if (world.store === 'redis') {
-    const between = await Proxy.to(world.server.port);
-    proxy = between;
-    world.onClose(() => between.close());
-    await world.start(PROCESSES / 2, { ...settings, ...ofSome, port: between.port });
-    await world.start(PROCESSES / 2, settings);
-  } else {
-    await world.start(PROCESSES / 2, { ...settings, ...ofSome });
-    await world.start(PROCESSES / 2, settings);
-  }
-  const faults = [...common(settings), ...(proxy ? ofRedis(proxy) : ofSqlite)];
+  const { backend, kind } = world;
+  const proxy = backend.port === undefined ? undefined : await world.proxyTo(backend.port);
+  await world.start(PROCESSES / 2, { ...settings, ...ofSome, ...(proxy && { port: proxy.port }) });
+  await world.start(PROCESSES / 2, settings);
+  /** @type {Fault[]} */
+  const faults = [
+    ...onAnyStore(world, settings),
+    ...(proxy ? ofNetwork(world, proxy) : []),
+    ...kind.faults.map((fault) => () => fault(world, backend)),
+  ];
   const until = now() + milliseconds;
   while (now() < until) {
-    await faults[below(world.random, faults.length)](world);
+    await faults[below(world.random, faults.length)]();
     await delay(below(world.random, 100));
   }
   await world.expectProgress();
@@ -49,56 +48,36 @@ function anyOf(world) {
   return running[below(world.random, running.length)];
 }
 
-const someTime = (/** @type {World} */ world) => delay(below(world.random, 2 * world.ttl));
-
 /**
- * @param {Partial<import('./process.mjs').Settings>} settings
+ * @param {World} world
+ * @param {Partial<Settings>} settings
  * @returns {Fault[]}
  */
-const common = (settings) => [
-  async (world) => {
+const onAnyStore = (world, settings) => [
+  async () => {
     const holder = (await world.nextHolder(1000)) ?? anyOf(world);
     holder.pause();
-    await someTime(world);
+    await delay(below(world.random, 2 * world.ttl));
     holder.resume();
   },
-  async (world) => {
+  async () => {
     const { port } = anyOf(world).settings;
     await ((await world.nextHolder(1000)) ?? anyOf(world)).kill();
-    await world.start(1, { ...settings, ...(port === undefined ? {} : { port }) });
+    await world.start(1, { ...settings, port });
   },
-  (world) => world.forget(),
+  () => world.forget(),
 ];
 
 /**
- * @param {Proxy} proxy
+ * @param {World} world
+ * @param {import('../../support/proxy.mjs').Proxy} proxy
  * @returns {Fault[]}
  */
-const ofRedis = (proxy) => [
-  async (world) => {
+const ofNetwork = (world, proxy) => [
+  async () => {
     proxy.delay = below(world.random, world.ttl);
-    await someTime(world);
+    await delay(below(world.random, 2 * world.ttl));
     proxy.delay = 0;
   },
   () => proxy.cut(),
-  (world) => world.server.command('SCRIPT', 'FLUSH'),
-  (world) => world.server.command('CLIENT', 'PAUSE', String(below(world.random, world.ttl)), 'ALL'),
-  async (world) => {
-    world.server.signal('SIGSTOP');
-    await someTime(world);
-    world.server.signal('SIGCONT');
-  },
-  async (world) => {
-    await world.lose(() => world.server.kill());
-    await world.server.start();
-  },
-];
-
-/** @type {Fault[]} */
-const ofSqlite = [
-  async (world) => {
-    await world.whileFree(() => world.database.exec('BEGIN IMMEDIATE'));
-    await someTime(world);
-    world.database.exec('COMMIT');
-  },
 ];

@@ -2,16 +2,12 @@
 // The counters are at the other end of its IPC channel.
 
 import { LeaseManager } from 'stripelock';
-import { redisLeaseStore } from 'stripelock/redis';
-import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
-import { redisClients } from '../../support/redis-clients.mjs';
-import { sqliteDrivers } from '../../support/sqlite-drivers.mjs';
 import { below, randomFrom } from '../../workers/random.mjs';
 import { now } from './clock.mjs';
 import { History } from './history.mjs';
-import { plant, redisBackdoor, sqliteBackdoor } from './planted.mjs';
-import { openReopenable } from './reopenable.mjs';
+import { plant } from './planted.mjs';
+import { loadStore } from './store-faults.mjs';
 
 /** @typedef {import('stripelock').LeaseStore} LeaseStore */
 
@@ -46,35 +42,8 @@ function ask(request) {
   return new Promise((resolve) => answers.set(id, resolve)).finally(() => answers.delete(id));
 }
 
-/** @returns {never} */
-function noBackdoor() {
-  throw new Error('no bug is planted in a store that another thread opens again');
-}
-
-async function openStore() {
-  if (background) return { ...(await openReopenable(settings)), backdoor: noBackdoor };
-  if (settings.store === 'sqlite') {
-    const database = sqliteDrivers[settings.driver % sqliteDrivers.length].open(settings.file);
-    const close = () => database.close();
-    return {
-      store: sqliteLeaseStore({ database, timeout: settings.timeout }),
-      backdoor: () => sqliteBackdoor(database),
-      close,
-    };
-  }
-  const names = /** @type {(keyof typeof redisClients)[]} */ (Object.keys(redisClients));
-  const connect = redisClients[names[settings.driver % names.length]];
-  const { client, close } = await connect(settings.port);
-  const backdoor = () => redisBackdoor(settings.serverPort);
-  return {
-    store: redisLeaseStore({ client: /** @type {any} */ (client), timeout: settings.timeout }),
-    backdoor,
-    close,
-  };
-}
-
 /**
- * Delays the replies of a store whose file this process opens itself, because no connection can delay them.
+ * Delays the replies of a store that this process does not reach by a port, where a proxy would delay them.
  *
  * @param {LeaseStore} store
  * @param {number} milliseconds
@@ -176,12 +145,12 @@ async function turn(manager, timeout) {
   }
 }
 
-const opened = await openStore();
+const opened = await (await loadStore(settings.store)).open(settings);
 /** @type {import('stripelock').LeaseManagerOptions['clock']} */
 let clock;
 /** @type {LeaseStore} */
 let store = opened.store;
-if (settings.store === 'sqlite' && settings.delay > 0) store = delayReplies(store, settings.delay);
+if (settings.delay > 0) store = delayReplies(store, settings.delay);
 if (settings.plant) ({ store, clock } = plant(settings.plant, store, opened.backdoor));
 const manager = new LeaseManager({
   store,

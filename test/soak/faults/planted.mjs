@@ -1,44 +1,9 @@
 // Stores and clocks with one bug each, to show that the checker finds it. None of it is in the package.
 
-import { command } from '../../support/redis-wire.mjs';
-
 /** @typedef {import('stripelock').LeaseStore} LeaseStore */
-/** @typedef {{ remove(key: string): Promise<boolean>, count(key: string): Promise<bigint> }} Backdoor */
+/** @typedef {import('./store-faults.mjs').Backdoor} Backdoor */
 
 export const PLANTS = ['release-without-compare', 'plain-counter', 'deadline-from-reply'];
-
-/**
- * What a broken store does behind the back of a correct one.
- *
- * @param {number} port
- * @returns {Backdoor}
- */
-export function redisBackdoor(port) {
-  return {
-    async remove(key) {
-      const names = (await command(port, 'KEYS', `stripelock:*:${key}`)).split('\r\n');
-      const name = names.find((line) => line.startsWith('stripelock:'));
-      return name !== undefined && (await command(port, 'DEL', name)) === ':1';
-    },
-    count: async (key) => BigInt((await command(port, 'INCR', `counter:${key}`)).slice(1)),
-  };
-}
-
-/**
- * @param {any} database
- * @returns {Backdoor}
- */
-export function sqliteBackdoor(database) {
-  database.exec('CREATE TABLE IF NOT EXISTS stripelock_counter (key TEXT PRIMARY KEY, value INTEGER)');
-  const remove = database.prepare('DELETE FROM stripelock_leases WHERE key = ?');
-  const count = database.prepare(
-    'INSERT INTO stripelock_counter VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET value = value + 1 RETURNING value',
-  );
-  return {
-    remove: (key) => Promise.resolve(Number(remove.run(key).changes) > 0),
-    count: (key) => Promise.resolve(BigInt(count.get(key).value)),
-  };
-}
 
 /**
  * Returns the store to use instead, and the manager's clock if that has the bug.

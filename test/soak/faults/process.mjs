@@ -15,9 +15,8 @@ const ENDS_IN = 20_000;
  * @property {string} store
  * @property {number} driver The index of the client library or the driver among the available ones.
  * @property {string} history The file that it writes its history to.
- * @property {string} file The database.
- * @property {number} port The server's, or a proxy's.
- * @property {number} serverPort
+ * @property {unknown} place Where the store is, as its file in `stores` says it.
+ * @property {number} port The server's, or a proxy's; 0 without a server.
  * @property {string | undefined} plant
  * @property {string[]} keys
  * @property {number} together The most keys of one lease.
@@ -31,7 +30,7 @@ const ENDS_IN = 20_000;
  * @property {number} gap The same between leases.
  * @property {number} blockFor Now and then it blocks its event loop for this long at most.
  * @property {number} waiters How many acquisitions it starts at once. 0: one after the other, until it is stopped.
- * @property {number} delay Of the store's replies.
+ * @property {number} delay Of the store's replies, without a proxy.
  * @property {number} timeout Of the store's requests.
  * @property {number} backoff
  * @property {number} patience Of an acquisition.

@@ -1,13 +1,14 @@
 // Processes that take leases on a real store while everything goes wrong: first each scenario once, then random faults.
 //
-//   --store redis,sqlite    the stores
+//   --store redis,sqlite    the stores; all if it is not given
 //   --only replies          plays the scenarios whose name contains the text, once, and no random faults
 //   --plant plain-counter   gives the processes a bug of planted.mjs, and plays the scenario that reveals it: it must
 //                           find violations
 
 import { PLANTS } from './planted.mjs';
 import { runFuzz, runScenario } from './run-scenario.mjs';
-import { revealing, scenarios } from './scenarios.mjs';
+import { revealing, scenariosOf } from './scenarios.mjs';
+import { loadStore, storeNames } from './store-faults.mjs';
 
 /** Milliseconds of random faults in one world. The history of a world is checked as a whole. */
 const FUZZ = 20_000;
@@ -16,7 +17,7 @@ const SHOWN = 20;
 
 /** @type {import('../run.mjs').Program['options']} */
 export const options = {
-  store: { type: 'string', default: 'redis,sqlite' },
+  store: { type: 'string', default: storeNames.join() },
   only: { type: 'string', default: '' },
   plant: { type: 'string' },
 };
@@ -24,13 +25,17 @@ export const options = {
 /** @type {import('../run.mjs').Program['play']} */
 export async function play({ milliseconds, seed, violated }, { store: names = '', only = '', plant }) {
   const stores = names.split(',');
-  if (stores.some((store) => !(store in scenarios))) throw new RangeError('--store takes redis,sqlite');
   if (plant !== undefined && !PLANTS.includes(plant)) {
     throw new RangeError(`--plant takes one of ${PLANTS.join(', ')}`);
   }
   for (const store of stores) {
+    const kind = await loadStore(store);
+    if (kind.missing) {
+      violated(`${store}: there is no ${kind.missing.what}, so nothing was played. ${kind.missing.advice}`);
+      continue;
+    }
     const until = performance.now() + milliseconds;
-    for (const [name, run] of worldsOf(store, until, only, plant)) {
+    for (const [name, run] of worldsOf(kind, until, only, plant)) {
       const started = performance.now();
       const { violations, counts } = await run({ store, seed, plant });
       const done = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
@@ -46,19 +51,19 @@ export async function play({ milliseconds, seed, violated }, { store: names = ''
 /**
  * What to play on a store, one after the other, until time is up.
  *
- * @param {string} store
+ * @param {import('./store-faults.mjs').StoreFaults} kind
  * @param {number} until
  * @param {string} only
  * @param {string | undefined} plant
  * @returns {Generator<[name: string, run: (options: import('./world.mjs').WorldOptions) => ReturnType<typeof runFuzz>]>}
  */
-function* worldsOf(store, until, only, plant) {
+function* worldsOf(kind, until, only, plant) {
   if (plant !== undefined) {
     const name = revealing[plant];
     yield [name, (options) => runScenario(name, options)];
     return;
   }
-  for (const name of Object.keys(scenarios[store]).filter((name) => name.includes(only))) {
+  for (const name of Object.keys(scenariosOf(kind)).filter((name) => name.includes(only))) {
     if (performance.now() < until) yield [name, (options) => runScenario(name, options)];
   }
   while (only === '' && performance.now() < until) {

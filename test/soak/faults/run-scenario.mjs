@@ -1,6 +1,5 @@
-import { scenarios } from './scenarios.mjs';
 import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
-import { canReopenSqlite } from './reopenable.mjs';
+import { scenariosOf } from './scenarios.mjs';
 import { World } from './world.mjs';
 
 /** @typedef {import('./world.mjs').WorldOptions} WorldOptions */
@@ -20,13 +19,13 @@ async function runIn(options, play) {
 }
 
 /**
- * One scenario on one store, `redis` or `sqlite`: what was violated, and how much was done.
+ * One scenario on one store: what was violated, and how much was done.
  *
  * @param {string} name
  * @param {WorldOptions} options
  */
 export function runScenario(name, options) {
-  return runIn(options, scenarios[options.store][name]);
+  return runIn(options, (world) => scenariosOf(world.kind)[name](world, world.backend));
 }
 
 /**
@@ -37,9 +36,8 @@ export function runScenario(name, options) {
  * @param {WorldOptions} options
  */
 export function runFuzz(milliseconds, options) {
-  const background = options.store === 'redis' || canReopenSqlite;
   const settings = options.seed % 2 === 0 ? OVERLAPPING : APART;
   return runIn(options, (world) =>
-    fuzz(world, milliseconds, settings, { background, blockFor: 2 * world.ttl }),
+    fuzz(world, milliseconds, settings, { background: world.kind.reopens, blockFor: 2 * world.ttl }),
   );
 }

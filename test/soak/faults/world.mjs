@@ -2,31 +2,29 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { LeaseManager } from 'stripelock';
-import { redisLeaseStore } from 'stripelock/redis';
-import { sqliteLeaseStore } from 'stripelock/sqlite';
-import { redisClients } from '../../support/redis-clients.mjs';
-import { RedisServer } from '../../support/redis-server.mjs';
-import { sqliteDrivers } from '../../support/sqlite-drivers.mjs';
+import { Proxy } from '../../support/proxy.mjs';
 import { randomFrom } from '../../workers/random.mjs';
 import { check } from './checker.mjs';
 import { now } from './clock.mjs';
 import { readHistories } from './history.mjs';
 import { DEFAULTS, Holder } from './process.mjs';
 import { FencedResource } from './resource.mjs';
+import { loadStore } from './store-faults.mjs';
 
 /** @typedef {import('./process.mjs').Settings} Settings */
 
 /**
  * @typedef {object} WorldOptions
- * @property {string} store `redis` or `sqlite`.
+ * @property {string} store Its file in `stores`.
  * @property {number} seed
  * @property {string | undefined} [plant] A bug that the processes have.
  */
 
 /** A store, the processes that use it, the resource that they write to, and what goes wrong. */
+/** Milliseconds, of leases. */
+const TTL = 300;
+
 export class World {
-  ttl = 300;
   resource = new FencedResource();
   /** @type {Holder[]} */
   holders = [];
@@ -47,48 +45,46 @@ export class World {
   #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-faults-'));
   /** @type {(() => unknown)[]} */
   #closing = [];
-  /** @type {RedisServer | undefined} */
-  #server;
-  /** @type {any} A database of whichever driver. */
-  database;
+  /** @type {import('./store-faults.mjs').Backend | undefined} */
+  #backend;
 
-  /** @param {WorldOptions} options */
-  constructor({ store, plant, seed }) {
+  /**
+   * @param {WorldOptions} options
+   * @param {import('./store-faults.mjs').StoreFaults} kind
+   */
+  constructor({ store, plant, seed }, kind) {
     this.store = store;
+    this.kind = kind;
     this.plant = plant;
     this.seed = seed;
     this.random = randomFrom(seed);
+    this.ttl = kind.ttl ?? TTL;
   }
 
   /** @param {WorldOptions} options */
   static async create(options) {
-    const world = new World(options);
-    const { store } = options;
-    if (store === 'redis') {
-      const server = await RedisServer.start();
-      world.server = server;
-      world.onClose(() => server.stop());
-    } else {
-      world.database = sqliteDrivers[0].open(world.file);
-      world.onClose(() => world.database.close());
-      // The tables are made before anybody empties them.
-      await sqliteLeaseStore({ database: world.database }).inspect('key');
-    }
+    const kind = await loadStore(options.store);
+    const world = new World(options, kind);
+    const backend = await kind.start(world);
+    world.#backend = backend;
+    world.onClose(() => backend.stop());
     return world;
   }
 
-  /** Of a world on Redis. */
-  get server() {
-    if (this.#server === undefined) throw new Error('this world has no server');
-    return this.#server;
+  get backend() {
+    if (this.#backend === undefined) throw new Error('the store has not started');
+    return this.#backend;
   }
 
-  set server(server) {
-    this.#server = server;
-  }
-
-  get file() {
-    return path.join(this.#folder, 'leases.db');
+  /**
+   * A proxy before the server at the port. It ends with the world.
+   *
+   * @param {number} port
+   */
+  async proxyTo(port) {
+    const proxy = await Proxy.to(port);
+    this.onClose(() => proxy.close());
+    return proxy;
   }
 
   /** @param {() => unknown} close */
@@ -113,9 +109,8 @@ export class World {
         driver: number,
         seed: this.seed + number,
         history: path.join(this.#folder, `${number}.jsonl`),
-        file: this.file,
-        port: this.#server?.port ?? 0,
-        serverPort: this.#server?.port ?? 0,
+        place: this.backend.place,
+        port: this.backend.port ?? 0,
         plant: this.plant,
         ttl: this.ttl,
         timeout: 1000,
@@ -170,21 +165,7 @@ export class World {
   }
 
   forget() {
-    return this.lose(async () => {
-      if (this.store === 'redis') await this.server.command('FLUSHALL');
-      else await this.whileFree(() => this.#emptyTables());
-    });
-  }
-
-  /**
-   * As soon as nobody has the database locked.
-   *
-   * @param {() => void} change
-   */
-  async whileFree(change) {
-    this.database.exec('PRAGMA busy_timeout = 2000');
-    change();
-    await delay(0);
+    return this.lose(() => this.backend.forget());
   }
 
   /** Ends everything. Returns what was found, and how much was done. */
@@ -214,41 +195,9 @@ export class World {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  #emptyTables() {
-    for (const table of ['stripelock_leases', 'stripelock_leases_clock', 'stripelock_counter']) {
-      const made = this.database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(table);
-      if (made) this.database.exec(`DELETE FROM ${table}`);
-    }
-  }
-
   /** After a TTL nothing is left of all leases except the tokens. */
   async #leftovers() {
     await delay(this.ttl * 1.2);
-    if (this.store === 'redis') {
-      const names = (await this.server.command('KEYS', '*'))
-        .split('\r\n')
-        .filter((line) => /^[a-z]/i.test(line));
-      return names.filter((name) => !/^stripelock:\{\d+\}$/.test(name)).map((name) => `${name} was left`);
-    }
-    // Each acquisition sweeps some of what has expired.
-    const manager = new LeaseManager({ store: sqliteLeaseStore({ database: this.database }), ttl: 60_000 });
-    for (let i = 0; i < 10; i++) await manager.withLease('sweep', () => undefined);
-    const left = this.database.prepare('SELECT key FROM stripelock_leases').all();
-    return left.map((/** @type {{ key: string }} */ { key }) => `a row of ${key} was left`);
-  }
-
-  /**
-   * A manager in this process.
-   *
-   * @param {import('stripelock').LeaseManagerOptions} options
-   */
-  async manager(options) {
-    if (this.store === 'sqlite')
-      return new LeaseManager({ store: sqliteLeaseStore({ database: this.database }), ...options });
-    const { client, close } = await redisClients.ioredis(this.server.port);
-    this.onClose(close);
-    const store = redisLeaseStore({ client: /** @type {any} */ (client) });
-    this.onClose(() => store.close?.());
-    return new LeaseManager({ store, ...options });
+    return this.backend.leftovers();
   }
 }

@@ -1,0 +1,117 @@
+import { expect, it } from 'vitest';
+import { MemoryLeaseStore, type LeaseStore } from 'stripelock';
+import { FixedClock, leaseStoreContract, type MakeStore } from 'stripelock/testing';
+
+/** Which sentences of the contract the stores break. */
+async function brokenBy(makeStore: MakeStore): Promise<string[]> {
+  const sentences: [name: string, test: () => Promise<void>][] = [];
+  const framework = {
+    describe: (_name: string, define: () => void) => {
+      define();
+    },
+    it: (name: string, test: () => Promise<void>) => sentences.push([name, test]),
+  };
+  leaseStoreContract(framework, 'store', makeStore);
+  expect(sentences.length).toBeGreaterThan(30);
+  const broken: string[] = [];
+  for (const [name, test] of sentences) {
+    try {
+      await test();
+    } catch {
+      broken.push(name);
+    }
+  }
+  return broken;
+}
+
+/** A store on a clock that stands still, whose operations are changed. */
+function changed(
+  change: (store: LeaseStore) => Partial<LeaseStore>,
+  settings: { late?: number } = {},
+): MakeStore {
+  return () => {
+    const clock = new FixedClock();
+    const correct = new MemoryLeaseStore({ clock });
+    const store: LeaseStore = {
+      tryAcquire: (...of) => correct.tryAcquire(...of),
+      renew: (...of) => correct.renew(...of),
+      release: (...of) => correct.release(...of),
+      inspect: (key) => correct.inspect(key),
+    };
+    const under = { ...store, ...change(store) };
+    return { store: under, advance: (ms: number) => clock.advance(ms), ...settings };
+  };
+}
+
+it('holds of a correct store', async () => {
+  expect(await brokenBy(changed(() => ({})))).toEqual([]);
+});
+
+it('finds that an owner is read as a field of what is stored', async () => {
+  const owned = async (store: LeaseStore, key: string, owner: string): Promise<string> =>
+    owner === '$owner' ? ((await store.inspect(key))?.owner ?? 'nobody') : owner;
+  const broken = await brokenBy(
+    changed((store) => ({
+      tryAcquire: async (key, owner, ttl) => store.tryAcquire(key, await owned(store, key, owner), ttl),
+    })),
+  );
+  expect(broken).toEqual([
+    'are owners like others, each of whom is shown as he is, and is the only one to renew and release',
+    'do not let an owner at the lease of another',
+  ]);
+});
+
+it('finds that a key is read as a pattern', async () => {
+  const known = new Set<string>();
+  const match = (key: string): string => (key === '%' ? ([...known][0] ?? key) : key);
+  const broken = await brokenBy(
+    changed((store) => ({
+      tryAcquire(key, owner, ttl) {
+        known.add(match(key));
+        return store.tryAcquire(match(key), owner, ttl);
+      },
+    })),
+  );
+  expect(broken).toEqual(['are keys like others, as which they never collide']);
+});
+
+it.each([
+  ['refused', (): string => expect.fail('the key is too long')],
+  ['cut', (key: string): string => key.slice(0, 2704)],
+  ['compared by its end', (key: string): string => key.slice(-2704)],
+])('finds that a long key is %s', async (_what, shorten) => {
+  const short = (key: string): string => (key.length <= 2704 ? key : shorten(key));
+  const broken = await brokenBy(
+    changed((store) => ({
+      // Not `async`: what is no key is refused as it is.
+      tryAcquire: (key, ...rest) => store.tryAcquire(typeof key === 'string' ? short(key) : key, ...rest),
+    })),
+  );
+  expect(broken).toEqual([
+    'are no different if they are long: keys of 10 KB that differ at their beginning, or at their end',
+  ]);
+});
+
+const isTtl = (ttl: unknown): boolean => Number.isInteger(ttl) && (ttl as number) >= 1;
+const endsLate = (store: LeaseStore): Partial<LeaseStore> => ({
+  tryAcquire: (key, owner, ttl) => store.tryAcquire(key, owner, isTtl(ttl) ? ttl + 500 : ttl),
+  renew: (key, owner, ttl) => store.renew(key, owner, isTtl(ttl) ? ttl + 500 : ttl),
+});
+
+it('finds that leases end late, unless that is allowed', async () => {
+  expect(await brokenBy(changed(endsLate))).toContain('it lasts for its TTL, and not for longer');
+  expect(await brokenBy(changed(endsLate, { late: 499 }))).toContain(
+    'it lasts for its TTL, and not for longer',
+  );
+  expect(await brokenBy(changed(endsLate, { late: 500 }))).toEqual([]);
+});
+
+it('finds that leases end early, however late they may end', async () => {
+  const endsEarly = (store: LeaseStore): Partial<LeaseStore> => ({
+    tryAcquire: (key, owner, ttl) => store.tryAcquire(key, owner, ttl === 10_000 ? ttl / 2 : ttl),
+    renew: (key, owner, ttl) => store.renew(key, owner, ttl === 10_000 ? ttl / 2 : ttl),
+  });
+  expect(await brokenBy(changed(endsEarly, { late: 5000 }))).toContain(
+    'renewal extends it from the time of the renewal on, again and again',
+  );
+});
