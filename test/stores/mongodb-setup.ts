@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, it, onTestFinished } from 'vitest';
-import { mongodbLeaseStore, type MongodbLeaseStoreOptions } from 'stripelock/mongodb';
+import type { Collection, MongoClient } from 'mongodb';
+import { mongodbLeaseStore, type MongodbCollection, type MongodbLeaseStoreOptions } from 'stripelock/mongodb';
 import { mongodbClients } from '../support/mongodb-clients.mjs';
 import { StandIn } from '../support/mongodb/stand-in.mjs';
 
@@ -30,9 +31,8 @@ export function reportNoServer(what: string): void {
 /** What the tests of a driver share: for each test a stand-in, a client and a store. */
 export class MongodbScene {
   server!: StandIn;
-  /** The collection of the store, with the driver's methods. */
-  collection!: any;
-  client!: any;
+  collection!: Collection;
+  client!: MongoClient;
   store!: MongodbStore;
   readonly #driver: keyof typeof mongodbClients;
 
@@ -53,14 +53,14 @@ export class MongodbScene {
   }
 
   /** Another client. */
-  connect(options: object = {}): Promise<{ client: any; close: () => Promise<void> }> {
+  connect(options: object = {}): Promise<{ client: MongoClient; close: () => Promise<void> }> {
     return mongodbClients[this.#driver](this.server.url, options);
   }
 
   /** Another store, in the same collection if no other is given. Ends with the test. */
-  storeWith(options: Options = {}, collection: unknown = this.collection): MongodbStore {
+  storeWith(options: Options = {}, collection: MongodbCollection = this.collection): MongodbStore {
     // A test that is not about the time limit must not fail by it on a busy machine.
-    const store = mongodbLeaseStore({ collection: collection as never, timeout: 30_000, ...options });
+    const store = mongodbLeaseStore({ collection, timeout: 30_000, ...options });
     onTestFinished(() => store.close?.());
     return store;
   }
@@ -69,7 +69,10 @@ export class MongodbScene {
   async storeOnAnotherClient(options: Options = {}, clientOptions: object = {}): Promise<MongodbStore> {
     const { client, close } = await this.connect(clientOptions);
     const store = this.storeWith(options, client.db('test').collection('leases'));
-    onTestFinished(close);
+    onTestFinished(async () => {
+      await store.close?.();
+      await close();
+    });
     return store;
   }
 

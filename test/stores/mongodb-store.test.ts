@@ -177,7 +177,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
   });
 
   it('takes no part in a transaction of the caller', async () => {
-    await mongo.client.withSession(async (session: any) => {
+    await mongo.client.withSession(async (session) => {
       session.startTransaction();
       expect(await mongo.store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
       await session.abortTransaction();

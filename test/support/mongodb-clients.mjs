@@ -1,8 +1,11 @@
+/** @typedef {import('mongodb').MongoClient} MongoClient */
+
 /**
  * @callback Connect
  * @param {string} url
  * @param {object} [options] Of the client.
- * @returns {Promise<{ client: any, close: () => Promise<void> }>} A client that is connected.
+ * @returns {Promise<{ client: MongoClient, close: () => Promise<void> }>} A client that is connected. What tests use of it is
+ *   the same in both versions.
  */
 
 /**
@@ -16,12 +19,12 @@ export const mongodbClients = {
 };
 
 /**
- * @param {new (url: string, options: object) => any} MongoClient
+ * @param {new (url: string, options: object) => any} Client Of either version.
  * @param {string} url
  * @param {object} [options]
  */
-async function connect(MongoClient, url, options = {}) {
-  const client = new MongoClient(url, { heartbeatFrequencyMS: 500, minHeartbeatFrequencyMS: 50, ...options });
+async function connect(Client, url, options = {}) {
+  const client = new Client(url, { heartbeatFrequencyMS: 500, minHeartbeatFrequencyMS: 50, ...options });
   await client.connect();
   return { client, close: () => client.close() };
 }

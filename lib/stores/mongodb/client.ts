@@ -42,7 +42,6 @@ export interface Collection {
 /** What the store uses of a change stream, which is an emitter of events. */
 export interface ChangeStream {
   on(event: string, listener: (argument: unknown) => void): unknown;
-  once(event: string, listener: () => void): unknown;
   close(): Promise<void>;
 }
 

@@ -1,3 +1,4 @@
+import { answerWithin } from '../../lease/contract/answer-within.js';
 import { Listeners } from '../listeners.js';
 import { hasOneConnection, READING, type ChangeStream, type Collection } from './client.js';
 import { codeOf } from './requests.js';
@@ -7,6 +8,8 @@ import { RELEASES } from './statements.js';
 const LINGER = 1000;
 /** Milliseconds until a stream that has failed is opened again. */
 const RETRY = 1000;
+/** Milliseconds in which a stream should be closed. */
+const CLOSES_IN = 1000;
 /** Milliseconds: without a stream, a key is handed on within this store for so long before others get a chance. */
 const LONGEST_RUN = 1000;
 /**
@@ -31,7 +34,10 @@ export class Releases {
   /** Whether the stream reports what happens from now on. */
   #hears = false;
   #cannotHear: boolean;
-  #timer: NodeJS.Timeout | undefined;
+  /** Until there is no stream any more, as nobody waits. */
+  #idle: NodeJS.Timeout | undefined;
+  /** Until there is another stream. */
+  #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(collection: Collection) {
@@ -46,8 +52,8 @@ export class Releases {
     if (!listeners) {
       listeners = new Listeners();
       this.#keys.set(id, listeners);
-      // One that has failed is opened again at its time.
-      if (this.#stream || this.#timer === undefined) this.#open();
+      clearTimeout(this.#idle);
+      if (this.#retry === undefined) this.#open();
     }
     listeners.all.add(listener);
     return () => this.#leave(id, listeners, listener);
@@ -75,16 +81,16 @@ export class Releases {
     }
   }
 
-  close(): void {
+  /** Resolves when the stream does not use the client any more, or the server has not answered that in time. */
+  async close(): Promise<void> {
     this.#closed = true;
     for (const listeners of this.#keys.values()) listeners.close();
     this.#keys.clear();
-    this.#disconnect();
+    const ended = this.#disconnect();
+    await answerWithin(CLOSES_IN, () => ended).catch(() => undefined);
   }
 
   #open(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
     if (this.#stream || this.#cannotHear) return;
     let stream: ChangeStream;
     try {
@@ -98,17 +104,20 @@ export class Releases {
       return;
     }
     this.#stream = stream;
-    stream.once('resumeTokenChanged', () => this.#opened(stream));
+    // Each answer has a token, also if nothing has changed.
+    stream.on('resumeTokenChanged', () => this.#hearsNow(stream));
     stream.on('change', (change) => this.#heard(change));
     stream.on('error', (error) => this.#failed(stream, error));
-    stream.on('end', () => this.#failed(stream, undefined));
-    stream.on('close', () => this.#failed(stream, undefined));
+    stream.on('end', () => this.#interrupted(stream));
+    stream.on('close', () => this.#interrupted(stream));
   }
 
   /** Keys may have been released before: the first waiter of each asks again. */
-  #opened(stream: ChangeStream): void {
-    if (this.#stream !== stream) return;
+  #hearsNow(stream: ChangeStream): void {
+    if (this.#stream !== stream || this.#hears) return;
     this.#hears = true;
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
     this.#handedOnSince.clear();
     for (const listeners of this.#keys.values()) listeners.wake();
   }
@@ -118,12 +127,27 @@ export class Releases {
     if (typeof documentKey?._id === 'string') this.#keys.get(documentKey._id)?.wake();
   }
 
-  /** Until it is open again, waiters poll. */
+  /** Until there is another stream, waiters poll. */
   #failed(stream: ChangeStream | undefined, error: unknown): void {
     if (this.#stream !== stream) return;
-    this.#disconnect();
+    void this.#disconnect();
     if (NO_STREAMS.has(codeOf(error))) this.#cannotHear = true;
-    else if (this.#keys.size > 0) this.#timer = setTimeout(() => this.#open(), RETRY).unref();
+    else if (this.#keys.size > 0) this.#openLater();
+  }
+
+  /** Usually the driver goes on where it was, and says nothing if it does not. */
+  #interrupted(stream: ChangeStream): void {
+    if (this.#stream !== stream) return;
+    this.#hears = false;
+    this.#openLater();
+  }
+
+  #openLater(): void {
+    clearTimeout(this.#retry);
+    this.#retry = setTimeout(() => {
+      void this.#disconnect();
+      this.#open();
+    }, RETRY).unref();
   }
 
   #leave(id: string, listeners: Listeners, listener: () => void): void {
@@ -134,17 +158,18 @@ export class Releases {
     this.#handedOnSince.delete(id);
     if (this.#keys.size > 0) return;
     // Until then the connection keeps the process alive. The timer need not.
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#disconnect(), LINGER).unref();
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => void this.#disconnect(), LINGER).unref();
   }
 
-  #disconnect(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+  /** Never rejects. Nobody but `close` waits for it: it tells a server that may be away. */
+  async #disconnect(): Promise<void> {
+    clearTimeout(this.#idle);
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
     const stream = this.#stream;
     this.#stream = undefined;
     this.#hears = false;
-    // Nobody waits for that: it tells a server that may be away.
-    stream?.close().catch(() => undefined);
+    await stream?.close().catch(() => undefined);
   }
 }

@@ -158,8 +158,7 @@ class MongodbLeaseStore implements WakingLeaseStore, InfoLeaseStore, ReopenableL
 
   close(): Promise<void> {
     this.#requests.close();
-    this.#releases.close();
-    return Promise.resolve();
+    return this.#releases.close();
   }
 
   /** The document as it is afterwards: of this owner, or of another. */

@@ -1,5 +1,6 @@
 // The commands of the stand-in. Each is one step of the event loop, so it is atomic.
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { matches, projected, updated } from './documents.mjs';
 import { isSame } from './data.mjs';
 import { BSON, CommandError, refuse } from './values.mjs';
@@ -53,14 +54,22 @@ export const commands = {
   ],
 };
 
-/** @type {(command: Document, context: Context) => Document} */
-function hello(_command, { port, isReplicaSet }) {
+/** Of this process. Its presence has the driver keep a greeting pending, so that it notices at once when a server is gone. */
+const topologyVersion = { processId: new BSON.ObjectId(), counter: BSON.Long.ZERO };
+
+/** Nothing changes, so one that waits for a change is answered when its time is over. */
+/** @type {(command: Document, context: Context) => Promise<Document>} */
+async function hello({ maxAwaitTimeMS }, { port, isReplicaSet, gone }) {
+  if (maxAwaitTimeMS !== undefined) {
+    await delay(Number(maxAwaitTimeMS), undefined, { signal: gone }).catch(() => undefined);
+  }
   const host = `127.0.0.1:${port}`;
   const set = { setName: 'stand-in', hosts: [host], primary: host, me: host, secondary: false };
   return {
     helloOk: true,
     isWritablePrimary: true,
     ismaster: true,
+    topologyVersion,
     maxBsonObjectSize: 16 * 2 ** 20,
     maxMessageSizeBytes: 48_000_000,
     maxWriteBatchSize: 100_000,

@@ -41,6 +41,8 @@ export class Data {
   /** @type {{ place: number, namespace: string, event: Document }[]} */
   #changes = [];
   #place = 0;
+  /** Whether changes are reported as MongoDB does where what has changed is longer than the document. */
+  reportsWhole = false;
   /** Differs between logs: a stream cannot go on in another one. */
   #log = randomUUID();
   /** @type {Set<() => void>} */
@@ -88,7 +90,12 @@ export class Data {
    */
   change(namespace, id, after) {
     const before = this.collection(namespace).get(id);
-    const entry = { namespace, id, after: after ?? null, event: eventOf(before, after, id) };
+    const entry = {
+      namespace,
+      id,
+      after: after ?? null,
+      event: eventOf(before, after, id, this.reportsWhole),
+    };
     this.#write(entry);
     this.#apply(entry);
     for (const listener of this.#listeners) listener();
@@ -188,11 +195,13 @@ export class Data {
  * @param {Document | undefined} before
  * @param {Document | undefined} after
  * @param {string} id
+ * @param {boolean} whole
  */
-function eventOf(before, after, id) {
+function eventOf(before, after, id, whole) {
   const documentKey = { _id: id };
   if (after === undefined) return { operationType: 'delete', documentKey };
   if (before === undefined) return { operationType: 'insert', documentKey, fullDocument: after };
+  if (whole) return { operationType: 'replace', documentKey, fullDocument: after };
   const changed = Object.entries(after).filter(([field, value]) => {
     return !Object.hasOwn(before, field) || !isSame({ value }, { value: before[field] });
   });

@@ -107,11 +107,7 @@ export class StandIn {
       this.#connections.delete(socket);
       gone.abort();
     });
-    const handle = reader((request) => {
-      void this.#answer(request.command, gone.signal).then((answer) => {
-        if (request.awaitsReply && !socket.destroyed) socket.write(reply(request, answer));
-      });
-    });
+    const handle = reader((request) => void this.#respond(request, socket, gone.signal));
     socket.on('data', (data) => {
       try {
         handle(data);
@@ -119,6 +115,21 @@ export class StandIn {
         socket.destroy(/** @type {Error} */ (error));
       }
     });
+  }
+
+  /**
+   * A greeting that waits for changes has one answer after the other.
+   *
+   * @param {import('./wire.mjs').Request} request
+   * @param {net.Socket} socket
+   * @param {AbortSignal} gone
+   */
+  async #respond(request, socket, gone) {
+    const isRepeated = request.allowsMore && request.command['topologyVersion'] !== undefined;
+    do {
+      const answer = await this.#answer(request.command, gone);
+      if (request.awaitsReply && !socket.destroyed) socket.write(reply(request, answer, isRepeated));
+    } while (isRepeated && !gone.aborted);
   }
 
   /**

@@ -9,6 +9,7 @@ import { BSON, CommandError } from './values.mjs';
  * @property {number} id
  * @property {boolean} isLegacy An OP_QUERY.
  * @property {boolean} awaitsReply
+ * @property {boolean} allowsMore Whether there may be more than one reply.
  * @property {Document} command
  */
 
@@ -18,6 +19,7 @@ const OP_MSG = 2013;
 const HEADER = 16;
 const CHECKSUM = 1;
 const MORE_TO_COME = 2;
+const EXHAUST_ALLOWED = 1 << 16;
 
 /**
  * Cuts a stream of bytes into requests.
@@ -50,13 +52,14 @@ function parse(message) {
   if (operation === OP_QUERY) {
     const name = HEADER + 4;
     const command = decode(message.subarray(message.indexOf(0, name) + 1 + 8));
-    return { id, isLegacy: true, awaitsReply: true, command };
+    return { id, isLegacy: true, awaitsReply: true, allowsMore: false, command };
   }
   if (operation !== OP_MSG) throw new CommandError(59, `unknown operation ${operation} of the wire protocol`);
   const flags = message.readInt32LE(HEADER);
   if (flags & CHECKSUM) throw new CommandError(59, 'checksums of messages are unknown');
   const awaitsReply = (flags & MORE_TO_COME) === 0;
-  return { id, isLegacy: false, awaitsReply, command: sections(message, HEADER + 4) };
+  const allowsMore = (flags & EXHAUST_ALLOWED) !== 0;
+  return { id, isLegacy: false, awaitsReply, allowsMore, command: sections(message, HEADER + 4) };
 }
 
 /**
@@ -88,13 +91,15 @@ function sections(message, start) {
 /**
  * @param {Request} request
  * @param {Document} answer
+ * @param {boolean} moreToCome
  */
-export function reply({ id, isLegacy }, answer) {
+export function reply({ id, isLegacy }, answer, moreToCome) {
   const body = Buffer.from(BSON.serialize(answer));
   const head = Buffer.alloc(isLegacy ? 36 : 21);
   head.writeInt32LE(head.length + body.length, 0);
   head.writeInt32LE(id, 8);
   head.writeInt32LE(isLegacy ? OP_REPLY : OP_MSG, 12);
+  if (moreToCome) head.writeInt32LE(MORE_TO_COME, HEADER);
   // OP_REPLY: one document follows.
   if (isLegacy) head.writeInt32LE(1, 32);
   return Buffer.concat([head, body]);
