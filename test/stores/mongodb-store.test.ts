@@ -1,4 +1,6 @@
+import type { Long } from 'mongodb';
 import { describe, expect, it } from 'vitest';
+import type { InfoLeaseState } from 'stripelock';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 import { MongodbScene, mongodbDrivers } from './mongodb-setup.js';
@@ -6,9 +8,27 @@ import { MongodbScene, mongodbDrivers } from './mongodb-setup.js';
 const LONG = 60_000;
 const NAMESPACE = 'test.leases';
 
+/** A document as the server has it. */
+interface Stored {
+  readonly _id: string;
+  readonly owner: string;
+  readonly leaseEnds: Date;
+  readonly token: Long;
+  readonly info: string;
+}
+
+/** What a command says of how it is executed. */
+interface Sent {
+  readonly writeConcern: { readonly w: unknown; readonly wtimeout: unknown };
+  readonly $readPreference?: { readonly mode: string };
+  readonly lsid: { readonly id: { toString(encoding: 'hex'): string } };
+  readonly maxTimeMS: unknown;
+}
+
 describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
   const mongo = new MongodbScene(driver);
-  const documentOf = (id: string): any => mongo.server.data.collection(NAMESPACE).get(id);
+  const documentOf = (id: string): Stored =>
+    mongo.server.data.collection(NAMESPACE).get(id) as unknown as Stored;
 
   it('prepares the collection once, and then sends one command for each operation', async () => {
     await mongo.store.tryAcquire('key', 'a', LONG);
@@ -28,9 +48,9 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     await store.release('key', 'a');
     const { log } = mongo.server;
     for (const { name, command } of log.filter(({ name }) => ['findAndModify', 'update'].includes(name))) {
-      expect(command['writeConcern'].w).toBe('majority');
-      expect(Number(command['writeConcern'].wtimeout)).toBe(2345);
-      expect(Number(command['maxTimeMS']), name).toBe(2345);
+      const { writeConcern, maxTimeMS } = command as unknown as Sent;
+      expect(writeConcern.w).toBe('majority');
+      expect([Number(writeConcern.wtimeout), Number(maxTimeMS)], name).toEqual([2345, 2345]);
     }
     const acquired = log.find(({ name }) => name === 'findAndModify')!.command;
     expect([acquired['query'], acquired['upsert']]).toEqual([{ _id: 'key' }, true]);
@@ -63,10 +83,10 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     const { owner, info, token: kept, leaseEnds, ...rest } = documentOf('key');
     expect([owner, info, kept.toBigInt(), rest]).toEqual(['', '', token, { _id: 'key' }]);
     expect(leaseEnds.getTime()).toBeLessThanOrEqual(Date.now());
-    const indexes = Object.values<any>(mongo.server.data.optionsOf(NAMESPACE)['indexes']);
-    expect(
-      indexes.map(({ key, expireAfterSeconds }) => [Object.keys(key), Number(expireAfterSeconds)]),
-    ).toEqual([[['leaseEnds'], 86_400]]);
+    const indexes = mongo.server.data.optionsOf(NAMESPACE)['indexes'] as object;
+    expect(JSON.parse(JSON.stringify(Object.values(indexes)))).toMatchObject([
+      { key: { leaseEnds: 1 }, expireAfterSeconds: 86_400 },
+    ]);
   });
 
   it('gives tokens above the last one if the clock shows less, and above all it was given if the data is lost', async () => {
@@ -137,7 +157,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
       );
     }
     for (const key of keys) {
-      const { owner, info } = (await mongo.store.inspect(key))!;
+      const { owner, info } = (await mongo.store.inspect(key)) as InfoLeaseState;
       expect([owner, info]).toEqual([key, texts.includes(key) ? key : undefined]);
       expect(await mongo.store.renew(key, key, LONG, key.slice(0, 20))).toBe(true);
       expect(await mongo.store.tryAcquire(key, `not ${key}`, LONG)).toBeUndefined();
@@ -170,7 +190,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
       expect(await store.renew(key, 'a', LONG)).toBe(true);
       expect(await store.inspect(key)).toMatchObject({ owner: 'a', info: 'info' });
       const [read] = mongo.server.log.filter(({ name }) => name === 'find');
-      expect(read!.command['$readPreference']?.mode ?? 'primary').not.toMatch('secondary');
+      expect((read!.command as unknown as Sent).$readPreference?.mode ?? 'primary').not.toMatch('secondary');
       expect(read!.command['readConcern']).toEqual({ level: 'local' });
       expect(await store.release(key, 'a')).toBe(true);
     }
@@ -181,11 +201,11 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
       session.startTransaction();
       expect(await mongo.store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
       await session.abortTransaction();
-      const theirs = session.id.id.toString('hex');
+      const theirs = (session.id as unknown as Sent['lsid']).id.toString('hex');
       for (const { command } of mongo.server.log) {
         expect(command).not.toHaveProperty('autocommit');
         expect(command).not.toHaveProperty('startTransaction');
-        expect(command['lsid'].id.toString('hex')).not.toBe(theirs);
+        expect((command as unknown as Sent).lsid.id.toString('hex')).not.toBe(theirs);
       }
     });
     expect((await mongo.store.inspect('key'))?.owner).toBe('a');

@@ -54,7 +54,7 @@ const DEFAULT_TIMEOUT = 1000;
  */
 export function mongodbLeaseStore(
   options: MongodbLeaseStoreOptions,
-): WakingLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
+): InfoLeaseStore & WakingLeaseStore & ReopenableLeaseStore {
   return new MongodbLeaseStore(options);
 }
 

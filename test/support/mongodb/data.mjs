@@ -148,7 +148,10 @@ export class Data {
    * @param {number} place
    */
   changesSince(namespace, place) {
-    return this.#changes.filter((change) => change.place > place && change.namespace === namespace);
+    const oldest = this.#changes[0]?.place ?? 0;
+    return this.#changes
+      .slice(Math.max(0, place + 1 - oldest))
+      .filter((change) => change.namespace === namespace);
   }
 
   /** @param {() => void} listener */
