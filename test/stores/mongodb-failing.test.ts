@@ -1,0 +1,222 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager } from 'stripelock';
+import { block } from '../support/block.js';
+import { rejectionOf } from '../support/waiting.js';
+import { MongodbScene, mongodbDrivers } from './mongodb-setup.js';
+
+const LONG = 60_000;
+const STORE = { code: 'ERR_LEASE_STORE' };
+const UNSUPPORTED = { code: 'ERR_MONGODB_UNSUPPORTED', name: 'LockError' };
+
+/** A promise, and what resolves it. Resolves with the test, too, so that nothing hangs after it. */
+function gate(): { passed: Promise<void>; open: () => void } {
+  let open: () => void = () => undefined;
+  const passed = new Promise<void>((resolve) => (open = resolve));
+  onTestFinished(open);
+  return { passed, open };
+}
+
+describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (driver) => {
+  const mongo = new MongodbScene(driver);
+
+  it('rejects with the error of the server as cause', async () => {
+    await mongo.store.inspect('key');
+    // Not writable primary, killed by the time limit, interrupted.
+    for (const code of [10107, 50, 11601]) {
+      mongo.server.fail({ command: 'findAndModify', error: { code } });
+      const error = await rejectionOf(mongo.store.tryAcquire('key', 'a', LONG));
+      expect(error).toMatchObject({ ...STORE, cause: { code } });
+      mongo.server.fail({ command: 'update', error: { code } });
+      expect(await rejectionOf(mongo.store.renew('key', 'a', LONG))).toMatchObject({
+        ...STORE,
+        cause: { code },
+      });
+    }
+    expect(await mongo.store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
+  });
+
+  it('is granted a key once, if the driver sends the command again after its answer was lost', async () => {
+    await mongo.store.inspect('key');
+    const lost = { code: 91, labels: ['RetryableWriteError'] };
+    mongo.server.fail({ command: 'findAndModify', error: lost, executes: true });
+    mongo.sent();
+    const token = await mongo.store.tryAcquire('key', 'a', LONG);
+    expect(mongo.sent()).toEqual(['findAndModify', 'findAndModify']);
+    expect((await mongo.store.inspect('key'))?.token).toBe(token);
+    mongo.server.fail({ command: 'update', error: lost, executes: true });
+    expect(await mongo.store.release('key', 'a')).toBe(true);
+  });
+
+  it('does not count a grant that no majority has confirmed', async () => {
+    await mongo.store.inspect('key');
+    const writeConcernError = { code: 64, message: 'waiting for replication timed out' };
+    mongo.server.fail({ command: 'findAndModify', writeConcernError });
+    expect(await rejectionOf(mongo.store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    for (const change of ['renew', 'release'] as const) {
+      mongo.server.fail({ command: 'update', writeConcernError });
+      expect(await rejectionOf(mongo.store[change]('key', 'a', LONG))).toMatchObject(STORE);
+    }
+    // A manager gives back what it does not count on.
+    mongo.server.fail({ command: 'findAndModify', writeConcernError });
+    const manager = new LeaseManager({ store: mongo.store });
+    expect(await rejectionOf(manager.tryAcquire('other'))).toMatchObject(STORE);
+    await expect.poll(() => mongo.store.inspect('other'), { timeout: 20_000 }).toBeUndefined();
+  });
+
+  it('rejects in bounded time if duplicate keys do not end', async () => {
+    const store = mongo.storeWith({ timeout: 300 });
+    await store.inspect('key');
+    mongo.server.fail({ command: 'findAndModify', error: { code: 11000 }, times: 1_000_000 });
+    expect(await rejectionOf(store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    mongo.sent();
+    // Far longer than the longest pause between attempts.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(mongo.sent()).toEqual([]);
+  });
+
+  it('rejects each operation in bounded time if the server hangs, also while it prepares', async () => {
+    const hangs = gate();
+    const unprepared = mongo.storeWith({ timeout: 50 });
+    mongo.server.fail({ command: 'createIndexes', until: hangs.passed });
+    expect(await rejectionOf(unprepared.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    const store = mongo.storeWith({ timeout: 50 });
+    await store.inspect('key').catch(() => undefined);
+    for (const command of ['findAndModify', 'update', 'find']) {
+      mongo.server.fail({ command, until: hangs.passed, times: 1_000_000 });
+    }
+    for (const asked of [
+      store.tryAcquire('key', 'a', LONG),
+      store.renew('key', 'a', LONG),
+      store.release('key', 'a'),
+      store.inspect('key'),
+    ]) {
+      expect(await rejectionOf(asked)).toMatchObject({ ...STORE, message: /has not answered within 50 ms/ });
+    }
+  });
+
+  it('does not send what nobody waits for any more when it is prepared', async () => {
+    const hangs = gate();
+    const store = mongo.storeWith({ timeout: 50 });
+    mongo.server.fail({ command: 'createIndexes', until: hangs.passed });
+    expect(await rejectionOf(store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    hangs.open();
+    await expect.poll(() => mongo.sent(), { timeout: 20_000 }).toContain('listCollections');
+    expect(await mongo.storeWith().inspect('key')).toBeUndefined();
+    expect(mongo.sent()).not.toContain('findAndModify');
+  });
+
+  it('gives back a grant that is answered too late', async () => {
+    const late = gate();
+    const store = mongo.storeWith({ timeout: 50 });
+    await mongo.store.inspect('key');
+    await store.inspect('key').catch(() => undefined);
+    mongo.server.fail({ command: 'findAndModify', answers: late.passed });
+    expect(await rejectionOf(store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    expect((await mongo.store.inspect('key'))?.owner).toBe('a');
+    late.open();
+    await expect.poll(() => mongo.store.inspect('key'), { timeout: 20_000 }).toBeUndefined();
+  });
+
+  it('does not give back a late grant if its owner has the key through a later attempt', async () => {
+    const [first, second] = [gate(), gate()];
+    const store = mongo.storeWith({ timeout: 200 });
+    await mongo.store.inspect('key');
+    await store.inspect('key').catch(() => undefined);
+    // The server executes the first attempt after the second.
+    mongo.server.fail({ command: 'findAndModify', until: first.passed, answers: second.passed });
+    expect(await rejectionOf(store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    const held = await store.tryAcquire('key', 'a', LONG);
+    expect(held).toBeTypeOf('bigint');
+    first.open();
+    await expect
+      .poll(async () => (await mongo.store.inspect('key'))!.token > held!, { timeout: 20_000 })
+      .toBe(true);
+    mongo.sent();
+    second.open();
+    // The answer arrives before the last of these, which are sent later.
+    for (let i = 0; i < 10; i++) await mongo.store.inspect('key');
+    expect(new Set(mongo.sent())).toEqual(new Set(['find']));
+    expect((await mongo.store.inspect('key'))?.owner).toBe('a');
+  });
+
+  it('gives back a grant whose time is over when it comes, and fails', async () => {
+    const late = gate();
+    await mongo.store.inspect('key');
+    mongo.server.fail({ command: 'findAndModify', answers: late.passed });
+    const asked = rejectionOf(mongo.store.tryAcquire('key', 'a', 100));
+    setTimeout(late.open, 150);
+    expect(await asked).toMatchObject({ ...STORE, message: /already over/ });
+  });
+
+  it('counts answers that arrived while the event loop was blocked', async () => {
+    const store = mongo.storeWith({ timeout: 200 });
+    await expect
+      .poll(
+        () =>
+          store.inspect('key').then(
+            () => true,
+            () => false,
+          ),
+        { timeout: 20_000 },
+      )
+      .toBe(true);
+    const asked = store.tryAcquire('key', 'a', LONG);
+    block(600);
+    expect(await asked).toBeTypeOf('bigint');
+  });
+
+  it('fails after it was closed', async () => {
+    const store = mongo.storeWith();
+    await store.close?.();
+    await store.close?.();
+    expect(await rejectionOf(store.inspect('key'))).toMatchObject(STORE);
+    expect(store.onRelease('key', () => undefined)).toBeTypeOf('function');
+  });
+
+  it('says so, with a code, if the engine does not understand it', async () => {
+    await mongo.store.inspect('key');
+    const answers: readonly (readonly [number, string])[] = [
+      [17276, 'Use of undefined variable: NOW'],
+      [9, 'the update operation document must contain atomic operators'],
+      [40324, "Unrecognized pipeline stage name: '$unset'"],
+      [168, "Unrecognized expression '$toLong'"],
+      [238, 'support for aggregation pipelines in findAndModify is not implemented yet'],
+      [303, 'Feature not supported: update with pipeline'],
+      [2, 'Unsupported projection option: left'],
+    ];
+    for (const [code, message] of answers) {
+      mongo.server.fail({ command: 'findAndModify', error: { code, message } });
+      const error = await rejectionOf(mongo.store.tryAcquire('key', 'a', LONG));
+      expect(error).toMatchObject({ ...UNSUPPORTED, cause: { code } });
+      expect(String(error)).toContain(message);
+    }
+    mongo.server.fail({ command: 'findAndModify', error: { code: 2, message: 'cannot divide by zero' } });
+    expect(await rejectionOf(mongo.store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+  });
+
+  it('refuses a collection with a collation, by which different keys are equal', async () => {
+    mongo.server.data.setOptions('test.german', { collation: { locale: 'de', strength: 1 } });
+    mongo.server.data.setOptions('test.simple', { collation: { locale: 'simple' } });
+    const german = mongo.storeWith({}, mongo.client.db('test').collection('german'));
+    for (const asked of [german.tryAcquire('key', 'a', LONG), german.inspect('key')]) {
+      expect(await rejectionOf(asked)).toMatchObject({ ...UNSUPPORTED, message: /the collation de/ });
+    }
+    const simple = mongo.storeWith({}, mongo.client.db('test').collection('simple'));
+    expect(await simple.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
+  });
+
+  it('does without an index that it may not make, and without a look at the options that it may not take', async () => {
+    for (const code of [13, 85, 86]) {
+      mongo.server.fail({ command: 'createIndexes', error: { code } });
+      mongo.server.fail({ command: 'listCollections', error: { code: 13 } });
+      const store = mongo.storeWith();
+      expect(await store.tryAcquire(`key ${code}`, 'a', LONG)).toBeTypeOf('bigint');
+    }
+  });
+
+  it('prepares the collection again if that failed', async () => {
+    mongo.server.fail({ command: 'createIndexes', error: { code: 11601 } });
+    expect(await rejectionOf(mongo.store.tryAcquire('key', 'a', LONG))).toMatchObject(STORE);
+    expect(await mongo.store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
+  });
+});

@@ -1,0 +1,64 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { freePort } from './redis-server.mjs';
+
+const PROGRAM = new URL('mongodb/process.mjs', import.meta.url);
+
+/** The stand-in of MongoDB in a process of its own, which can be killed, stopped and started again. */
+export class MongodbServer {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-mongodb-'));
+  port = 0;
+
+  static async start() {
+    const server = new MongodbServer();
+    server.port = await freePort();
+    await server.start();
+    return server;
+  }
+
+  get #journal() {
+    return path.join(this.#folder, 'journal');
+  }
+
+  /** Starts it again on the same port, after `kill`, with the data that it had. */
+  async start() {
+    const child = fork(PROGRAM, [String(this.port), this.#journal]);
+    this.#child = child;
+    // However this process ends, unless it is killed.
+    process.on('exit', this.#end);
+    const [message] = await Promise.race([once(child, 'message'), once(child, 'exit')]);
+    if (message !== 'ready') throw new Error(`the stand-in of MongoDB did not start: ${message}`);
+  }
+
+  /** @param {NodeJS.Signals} name */
+  signal(name) {
+    this.#child?.kill(name);
+  }
+
+  async kill() {
+    const child = this.#child;
+    this.#child = undefined;
+    process.off('exit', this.#end);
+    if (child === undefined) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** To be called while it does not run. */
+  loseData() {
+    rmSync(this.#journal, { force: true });
+  }
+
+  async stop() {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #end = () => void this.#child?.kill('SIGKILL');
+}

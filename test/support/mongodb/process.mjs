@@ -1,0 +1,8 @@
+// The stand-in of MongoDB in a process of its own: port, journal.
+
+import { StandIn } from './stand-in.mjs';
+
+process.on('disconnect', () => process.exit());
+const [port, journal] = process.argv.slice(2);
+await StandIn.start({ journal, keepsLog: false }, Number(port));
+process.send?.('ready');
