@@ -31,7 +31,7 @@ export class EtcdScene {
     beforeAll(async () => {
       if (hasEtcd) this.cluster = await EtcdCluster.start(this.#servers);
     }, 120_000);
-    afterAll(() => this.cluster?.stop());
+    afterAll(() => hasEtcd && this.cluster.stop());
   }
 
   /** Another prefix, where nothing is held. */

@@ -161,7 +161,8 @@ export class EtcdCluster {
   /** All data is lost, and revisions begin anew. */
   async wipe() {
     await this.kill();
-    for (const { name } of this.nodes) rmSync(path.join(this.#folder, name), { recursive: true, force: true });
+    for (const { name } of this.nodes)
+      rmSync(path.join(this.#folder, name), { recursive: true, force: true });
     await this.start();
   }
 
