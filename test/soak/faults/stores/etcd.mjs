@@ -141,10 +141,11 @@ export default {
       const proxy = await world.proxyTo(port);
       const settings = { renew: false, step: 8 };
       const [late] = await world.start(1, { ...settings, port: proxy.port, steps: 1000, gap: 5 });
-      proxy.delay = 0.6 * world.ttl;
+      // Who waits asks twice: whether the key is free, and for the key. Both fit into the TTL.
+      proxy.delay = 0.45 * world.ttl;
       // These hold briefly, and ask often.
       await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
-      for (let i = 0; i < 4; i++) {
+      for (let i = 0; i < 6; i++) {
         await world.expectProgress([late]);
         await world.nextHolder(5000, (holder) => holder !== late);
       }
