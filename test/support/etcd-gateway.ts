@@ -14,7 +14,7 @@ export interface Passing {
   readonly path: string;
   readonly body: string;
   /** Asks the server; may be called late, or twice. */
-  forward(): Promise<GatewayAnswer>;
+  readonly forward: () => Promise<GatewayAnswer>;
 }
 
 /** What to answer; `'cut'` ends the connection without an answer. */

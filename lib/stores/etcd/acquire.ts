@@ -7,6 +7,12 @@ import type { Beat, EtcdLease } from './etcd-leases.js';
 import type { Operation } from './operation.js';
 import { foreignPlace, refresh, type Parts, type Wanted } from './parts.js';
 
+/**
+ * Milliseconds: if servers take longer to answer, a new etcd lease costs less time than one that must be extended first,
+ * although it costs the servers more.
+ */
+const SLOW = 50;
+
 /** Keys that were granted, in the order in which they were asked for. */
 export interface Granted {
   readonly names: readonly string[];
@@ -82,7 +88,7 @@ export async function acquire(
 
 /** `parked`: whether leases may be used again. */
 async function take(
-  { leases }: Parts,
+  { leases, cluster }: Parts,
   operation: Operation,
   count: number,
   { length }: Wanted,
@@ -90,7 +96,7 @@ async function take(
 ): Promise<Taken> {
   const old: EtcdLease[] = [];
   while (parked && old.length < count) {
-    const lease = leases.unpark(length, false);
+    const lease = leases.unpark(length, cluster.lag > SLOW);
     if (lease === undefined) break;
     old.push(lease);
   }

@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { Replies } from '../../lease/contract/replies.js';
 import { Endpoint } from './endpoint.js';
 import { EtcdFailure, isAuthDisabled, verdictOn } from './failure.js';
@@ -33,6 +34,8 @@ export class Cluster {
   #token: Promise<string | undefined> | undefined;
   #current: number;
   #closed = false;
+  /** Milliseconds that the last answer took. */
+  lag = 0;
 
   constructor({ urls, credentials, tls, timeout }: EtcdSettings) {
     this.#endpoints = urls.map((url) => new Endpoint(url, tls));
@@ -102,7 +105,10 @@ export class Cluster {
       const at = this.#current;
       const token = this.#tokenOf(credentials);
       try {
-        const messages = await this.#post(operation, at, path, text, await token);
+        const known = await token;
+        const sent = performance.now();
+        const messages = await this.#post(operation, at, path, text, known);
+        this.lag = performance.now() - sent;
         return { message: messages[0] ?? {}, messages, again };
       } catch (error) {
         if (!(error instanceof EtcdFailure)) throw error;

@@ -76,18 +76,18 @@ export class Releases {
     };
     if (this.#keys.size <= MOST_WATCHES) {
       // It may have been released before there was a watch.
-      key.own = new Watch(this.#cluster, { key: name }, () => key.wake(), removed);
+      key.own = new Watch(this.#cluster, { key: name }, () => key.look(), removed);
       return;
     }
     this.#wide ??= new Watch(
       this.#cluster,
       this.#all,
       () => {
-        for (const one of this.#keys.values()) if (one.own === undefined) one.wake();
+        for (const one of this.#keys.values()) if (one.own === undefined) one.look();
       },
       removed,
     );
-    if (this.#wide.isOpen) queueMicrotask(() => key.wake());
+    if (this.#wide.isOpen) queueMicrotask(() => key.look());
   }
 
   #leave(name: string, key: AwaitedKey, listener: () => void): void {
@@ -113,12 +113,16 @@ class AwaitedKey {
   /** Undefined if the key is watched with all others. */
   own: Watch | undefined;
   idle: NodeJS.Timeout | undefined;
-  /** Whether it was removed, or may have been, since the last attempt. */
+  /** Whether it was removed since the last attempt. */
   isNews = false;
 
-  /** The one that is woken goes to the end, as it may not ask, or may be refused. */
   wake(): void {
     this.isNews = true;
+    this.look();
+  }
+
+  /** The one that is woken goes to the end, as it may not ask, or may be refused. */
+  look(): void {
     const [first] = this.listeners;
     if (!first) return;
     this.listeners.delete(first);
