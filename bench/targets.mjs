@@ -2,6 +2,7 @@
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
+import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
 import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
 import { format } from './support/format.mjs';
 
@@ -104,6 +105,18 @@ const overRedis = (limit, workload, other) =>
   ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
     metric: 'opsPerSecond',
     over: [workload, REDIS_MANAGER],
+    under: [workload, other],
+  });
+
+/**
+ * Leases over etcd: at least `limit` times as many a second as another.
+ *
+ * @type {Limited}
+ */
+const overEtcd = (limit, workload, other) =>
+  ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
+    metric: 'opsPerSecond',
+    over: [workload, ETCD_MANAGER],
     under: [workload, other],
   });
 
@@ -233,6 +246,9 @@ const targets = [
     overRedis(2, 'Redis, 2 clients want a key at once', other),
     overRedis(2, 'Redis, 8 clients want a key at once', other),
   ]),
+  // A pair takes at most 1.3 times as long.
+  overEtcd(0.77, 'etcd, a hot key', PUT_AND_DELETE),
+  overEtcd(1.5, 'etcd, a hot key', ETCD3),
   nobodyStarves,
   noSlowerThanJavaScript,
 ];
