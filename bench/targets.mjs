@@ -2,6 +2,7 @@
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
+import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
 import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
 import { nodeLocks } from './subjects/node-locks.mjs';
 import { stripelockWebLocks } from './subjects/stripelock-web-locks.mjs';
@@ -123,6 +124,18 @@ const overRedis = (limit, workload, other) =>
   ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
     metric: 'opsPerSecond',
     over: [workload, REDIS_MANAGER],
+    under: [workload, other],
+  });
+
+/**
+ * Leases over etcd: at least `limit` times as many a second as another.
+ *
+ * @type {Limited}
+ */
+const overEtcd = (limit, workload, other) =>
+  ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
+    metric: 'opsPerSecond',
+    over: [workload, ETCD_MANAGER],
     under: [workload, other],
   });
 
@@ -334,6 +347,9 @@ const targets = [
     (nanoseconds) => nanoseconds <= 20e6,
     WEB_LOCKS,
   ),
+  // A pair takes at most 1.3 times as long.
+  overEtcd(0.77, 'etcd, a hot key', PUT_AND_DELETE),
+  overEtcd(1.5, 'etcd, a hot key', ETCD3),
   nobodyStarves,
   noSlowerThanJavaScript,
 ];

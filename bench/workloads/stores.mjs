@@ -3,6 +3,7 @@
 import { storeSubjects } from '../subjects/stores.mjs';
 
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
+const { putAndDelete, etcd, etcdAlone, etcd3 } = storeSubjects;
 
 /**
  * @param {string} name
@@ -37,4 +38,7 @@ export const stores = [
   workload('Redis, 8 clients want a key at once', 'redis', contenders, { clients: 8 }),
   workload('Redis, 8 clients want a key again and again', 'redis', contenders, { clients: 8, again: true }),
   workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),
+  workload('etcd, a hot key', 'etcd', [etcd, etcdAlone, etcd3], { floors: [putAndDelete] }),
+  workload('etcd, 2 clients want a key at once', 'etcd', [etcd], { clients: 2 }),
+  workload('etcd, 8 clients want a key at once', 'etcd', [etcd], { clients: 8 }),
 ];

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { ETCD_ADVICE, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 import { runExample, type Run } from './run-example.js';
@@ -34,6 +35,15 @@ const onServers = [
     start: async () => {
       const server = await RedisServer.start();
       return { url: `redis://127.0.0.1:${server.port}`, stop: () => server.stop() };
+    },
+  },
+  {
+    store: 'etcd',
+    missing: hasEtcd ? undefined : 'etcd',
+    advice: ETCD_ADVICE,
+    start: async () => {
+      const cluster = await EtcdCluster.start();
+      return { url: cluster.endpoints[0]!, stop: () => cluster.stop() };
     },
   },
 ];

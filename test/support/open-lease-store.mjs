@@ -1,4 +1,5 @@
 import { MemoryLeaseStore } from 'stripelock';
+import { etcdLeaseStore } from 'stripelock/etcd';
 import { redisLeaseStore } from 'stripelock/redis';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { redisClients } from './redis-clients.mjs';
@@ -6,7 +7,8 @@ import { redisClients } from './redis-clients.mjs';
 /**
  * Where a store is, so that any thread can open it.
  *
- * @typedef {{ handle: object } | { path: string } | { url: string } | { port: number, library: string }} Place
+ * @typedef {{ handle: object } | { path: string } | { url: string } | { endpoints: readonly string[] }
+ *   | { port: number, library: string }} Place
  */
 
 /** A client of each library, for the server at the port that the environment names: a `clientModule`. */
@@ -21,6 +23,7 @@ export async function openLeaseStore(place) {
   if ('handle' in place) return { store: MemoryLeaseStore.from(place.handle), close: () => undefined };
   if ('path' in place) return closing(sqliteLeaseStore({ path: place.path, timeout: 5000 }));
   if ('url' in place) return closing(redisLeaseStore({ url: place.url, timeout: 5000 }));
+  if ('endpoints' in place) return closing(etcdLeaseStore({ endpoints: place.endpoints, timeout: 5000 }));
   const { port, library } = place;
   const { client, close } = await redisClients[/** @type {keyof typeof redisClients} */ (library)](port);
   const module = clientModule(library);

@@ -2,6 +2,7 @@
 const stores = {
   sqlite: () => import('./sqlite.mjs'),
   redis: () => import('./redis.mjs'),
+  etcd: () => import('./etcd.mjs'),
 };
 
 export const storeNames = Object.keys(stores);

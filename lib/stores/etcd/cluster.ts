@@ -1,0 +1,176 @@
+import { performance } from '../../common/host.js';
+import { Replies } from '../../lease/contract/replies.js';
+import { Endpoint } from './endpoint.js';
+import { EtcdFailure, isAuthDisabled, verdictOn } from './failure.js';
+import { messagesIn, type Message } from './messages.js';
+import { Operation } from './operation.js';
+import type { EtcdCredentials, EtcdSettings } from './options.js';
+
+/** Milliseconds before the servers are tried again, when all of them have failed. */
+const PAUSE = 20;
+/** Milliseconds for one server of several, at most: half of the operation's time, so that another can answer. */
+const LONGEST_ATTEMPT = 2000;
+/** How often one request may be refused for its token. */
+const MOST_REFUSALS = 3;
+
+/** What was answered to a request. */
+export interface Answer {
+  readonly message: Message;
+  /** All messages of a stream. */
+  readonly messages: readonly Message[];
+  /** Whether the request was sent before, to a server that may have executed it, or may still do so. */
+  readonly again: boolean;
+}
+
+/** The servers of a cluster. A request goes to the one that answered last; if that fails, to the next. */
+export class Cluster {
+  readonly #endpoints: readonly Endpoint[];
+  readonly #credentials: EtcdCredentials | undefined;
+  /** Of whole operations. */
+  readonly replies: Replies;
+  /** Of one server, if there are others. */
+  readonly #attempts: Replies | undefined;
+  /** Undefined before it is needed; resolves to undefined if the servers have no authentication. */
+  #token: Promise<string | undefined> | undefined;
+  #current: number;
+  #closed = false;
+  /** Milliseconds that the last answer took. */
+  lag = 0;
+
+  constructor({ urls, credentials, tls, timeout }: EtcdSettings) {
+    this.#endpoints = urls.map((url) => new Endpoint(url, tls));
+    this.#credentials = credentials;
+    this.replies = new Replies(timeout, 'etcd');
+    const limit = Math.min(timeout / 2, LONGEST_ATTEMPT);
+    this.#attempts = urls.length > 1 ? new Replies(limit, 'an etcd server') : undefined;
+    // Not all clients ask the same one.
+    this.#current = Math.floor(Math.random() * urls.length);
+  }
+
+  /** Asks one server after the other, until one answers or the operation ends. Rejects with an EtcdFailure. */
+  call(operation: Operation, path: string, body: object | string): Promise<Answer> {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    return this.#ask(operation, path, text, this.#credentials);
+  }
+
+  /**
+   * Watches keys, at the server that answers others now. `ended`: called once when that ends, unless it was ended by the
+   * function that this returns.
+   */
+  watch(request: object, message: (message: Message) => void, ended: () => void): () => void {
+    const at = this.#current;
+    const token = this.#tokenOf(this.#credentials);
+    let end: (() => void) | undefined;
+    let open = true;
+    const over = (): void => {
+      if (!open) return;
+      open = false;
+      end?.();
+      // The token may be too old, or the server may be gone.
+      if (this.#token === token) this.#token = undefined;
+      this.#leave(at);
+      ended();
+    };
+    const line = (text: string): void => {
+      try {
+        for (const one of messagesIn(text)) message(one);
+      } catch {
+        over();
+      }
+    };
+    Promise.resolve(token).then((known) => {
+      if (open) end = this.#endpoints[at]!.watch(JSON.stringify(request), known, line, over);
+    }, over);
+    return () => {
+      open = false;
+      end?.();
+    };
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const endpoint of this.#endpoints) endpoint.close();
+  }
+
+  async #ask(
+    operation: Operation,
+    path: string,
+    text: string,
+    credentials: EtcdCredentials | undefined,
+  ): Promise<Answer> {
+    const { length } = this.#endpoints;
+    let again = false;
+    let refusals = 0;
+    for (let sends = 1; ; sends++) {
+      const at = this.#current;
+      const token = this.#tokenOf(credentials);
+      try {
+        const known = await token;
+        const sent = performance.now();
+        const messages = await this.#post(operation, at, path, text, known);
+        this.lag = performance.now() - sent;
+        return { message: messages[0] ?? {}, messages, again };
+      } catch (error) {
+        if (!(error instanceof EtcdFailure)) throw error;
+        const failure: EtcdFailure = again ? error.afterUncertain() : error;
+        const verdict = verdictOn(error);
+        if (verdict === 'final' || operation.ended || this.#closed) throw failure;
+        again = failure.uncertain;
+        operation.lastFailure = error;
+        if (verdict === 'authenticate') {
+          if (token === undefined || ++refusals > MOST_REFUSALS) throw failure;
+          if (this.#token === token) this.#token = undefined;
+          continue;
+        }
+        this.#leave(at);
+        if (sends % length === 0) await operation.pause(PAUSE);
+      }
+    }
+  }
+
+  async #post(
+    operation: Operation,
+    at: number,
+    path: string,
+    text: string,
+    token: string | undefined,
+  ): Promise<Message[]> {
+    if (operation.ended) throw new EtcdFailure(operation.ended.message, undefined, false);
+    let abort: (reason: Error) => void = () => undefined;
+    const sent = this.#endpoints[at]!.post(path, text, token, (end) => (abort = end));
+    const forget = operation.onEnd(abort);
+    const awaited = this.#attempts?.expect(abort);
+    try {
+      return messagesIn(await sent);
+    } finally {
+      forget();
+      if (awaited) this.#attempts!.arrived(awaited);
+    }
+  }
+
+  /** Others may have found out before. */
+  #leave(at: number): void {
+    if (this.#current === at) this.#current = (at + 1) % this.#endpoints.length;
+  }
+
+  #tokenOf(credentials: EtcdCredentials | undefined): Promise<string | undefined> | undefined {
+    return credentials && (this.#token ??= this.#authenticate(credentials));
+  }
+
+  /** One token for all requests: for the servers it costs much to make one. */
+  #authenticate({ username, password }: EtcdCredentials): Promise<string | undefined> {
+    const token = Operation.run(this.replies, async (operation) => {
+      try {
+        const text = JSON.stringify({ name: username, password });
+        return (await this.#ask(operation, 'auth/authenticate', text, undefined)).message.token;
+      } catch (error) {
+        if (isAuthDisabled(error)) return undefined;
+        throw error;
+      }
+    });
+    token.catch(() => {
+      if (this.#token === token) this.#token = undefined;
+    });
+    return token;
+  }
+}

@@ -1,0 +1,157 @@
+import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import type { EtcdTls } from './options.js';
+import { EtcdFailure } from './failure.js';
+import { failureOf } from './messages.js';
+
+/** Connections to one server; more requests wait for one to be free. */
+const MOST_CONNECTIONS = 128;
+/** More than any answer to what is asked here has, in characters. */
+const LONGEST_ANSWER = 16_777_216;
+
+/** One server of the cluster, over HTTP connections that are kept. */
+export class Endpoint {
+  readonly #options: RequestOptions;
+  readonly #agent: Agent;
+  /** For watches, each of which has a connection as long as it lasts. */
+  readonly #watching: Agent;
+  readonly #request: (options: RequestOptions) => ClientRequest;
+  readonly #path: string;
+
+  constructor(url: URL, tls: EtcdTls | undefined) {
+    // Not imported: a program that uses another store need not load them.
+    const { hostname, port, protocol, pathname } = url;
+    const kept = { keepAlive: true, maxSockets: MOST_CONNECTIONS };
+    if (protocol === 'https:') {
+      const https = process.getBuiltinModule('node:https');
+      const secure = { ...(tls as object) };
+      this.#agent = new https.Agent({ ...secure, ...kept });
+      this.#watching = new https.Agent(secure);
+      this.#request = https.request;
+    } else {
+      const http = process.getBuiltinModule('node:http');
+      this.#agent = new http.Agent(kept);
+      this.#watching = new http.Agent();
+      this.#request = http.request;
+    }
+    // IPv6 addresses have brackets in a URL.
+    this.#options = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port, protocol, method: 'POST' };
+    this.#path = `${pathname.replace(/\/$/, '')}/v3/`;
+  }
+
+  /**
+   * Resolves to the text of the answer; rejects with an EtcdFailure. Calls `onAbort` with a function that ends the request.
+   */
+  post(
+    path: string,
+    body: string,
+    token: string | undefined,
+    onAbort: (abort: (reason: Error) => void) => void,
+  ): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const request = this.#start(path, body, token, this.#agent);
+      const isSent = noteSent(request);
+      const fail = (error: Error): void => {
+        reject(
+          error instanceof EtcdFailure ? error : new EtcdFailure(error.message, undefined, isSent(), error),
+        );
+      };
+      request.on('error', fail);
+      request.on('response', (response) => {
+        collect(response, fail, (text) => {
+          const { statusCode = 0 } = response;
+          if (statusCode === 200) resolve(text);
+          else reject(failureOf(statusCode, text));
+        });
+      });
+      onAbort(({ message }) => {
+        reject(new EtcdFailure(message, undefined, isSent()));
+        request.destroy();
+      });
+    });
+  }
+
+  /**
+   * Opens a stream of answers, line by line, on a connection of its own, which does not keep the process alive. `ended`:
+   * called once, unless it was ended by the function that this returns.
+   */
+  watch(
+    body: string,
+    token: string | undefined,
+    line: (text: string) => void,
+    ended: () => void,
+  ): () => void {
+    const request = this.#start('watch', body, token, this.#watching);
+    let open = true;
+    const end = (): void => {
+      if (!open) return;
+      open = false;
+      request.destroy();
+      ended();
+    };
+    request.on('socket', (socket: Socket) => socket.unref());
+    request.on('error', end);
+    request.on('response', (response) => {
+      let rest = '';
+      response.setEncoding('utf8');
+      response.on('error', end).on('close', end);
+      response.on('data', (part: string) => {
+        const lines = (rest + part).split('\n');
+        rest = lines.pop()!;
+        for (const text of lines) if (open && text.trim() !== '') line(text);
+      });
+    });
+    return () => {
+      open = false;
+      request.destroy();
+    };
+  }
+
+  close(): void {
+    this.#agent.destroy();
+    this.#watching.destroy();
+  }
+
+  #start(path: string, body: string, token: string | undefined, agent: Agent): ClientRequest {
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      ...(token !== undefined && { authorization: token }),
+    };
+    const request = this.#request({ ...this.#options, path: this.#path + path, headers, agent });
+    request.end(body);
+    return request;
+  }
+}
+
+/** Returns a function that says whether anything may have been sent: nothing is before the connection stands. */
+function noteSent(request: ClientRequest): () => boolean {
+  let sent = false;
+  const note = (): void => {
+    sent = true;
+  };
+  request.on('socket', (socket: Socket | TLSSocket) => {
+    if (!socket.connecting) note();
+    else socket.once('encrypted' in socket ? 'secureConnect' : 'connect', note);
+  });
+  return () => sent;
+}
+
+function collect(
+  response: IncomingMessage,
+  fail: (error: Error) => void,
+  done: (text: string) => void,
+): void {
+  let text = '';
+  response.setEncoding('utf8');
+  response.on('data', (part: string) => {
+    text += part;
+    if (text.length > LONGEST_ANSWER) response.destroy(new Error('the answer is too long'));
+  });
+  response.on('error', fail).on('end', () => done(text));
+  // A connection that is cut within an answer may be closed without an error.
+  response.on('close', () => {
+    if (!response.complete) fail(new Error('the connection was closed'));
+  });
+}

@@ -1,0 +1,190 @@
+import { randomBytes } from 'node:crypto';
+import { performance } from '../../common/host.js';
+import { withDrift } from '../drift.js';
+import type { Cluster } from './cluster.js';
+import { type EtcdFailure, isLeaseKnown, isLeaseNotFound } from './failure.js';
+import { termOf, type Message } from './messages.js';
+import { Operation } from './operation.js';
+
+/** How many are kept for later. */
+const MOST_PARKED = 64;
+/** Milliseconds between attempts to revoke, and between the last ones. */
+const REVOKE_AGAIN = 100;
+const REVOKE_SELDOM = 5000;
+
+/** What a key is bound to in etcd: when it ends, or is revoked, the key goes. */
+export interface EtcdLease {
+  /** Decimal, of 63 bits. */
+  readonly id: string;
+  /** Its length. */
+  readonly seconds: number;
+  /** It lasts for its length from then on, or longer. On this thread's clock. */
+  since: number;
+  /** Whether a server has said that it exists, or existed. */
+  made: boolean;
+  /** Whether a request that binds a key to it may still be executed. Then nothing else may ever be bound to it. */
+  tainted: boolean;
+}
+
+/** How long a lease must last. */
+export interface Length {
+  /** Of the etcd lease: they have whole seconds. */
+  readonly seconds: number;
+  /** What of that is needed, on the server's clock. */
+  readonly milliseconds: number;
+}
+
+/** `ttl`: in milliseconds on the holder's clock. */
+export function lengthFor(ttl: number, drift: number): Length {
+  const milliseconds = withDrift(ttl, drift);
+  return { seconds: Math.ceil(milliseconds / 1000), milliseconds };
+}
+
+/** Answers to requests that extend leases. */
+export interface Beat {
+  /** That of the server which was asked, before it asked the leader. */
+  readonly term: string;
+  /** Whether each was extended. */
+  readonly alive: readonly boolean[];
+}
+
+const ignore = (): void => undefined;
+
+/**
+ * The etcd leases of a store. One that its key was released from is parked, and used again for as long as enough of its
+ * time is left, or if it can be extended: a new one costs a write on all servers.
+ */
+export class EtcdLeases {
+  readonly #cluster: Cluster;
+  readonly #drift: number;
+  /** By length in seconds, the last one parked last. */
+  readonly #parked = new Map<number, EtcdLease[]>();
+  #count = 0;
+  #closed = false;
+
+  constructor(cluster: Cluster, drift: number) {
+    this.#cluster = cluster;
+    this.#drift = drift;
+  }
+
+  /** One that is parked; undefined if there is none. `spared`: it must last long enough without being extended. */
+  unpark(length: Length, spared: boolean): EtcdLease | undefined {
+    const parked = this.#parked.get(length.seconds);
+    for (;;) {
+      const lease = parked?.pop();
+      if (lease === undefined) return undefined;
+      this.#count--;
+      if (this.lasts(lease, length) || (!spared && this.#left(lease) > 0)) return lease;
+      // Those below were parked earlier. They end by themselves.
+    }
+  }
+
+  /** Whether as much of its time is left. */
+  lasts(lease: EtcdLease, { milliseconds }: Length): boolean {
+    return this.#left(lease) >= milliseconds;
+  }
+
+  /** A new one, and a promise that it was made. A transaction that is bound to it proves that, too. */
+  grant(operation: Operation, { seconds }: Length): { lease: EtcdLease; made: Promise<void> } {
+    const lease = { id: newId(), seconds, since: performance.now(), made: false, tainted: false };
+    const made = this.#cluster
+      .call(operation, 'lease/grant', { ID: lease.id, TTL: String(seconds) })
+      .catch((error: unknown) => {
+        // It was sent twice.
+        if (!isLeaseKnown(error)) throw error;
+      })
+      .then(() => {
+        lease.made = true;
+      });
+    made.catch(ignore);
+    return { lease, made };
+  }
+
+  /**
+   * Extends leases. The server that believes to lead answers alone, so it may have been replaced while it was paused. So
+   * this is certain only if what is asked **afterwards**, and all servers must agree on, is answered in the same term:
+   * then that leader led all the time. {@link confirm} records it.
+   */
+  async extend(operation: Operation, ids: readonly string[]): Promise<Beat> {
+    // One stream for all of them.
+    const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
+    const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);
+    const terms = new Set(ids.map((_, i) => termOf(messages[i] ?? {})));
+    const alive = ids.map((id, i) => messages[i]?.ID === id && Number(messages[i].TTL ?? 0) > 0);
+    return { term: terms.size === 1 ? [...terms][0]! : '', alive };
+  }
+
+  /** Whether that answer, which was asked for later, proves the beat. Then they last from `asked` on. */
+  confirm(beat: Beat, later: Message, leases: readonly EtcdLease[], asked: number): boolean {
+    if (beat.term === '' || beat.term !== termOf(later)) return false;
+    leases.forEach((lease, i) => {
+      if (beat.alive[i]) lease.since = Math.max(lease.since, asked);
+    });
+    return true;
+  }
+
+  /** Nothing is bound to it any more. */
+  park(lease: EtcdLease): void {
+    const wanted = !lease.tainted && !this.#closed && this.#left(lease) > 0;
+    if (wanted && this.#count < MOST_PARKED) {
+      this.#count++;
+      const parked = this.#parked.get(lease.seconds);
+      if (parked) parked.push(lease);
+      else this.#parked.set(lease.seconds, [lease]);
+    } else {
+      this.withdraw(lease);
+    }
+  }
+
+  /**
+   * Ends a lease, and with it what is bound to it or will be by a request that is still on its way: that fails without
+   * the lease. Goes on until a server has answered, for as long as the lease can last. Nobody need wait.
+   */
+  withdraw(lease: Pick<EtcdLease, 'id' | 'seconds' | 'made'>): void {
+    void this.#revokeUntil(lease, performance.now() + 2 * lease.seconds * 1000);
+  }
+
+  /** True if it still existed. Rejects with an EtcdFailure. */
+  async revoke(operation: Operation, id: string): Promise<boolean> {
+    try {
+      await this.#cluster.call(operation, 'lease/revoke', { ID: id });
+      return true;
+    } catch (error) {
+      if (!isLeaseNotFound(error)) throw error;
+      // It may have been revoked by an earlier send.
+      return (error as EtcdFailure).uncertain;
+    }
+  }
+
+  /** Revokes what is parked, as far as the servers answer in time. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const ids = [...this.#parked.values()].flat().map(({ id }) => id);
+    this.#parked.clear();
+    await Promise.all(ids.map((id) => this.#revokeOnce(id).catch(ignore)));
+  }
+
+  /** Milliseconds that it lasts, on the server's clock. */
+  #left({ seconds, since }: EtcdLease): number {
+    return seconds * 1000 - withDrift(performance.now() - since, this.#drift);
+  }
+
+  async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'seconds' | 'made'>, until: number): Promise<void> {
+    for (let pause = REVOKE_AGAIN; ; pause = Math.min(2 * pause, REVOKE_SELDOM)) {
+      const existed = await this.#revokeOnce(lease.id).catch(() => undefined);
+      // What does not exist may not have been made yet.
+      if (existed === true || (existed === false && lease.made)) return;
+      if (this.#closed || performance.now() + pause > until) return;
+      await new Promise((resolve) => setTimeout(resolve, pause).unref());
+    }
+  }
+
+  #revokeOnce(id: string): Promise<boolean> {
+    return Operation.run(this.#cluster.replies, (operation) => this.revoke(operation, id));
+  }
+}
+
+/** Positive, of 63 bits, so that it is nobody's yet. */
+function newId(): string {
+  return String(randomBytes(8).readBigUInt64BE() >> 1n || 1n);
+}

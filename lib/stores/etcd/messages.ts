@@ -1,0 +1,135 @@
+import { answeredFailure, EtcdFailure } from './failure.js';
+
+/** A key as a server answers with it. Numbers of 64 bits are decimal text in JSON; those that are 0 are left out. */
+export interface KeyValue {
+  readonly key?: string;
+  readonly value?: string;
+  readonly mod_revision?: string;
+  readonly lease?: string;
+}
+
+/** What the gateway answers, as far as it is read here. Which members there are depends on what was asked. */
+export interface Message {
+  readonly header?: { readonly revision?: string; readonly raft_term?: string };
+  readonly ID?: string;
+  readonly TTL?: string;
+  readonly token?: string;
+  readonly kvs?: readonly KeyValue[];
+  readonly succeeded?: boolean;
+  readonly responses?: readonly TxnResponse[];
+  readonly created?: boolean;
+  readonly canceled?: boolean;
+  readonly events?: readonly { readonly kv?: KeyValue }[];
+}
+
+/** The answer to one operation of a transaction. */
+export interface TxnResponse {
+  readonly response_range?: { readonly kvs?: readonly KeyValue[] };
+  readonly response_txn?: Message;
+}
+
+/** A transaction, as the gateway takes it. */
+export interface Txn {
+  readonly compare?: readonly object[];
+  readonly success: readonly object[];
+  readonly failure?: readonly object[];
+}
+
+/** Bytes are base64 in JSON. */
+export function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
+
+export function fromBase64(bytes: string | undefined): string {
+  return Buffer.from(bytes ?? '', 'base64').toString();
+}
+
+/** True if nothing is at the key. */
+export function isAbsent(key: string): object {
+  return { key, target: 'CREATE', create_revision: '0' };
+}
+
+/** True if the value is this one. */
+export function hasValue(key: string, value: string): object {
+  return { key, target: 'VALUE', value };
+}
+
+/**
+ * True if nobody has written since. Revisions start anew in an empty cluster, so the value, in which the base of tokens
+ * stands, must be the same, too.
+ */
+export function isUnchanged(key: string, { value, mod_revision }: KeyValue): object[] {
+  return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
+}
+
+export function put(key: string, value: string, lease?: string): object {
+  return { requestPut: lease === undefined ? { key, value } : { key, value, lease } };
+}
+
+export function range(key: string): object {
+  return { requestRange: { key } };
+}
+
+export function remove(key: string): object {
+  return { requestDeleteRange: { key } };
+}
+
+export function kvOf(response: TxnResponse | undefined): KeyValue | undefined {
+  return response?.response_range?.kvs?.[0];
+}
+
+export function termOf(message: Message): string {
+  return message.header?.raft_term ?? '';
+}
+
+/** One message; of a stream several, each with its own envelope. Throws an EtcdFailure. */
+export function messagesIn(text: string): Message[] {
+  return documentsIn(text).map(unwrapped);
+}
+
+/** Of an answer with a status that is no success. */
+export function failureOf(status: number, text: string): EtcdFailure {
+  try {
+    const { message, error, code } = JSON.parse(text) as { message?: string; error?: unknown; code?: number };
+    const reason = typeof message === 'string' ? message : String(error);
+    if (typeof code === 'number') return answeredFailure(reason, code);
+  } catch {
+    // Not the gateway of an etcd.
+  }
+  // A proxy without a server may answer another time. Anything else is not the address of a gateway.
+  if (status >= 500) return new EtcdFailure(`status ${status}`, undefined, true);
+  return answeredFailure(`status ${status}, which is no answer of etcd's gateway at /v3`, status);
+}
+
+function documentsIn(text: string): unknown[] {
+  try {
+    return [JSON.parse(text)];
+  } catch {
+    return text
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .map(parsed);
+  }
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw new EtcdFailure('the answer is no JSON', undefined, true);
+  }
+}
+
+function unwrapped(document: unknown): Message {
+  const { result, error } = (document ?? {}) as { result?: Message; error?: StreamError | string };
+  if (error === undefined) return result ?? (document as Message);
+  const reason = typeof error === 'string' ? error : (error.message ?? 'a failure without a message');
+  throw answeredFailure(reason, typeof error === 'string' ? undefined : (error.grpc_code ?? error.code));
+}
+
+/** How a stream reports a failure: the name of the code depends on the version. */
+interface StreamError {
+  readonly message?: string;
+  readonly grpc_code?: number;
+  readonly code?: number;
+}

@@ -1,0 +1,115 @@
+import { checkOptionsObject, checkString, checkTimeout } from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
+import { checkDrift } from '../drift.js';
+
+/** Milliseconds. */
+const DEFAULT_TIMEOUT = 1000;
+const DEFAULT_PREFIX = 'stripelock/';
+
+/** What a connection by TLS needs: the options of these names of `node:tls`. */
+export interface EtcdTls {
+  /** Certificates of those who sign the servers'. Default: those that Node knows. */
+  ca?: string | Uint8Array | (string | Uint8Array)[];
+  /** The certificate of this client, if the servers want one. */
+  cert?: string | Uint8Array;
+  /** Its private key. */
+  key?: string | Uint8Array;
+  /** Of the private key. */
+  passphrase?: string;
+  /** The name in the servers' certificate, if it is not the host's. */
+  servername?: string;
+  /** Whether the servers' certificate is checked. Default true. */
+  rejectUnauthorized?: boolean;
+}
+
+/** A user that etcd knows. */
+export interface EtcdCredentials {
+  username: string;
+  password: string;
+}
+
+/** For `etcdLeaseStore`. */
+export interface EtcdLeaseStoreOptions {
+  /** The URLs at which clients reach the servers of one cluster: `http://` or `https://`, host and port. */
+  endpoints: readonly string[];
+  /** Needed if the cluster has authentication. Its roles must allow reading and writing all keys with the prefix. */
+  credentials?: EtcdCredentials;
+  /** For endpoints with `https://`. */
+  tls?: EtcdTls;
+  /** Put before every key. Default "stripelock/". */
+  prefix?: string;
+  /** Milliseconds after which an operation without an answer fails. Default 1000. */
+  timeout?: number;
+  /** By how much a server's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  drift?: number;
+}
+
+/** The options, checked. */
+export interface EtcdSettings {
+  readonly urls: readonly URL[];
+  readonly credentials: EtcdCredentials | undefined;
+  readonly tls: EtcdTls | undefined;
+  readonly prefix: string;
+  readonly timeout: number;
+  readonly drift: number;
+  /** How another thread makes such a store. */
+  readonly source: LeaseStoreSource;
+}
+
+/** Checks the options, and fills in the defaults. */
+export function resolveOptions(options: EtcdLeaseStoreOptions): EtcdSettings {
+  if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
+  checkOptionsObject(options);
+  const { endpoints, credentials, tls, prefix, timeout, drift } = options;
+  const settings = {
+    urls: checkEndpoints(endpoints),
+    credentials: credentials === undefined ? undefined : checkCredentials(credentials),
+    tls: tls === undefined ? undefined : checkTls(tls),
+    prefix: prefix === undefined ? DEFAULT_PREFIX : checkString(prefix, 'options.prefix'),
+    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    drift: checkDrift(drift),
+  };
+  const { urls, ...rest } = settings;
+  const copied = { ...rest, endpoints: urls.map(({ href }) => href) };
+  return {
+    ...settings,
+    source: { module: 'stripelock/etcd', name: 'etcdLeaseStore', options: copied },
+  };
+}
+
+function checkEndpoints(endpoints: unknown): URL[] {
+  if (!Array.isArray(endpoints)) throw invalidArgType('options.endpoints', 'a list of URLs', endpoints);
+  if (endpoints.length === 0) throw outOfRange('options.endpoints', 'a list of at least one URL', 'none');
+  return endpoints.map((endpoint: unknown, i) => {
+    const name = `options.endpoints[${i}]`;
+    const text = checkNonEmpty(endpoint, name);
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    // What is wrong may be a password.
+    const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
+    if (!isHttp) throw outOfRange(name, 'a URL that begins with http:// or https://', 'another');
+    if (url.username === '' && url.password === '') return url;
+    throw outOfRange(name, 'a URL without a user, which goes to options.credentials', 'one with a user');
+  });
+}
+
+function checkCredentials(credentials: unknown): EtcdCredentials {
+  if (typeof credentials !== 'object' || credentials === null) {
+    throw invalidArgType('options.credentials', 'an object', credentials);
+  }
+  const { username, password } = credentials as Partial<EtcdCredentials>;
+  // Messages name no password.
+  if (typeof password !== 'string') {
+    throw invalidArgType('options.credentials.password', 'a string', typeof password);
+  }
+  return { username: checkNonEmpty(username, 'options.credentials.username'), password };
+}
+
+function checkTls(tls: unknown): EtcdTls {
+  if (typeof tls !== 'object' || tls === null || Array.isArray(tls)) {
+    throw invalidArgType('options.tls', 'an object', tls);
+  }
+  const { ca, cert, key, passphrase, servername, rejectUnauthorized } = tls as EtcdTls;
+  const all = { ca, cert, key, passphrase, servername, rejectUnauthorized };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,241 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { etcdLeaseStore } from 'stripelock/etcd';
+import { ask, base64, ETCD_ADVICE, EtcdCluster, hasEtcd } from '../../../support/etcd-server.mjs';
+import { below } from '../../../workers/random.mjs';
+import { WHILE } from '../clock.mjs';
+import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
+
+/** @typedef {import('../store-faults.mjs').World} World */
+
+const SERVERS = 3;
+/** Milliseconds that an acquisition waits where the servers must choose a leader. */
+const PATIENCE = 8000;
+/** Milliseconds until everything that was left has expired: whole seconds, which end late. */
+const EXPIRES_WITHIN = 20_000;
+/** Milliseconds of pauses: shorter than an election takes, about as long, and beyond every lease. */
+const PAUSES = [300, 1000, 3000];
+
+/** Of all keys. */
+const EVERYTHING = { key: base64('\0'), range_end: base64('\0') };
+const LEASES = { key: base64('stripelock/lease/'), range_end: base64('stripelock/lease0') };
+
+/**
+ * Asks whichever server answers.
+ *
+ * @param {readonly number[]} ports
+ * @param {string} path
+ * @param {object} body
+ * @returns {Promise<any>}
+ */
+async function askAny(ports, path, body) {
+  const until = performance.now() + EXPIRES_WITHIN;
+  for (let i = 0; performance.now() < until; i++) {
+    const answer = await ask(ports[i % ports.length], path, body).catch(() => ({ error: true }));
+    if (answer.error === undefined) return answer;
+    await delay(20);
+  }
+  throw new Error('no etcd server answers');
+}
+
+class EtcdBackend {
+  /** @type {(() => unknown)[]} */
+  #closing = [];
+
+  /** @param {EtcdCluster} cluster */
+  constructor(cluster) {
+    this.cluster = cluster;
+    this.#closing.push(() => cluster.stop());
+  }
+
+  get port() {
+    return this.cluster.port;
+  }
+
+  get place() {
+    return this.cluster.nodes.map(({ port }) => port);
+  }
+
+  connect() {
+    const store = etcdLeaseStore({ endpoints: this.cluster.endpoints });
+    this.#closing.push(() => store.close?.());
+    return store;
+  }
+
+  forget() {
+    return askAny(this.place, 'kv/deleterange', EVERYTHING);
+  }
+
+  async leftovers() {
+    /** @type {string[]} */
+    let left = [];
+    const until = performance.now() + EXPIRES_WITHIN;
+    do {
+      const { kvs = [] } = await askAny(this.place, 'kv/range', { ...LEASES, keys_only: true });
+      const { leases = [] } = await askAny(this.place, 'lease/leases', {});
+      const keys = kvs.map((/** @type {{ key: string }} */ { key }) => Buffer.from(key, 'base64'));
+      left = keys.map((/** @type {Buffer} */ key) => `${key} was left`);
+      if (leases.length > 0) left.push(`${leases.length} etcd leases were left`);
+      if (left.length > 0) await delay(100);
+    } while (left.length > 0 && performance.now() < until);
+    return left;
+  }
+
+  /** A server that does not lead. */
+  async follower() {
+    const leader = await this.cluster.leader();
+    const followers = this.cluster.nodes.filter((node) => node.isRunning && node !== leader);
+    return followers[0] ?? leader;
+  }
+
+  async stop() {
+    for (const close of this.#closing.reverse()) await close();
+  }
+}
+
+/**
+ * @param {import('../../../support/etcd-server.mjs').EtcdNode} node
+ * @param {number} milliseconds
+ */
+async function pause(node, milliseconds) {
+  node.signal('SIGSTOP');
+  await delay(milliseconds);
+  node.signal('SIGCONT');
+}
+
+/** @type {import('../store-faults.mjs').StoreFaults<EtcdBackend>} */
+export default {
+  title: 'the etcd store',
+  missing: hasEtcd ? undefined : { what: 'etcd', advice: ETCD_ADVICE },
+  reopens: true,
+  // Just below a whole second, so that the servers keep a lease for little longer than its holder does.
+  ttl: 950,
+
+  start: async () => new EtcdBackend(await EtcdCluster.start(SERVERS)),
+
+  async open({ port, place, timeout }) {
+    const ports = /** @type {number[]} */ (place);
+    // With a proxy, only through the proxy.
+    const reached = ports.includes(port) ? ports : [port];
+    const endpoints = reached.map((one) => `http://127.0.0.1:${one}`);
+    return {
+      store: etcdLeaseStore({ endpoints, timeout }),
+      close: () => undefined,
+      backdoor: () => ({
+        async remove(key) {
+          const name = base64(`stripelock/lease/${key}`);
+          const { deleted = 0 } = await askAny(ports, 'kv/deleterange', { key: name });
+          return Number(deleted) > 0;
+        },
+        async count(key) {
+          const counter = { key: base64(`counter/${key}`), value: '', prev_kv: true };
+          const { prev_kv } = await askAny(ports, 'kv/put', counter);
+          return BigInt(prev_kv?.version ?? 0) + 1n;
+        },
+      }),
+    };
+  },
+
+  scenarios: {
+    /** As on other stores, but held for as long as the holder may: the servers end a lease up to half a second late. */
+    async 'replies of some are delayed'(world, { port }) {
+      const proxy = await world.proxyTo(port);
+      const settings = { renew: false, step: 8 };
+      const [late] = await world.start(1, { ...settings, port: proxy.port, steps: 1000, gap: 5 });
+      // Who waits asks twice: whether the key is free, and for the key. Both fit into the TTL.
+      proxy.delay = 0.45 * world.ttl;
+      // These hold briefly, and ask often.
+      await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
+      for (let i = 0; i < 6; i++) {
+        await world.expectProgress([late]);
+        await world.nextHolder(5000, (holder) => holder !== late);
+      }
+    },
+
+    async 'the leader is killed, and comes back'(world, { cluster }) {
+      await world.start(4, { patience: PATIENCE });
+      for (let i = 0; i < 2; i++) {
+        await delay(WHILE);
+        const leader = await cluster.leader();
+        await leader.kill();
+        await world.expectProgress();
+        cluster.startNode(leader);
+        await world.expectProgress();
+      }
+    },
+
+    async 'the leader is paused, and goes on as if it still led'(world, { cluster }) {
+      await world.start(4, { patience: PATIENCE });
+      for (const milliseconds of PAUSES) {
+        await delay(WHILE);
+        await pause(await cluster.leader(), milliseconds);
+        await world.expectProgress();
+      }
+    },
+
+    async 'a follower is paused, and clients go to another server'(world, backend) {
+      await world.start(4, { patience: PATIENCE });
+      for (const milliseconds of PAUSES) {
+        await delay(WHILE);
+        const follower = await backend.follower();
+        follower.signal('SIGSTOP');
+        await delay(milliseconds);
+        await world.expectProgress();
+        follower.signal('SIGCONT');
+      }
+    },
+
+    async 'the majority is killed, without which nobody is granted anything, and comes back'(
+      world,
+      { cluster },
+    ) {
+      await world.start(3, { patience: PATIENCE });
+      await delay(WHILE);
+      await Promise.all(cluster.nodes.slice(1).map((node) => node.kill()));
+      // What was granted before has ended by then, locally.
+      await delay(1.2 * world.ttl);
+      const holder = await world.nextHolder(2 * world.ttl);
+      if (holder) world.violations.push('a minority granted a lease');
+      for (const node of cluster.nodes.slice(1)) cluster.startNode(node);
+      await world.expectProgress();
+    },
+
+    'all are killed, and come back with their data': (world, { cluster }) => serverIsKilled(world, cluster),
+
+    async 'all data is lost, and revisions begin anew'(world, { cluster }) {
+      await world.start(3, { patience: PATIENCE });
+      for (let i = 0; i < 2; i++) {
+        await delay(WHILE);
+        await world.nextHolder();
+        await world.lose(() => cluster.wipe());
+        await world.expectProgress();
+      }
+    },
+
+    'all are paused': (world, { cluster }) => serverIsPaused(world, cluster),
+
+    'connections are cut': connectionsAreCut,
+  },
+
+  faults: [
+    async (world, { cluster }) => pause(await cluster.leader(), below(world.random, 3 * world.ttl)),
+    async (world, backend) => pause(await backend.follower(), below(world.random, 3 * world.ttl)),
+    async (world, { cluster }) => {
+      const leader = await cluster.leader();
+      await leader.kill();
+      await delay(below(world.random, 2 * world.ttl));
+      cluster.startNode(leader);
+    },
+    async (world, { cluster }) => {
+      const most = [...cluster.nodes].sort(() => world.random() - 0.5).slice(1);
+      await Promise.all(most.map((node) => node.kill()));
+      await delay(below(world.random, world.ttl));
+      await cluster.start();
+    },
+    async (world, { cluster }) => {
+      cluster.signal('SIGSTOP');
+      await delay(below(world.random, 2 * world.ttl));
+      cluster.signal('SIGCONT');
+    },
+    (world, { cluster }) => world.lose(() => cluster.wipe()),
+  ],
+};

@@ -1,0 +1,26 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { etcdLeaseStore } from 'stripelock/etcd';
+import { leaseStoreContract } from 'stripelock/testing';
+import { ETCD_ADVICE, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
+import { reportMissing } from '../support/requirements.js';
+import { LATE } from './etcd-setup.js';
+
+if (!hasEtcd) {
+  reportMissing('the etcd store', 'etcd', ETCD_ADVICE);
+} else {
+  let cluster: EtcdCluster;
+  beforeAll(async () => {
+    cluster = await EtcdCluster.start();
+  }, 120_000);
+  afterAll(() => cluster.stop());
+
+  vi.setConfig({ maxConcurrency: 20 });
+  // Tests run side by side on one server, each under a prefix of its own: most of their time they wait for seconds to pass.
+  const framework = { describe: describe.concurrent, it, expect };
+  let stores = 0;
+  leaseStoreContract(framework, 'etcd store, three clients', () => {
+    const prefix = `test ${++stores}/`;
+    const [store, ...peers] = [1, 2, 3].map(() => etcdLeaseStore({ endpoints: cluster.endpoints, prefix }));
+    return { store: store!, peers, keepsInfo: true, ttl: 900, late: LATE };
+  });
+}

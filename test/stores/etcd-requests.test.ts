@@ -1,0 +1,288 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { hasEtcd } from '../support/etcd-server.mjs';
+import { EtcdGateway, type GatewayAnswer, type Passing } from '../support/etcd-gateway.js';
+import { EtcdScene, type EtcdStore } from './etcd-setup.js';
+
+const LONG = 60_000;
+
+/** A promise, and what resolves it. */
+function gate(): { opened: Promise<void>; open: () => void } {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open };
+}
+
+/** The same answer in another term of the servers. */
+function inTerm(term: string, { status, text }: GatewayAnswer): GatewayAnswer {
+  return { status, text: text.replace(/"raft_term":"\d+"/g, `"raft_term":"${term}"`) };
+}
+
+const TXN = 'kv/txn';
+const GRANT = 'lease/grant';
+const BEAT = 'lease/keepalive';
+const REVOKE = 'lease/revoke';
+
+describe.runIf(hasEtcd)('what the etcd store asks', () => {
+  const etcd = new EtcdScene();
+  let gateway: EtcdGateway;
+  let store: EtcdStore;
+
+  beforeEach(async () => {
+    etcd.begin();
+    gateway = await EtcdGateway.before(etcd.cluster.port);
+    onTestFinished(() => gateway.close());
+    store = etcd.store({ endpoints: [gateway.endpoint] });
+    // It has read the base of tokens.
+    await store.tryAcquire('first', 'me', 5000);
+    await store.release('first', 'me');
+    gateway.asked.length = 0;
+  });
+
+  it('is a new etcd lease and the key, at once', async () => {
+    const [granting, binding] = [gate(), gate()];
+    // If one waited for the answer to the other, neither would be answered.
+    gateway.rule = async ({ path, forward }) => {
+      (path === GRANT ? granting : binding).open();
+      await Promise.all([granting.opened, binding.opened]);
+      return forward();
+    };
+    expect(await store.tryAcquire('key', 'me', LONG)).toBeTypeOf('bigint');
+    expect(new Set(gateway.asked)).toEqual(new Set([GRANT, TXN]));
+  });
+
+  it('is the key again, if the servers came to it before they came to its etcd lease', async () => {
+    const refused = gate();
+    gateway.rule = async ({ path, forward }) => {
+      if (path === GRANT) await refused.opened;
+      const answer = await forward();
+      if (path === TXN) refused.open();
+      return answer;
+    };
+    expect(await store.tryAcquire('key', 'me', LONG)).toBeTypeOf('bigint');
+    expect(gateway.asked.filter((path) => path === TXN)).toHaveLength(2);
+    expect((await store.inspect('key'))?.owner).toBe('me');
+  });
+
+  it('is one request to take a key, and one to release it, while the etcd lease of the last lasts', async () => {
+    // Of five seconds 994 milliseconds are not needed.
+    for (let i = 0; i < 3; i++) {
+      await store.tryAcquire('key', 'me', 4000);
+      await store.release('key', 'me');
+    }
+    expect(gateway.asked.filter((path) => path === GRANT).length).toBeLessThanOrEqual(1);
+    expect(gateway.asked.filter((path) => path === TXN).length).toBeGreaterThanOrEqual(6);
+  });
+
+  it('is to extend the etcd lease that was used before, if too little of its time is left', async () => {
+    // Of five seconds 5 milliseconds are not needed.
+    const ttl = 4990;
+    await store.tryAcquire('key', 'me', ttl);
+    const { lease } = (await etcd.entry('key'))!;
+    await store.release('key', 'me');
+    await delay(1100);
+    gateway.asked.length = 0;
+    await store.tryAcquire('key', 'me', ttl);
+    expect(gateway.asked).toEqual([BEAT, TXN]);
+    expect((await etcd.entry('key'))!.lease).toBe(lease);
+    const { TTL } = await etcd.ask('lease/timetolive', { ID: lease });
+    expect(Number(TTL)).toBe(4);
+  });
+
+  it('is a new etcd lease if that which was used before has gone', async () => {
+    await store.tryAcquire('key', 'me', 4000);
+    const { lease } = (await etcd.entry('key'))!;
+    await store.release('key', 'me');
+    await etcd.ask(REVOKE, { ID: lease });
+    expect(await store.tryAcquire('key', 'me', 4000)).toBeTypeOf('bigint');
+    expect((await etcd.entry('key'))!.lease).not.toBe(lease);
+  });
+
+  it('is asked of the next server at once if one is down, and in time if one does not answer', async () => {
+    const silent = await EtcdGateway.before(etcd.cluster.port);
+    onTestFinished(() => silent.close());
+    silent.rule = () => new Promise(() => undefined);
+    const dead = 'http://127.0.0.1:1';
+    for (const bad of [dead, silent.endpoint]) {
+      // Each begins with another server, at random.
+      for (let i = 0; i < 4; i++) {
+        const both = etcd.store({ endpoints: [bad, gateway.endpoint], timeout: 2000 });
+        expect(await both.tryAcquire(`${bad} ${i}`, 'me', LONG), bad).toBeTypeOf('bigint');
+        await both.close?.();
+      }
+    }
+  });
+
+  describe('when a leader that was replaced still answers', () => {
+    const STALE = '1';
+
+    it('is to extend again, until the answer of all servers comes from the same term', async () => {
+      await store.tryAcquire('key', 'me', LONG);
+      gateway.asked.length = 0;
+      let beats = 0;
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        return path === BEAT && ++beats === 1 ? inTerm(STALE, answer) : answer;
+      };
+      expect(await store.renew('key', 'me', LONG)).toBe(true);
+      expect(gateway.asked).toEqual([BEAT, 'kv/range', BEAT, 'kv/range']);
+    });
+
+    it('fails, and does not renew, as long as that goes on', async () => {
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: 300 });
+      await hasty.tryAcquire('key', 'me', LONG);
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        return path === BEAT ? inTerm(STALE, answer) : answer;
+      };
+      await expect(hasty.renew('key', 'me', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    });
+
+    it('is to extend again after a key was bound to an etcd lease that was used before', async () => {
+      const ttl = 4990;
+      await store.tryAcquire('key', 'me', ttl);
+      await store.release('key', 'me');
+      await delay(20);
+      gateway.asked.length = 0;
+      let beats = 0;
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        return path === BEAT && ++beats === 1 ? inTerm(STALE, answer) : answer;
+      };
+      expect(await store.tryAcquire('key', 'me', ttl)).toBeTypeOf('bigint');
+      expect(gateway.asked).toEqual([BEAT, TXN, BEAT, 'kv/range']);
+    });
+  });
+
+  describe('when an answer is lost, or comes late,', () => {
+    /** The next request at the path gets no answer; the second is answered. Returns what sends the first to the server. */
+    const loseFirst = (path: string): { came: Promise<void>; late: () => Promise<GatewayAnswer> } => {
+      let held: Passing | undefined;
+      const came = gateway.once(path, (request) => {
+        held = request;
+        return Promise.resolve('cut');
+      });
+      return { came, late: () => held!.forward() };
+    };
+
+    it('is asked again, and a grant by the first is a grant', async () => {
+      void gateway.once(TXN, async ({ forward }) => {
+        await forward();
+        return 'cut';
+      });
+      const token = await store.tryAcquire('key', 'me', LONG);
+      expect(token).toBeTypeOf('bigint');
+      expect(await store.inspect('key')).toMatchObject({ owner: 'me', token });
+      expect(await store.release('key', 'me')).toBe(true);
+    });
+
+    it('frees a key that an earlier send has freed, and says so', async () => {
+      await store.tryAcquire('key', 'me', LONG);
+      void gateway.once(TXN, async ({ forward }) => {
+        await forward();
+        return 'cut';
+      });
+      expect(await store.release('key', 'me')).toBe(true);
+      expect(await store.release('key', 'me')).toBe(false);
+    });
+
+    it('does not bind a key that was freed meanwhile, when the first send arrives after all', async () => {
+      // A new etcd lease: those that were used before would be ended by it, too.
+      const { late } = loseFirst(TXN);
+      expect(await store.tryAcquire('key', 'me', LONG)).toBeTypeOf('bigint');
+      expect(await store.release('key', 'me')).toBe(true);
+      await expect.poll(() => gateway.asked).toContain(REVOKE);
+      await expect.poll(async () => (await late()).status).toBe(404);
+      expect(await store.inspect('key')).toBeUndefined();
+    });
+
+    it('does not let a renewal that arrives late shorten a lease that was renewed after it', async () => {
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: 300 });
+      await hasty.tryAcquire('key', 'me', LONG);
+      let late: Passing | undefined;
+      gateway.rule = (request) => {
+        // Only once it is known to have its etcd lease, so that it could be executed.
+        if (request.path !== TXN) return request.forward();
+        late = request;
+        return new Promise(() => undefined);
+      };
+      await expect(hasty.renew('key', 'me', 2000)).rejects.toThrow(/has not answered/);
+      gateway.rule = ({ forward }) => forward();
+      expect(await hasty.renew('key', 'me', LONG)).toBe(true);
+      const renewed = await etcd.entry('key');
+      expect(JSON.parse((await late!.forward()).text)).not.toHaveProperty('succeeded');
+      expect(await etcd.entry('key')).toEqual(renewed);
+      expect((await hasty.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+    });
+
+    it('does not free a later grant of the same owner, when a release arrives late', async () => {
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: 300 });
+      await hasty.tryAcquire('key', 'me', LONG);
+      let late: Passing | undefined;
+      gateway.rule = (request) => {
+        late = request;
+        return new Promise(() => undefined);
+      };
+      await expect(hasty.release('key', 'me')).rejects.toThrow(/has not answered/);
+      gateway.rule = ({ forward }) => forward();
+      const token = await hasty.tryAcquire('key', 'me', LONG);
+      await late!.forward();
+      expect(await hasty.inspect('key')).toMatchObject({ owner: 'me', token });
+    });
+
+    it('gives back a grant that comes when its time is over', async () => {
+      await store.inspect('key');
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        if (path === TXN) await delay(400);
+        return answer;
+      };
+      await expect(store.tryAcquire('key', 'me', 300)).rejects.toThrow(/given back/);
+      await expect.poll(() => etcd.entry('key')).toBeUndefined();
+    });
+
+    it('withdraws what the server grants after the time limit, also if it comes to that first', async () => {
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: 300 });
+      // It has read the base of tokens.
+      await hasty.tryAcquire('other', 'me', LONG);
+      const held: Passing[] = [];
+      gateway.rule = (request) => {
+        if (request.path === REVOKE) return request.forward();
+        held.push(request);
+        return new Promise(() => undefined);
+      };
+      await expect(hasty.tryAcquire('key', 'me', LONG)).rejects.toThrow(/has not answered within 300 ms/);
+      expect(held.map(({ path }) => path)).toEqual([GRANT, TXN]);
+      // It was told that there is nothing to revoke.
+      await expect.poll(() => gateway.asked).toContain(REVOKE);
+      gateway.rule = ({ forward }) => forward();
+      for (const { path, forward } of held) {
+        const { status, text } = await forward();
+        expect(status, `${path}: ${text}`).toBe(200);
+      }
+      await expect.poll(() => etcd.entry('key'), { timeout: 10_000 }).toBeUndefined();
+    });
+  });
+
+  it('fails in bounded time if the server is paused, and leaves nothing when it goes on', async () => {
+    const hasty = etcd.store({ endpoints: etcd.cluster.endpoints, timeout: 300 });
+    const before = new Set(await etcd.leases());
+    await hasty.inspect('key');
+    etcd.cluster.signal('SIGSTOP');
+    const started = performance.now();
+    const outcomes = await Promise.allSettled([
+      hasty.tryAcquire('key', 'me', LONG),
+      hasty.renew('key', 'me', LONG),
+      hasty.release('key', 'me'),
+      hasty.inspect('key'),
+    ]);
+    // Far more than the limit, for a machine that is busy.
+    expect(performance.now() - started).toBeLessThan(5000);
+    etcd.cluster.signal('SIGCONT');
+    for (const outcome of outcomes) expect(outcome.status).toBe('rejected');
+    await expect
+      .poll(async () => (await etcd.leases()).filter((id) => !before.has(id)), { timeout: 20_000 })
+      .toEqual([]);
+    expect(await etcd.entry('key')).toBeUndefined();
+  });
+});

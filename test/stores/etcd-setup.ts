@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { etcdLeaseStore, type EtcdLeaseStoreOptions } from 'stripelock/etcd';
+import { ask, base64, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
+
+export type EtcdStore = ReturnType<typeof etcdLeaseStore>;
+
+/** Milliseconds by which the servers may end a lease too late: they count whole seconds, and look twice a second. */
+export const LATE = 2500;
+/** Asks again only when told to. */
+export const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
+
+/** A key as the gateway shows it. */
+export interface Entry {
+  key: string;
+  value: string;
+  lease?: string;
+  mod_revision: string;
+}
+
+let prefixes = 0;
+
+/** What the tests of a file share: one cluster, and for each test a prefix of its own. */
+export class EtcdScene {
+  cluster!: EtcdCluster;
+  prefix = '';
+  readonly #servers: number;
+
+  /** Registers the hooks. To be called within `describe`, or in a file. */
+  constructor(servers = 1) {
+    this.#servers = servers;
+    beforeAll(async () => {
+      if (hasEtcd) this.cluster = await EtcdCluster.start(this.#servers);
+    }, 120_000);
+    afterAll(() => hasEtcd && this.cluster.stop());
+  }
+
+  /** Another prefix, where nothing is held. */
+  begin(): void {
+    this.prefix = `test ${++prefixes}/`;
+  }
+
+  /** A store. Ends with the test. */
+  store(options: Partial<EtcdLeaseStoreOptions> = {}): EtcdStore {
+    // A test that is not about the time limit must not fail by it on a busy machine.
+    const { endpoints } = this.cluster;
+    const store = etcdLeaseStore({ endpoints, prefix: this.prefix, timeout: 30_000, ...options });
+    onTestFinished(() => store.close?.());
+    return store;
+  }
+
+  ask(path: string, body: object): Promise<{ [name: string]: never }> {
+    return ask(this.cluster.port, path, body) as Promise<{ [name: string]: never }>;
+  }
+
+  /** What stands at the store's key. */
+  async entry(key: string): Promise<Entry | undefined> {
+    const { kvs = [] } = (await this.ask('kv/range', { key: base64(`${this.prefix}lease/${key}`) })) as {
+      kvs?: Entry[];
+    };
+    return kvs[0];
+  }
+
+  /** The ids of all etcd leases in the cluster. */
+  async leases(): Promise<string[]> {
+    const { leases = [] } = (await this.ask('lease/leases', {})) as { leases?: { ID: string }[] };
+    return leases.map(({ ID }) => ID);
+  }
+}

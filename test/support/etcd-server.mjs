@@ -1,0 +1,173 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from './redis-server.mjs';
+
+export const ETCD_ADVICE =
+  'Put etcd (3.4 or later) on the PATH. On Debian or Ubuntu: apt-get install etcd-server; on macOS: brew install etcd.';
+
+/** Whether etcd is installed. */
+export const hasEtcd = spawnSync('etcd', ['--version'], { stdio: 'ignore' }).status === 0;
+
+/** Milliseconds in which a cluster must have a leader, on a busy machine. */
+const LEADS_WITHIN = 60_000;
+/** How long a server may take to answer a question of the tests, in milliseconds. */
+const ANSWERS_WITHIN = 2000;
+
+/**
+ * A question to the JSON gateway at a port.
+ *
+ * @param {number} port
+ * @param {string} path Below `/v3/`.
+ * @param {object} body
+ * @param {string} [token]
+ * @returns {Promise<any>} What it answers; its shape depends on the path.
+ */
+export async function ask(port, path, body, token) {
+  const response = await fetch(`http://127.0.0.1:${port}/v3/${path}`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: token === undefined ? {} : { authorization: token },
+    signal: AbortSignal.timeout(ANSWERS_WITHIN),
+  });
+  return response.json();
+}
+
+export const base64 = (/** @type {string} */ text) => Buffer.from(text).toString('base64');
+
+/** One server of a cluster. */
+export class EtcdNode {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  #end = () => void this.#child?.kill('SIGKILL');
+
+  /**
+   * @param {string} name
+   * @param {number} port For clients.
+   * @param {number} peerPort
+   */
+  constructor(name, port, peerPort) {
+    this.name = name;
+    this.port = port;
+    this.peerPort = peerPort;
+  }
+
+  /** @param {readonly string[]} options */
+  spawn(options) {
+    this.#child = spawn('etcd', options, { stdio: 'ignore', env: { PATH: process.env.PATH } });
+    // However this process ends, unless it is killed.
+    process.on('exit', this.#end);
+  }
+
+  get isRunning() {
+    return this.#child?.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** @param {NodeJS.Signals} name */
+  signal(name) {
+    this.#child?.kill(name);
+  }
+
+  async kill() {
+    process.off('exit', this.#end);
+    if (!this.isRunning) return;
+    const ended = once(/** @type {import('node:child_process').ChildProcess} */ (this.#child), 'exit');
+    this.signal('SIGKILL');
+    await ended;
+  }
+}
+
+/** Servers for the tests, which do not wait for the disk, and notice within a second that a leader has gone. */
+export class EtcdCluster {
+  /** @type {EtcdNode[]} */
+  nodes = [];
+  #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-etcd-'));
+  /** @type {readonly string[]} */
+  #extra = [];
+  /** For TLS, as well; 0 for none. */
+  securePort = 0;
+
+  /**
+   * @param {number} [count] Of servers.
+   * @param {readonly string[]} [extra] Options. With a certificate, a single server also has a port for TLS.
+   */
+  static async start(count = 1, extra = []) {
+    const cluster = new EtcdCluster();
+    cluster.#extra = extra;
+    if (extra.includes('--cert-file')) cluster.securePort = await freePort();
+    for (let i = 0; i < count; i++) {
+      cluster.nodes.push(new EtcdNode(`n${i}`, await freePort(), await freePort()));
+    }
+    await cluster.start();
+    return cluster;
+  }
+
+  get port() {
+    return /** @type {EtcdNode} */ (this.nodes[0]).port;
+  }
+
+  get endpoints() {
+    return this.nodes.map(({ port }) => `http://127.0.0.1:${port}`);
+  }
+
+  /** Starts all that were killed, with their data. */
+  async start() {
+    for (const node of this.nodes) if (!node.isRunning) this.startNode(node);
+    await this.leader();
+  }
+
+  /** @param {EtcdNode} node */
+  startNode(node) {
+    const peer = (/** @type {EtcdNode} */ { peerPort }) => `http://127.0.0.1:${peerPort}`;
+    const plain = `http://127.0.0.1:${node.port}`;
+    const client = this.securePort === 0 ? plain : `${plain},https://127.0.0.1:${this.securePort}`;
+    node.spawn([
+      ...['--name', node.name, '--data-dir', path.join(this.#folder, node.name)],
+      ...['--listen-client-urls', client, '--advertise-client-urls', client],
+      ...['--listen-peer-urls', peer(node), '--initial-advertise-peer-urls', peer(node)],
+      ...['--initial-cluster', this.nodes.map((one) => `${one.name}=${peer(one)}`).join(',')],
+      // With these the shortest lease has one second.
+      ...['--heartbeat-interval', '50', '--election-timeout', '500'],
+      ...['--unsafe-no-fsync', '--log-level', 'error', ...this.#extra],
+    ]);
+  }
+
+  /** The server that leads, when one does and the others know it. */
+  async leader() {
+    const until = performance.now() + LEADS_WITHIN;
+    while (performance.now() < until) {
+      const running = this.nodes.filter(({ isRunning }) => isRunning);
+      for (const node of running) {
+        const { leader, header } = await ask(node.port, 'maintenance/status', {}).catch(() => ({}));
+        if (leader !== undefined && leader === header.member_id) return node;
+      }
+      await delay(20);
+    }
+    throw new Error('etcd has no leader');
+  }
+
+  /** @param {NodeJS.Signals} name */
+  signal(name) {
+    for (const node of this.nodes) node.signal(name);
+  }
+
+  async kill() {
+    await Promise.all(this.nodes.map((node) => node.kill()));
+  }
+
+  /** All data is lost, and revisions begin anew. */
+  async wipe() {
+    await this.kill();
+    for (const { name } of this.nodes)
+      rmSync(path.join(this.#folder, name), { recursive: true, force: true });
+    await this.start();
+  }
+
+  async stop() {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
