@@ -37,8 +37,7 @@ import { attempt, block, wait } from './slow-path.js';
 export class KeyedLock extends BaseLock {
   /** Most keys in use at once, over all threads. */
   readonly capacity: number;
-  /** Structured-cloneable; see {@link KeyedLock.from}. */
-  readonly handle: KeyedLockHandle;
+  readonly #opened: OpenedLock;
   readonly #table: LockTable;
   readonly #path: FastPath;
   readonly #index: NamedIndex;
@@ -52,7 +51,7 @@ export class KeyedLock extends BaseLock {
     const { table, name, timeout, trace } = opened;
     super(name, timeout, table.engine);
     this.capacity = table.stripes;
-    this.handle = opened.handle;
+    this.#opened = opened;
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = trace;
@@ -61,6 +60,14 @@ export class KeyedLock extends BaseLock {
     const sets = new KeySets(index);
     this.#index = index;
     this.#general = new GeneralPath(this.#context, this.#path, timeout, index, sets, METHODS);
+  }
+
+  /**
+   * Structured-cloneable; see {@link KeyedLock.from}. The memory of a lock whose handle was never read can become another
+   * lock's once nobody has this one any more.
+   */
+  get handle(): KeyedLockHandle {
+    return this.#opened.handle;
   }
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
