@@ -86,7 +86,7 @@ napi_value reuse(napi_env env, napi_callback_info info) {
     return call.refuse("expected the number of an arena and a number of stripes");
   const std::optional<std::uint32_t> offset =
       Registry::instance().freeSpans().take(arena, static_cast<std::uint32_t>(byteLengthFor(stripes)));
-  return call.number(static_cast<double>(offset.value_or(kNoRoom)));
+  return call.number(offset ? static_cast<double>(*offset) : double{kNoRoom});
 }
 
 // own(table, arenaLow, arenaHigh, offset)
