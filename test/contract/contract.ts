@@ -4,6 +4,7 @@ import type { EngineUnderTest, MakeLock, Suite } from '../support/engine.js';
 import { badInputSuite } from './bad-input.js';
 import { blockWhilePendingSuite } from './block-while-pending.js';
 import { cancellationSuite } from './cancellation.js';
+import { crowdsSuite } from './crowds.js';
 import { deadlinesSuite, oneAttemptSuite } from './deadlines.js';
 import { exclusiveSuite } from './exclusive.js';
 import { failuresSuite } from './failures.js';
@@ -36,6 +37,7 @@ const WORDS: readonly Suite[] = [
   mutualExclusionSuite,
   guardsSuite,
   statsInspectSuite,
+  crowdsSuite,
   modelSuite,
 ];
 
