@@ -24,8 +24,8 @@ TEST(LockWord, IsFreeOrCountsItsHoldsOrNamesItsHolder) {
 
 TEST(LockWord, HasRoomForEverySlot) {
   EXPECT_LE(kMaxSlots, kHolderMask);
-  EXPECT_EQ(kQueued & kAbandoned & kShared & kHolderMask, 0u);
-  EXPECT_EQ(kQueued | kAbandoned | kShared | kHolderMask, 0xffffffffu);
+  EXPECT_EQ(kQueued & kAbandoned & kShared & kLocal & kHolderMask, 0u);
+  EXPECT_EQ(kQueued | kAbandoned | kShared | kLocal | kHolderMask, 0xffffffffu);
 }
 
 TEST(LockWord, SaysWhoHoldsAfterTheFastPath) {

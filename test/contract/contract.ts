@@ -6,6 +6,7 @@ import { badInputSuite } from './bad-input.js';
 import { blockWhilePendingSuite } from './block-while-pending.js';
 import { cancellationSuite } from './cancellation.js';
 import { exactKeysSuite } from './exact-keys.js';
+import { crowdsSuite } from './crowds.js';
 import { deadlinesSuite, oneAttemptSuite } from './deadlines.js';
 import { exclusiveSuite } from './exclusive.js';
 import { failuresSuite } from './failures.js';
@@ -40,6 +41,7 @@ const WORDS: readonly Suite[] = [
   mutualExclusionSuite,
   guardsSuite,
   statsInspectSuite,
+  crowdsSuite,
   modelSuite,
 ];
 

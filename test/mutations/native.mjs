@@ -21,6 +21,32 @@ function mutation(name, edits, rest) {
 }
 
 export const nativeMutations = [
+  // ── what waits within a thread ──
+  mutation(
+    'a release leaves LOCAL behind',
+    [['mode.h', 'kModeFlags | kHolderMask | kLocal)', 'kModeFlags | kHolderMask)']],
+    { tests: 'Local.Flag*', smoke: true },
+  ),
+  mutation(
+    'a stand-in goes to the back of the queue',
+    [['table.cc', 'if (waiter.comesFirst) {', 'if (false) {']],
+    { tests: 'Local.StandInComesBefore*' },
+  ),
+  mutation(
+    'a stand-in goes behind the other waiters of its thread',
+    [['waiter.h', ' && after->owner != waiter.owner', '']],
+    { tests: 'Local.StandInComesBeforeItsThreads*' },
+  ),
+  mutation(
+    'a stand-in counts as contended twice',
+    [['async_waits.cc', 'if (!waiter->comesFirst) membership.count', 'membership.count']],
+    { tests: 'Local.StandInComesBeforeThose*' },
+  ),
+  mutation(
+    'what an ended thread has counted is lost',
+    [['membership.cc', '  count(kContendedCell, localsAt(localContendedIndex(table_.stripes())));\n', '']],
+    { tests: 'Local.CountsAreAddedUp*' },
+  ),
   // ── the queue, and what a release comes to ──
   mutation(
     'local grants restart the fairness clock',

@@ -1,5 +1,5 @@
 import { performance } from '../../common/host.js';
-import type { AsyncWaiter, Outcome } from '../contract/engine.js';
+import { GRANTED, GRANTED_WITH_ABANDONED, type AsyncWaiter, type Outcome } from '../contract/engine.js';
 import { wordIndex } from '../contract/layout.js';
 import { ABANDONED, HOLDER_MASK, LOCAL, QUEUED, SHARED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE } from '../contract/mode.js';
@@ -145,7 +145,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     this.#thread.pending.prepareEnd();
     queue.abandoned = false;
     this.#remove(queue, waiter, this.#counts.ready());
-    this.#thread.pending.settle(waiter, { status: 'granted', abandoned });
+    this.#thread.pending.settle(waiter, abandoned ? GRANTED_WITH_ABANDONED : GRANTED);
   }
 
   takeBack(queue: LocalQueue): void {

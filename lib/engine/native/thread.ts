@@ -1,6 +1,6 @@
 import { threadId } from 'node:worker_threads';
 import { Alarm } from '../../common/alarm.js';
-import { defer, performance } from '../../common/host.js';
+import { afterTurn, defer, performance } from '../../common/host.js';
 import {
   GRANTED,
   GRANTED_WITH_ABANDONED,
@@ -28,6 +28,8 @@ import {
 const SMALL_SET = 64;
 /** While other acquisitions of the thread wait, so many async ones may succeed in a row before the waiters are checked. */
 const IN_A_ROW = 64;
+/** So often in a row this thread's waiters learn of grants in microtasks. */
+const SETTLED_IN_A_ROW = 1024;
 /**
  * While acquisitions are pending, this thread checks after this many milliseconds whether what they wait for is idle,
  * handed to a thread that is busy computing. The time doubles with each check, up to the longest: after a long wait,
@@ -74,6 +76,7 @@ export class NativeThread {
   #settling = false;
   #ready = false;
   #untilLook = FIRST_LOOK;
+  #inARow = 0;
   /** How many async acquisitions the fast path has tried while others were pending. */
   #passedBy = 0;
   readonly #settleLater = (): void => {
@@ -183,8 +186,15 @@ export class NativeThread {
     if (!this.#arming) this.#armSoon();
   }
 
+  /** After many in a row, the event loop comes first: see `HandOvers`. */
   #settleSoon(): void {
-    defer(this.#settleLater, undefined);
+    if (this.#inARow < SETTLED_IN_A_ROW) {
+      defer(this.#settleLater, undefined);
+      this.#inARow++;
+    } else {
+      afterTurn(this.#settleLater);
+      this.#inARow = 0;
+    }
     this.#settling = true;
   }
 
