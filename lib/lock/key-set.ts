@@ -94,7 +94,7 @@ export function isPair(keys: Keys): keys is KeyPair {
  */
 export class KeySets {
   readonly #index: StripeIndex;
-  /** Allocated for the first set, as most of the memory of a lock that never sees one. */
+  /** Allocated with the first set: they would be half of the objects of an idle lock. */
   #small: (KeySet | undefined)[] | undefined;
   #large: (KeySet | undefined)[] | undefined;
   /** The set that was asked for last. Undefined while sets bypass the memory, and during a sample. */
