@@ -28,8 +28,8 @@ exports.prebuilt = {
  * was compiled.
  */
 exports.compiled = () => {
-  const load = process.getBuiltinModule('node:module').createRequire(`${__dirname}/`);
-  return load(`${__dirname}/build/Release/stripelock.node`);
+  const { createRequire: loaderFrom } = require('node:module');
+  return loaderFrom(`${__dirname}/`)(`${__dirname}/build/Release/stripelock.node`);
 };
 
 /** The same for tools that copy what a program needs: they know this call. */

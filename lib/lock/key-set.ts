@@ -94,8 +94,9 @@ export function isPair(keys: Keys): keys is KeyPair {
  */
 export class KeySets {
   readonly #index: KeyIndex;
-  readonly #small: (KeySet | undefined)[] = new Array<undefined>(SMALL_SETS).fill(undefined);
-  readonly #large: (KeySet | undefined)[] = new Array<undefined>(LARGE_SETS).fill(undefined);
+  /** Allocated with the first set: they would be half of the objects of an idle lock. */
+  #small: (KeySet | undefined)[] | undefined;
+  #large: (KeySet | undefined)[] | undefined;
   /** The set that was asked for last. Undefined while sets bypass the memory, and during a sample. */
   #last: KeySet | undefined = undefined;
   #missesLeft = MISSES;
@@ -134,8 +135,8 @@ export class KeySets {
     if (!this.#remembers) return;
     this.#remembers = false;
     this.#last = undefined;
-    this.#small.fill(undefined);
-    this.#large.fill(undefined);
+    this.#small = undefined;
+    this.#large = undefined;
   }
 
   /** A separate function, so that V8 inlines {@link setOf}. */
@@ -173,7 +174,8 @@ export class KeySets {
   ): KeySet<K> {
     if (count > MANY_KEYS) return this.#make(keys, count, known, read, key);
     const first = this.#index.stripeOf(read === 0 ? key : known[0], 'keys[]');
-    const sets = count > FEW_KEYS ? this.#large : this.#small;
+    const sets =
+      count > FEW_KEYS ? (this.#large ??= emptySets(LARGE_SETS)) : (this.#small ??= emptySets(SMALL_SETS));
     const at = (first + count) & (sets.length - 1);
     const remembered = sets[at];
     if (remembered?.keys.length === count && startsWith(remembered.keys, known, read, key)) {
@@ -237,6 +239,10 @@ export class KeySets {
     }
     return new KeySet(keys, ordered(stripes));
   }
+}
+
+function emptySets(count: number): (KeySet | undefined)[] {
+  return new Array<undefined>(count).fill(undefined);
 }
 
 /** Checks that the length is a count: a Proxy may return anything. */

@@ -67,8 +67,9 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
     SharedTable& entry = tables_[memory];
     if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes, exact);
     if (!fits(*entry.table)) return nullptr;
+    ++entry.members;
     // Two threads know of it, however the second has learned where it is.
-    if (++entry.members > 1) entry.own.reset();
+    if (entry.members > 1) entry.own.reset();
     table = entry.table.get();
   }
   auto* const membership = new Membership(*table, participant);

@@ -47,6 +47,56 @@ export const nativeMutations = [
     [['membership.cc', '  count(kContendedCell, localsAt(localContendedIndex(table_.stripes())));\n', '']],
     { tests: 'Local.CountsAreAddedUp*' },
   ),
+
+  // ── memory of locks that are gone ──
+  mutation(
+    'the memory of a lock whose handle was read becomes free',
+    [
+      [
+        'registry.cc',
+        'tables_.at(membership.table().memory()).own.reset();',
+        'static_cast<void>(membership);',
+      ],
+    ],
+    { tests: 'FreeSpans.DoNotGetTheMemoryOfATableThatWasShared' },
+  ),
+  mutation(
+    'the memory of a lock that a second thread has opened becomes free',
+    [['registry.cc', 'if (entry.members > 1) entry.own.reset();', '']],
+    { tests: 'FreeSpans.DoNotGetTheMemoryOfATableThatASecondThreadHasOpened' },
+  ),
+  mutation(
+    'the memory of a lock that is gone stays unused',
+    [['registry.cc', 'if (own) freeSpans_.add(*own);', 'static_cast<void>(own);']],
+    { tests: 'FreeSpans.GetTheMemoryOfATableWhenItsOnlyThread*' },
+  ),
+  mutation(
+    'the rest of a free part is lost',
+    [
+      [
+        'free_spans.cc',
+        'if (room > bytes) parts.emplace(offset + bytes, room - bytes);',
+        'static_cast<void>(room);',
+      ],
+    ],
+    { tests: 'FreeSpans.AreGivenOutOnce*:FreeSpans.NeverOverlap*' },
+  ),
+  mutation(
+    'a free part is given out to a table that is larger',
+    [['free_spans.cc', 'if (room < bytes) continue;', '']],
+    { tests: 'FreeSpans.AreGivenOutOnce*:FreeSpans.NeverOverlap*' },
+  ),
+  mutation(
+    'free parts are not joined with those behind them',
+    [['free_spans.cc', 'if (after != parts.end() && after->first == offset + bytes) {', 'if (false) {']],
+    { tests: 'FreeSpans.AreJoined*' },
+  ),
+  mutation(
+    'free parts are not joined with those before them',
+    [['free_spans.cc', 'if (before->first + before->second == offset) {', 'if (false) {']],
+    { tests: 'FreeSpans.AreJoined*' },
+  ),
+
   // ── the queue, and what a release comes to ──
   mutation(
     'local grants restart the fairness clock',
