@@ -16,8 +16,8 @@ function load(entry) {
   return import(pathToFileURL(createRequire(path.join(folder, 'package.json')).resolve(entry)).href);
 }
 
-/** @type {Pick<typeof import('stripelock'), 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
-export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
+/** @type {Pick<typeof import('stripelock'), 'KeyedLock' | 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
+export const { KeyedLock, StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
 
 /** @returns {Promise<typeof import('stripelock/redis')>} */
 export const loadRedisStore = () => load('stripelock/redis');
