@@ -1,4 +1,4 @@
-import { stripelock } from './stripelock.mjs';
+import { keyedLock, stripelock } from './stripelock.mjs';
 import { atomicsMutex } from './atomics-mutex.mjs';
 import { asyncMutex } from './async-mutex.mjs';
 import { asyncLock } from './async-lock.mjs';
@@ -71,6 +71,7 @@ import { floors } from './floors.mjs';
 /** @type {readonly Subject[]} */
 export const subjects = [
   stripelock('native'),
+  keyedLock,
   stripelock('javascript'),
   atomicsMutex,
   promiseQueue,

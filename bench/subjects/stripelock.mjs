@@ -1,4 +1,4 @@
-import { StripedLock } from '../support/package.mjs';
+import { KeyedLock, StripedLock } from '../support/package.mjs';
 
 /** Milliseconds. Finite, like the default, so that waiting costs what it costs users. Long enough never to run out. */
 const TIMEOUT = 120_000;
@@ -19,7 +19,22 @@ export function stripelock(engine) {
 }
 
 /**
- * @param {InstanceType<typeof StripedLock>} lock
+ * Locks on exact keys, with room for as many keys as by default.
+ *
+ * @type {import('./index.mjs').Subject}
+ */
+export const keyedLock = {
+  name: 'KeyedLock native',
+  packages: ['stripelock'],
+  can: ['sync', 'try', 'acquire', 'run', 'shared', 'many', 'abort', 'threads'],
+  // A package that is compared with may be older than the class.
+  limit: () => (KeyedLock === undefined ? 'has no KeyedLock' : undefined),
+  create: () => new KeyedLock({ engine: 'native', timeout: TIMEOUT }).handle,
+  open: (handle) => openLock(KeyedLock.from(handle)),
+};
+
+/**
+ * @param {InstanceType<typeof StripedLock> | InstanceType<typeof KeyedLock>} lock
  * @returns {Partial<import('./index.mjs').Lock>}
  */
 function openLock(lock) {

@@ -14,8 +14,8 @@ function load(entry) {
   return import(pathToFileURL(resolve(entry)).href);
 }
 
-/** @type {Pick<typeof import('stripelock'), 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
-export const { StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
+/** @type {Pick<typeof import('stripelock'), 'KeyedLock' | 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
+export const { KeyedLock, StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
 
 /**
  * The entry point of a store.

@@ -12,6 +12,7 @@ export const RULE = '#7a7f8740';
  */
 export const LOOKS = {
   'stripelock native': { color: '#2f81f7', shape: 'circle' },
+  'KeyedLock native': { color: '#5a8f29', shape: 'circle' },
   'stripelock javascript': { color: '#1a9b8a', shape: 'square' },
   'Atomics mutex': { color: '#d2691e', shape: 'diamond' },
   'async-mutex': { color: '#c2478f', shape: 'triangle-up' },

@@ -30,6 +30,11 @@ const sections = [
     text: 'For `new StripedLock(options)`.',
   },
   {
+    type: 'KeyedLockOptions',
+    title: 'A lock on exact keys',
+    text: 'For `new KeyedLock(options)`. [KeyedLock](keyed-lock.md#capacity) says how to choose its capacity.',
+  },
+  {
     type: 'AsyncAcquireOptions',
     title: 'An acquisition',
     text: 'For `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; `mode` alone for `tryAcquire`.',

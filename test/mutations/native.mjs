@@ -435,8 +435,8 @@ export const nativeMutations = [
     [
       [
         'registry.cc',
-        '    if (entry.table->stripes() != stripes) return nullptr;\n    ++entry.members;',
-        '    ++entry.members;\n    if (entry.table->stripes() != stripes) return nullptr;',
+        '    if (!fits(*entry.table)) return nullptr;\n    ++entry.members;',
+        '    ++entry.members;\n    if (!fits(*entry.table)) return nullptr;',
       ],
     ],
     { tests: 'Exact.MemoryIsForgotten*' },

@@ -11,23 +11,22 @@ import { LocalQueues, type QueuesOwner } from './local-queues.js';
 import type { Stripes } from './stripes.js';
 import type { GivesWay } from './thread.js';
 import { WaitTimes, type TimedWaits } from './wait-times.js';
+import type { WantedStripes } from './wanted-stripes.js';
 
 /** What the waits need of the table that they belong to. */
 export interface AsyncWaitsOwner {
   readonly cells: BigInt64Array;
   timedOut(stripe: number): Outcome;
-  /** Whether it asks which stripes are waited for ({@link AsyncWaits.wants}). */
-  readonly exact: boolean;
+  /** Counts what the acquisitions that are not settled ask for. Undefined unless the table is exact. */
+  readonly wanted: WantedStripes | undefined;
 }
 
 /**
- * The acquisitions of one thread and lock that wait without blocking the thread, from the start to the outcome. They wait
- * in {@link LocalQueues}.
+ * The acquisitions of one thread and lock that wait without blocking the thread, from the start to the outcome.
  *
  * I7  A stripe that was taken for an acquisition that is not settled can be given back at any time.
  *
- * A stack overflow can end any call that user code makes here. What then remains to be done is done from a microtask; see
- * {@link LocalQueues}.
+ * They wait in {@link LocalQueues}, which says what happens if a stack overflow ends a call that user code makes here.
  */
 export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   readonly unfinished = new Set<Pending | LocalQueue>();
@@ -39,8 +38,6 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   /** While the thread is blocked: what it put off. */
   #aside: Pending[] = [];
   #joined = false;
-  /** By stripe: how many acquisitions that are not settled ask for it. Of exact tables alone. */
-  readonly #wanted = new Map<number, number>();
 
   constructor(stripes: Stripes, owner: AsyncWaitsOwner) {
     this.#owner = owner;
@@ -64,7 +61,7 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
       Atomics.add(cells, METRIC_CELLS.waiting, 1n);
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
-      this.#countWanted(entry, 1);
+      this.#owner.wanted?.count(entry.stripes, 1);
       this.#updateJoined();
       this.#times.start(entry);
       return false;
@@ -88,11 +85,6 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   /** Gives a stripe back: to this thread's next waiter, or to all. Where it throws, the stripe is still held. */
   release(stripe: number, mode: Mode): void {
     this.#queues.release(stripe, mode);
-  }
-
-  /** Whether an acquisition that is not settled asks for the stripe. */
-  wants(stripe: number): boolean {
-    return this.#wanted.has(stripe);
   }
 
   /** All that are in queues. */
@@ -240,21 +232,12 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
 
   #forget(entry: Pending): void {
     entry.state = 'settled';
-    if (this.#byWaiter.delete(entry.waiter)) this.#countWanted(entry, -1);
+    if (this.#byWaiter.delete(entry.waiter)) this.#owner.wanted?.count(entry.stripes, -1);
     this.#times.remove(entry);
     this.#queues.partial.delete(entry);
     this.#uncount(entry);
     this.#updateJoined();
     if (this.#byWaiter.size === 0) this.#times.letGo();
-  }
-
-  #countWanted(entry: Pending, by: number): void {
-    if (!this.#owner.exact) return;
-    for (const stripe of entry.stripes) {
-      const count = (this.#wanted.get(stripe) ?? 0) + by;
-      if (count > 0) this.#wanted.set(stripe, count);
-      else this.#wanted.delete(stripe);
-    }
   }
 
   #uncount(entry: Pending): void {

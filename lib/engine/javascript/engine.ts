@@ -4,7 +4,7 @@ import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory } from '../contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../contract/layout.js';
 import { corrupt, type TableMemory, type TableSpan } from '../contract/table-memory.js';
-import { createNames } from './key-names.js';
+import { createNames } from './names-memory.js';
 import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 

@@ -1,9 +1,22 @@
-import { copyOfBytes, lengthOfBytes } from '../../common/bytes.js';
-import { outOfRange } from '../../common/errors.js';
 import type { KeyState, LockKey, StripeState } from '../../common/types.js';
 import { NO_STRIPE, PINNED_AGAIN, type KeyNames } from '../contract/key-names.js';
 import { wordIndex } from '../contract/layout.js';
 import { corrupt } from '../contract/table-memory.js';
+import { KeyText, keyFrom, lengthIn } from './key-text.js';
+import {
+  HEADER_INTS,
+  PINS,
+  NEXT,
+  PREVIOUS,
+  LIST,
+  HASH,
+  META,
+  DATA,
+  RECORD_SHIFT,
+  MOST_UNITS,
+  listsFor,
+  intsFor,
+} from './names-memory.js';
 
 /*
  * Which stripe each key has, in shared memory: a header, a list of stripes for each value of a hash, and a record for each
@@ -28,25 +41,6 @@ const VERSION = 1;
 const FREE = 2;
 /** No stripe from here on was ever used. */
 const USED = 3;
-const HEADER_INTS = 16;
-
-const PINS = 0;
-const NEXT = 1;
-const PREVIOUS = 2;
-/** Where the list begins that the record is in. */
-const LIST = 3;
-const HASH = 4;
-/** The kind of the key, and how many units follow; 0 if the record is in no list. */
-const META = 5;
-const DATA = 8;
-const RECORD_SHIFT = 7;
-const RECORD_INTS = 1 << RECORD_SHIFT;
-const MOST_UNITS = 2 * (RECORD_INTS - DATA);
-const KIND_SHIFT = 16;
-const LENGTH_MASK = (1 << KIND_SHIFT) - 1;
-const STRING = 1;
-const NUMBER = 2;
-const BYTES = 3;
 
 /** How often `inspect()` looks at a key until nobody changes the lists meanwhile. */
 const MOST_LOOKS = 1000;
@@ -62,19 +56,6 @@ export interface NamedWords {
   inspect(): StripeState[];
 }
 
-function listsFor(stripes: number): number {
-  return 2 ** Math.ceil(Math.log2(stripes));
-}
-
-function intsFor(stripes: number): number {
-  return HEADER_INTS + listsFor(stripes) + stripes * RECORD_INTS;
-}
-
-/** Shared memory for the names of that many keys. Only the part that is used takes memory. */
-export function createNames(stripes: number): SharedArrayBuffer {
-  return new SharedArrayBuffer(intsFor(stripes) * Int32Array.BYTES_PER_ELEMENT);
-}
-
 /** The exact keys of a table, as one thread uses them. */
 export class JavaScriptNames implements KeyNames {
   readonly keepsIdle = false;
@@ -88,10 +69,7 @@ export class JavaScriptNames implements KeyNames {
   readonly #pinned: Uint8Array;
   /** A stripe that this thread took from the free ones for a key that another thread was faster to pin; or -1. */
   #spare = -1;
-  /** The key that is looked up. */
-  readonly #key = new Uint16Array(MOST_UNITS);
-  #meta = 0;
-  #hash = 0;
+  readonly #key = new KeyText(MOST_UNITS);
 
   /** Throws a TypeError if that is not memory for so many names. */
   constructor(names: SharedArrayBuffer, stripes: number, words: NamedWords) {
@@ -107,7 +85,7 @@ export class JavaScriptNames implements KeyNames {
   }
 
   pin(key: LockKey): number {
-    this.#read(key);
+    this.#key.read(key);
     for (;;) {
       const version = Atomics.load(this.#ints, VERSION);
       const found = this.#find();
@@ -183,65 +161,35 @@ export class JavaScriptNames implements KeyNames {
     return this.#records + (stripe << RECORD_SHIFT);
   }
 
-  /** Checks the length of the key, and keeps a copy of it. */
-  #read(key: LockKey): void {
-    const units = this.#key;
-    let length: number;
-    if (typeof key === 'string') {
-      length = key.length;
-      if (length > MOST_UNITS)
-        throw outOfRange('key.length', `at most ${MOST_UNITS} on the JavaScript engine`, length);
-      for (let i = 0; i < length; i++) units[i] = key.charCodeAt(i);
-      this.#meta = (STRING << KIND_SHIFT) | length;
-    } else if (typeof key === 'number') {
-      // Digits are as good as bits, and -0 has those of 0.
-      const digits = String(key);
-      length = digits.length;
-      for (let i = 0; i < length; i++) units[i] = digits.charCodeAt(i);
-      this.#meta = (NUMBER << KIND_SHIFT) | length;
-    } else {
-      const bytes = copyOfBytes(key);
-      const count = lengthOfBytes(bytes);
-      length = (count + 1) >> 1;
-      if (length > MOST_UNITS)
-        throw outOfRange('key.byteLength', `at most ${2 * MOST_UNITS} on the JavaScript engine`, count);
-      for (let i = 0; i < length; i++) units[i] = bytes[2 * i]! | ((bytes[2 * i + 1] ?? 0) << 8);
-      this.#meta = (BYTES << KIND_SHIFT) | count;
-    }
-    let hash = this.#meta;
-    for (let i = 0; i < length; i++) hash = Math.imul(hash ^ units[i]!, 0x0100_0193) ^ (hash >>> 15);
-    this.#hash = hash;
-  }
-
   /** Keeps N7: its caller looks at the version before and after it. -1: there is none. */
   #find(): number {
     const ints = this.#ints;
     const stripes = this.#stripes;
-    let link = Atomics.load(ints, HEADER_INTS + (this.#hash & this.#mask));
+    let link = Atomics.load(ints, HEADER_INTS + (this.#key.hash & this.#mask));
     for (let steps = 0; link > 0 && link <= stripes && steps < stripes; steps++) {
       const record = this.#recordOf(link - 1);
-      if (Atomics.load(ints, record + HASH) === this.#hash && this.#isKeyOf(record)) return link - 1;
+      if (Atomics.load(ints, record + HASH) === this.#key.hash && this.#isKeyOf(record)) return link - 1;
       link = Atomics.load(ints, record + NEXT);
     }
     return -1;
   }
 
   #isKeyOf(record: number): boolean {
-    const meta = this.#meta;
+    const meta = this.#key.meta;
     if (this.#ints[record + META] !== meta) return false;
     const units = this.#units;
     const first = 2 * (record + DATA);
     const length = lengthIn(meta);
     for (let i = 0; i < length; i++) {
-      if (units[first + i] !== this.#key[i]) return false;
+      if (units[first + i] !== this.#key.units[i]) return false;
     }
     return true;
   }
 
   #write(stripe: number): void {
     const record = this.#recordOf(stripe);
-    this.#ints[record + HASH] = this.#hash;
-    this.#units.set(this.#key.subarray(0, lengthIn(this.#meta)), 2 * (record + DATA));
+    this.#ints[record + HASH] = this.#key.hash;
+    this.#units.set(this.#key.units.subarray(0, lengthIn(this.#key.meta)), 2 * (record + DATA));
   }
 
   #pinFound(stripe: number, version: number): boolean {
@@ -280,8 +228,8 @@ export class JavaScriptNames implements KeyNames {
     const pinned = this.#pinned;
     const records = this.#records;
     const record = this.#recordOf(stripe);
-    const list = HEADER_INTS + (this.#hash & this.#mask);
-    const meta = this.#meta;
+    const list = HEADER_INTS + (this.#key.hash & this.#mask);
+    const meta = this.#key.meta;
     for (let spins = 0; Atomics.compareExchange(ints, LOCK, 0, 1) !== 0; spins++) rest(ints, spins);
     const same = ints[VERSION] === version;
     if (same) {
@@ -337,27 +285,6 @@ export class JavaScriptNames implements KeyNames {
       if (ints[record + PINS] === 0 && ints[record + META] !== 0) this.#unpin(stripe, 0);
     }
     return Atomics.load(ints, FREE) !== 0;
-  }
-}
-
-/** Units of a key. */
-function lengthIn(meta: number): number {
-  const length = meta & LENGTH_MASK;
-  return meta >> KIND_SHIFT === BYTES ? (length + 1) >> 1 : length;
-}
-
-function keyFrom(meta: number, units: Uint16Array): LockKey | undefined {
-  const length = meta & LENGTH_MASK;
-  const text = String.fromCharCode(...units.subarray(0, lengthIn(meta)));
-  switch (meta >> KIND_SHIFT) {
-    case STRING:
-      return text;
-    case NUMBER:
-      return Number(text);
-    case BYTES:
-      return Uint8Array.from({ length }, (_, i) => units[i >> 1]! >> (8 * (i & 1)));
-    default:
-      return undefined;
   }
 }
 

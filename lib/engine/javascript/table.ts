@@ -15,8 +15,10 @@ import { clock, makeRoom } from './host.js';
 import { isWriter, LOOKS, SYNC_LANE } from './lanes.js';
 import { JavaScriptNames } from './key-names.js';
 import { LocalNotes } from './local-notes.js';
+import { leaveAtExit } from './names-at-exit.js';
 import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
+import { WantedStripes } from './wanted-stripes.js';
 
 /** One thread's view of a lock whose waiters are in its shared memory alone. */
 export class JavaScriptTable implements LockTable, BlockedTable {
@@ -32,6 +34,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   readonly stripesHere: Stripes;
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
+  readonly #wanted: WantedStripes | undefined;
   readonly #notes = new LocalNotes();
 
   constructor(
@@ -47,10 +50,11 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     this.slot = slot;
     this.stripesHere = new Stripes(this.words, slot);
     this.#syncWait = new SyncWait(this.stripesHere);
+    this.#wanted = names && new WantedStripes();
     this.#asyncWaits = new AsyncWaits(this.stripesHere, {
       cells: this.cells,
       timedOut: (stripe) => this.#timedOut(stripe),
-      exact: names !== undefined,
+      wanted: this.#wanted,
     });
     this.names =
       names &&
@@ -59,6 +63,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
         uses: (stripe) => this.#uses(stripe),
         inspect: () => this.inspect(),
       });
+    if (this.names) leaveAtExit(this.names);
   }
 
   get shares(): Int32Array | undefined {
@@ -165,7 +170,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   /** Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. */
   #uses(stripe: number): boolean {
     const { words } = this.stripesHere;
-    return words.isOwn(stripe) || words.sharesOf(stripe) > 0 || this.#asyncWaits.wants(stripe);
+    return words.isOwn(stripe) || words.sharesOf(stripe) > 0 || this.#wanted?.has(stripe) === true;
   }
 
   #waitersByStripe(): Map<number, StripeState['waiters']> {
