@@ -3,6 +3,7 @@
 // A line of the core that no entry changes could be deleted unnoticed: a change there brings its mutations along.
 
 import { leaseMutations } from './leases.mjs';
+import { namedMutations } from './named.mjs';
 import { nativeMutations } from './native.mjs';
 
 /**
@@ -21,4 +22,4 @@ import { nativeMutations } from './native.mjs';
  */
 
 /** @type {readonly Mutation[]} */
-export const mutations = [...nativeMutations, ...leaseMutations];
+export const mutations = [...nativeMutations, ...leaseMutations, ...namedMutations];
