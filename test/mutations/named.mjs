@@ -129,7 +129,12 @@ export const namedMutations = [
   ),
   mutation(
     'the late release of a stolen lock is one of the record',
-    [['named_locks.cc', 'if (request.state != NamedRequest::State::kStolen) remove', 'remove']],
+    [['named_locks.cc', 'if (kept) remove', 'remove']],
+    'NamedNews.OfATheftIsNotHandedOut*',
+  ),
+  mutation(
+    'a release does not tell that the lock was stolen',
+    [['named_locks.cc', 'return kept;', 'return true;']],
     'NamedNews.OfATheftIsNotHandedOut*',
   ),
   mutation(
