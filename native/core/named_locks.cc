@@ -55,9 +55,9 @@ bool NamedLocks::end(NamedRequest& request) {
   STRIPELOCK_SEAM("named end: before the shard");
   const ShortLock lock(request.shard->mutex);
   // If it was stolen, the record is another's by now, or gone (keeps W3).
-  if (request.state == NamedRequest::State::kStolen) return false;
-  remove(request, wakes);
-  return true;
+  const bool kept = request.state != NamedRequest::State::kStolen;
+  if (kept) remove(request, wakes);
+  return kept;
 }
 
 void NamedLocks::awaitPushers() {

@@ -1,6 +1,7 @@
 // Who gets a named lock, and in which order.
 
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -139,6 +140,28 @@ TEST_F(NamedLocksTest, KeepsManagersApart) {
   one.release(held);
   EXPECT_EQ(lines(), Lines{});
   EXPECT_EQ(describe(other, stranger), Lines{"a: 1X"});
+}
+
+// A thread that always holds one of many names is never seen without one.
+TEST_F(NamedLocksTest, AreSeenAtOneMoment) {
+  constexpr std::size_t kNames = 50;
+  std::atomic<bool> over{false};
+  std::uint32_t held = two.hold(u"0");
+  std::thread mover([&] {
+    for (std::size_t i = 1; !over.load(); ++i) {
+      const std::string name = std::to_string(i % kNames);
+      const std::uint32_t next = two.hold(std::u16string(name.begin(), name.end()));
+      two.release(held);
+      held = next;
+    }
+  });
+  // Enough to find a look at one shard after the other in each of 50 runs.
+  for (int i = 0; i < 5'000; ++i) {
+    const std::size_t seen = NamedLocks::instance().query(manager).size();
+    EXPECT_TRUE(seen == 1 || seen == 2) << seen;
+  }
+  over.store(true);
+  mover.join();
 }
 
 TEST(NamedManagers, AreKnownOnceTheyAreIssued) {

@@ -48,9 +48,11 @@ TEST(ShortMutex, IsWaitedForAsleepIfItsHolderTakesLong) {
     locked.store(true);
   });
   ASSERT_TRUE(barrier.awaitArrival());
+  barrier.open();
+  // Several naps.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_FALSE(locked.load());
   mutex.unlock();
-  barrier.open();
   waiting.join();
   EXPECT_TRUE(locked.load());
 }

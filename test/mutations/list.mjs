@@ -4,6 +4,7 @@
 
 import { leaseMutations } from './leases.mjs';
 import { nameMutations } from './names.mjs';
+import { namedMutations } from './named.mjs';
 import { nativeMutations } from './native.mjs';
 
 /**
@@ -22,4 +23,4 @@ import { nativeMutations } from './native.mjs';
  */
 
 /** @type {readonly Mutation[]} */
-export const mutations = [...nativeMutations, ...leaseMutations, ...nameMutations];
+export const mutations = [...nativeMutations, ...leaseMutations, ...nameMutations, ...namedMutations];

@@ -51,8 +51,8 @@ export class NativeNamedLocks implements NamedEngine {
   /** By ticket: what is pending or held. */
   readonly requesters: (NamedRequester | undefined)[] = [];
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
-  /** What is being told: see {@link forget}. */
-  #news: readonly News[] = NONE;
+  /** What is being told. Whoever ends or cancels a request meanwhile clears what is not to be told any more. */
+  news: readonly News[] = NONE;
   #delivering = false;
   readonly #deliverLater = (): void => {
     this.#delivering = false;
@@ -74,19 +74,11 @@ export class NativeNamedLocks implements NamedEngine {
     throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
   }
 
-  /**
-   * Tells this thread's requesters before the thread returns to its event loop, or at the latest then. Never throws: to
-   * be called right after a call of the addon that brought news.
-   */
+  /** Tells this thread's requesters before the thread returns to its event loop. May overflow the stack. */
   deliverSoon(): void {
     if (this.#delivering) return;
-    try {
-      defer(this.#deliverLater, undefined);
-      this.#delivering = true;
-    } catch {
-      // The stack overflowed. The addon was just called from further down.
-      this.addon.wakeNamed();
-    }
+    defer(this.#deliverLater, undefined);
+    this.#delivering = true;
   }
 
   /** Tells all requesters that there is news for. */
@@ -95,15 +87,10 @@ export class NativeNamedLocks implements NamedEngine {
     do {
       handedOver = this.addon.takeNamedNews(this.#batch);
       // All are read before the first is told: telling may run a diagnostics subscriber, which may do anything.
-      this.#news = this.#read(handedOver & ~MORE);
-      for (const news of this.#news) tellOne(news);
+      this.news = this.#read(handedOver & ~MORE);
+      for (const news of this.news) tellOne(news);
     } while ((handedOver & MORE) !== 0);
-    this.#news = NONE;
-  }
-
-  /** Does not tell this to a requester that ended its request, or took it back, while others of its batch were told. */
-  forget(requester: NamedRequester, what: number): void {
-    for (const news of this.#news) if (news.requester === requester) news.what &= ~what;
+    this.news = NONE;
   }
 
   #read(count: number): News[] {
@@ -182,7 +169,7 @@ class NativeManager implements NamedLocks {
     this.#numbers[NAMED_MANAGER] = this.number;
     integers[NAMED_MODE] = mode.code;
     integers[NAMED_HOW] = how === 'wait' ? NAMED_WAIT : how === 'steal' ? NAMED_STEAL : NAMED_IF_AVAILABLE;
-    // If this throws, it has changed nothing. From here on nothing throws (keeps T1).
+    // If this throws, it has changed nothing. From here on this calls nothing that it cannot do without (keeps T1).
     this.#addon.namedRequest(name);
     const answer = integers[NAMED_ANSWER];
     if (answer === NAMED_UNAVAILABLE) return 'unavailable';
@@ -190,36 +177,63 @@ class NativeManager implements NamedLocks {
     requester.ticket = ticket;
     this.#requesters[ticket] = requester;
     if (answer === NAMED_PENDING) return 'pending';
-    // It may have been stolen from this thread itself.
-    if (how === 'steal') this.#deliver();
+    // A thread may steal from itself.
+    if (how !== 'steal' || integers[NAMED_READY] === 0) return 'held';
+    try {
+      this.#locks.deliverSoon();
+    } catch {
+      // The stack overflowed. The addon can still be called, as it just was: the event loop tells them.
+      this.#addon.wakeNamed();
+    }
     return 'held';
   }
 
   cancel(requester: NamedRequester): boolean {
+    const integers = this.#integers;
     const { ticket } = requester;
     if (this.#requesters[ticket] === requester) {
-      this.#integers[NAMED_TICKET] = ticket;
+      integers[NAMED_TICKET] = ticket;
       this.#addon.namedCancel();
-      const cancelled = this.#integers[NAMED_ANSWER] === NAMED_CANCELLED;
-      if (cancelled) this.#remove(requester);
-      this.#deliver();
-      if (cancelled) return true;
+      if (integers[NAMED_ANSWER] === NAMED_CANCELLED) {
+        this.#requesters[ticket] = undefined;
+        requester.ticket = -1;
+        // Those behind it may be granted now.
+        if (integers[NAMED_READY] === 0) return true;
+        try {
+          this.#locks.deliverSoon();
+        } catch {
+          this.#addon.wakeNamed();
+        }
+        return true;
+      }
     }
-    this.#locks.forget(requester, NEWS_GRANTED);
+    const { news } = this.#locks;
+    for (let i = 0; i < news.length; i++) {
+      if (news[i]!.requester === requester) news[i]!.what &= ~NEWS_GRANTED;
+    }
     return false;
   }
 
   release(requester: NamedRequester): boolean {
+    const integers = this.#integers;
     const { ticket } = requester;
     let kept = false;
     if (this.#requesters[ticket] === requester) {
-      this.#integers[NAMED_TICKET] = ticket;
+      integers[NAMED_TICKET] = ticket;
       this.#addon.namedRelease();
-      kept = this.#integers[NAMED_ANSWER] === NAMED_RELEASED;
-      this.#remove(requester);
-      this.#deliver();
+      kept = integers[NAMED_ANSWER] === NAMED_RELEASED;
+      this.#requesters[ticket] = undefined;
+      requester.ticket = -1;
+      if (integers[NAMED_READY] !== 0) {
+        try {
+          this.#locks.deliverSoon();
+        } catch {
+          this.#addon.wakeNamed();
+        }
+      }
     }
-    this.#locks.forget(requester, NEWS_GRANTED | NEWS_STOLEN);
+    const { news } = this.#locks;
+    for (let i = 0; i < news.length; i++) if (news[i]!.requester === requester) news[i]!.what = 0;
     return kept;
   }
 
@@ -237,15 +251,5 @@ class NativeManager implements NamedLocks {
       (held ? snapshot.held : snapshot.pending).push({ name, mode: modeCoded(mode), threadId });
     }
     return snapshot;
-  }
-
-  #remove(requester: NamedRequester): void {
-    this.#requesters[requester.ticket] = undefined;
-    requester.ticket = -1;
-  }
-
-  /** After a call of the addon: to tell this thread's own requesters what the call did to them. */
-  #deliver(): void {
-    if (this.#integers[NAMED_READY] !== 0) this.#locks.deliverSoon();
   }
 }

@@ -8,6 +8,7 @@ import { churn as churnThreads } from '../../support/churn.mjs';
 import { runCycles } from '../../support/cycles.mjs';
 import { below } from '../../workers/random.mjs';
 import { keysApart, runThread, sharedInts } from './threads.mjs';
+import { webLocks } from './web-locks.mjs';
 
 /**
  * What a scene has done so far, for people.
@@ -247,4 +248,4 @@ function late(what, times, counts, name) {
 }
 
 /** @type {Record<string, Scene>} */
-export const scenes = { churn, ordered, moments, cycles, terminations, misuse };
+export const scenes = { churn, ordered, moments, cycles, terminations, misuse, webLocks };
