@@ -3,6 +3,7 @@
 import { storeSubjects } from '../subjects/stores.mjs';
 
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
+const { statements, postgres, postgresAlone } = storeSubjects;
 
 /**
  * @param {string} name
@@ -37,4 +38,10 @@ export const stores = [
   workload('Redis, 8 clients want a key at once', 'redis', contenders, { clients: 8 }),
   workload('Redis, 8 clients want a key again and again', 'redis', contenders, { clients: 8, again: true }),
   workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),
+  workload('PostgreSQL, a hot key', 'postgres', [postgres, postgresAlone], { floors: [statements] }),
+  workload('PostgreSQL, 10,000 keys', 'postgres', [postgres, postgresAlone], {
+    keys: 10_000,
+    floors: [statements],
+  }),
+  workload('PostgreSQL, 8 clients want a key at once', 'postgres', [postgres], { clients: 8 }),
 ];

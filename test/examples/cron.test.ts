@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { hasPostgres, POSTGRES_ADVICE, PostgresServer } from '../support/postgres-server.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 import { runExample, type Run } from './run-example.js';
@@ -34,6 +35,15 @@ const onServers = [
     start: async () => {
       const server = await RedisServer.start();
       return { url: `redis://127.0.0.1:${server.port}`, stop: () => server.stop() };
+    },
+  },
+  {
+    store: 'postgres',
+    missing: hasPostgres ? undefined : 'postgres',
+    advice: POSTGRES_ADVICE,
+    start: async () => {
+      const server = await PostgresServer.start();
+      return { url: server.url, stop: () => server.stop() };
     },
   },
 ];

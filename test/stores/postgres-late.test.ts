@@ -15,7 +15,10 @@ describe.each(postgresLibraries)('a grant of PostgreSQL that comes late, on %s',
     const direct = scene.storeOn(await scene.connect(), { table });
     const proxy = await Proxy.to(scene.server.port);
     const client = await scene.connect(library, proxy.port, { max: 1 });
-    await scene.storeOn(client, { table }).inspect('key');
+    const warm = scene.storeOn(client, { table });
+    // A library may ask the server for the types of a statement's parameters, and send the statement when it knows them.
+    await warm.tryAcquire('warm', 'a', LONG);
+    await warm.tryAcquireAll(['warm', 'warm 2'], 'a', LONG);
     const store = scene.storeOn(client, { table, timeout: 200 });
     proxy.delay = 1500;
     const asked =

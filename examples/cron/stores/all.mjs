@@ -2,6 +2,7 @@
 const stores = {
   sqlite: () => import('./sqlite.mjs'),
   redis: () => import('./redis.mjs'),
+  postgres: () => import('./postgres.mjs'),
 };
 
 export const storeNames = Object.keys(stores);
