@@ -16,7 +16,8 @@ export const postgresServer = {
   name: 'postgres',
   missing: hasPostgres ? undefined : 'postgres',
   async start() {
-    const server = await PostgresServer.start();
+    // As by default: commits wait for the disk.
+    const server = await PostgresServer.start('fsync=on');
     await server.query(
       'CREATE TABLE floor (key text PRIMARY KEY, owner text, expires timestamptz) WITH (fillfactor = 70)',
     );
