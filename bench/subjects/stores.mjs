@@ -2,10 +2,11 @@
 // and its workloads.
 
 import { etcdServer, etcdSubjects } from './stores/etcd.mjs';
+import { postgresServer, postgresSubjects } from './stores/postgres.mjs';
 import { redisServer, redisSubjects } from './stores/redis.mjs';
 import { sqliteSubjects } from './stores/sqlite.mjs';
 
-export const storeSubjects = { ...redisSubjects, ...sqliteSubjects, ...etcdSubjects };
+export const storeSubjects = { ...redisSubjects, ...sqliteSubjects, ...postgresSubjects, ...etcdSubjects };
 
 /** @type {readonly import('../support/servers.mjs').Server[]} */
-export const servers = [redisServer, etcdServer];
+export const servers = [redisServer, postgresServer, etcdServer];

@@ -29,6 +29,7 @@ export const loadStore = (name) => load(`stripelock/${name}`);
 /**
  * @typedef {object} Stores
  * @property {typeof import('stripelock/etcd')} etcd
+ * @property {typeof import('stripelock/postgres')} postgres
  * @property {typeof import('stripelock/redis')} redis
  * @property {typeof import('stripelock/sqlite')} sqlite
  */

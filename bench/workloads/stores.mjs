@@ -4,6 +4,7 @@ import { storeSubjects } from '../subjects/stores.mjs';
 
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
 const { putAndDelete, etcd, etcdAlone, etcd3 } = storeSubjects;
+const { statements, postgres, postgresAlone } = storeSubjects;
 
 /**
  * @param {string} name
@@ -41,4 +42,10 @@ export const stores = [
   workload('etcd, a hot key', 'etcd', [etcd, etcdAlone, etcd3], { floors: [putAndDelete] }),
   workload('etcd, 2 clients want a key at once', 'etcd', [etcd], { clients: 2 }),
   workload('etcd, 8 clients want a key at once', 'etcd', [etcd], { clients: 8 }),
+  workload('PostgreSQL, a hot key', 'postgres', [postgres, postgresAlone], { floors: [statements] }),
+  workload('PostgreSQL, 10,000 keys', 'postgres', [postgres, postgresAlone], {
+    keys: 10_000,
+    floors: [statements],
+  }),
+  workload('PostgreSQL, 8 clients want a key at once', 'postgres', [postgres], { clients: 8 }),
 ];

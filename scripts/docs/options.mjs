@@ -90,6 +90,17 @@ const sections = [
     text: 'For `redisLeaseStore(options)` of `stripelock/redis`.',
   },
   {
+    type: 'PostgresPoolOptions',
+    title: 'The PostgreSQL store, on a pool',
+    text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
+    parts: ['PostgresLeaseStoreOptions'],
+  },
+  {
+    type: 'PostgresClientOptions',
+    title: 'The PostgreSQL store, on a client',
+    text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
+  },
+  {
     type: 'CacheLeaseStoreOptions',
     title: 'The store over any cache',
     text: 'For `cacheLeaseStore(options)` of `stripelock/cache`.',

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { ETCD_ADVICE, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
+import { hasPostgres, POSTGRES_ADVICE, PostgresServer } from '../support/postgres-server.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 import { runExample, type Run } from './run-example.js';
@@ -44,6 +45,15 @@ const onServers = [
     start: async () => {
       const cluster = await EtcdCluster.start();
       return { url: cluster.endpoints[0]!, stop: () => cluster.stop() };
+    },
+  },
+  {
+    store: 'postgres',
+    missing: hasPostgres ? undefined : 'postgres',
+    advice: POSTGRES_ADVICE,
+    start: async () => {
+      const server = await PostgresServer.start();
+      return { url: server.url, stop: () => server.stop() };
     },
   },
 ];

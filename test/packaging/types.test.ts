@@ -22,6 +22,7 @@ const compilers = {
 /** Uses all entry points; every line that is marked as an error must be one. */
 const source = `
   import { LeaseManager, LockTimeoutError, StripedLock, type Guard } from 'stripelock';
+  import { postgresLeaseStore } from 'stripelock/postgres';
   import { redisLeaseStore } from 'stripelock/redis';
   import { sqliteLeaseStore } from 'stripelock/sqlite';
   import { FixedClock, leaseStoreContract } from 'stripelock/testing';
@@ -38,6 +39,10 @@ const source = `
   exclusive[Symbol.dispose]();
   export async function leases() {
     const store = redisLeaseStore({ client: {} });
+    const inTable = postgresLeaseStore({ pool: {}, table: 'leases' });
+    // @ts-expect-error either
+    postgresLeaseStore({ pool: {}, client: {} });
+    await inTable.close?.();
     // @ts-expect-error a path is a string
     sqliteLeaseStore({ path: 3 });
     const manager = new LeaseManager({ store, clock: new FixedClock() });

@@ -58,7 +58,7 @@ const OPTIONS = ['listen_addresses=127.0.0.1', 'max_connections=200', 'fsync=off
  * @param {number} port
  * @param {string} text
  * @param {unknown[]} [values]
- * @returns {Promise<any[]>}
+ * @returns {Promise<Record<string, unknown>[]>}
  */
 export async function queryAt(port, text, values) {
   const { default: pg } = await import('pg');

@@ -3,6 +3,7 @@ const stores = {
   sqlite: () => import('./sqlite.mjs'),
   redis: () => import('./redis.mjs'),
   etcd: () => import('./etcd.mjs'),
+  postgres: () => import('./postgres.mjs'),
 };
 
 export const storeNames = Object.keys(stores);

@@ -42,14 +42,16 @@ export class Releases {
   /** Returns a function that ends it. */
   listen(key: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
-    let listeners = this.#keys.get(key);
-    if (!listeners) {
-      listeners = new Listeners();
+    const known = this.#keys.get(key);
+    const listeners = known ?? new Listeners();
+    listeners.all.add(listener);
+    if (!known) {
       this.#keys.set(key, listeners);
       this.#topics.set(topicOf(key), key);
       this.#open();
+      // It was refused before it listened: it asks again, so that its wait is marked.
+      if (this.#hears) queueMicrotask(() => listeners.wake());
     }
-    listeners.all.add(listener);
     return () => this.#leave(key, listeners, listener);
   }
 

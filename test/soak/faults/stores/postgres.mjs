@@ -89,7 +89,7 @@ class PostgresBackend {
  */
 const backdoor = (port) => ({
   remove: async (key) => (await queryAt(port, REMOVE, [key])).length > 0,
-  count: async (key) => BigInt((await queryAt(port, COUNT, [key]))[0].value),
+  count: async (key) => BigInt(String((await queryAt(port, COUNT, [key]))[0].value)),
 });
 
 /**

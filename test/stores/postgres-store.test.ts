@@ -1,0 +1,243 @@
+import pg from 'pg';
+import postgres from 'postgres';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager } from 'stripelock';
+import { postgresLeaseStore } from 'stripelock/postgres';
+import { openPgLite } from '../support/postgres-clients.mjs';
+import { thrownBy } from '../support/waiting.js';
+import { postgresLibraries, PostgresScene } from './postgres-setup.js';
+
+const LONG = 600_000;
+
+describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
+  const scene = new PostgresScene();
+  const url = (): string => scene.server.url;
+
+  it('makes its tables when it is first used, by many at once, in a schema of the name', async () => {
+    await scene.server.query('CREATE SCHEMA locks');
+    const client = await scene.connect('pg', undefined, { max: 8 });
+    const stores = Array.from({ length: 8 }, () => scene.storeOn(client, { table: 'locks.Jobs' }));
+    const tokens = await Promise.all(stores.map((store, i) => store.tryAcquire('key', `owner ${i}`, LONG)));
+    expect(tokens.filter((token) => token !== undefined)).toHaveLength(1);
+    expect(await scene.server.query('SELECT key FROM locks."Jobs"')).toEqual([{ key: 'key' }]);
+  });
+
+  it('needs no right to make tables that are there', async () => {
+    const table = scene.newTable();
+    const client = await scene.connect();
+    await scene.storeOn(client, { table }).inspect('key');
+    await scene.server.query(
+      `CREATE ROLE poor LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ${table}, ${table}_floor TO poor`,
+    );
+    const pool = new pg.Pool({ connectionString: url().replace('test@', 'poor@'), max: 1 });
+    onTestFinished(() => pool.end());
+    const store = scene.storeOn(pool, { table });
+    expect(await store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
+    expect(await store.release('key', 'a')).toBe(true);
+  });
+
+  it('makes its tables again if somebody drops them', async () => {
+    const table = scene.newTable();
+    const store = scene.storeOn(await scene.connect(), { table });
+    const first = await store.tryAcquire('key', 'a', LONG);
+    await scene.server.query(`DROP TABLE ${table}, ${table}_floor`);
+    expect((await store.tryAcquire('key', 'b', LONG))! > first!).toBe(true);
+  });
+
+  it.each(['serializable', 'repeatable read'])(
+    'grants to one of many where the default isolation is %s',
+    async (isolation) => {
+      const options = `-c default_transaction_isolation=${isolation.replace(' ', '\\ ')}`;
+      const pool = new pg.Pool({ connectionString: url(), options, max: 8 });
+      onTestFinished(() => pool.end());
+      const table = scene.newTable();
+      const stores = Array.from({ length: 8 }, () => scene.storeOn(pool, { table }));
+      for (let round = 0; round < 20; round++) {
+        const asked = stores.map((store, i) => store.tryAcquire('key', `owner ${i}`, LONG));
+        const granted = (await Promise.all(asked)).findIndex((token) => token !== undefined);
+        const several = await Promise.all(
+          stores.map((store, i) => store.tryAcquireAll(['a', 'key'], `owner ${i}`, LONG)),
+        );
+        expect(several.map((answer) => typeof answer)).toEqual(
+          stores.map((_, i) => (i === granted ? 'object' : 'number')),
+        );
+        expect(await stores[0]!.releaseAll(['a', 'key'], `owner ${granted}`)).toEqual([true, true]);
+      }
+    },
+  );
+
+  it('refuses a client of pg inside a transaction, also if that has only just been begun', async () => {
+    const client = (await scene.connect('pg-client')) as pg.Client;
+    const store = scene.storeOn(client, { table: scene.newTable() });
+    await store.inspect('key');
+    const refused = { code: 'ERR_LEASE_IN_TRANSACTION' };
+    await client.query('BEGIN');
+    await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject(refused);
+    await client.query('ROLLBACK');
+    const begun = client.query('BEGIN');
+    await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject(refused);
+    await begun;
+    await client.query('ROLLBACK');
+    expect(await store.tryAcquire('key', 'b', LONG)).toBeTypeOf('bigint');
+  });
+
+  it('knows of the transaction without the help of the client, as older versions of pg have none', async () => {
+    const client = (await scene.connect('pg-client')) as pg.Client;
+    Object.assign(client, { getTransactionStatus: undefined });
+    const store = scene.storeOn(client, { table: scene.newTable() });
+    await store.inspect('key');
+    await client.query('BEGIN');
+    await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject({
+      code: 'ERR_LEASE_IN_TRANSACTION',
+    });
+    await client.query('ROLLBACK');
+    expect(await store.tryAcquire('key', 'b', LONG)).toBeTypeOf('bigint');
+  });
+
+  it('refuses the transaction of postgres, and one that is open on its only connection', async () => {
+    const table = scene.newTable();
+    const sql = postgres(url(), { max: 1, onnotice: () => undefined });
+    onTestFinished(() => sql.end({ timeout: 0 }));
+    const refused = { code: 'ERR_LEASE_IN_TRANSACTION' };
+    await scene.storeOn(sql, { table }).inspect('key');
+    await sql.begin(async (transaction) => {
+      const store = scene.storeOn(transaction, { table });
+      await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject(refused);
+    });
+    const store = scene.storeOn(sql, { table });
+    await sql.unsafe('BEGIN');
+    await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject(refused);
+    await sql.unsafe('ROLLBACK');
+    expect(await store.tryAcquire('key', 'b', LONG)).toBeTypeOf('bigint');
+  });
+
+  it('keeps tokens rising when what has expired is purged, and the clock is set back meanwhile', async () => {
+    const table = scene.newTable();
+    const client = await scene.connect();
+    await scene.storeOn(client, { table }).tryAcquire('key', 'a', LONG);
+    // As after a clock that was ahead by centuries.
+    await scene.server.query(
+      `UPDATE ${table} SET token = 9000000000000000000, expires = now() - interval '1 day'`,
+    );
+    const store = scene.storeOn(client, { table });
+    // Each 1000 grants are followed by a purge. The first raises the floor, the second removes the row.
+    const left = (): Promise<unknown[]> => scene.server.query(`SELECT 1 FROM ${table} WHERE key = 'key'`);
+    for (let i = 0; (await left()).length > 0; i++) {
+      expect(i).toBeLessThan(10);
+      const keys = Array.from({ length: 1000 }, (_, n) => `other ${n}`);
+      await store.tryAcquireAll(keys, 'b', LONG);
+    }
+    const fresh = scene.storeOn(client, { table });
+    expect(await fresh.tryAcquire('key', 'b', LONG)).toBe(9000000000000000001n);
+  });
+
+  it('gives a token above those that it has seen, if the table was emptied and the clock set back', async () => {
+    const table = scene.newTable();
+    const store = scene.storeOn(await scene.connect(), { table });
+    await store.tryAcquire('key', 'a', LONG);
+    await scene.server.query(`UPDATE ${table} SET token = 9000000000000000000`);
+    await store.tryAcquire('key', 'a', LONG);
+    await scene.server.query(`TRUNCATE ${table}`);
+    expect(await store.tryAcquire('key', 'a', LONG)).toBe(9000000000000000002n);
+    await scene.server.query(`TRUNCATE ${table}`);
+    const [token] = (await store.tryAcquireAll(['key', 'b'], 'a', LONG)) as bigint[];
+    expect(token).toBe(9000000000000000003n);
+  });
+
+  it('does not let the process end when an idle connection of a pool without a listener is lost', async () => {
+    const pool = new pg.Pool({ connectionString: url(), max: 2, application_name: 'unheard' });
+    onTestFinished(() => pool.end());
+    const store = scene.storeOn(pool, { table: scene.newTable() });
+    await store.inspect('key');
+    expect(pool.listenerCount('error')).toBe(1);
+    await scene.server.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'unheard'`,
+    );
+    await expect.poll(() => pool.totalCount).toBe(0);
+    expect(await store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
+    await store.close?.();
+    expect(pool.listenerCount('error')).toBe(0);
+  });
+
+  it('waits for a locked row for no longer than its time limit, and leaves the connection free', async () => {
+    const table = scene.newTable();
+    const pool = (await scene.connect('pg', undefined, { max: 1 })) as pg.Pool;
+    await scene.storeOn(pool, { table }).tryAcquire('key', 'a', LONG);
+    const locker = (await scene.connect('pg-client')) as pg.Client;
+    await locker.query(`BEGIN; SELECT FROM ${table} FOR UPDATE`);
+    const store = scene.storeOn(pool, { table, timeout: 300 });
+    const started = performance.now();
+    await expect(store.renew('key', 'a', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    await expect(store.tryAcquireAll(['key', 'b'], 'a', LONG)).rejects.toMatchObject({
+      code: 'ERR_LEASE_STORE',
+    });
+    // Neither statement waits any more, so the one connection of the pool can look.
+    expect(await scene.storeOn(pool, { table }).inspect('key')).toMatchObject({ owner: 'a' });
+    // Without a limit they would wait for as long as the row is locked.
+    expect(performance.now() - started).toBeLessThan(20_000);
+    await locker.query('ROLLBACK');
+  });
+
+  it('fails within its time limit while the pool has no free connection, and then asks nothing', async () => {
+    const table = scene.newTable();
+    const pool = (await scene.connect('pg', undefined, { max: 1 })) as pg.Pool;
+    await scene.storeOn(pool, { table }).inspect('key');
+    const busy = await pool.connect();
+    const store = scene.storeOn(pool, { table, timeout: 50 });
+    await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    busy.release();
+    expect(await scene.storeOn(pool, { table }).inspect('key')).toBeUndefined();
+    expect(await scene.server.query(`SELECT key FROM ${table}`)).toEqual([]);
+  });
+
+  it('rejects once it is closed, and leaves the client open', async () => {
+    const client = (await scene.connect()) as pg.Pool;
+    const store = scene.storeOn(client, { table: scene.newTable() });
+    await store.close?.();
+    await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect((await client.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('refuses bad options', () => {
+    const client = new pg.Client();
+    const bad: [object | undefined, string][] = [
+      [undefined, 'ERR_INVALID_ARG_TYPE'],
+      [{}, 'ERR_INVALID_ARG_TYPE'],
+      [{ client: {} }, 'ERR_INVALID_ARG_TYPE'],
+      [{ pool: 'postgres://' }, 'ERR_INVALID_ARG_TYPE'],
+      [{ client, pool: client }, 'ERR_INVALID_ARG_TYPE'],
+      [{ client, table: 5 }, 'ERR_INVALID_ARG_TYPE'],
+      [{ client, table: '' }, 'ERR_OUT_OF_RANGE'],
+      [{ client, table: 'a"b' }, 'ERR_OUT_OF_RANGE'],
+      [{ client, table: 'a.b.c' }, 'ERR_OUT_OF_RANGE'],
+      [{ client, table: 'x'.repeat(51) }, 'ERR_OUT_OF_RANGE'],
+      [{ client, timeout: -1 }, 'ERR_OUT_OF_RANGE'],
+      [{ client, drift: 2 }, 'ERR_OUT_OF_RANGE'],
+      [{ client, clientModule: 5 }, 'ERR_INVALID_ARG_TYPE'],
+    ];
+    for (const [options, code] of bad) {
+      expect(thrownBy(() => postgresLeaseStore(options as never))).toMatchObject({ code });
+    }
+  });
+
+  it('keeps a key from others for its minHold', async () => {
+    const table = scene.newTable();
+    const store = scene.storeOn(await scene.connect(), { table });
+    const lease = await new LeaseManager({ store, ttl: LONG, minHold: 60_000 }).acquire('key');
+    await lease.release();
+    expect(await store.tryAcquire('key', 'other', LONG)).toBeUndefined();
+  });
+});
+
+it('the PostgreSQL store refuses a PGlite inside a transaction', async () => {
+  const { client, close } = await openPgLite();
+  const store = postgresLeaseStore({ client, timeout: 30_000 });
+  await store.inspect('key');
+  await client.exec('BEGIN');
+  await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject({
+    code: 'ERR_LEASE_IN_TRANSACTION',
+  });
+  await client.exec('ROLLBACK');
+  expect(await store.tryAcquire('key', 'b', LONG)).toBeTypeOf('bigint');
+  await close();
+});
