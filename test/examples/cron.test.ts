@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { StandIn } from '../support/mongodb/stand-in.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 import { runExample, type Run } from './run-example.js';
@@ -35,6 +36,13 @@ const onServers = [
       const server = await RedisServer.start();
       return { url: `redis://127.0.0.1:${server.port}`, stop: () => server.stop() };
     },
+  },
+  {
+    store: 'mongodb',
+    missing: undefined,
+    advice: '',
+    // The stand-in of the server.
+    start: () => StandIn.start(),
   },
 ];
 

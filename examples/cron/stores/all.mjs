@@ -2,6 +2,7 @@
 const stores = {
   sqlite: () => import('./sqlite.mjs'),
   redis: () => import('./redis.mjs'),
+  mongodb: () => import('./mongodb.mjs'),
 };
 
 export const storeNames = Object.keys(stores);
