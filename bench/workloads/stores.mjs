@@ -2,7 +2,18 @@
 
 import { storeSubjects } from '../subjects/stores.mjs';
 
-const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
+const {
+  mongodb,
+  mongodbAlone,
+  updates,
+  roundTrips,
+  redis,
+  redisAlone,
+  redlock,
+  redlockShort,
+  sqlite,
+  sqliteAlone,
+} = storeSubjects;
 
 /**
  * @param {string} name
@@ -36,5 +47,7 @@ export const stores = [
   workload('Redis, 2 clients want a key at once', 'redis', contenders, { clients: 2 }),
   workload('Redis, 8 clients want a key at once', 'redis', contenders, { clients: 8 }),
   workload('Redis, 8 clients want a key again and again', 'redis', contenders, { clients: 8, again: true }),
+  workload('MongoDB, a hot key', 'mongodb', [mongodb, mongodbAlone], { floors: [updates] }),
+  workload('MongoDB, 8 clients want a key at once', 'mongodb', [mongodb], { clients: 8 }),
   workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),
 ];
