@@ -2,11 +2,18 @@
 // and its workloads.
 
 import { etcdServer, etcdSubjects } from './stores/etcd.mjs';
+import { mongodbServer, mongodbSubjects } from './stores/mongodb.mjs';
 import { postgresServer, postgresSubjects } from './stores/postgres.mjs';
 import { redisServer, redisSubjects } from './stores/redis.mjs';
 import { sqliteSubjects } from './stores/sqlite.mjs';
 
-export const storeSubjects = { ...redisSubjects, ...sqliteSubjects, ...postgresSubjects, ...etcdSubjects };
+export const storeSubjects = {
+  ...redisSubjects,
+  ...sqliteSubjects,
+  ...postgresSubjects,
+  ...mongodbSubjects,
+  ...etcdSubjects,
+};
 
 /** @type {readonly import('../support/servers.mjs').Server[]} */
-export const servers = [redisServer, postgresServer, etcdServer];
+export const servers = [redisServer, postgresServer, mongodbServer, etcdServer];

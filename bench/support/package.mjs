@@ -30,6 +30,7 @@ export const loadStore = (name) => load(`stripelock/${name}`);
  * @typedef {object} Stores
  * @property {typeof import('stripelock/etcd')} etcd
  * @property {typeof import('stripelock/postgres')} postgres
+ * @property {typeof import('stripelock/mongodb')} mongodb
  * @property {typeof import('stripelock/redis')} redis
  * @property {typeof import('stripelock/sqlite')} sqlite
  */

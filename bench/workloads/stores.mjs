@@ -5,6 +5,7 @@ import { storeSubjects } from '../subjects/stores.mjs';
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
 const { putAndDelete, etcd, etcdAlone, etcd3 } = storeSubjects;
 const { statements, postgres, postgresAlone } = storeSubjects;
+const { updates, mongodb, mongodbAlone } = storeSubjects;
 
 /**
  * @param {string} name
@@ -38,6 +39,8 @@ export const stores = [
   workload('Redis, 2 clients want a key at once', 'redis', contenders, { clients: 2 }),
   workload('Redis, 8 clients want a key at once', 'redis', contenders, { clients: 8 }),
   workload('Redis, 8 clients want a key again and again', 'redis', contenders, { clients: 8, again: true }),
+  workload('MongoDB, a hot key', 'mongodb', [mongodb, mongodbAlone], { floors: [updates] }),
+  workload('MongoDB, 8 clients want a key at once', 'mongodb', [mongodb], { clients: 8 }),
   workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),
   workload('etcd, a hot key', 'etcd', [etcd, etcdAlone, etcd3], { floors: [putAndDelete] }),
   workload('etcd, 2 clients want a key at once', 'etcd', [etcd], { clients: 2 }),

@@ -101,6 +101,17 @@ const sections = [
     text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
   },
   {
+    type: 'MongodbCollectionOptions',
+    title: 'The MongoDB store, in a collection',
+    text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
+    parts: ['MongodbLeaseStoreOptions'],
+  },
+  {
+    type: 'MongodbDatabaseOptions',
+    title: 'The MongoDB store, in a database',
+    text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
+  },
+  {
     type: 'CacheLeaseStoreOptions',
     title: 'The store over any cache',
     text: 'For `cacheLeaseStore(options)` of `stripelock/cache`.',

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { ETCD_ADVICE, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
 import { hasPostgres, POSTGRES_ADVICE, PostgresServer } from '../support/postgres-server.mjs';
+import { StandIn } from '../support/mongodb/stand-in.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 import { runExample, type Run } from './run-example.js';
@@ -55,6 +56,13 @@ const onServers = [
       const server = await PostgresServer.start();
       return { url: server.url, stop: () => server.stop() };
     },
+  },
+  {
+    store: 'mongodb',
+    missing: undefined,
+    advice: '',
+    // The stand-in of the server.
+    start: () => StandIn.start(),
   },
 ];
 

@@ -7,6 +7,9 @@ import type { Sql } from 'postgres';
 import type { createClient, createCluster } from 'redis';
 import type { LeaseStore } from 'stripelock';
 import { postgresLeaseStore } from 'stripelock/postgres';
+import type { Collection as Collection7, Db as Db7 } from 'mongodb';
+import type { Collection as Collection6, Db as Db6 } from 'mongodb6';
+import { mongodbLeaseStore } from 'stripelock/mongodb';
 import { redisLeaseStore } from 'stripelock/redis';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 
@@ -19,6 +22,8 @@ export function storesOf(clients: {
   pg: Client;
   postgres: Sql;
   pglite: PGlite;
+  mongodb: { collection: Collection7; db: Db7; typed: Collection7<{ name: string }> };
+  mongodb6: { collection: Collection6; db: Db6; typed: Collection6<{ name: string }> };
   redis: ReturnType<typeof createClient> | ReturnType<typeof createCluster>;
 }): LeaseStore[] {
   return [
@@ -30,8 +35,20 @@ export function storesOf(clients: {
     postgresLeaseStore({ client: clients.pg }),
     postgresLeaseStore({ pool: clients.postgres }),
     postgresLeaseStore({ client: clients.pglite }),
+    mongodbLeaseStore({ collection: clients.mongodb.collection, timeout: 500, drift: 0.01 }),
+    mongodbLeaseStore({ collection: clients.mongodb.typed }),
+    mongodbLeaseStore({ db: clients.mongodb.db }),
+    mongodbLeaseStore({ collection: clients.mongodb6.collection }),
+    mongodbLeaseStore({ collection: clients.mongodb6.typed }),
+    mongodbLeaseStore({ db: clients.mongodb6.db }),
     // @ts-expect-error -- neither a database nor a path
     sqliteLeaseStore({ table: 'leases' }),
+    // @ts-expect-error -- a database is no collection
+    mongodbLeaseStore({ collection: clients.mongodb.db }),
+    // @ts-expect-error -- one or the other
+    mongodbLeaseStore({ collection: clients.mongodb.collection, db: clients.mongodb.db }),
+    // @ts-expect-error -- neither a collection nor a database
+    mongodbLeaseStore({ timeout: 500 }),
     // @ts-expect-error -- no client
     redisLeaseStore({ prefix: 'leases:' }),
   ];

@@ -1,5 +1,8 @@
 /** @typedef {import('mongodb').MongoClient} MongoClient */
 
+/** Milliseconds: what a client needs to notice soon that a server is there again. */
+const QUICK = { heartbeatFrequencyMS: 500, minHeartbeatFrequencyMS: 50, connectTimeoutMS: 3000 };
+
 /**
  * @callback Connect
  * @param {string} url
@@ -24,7 +27,7 @@ export const mongodbClients = {
  * @param {object} [options]
  */
 async function connect(Client, url, options = {}) {
-  const client = new Client(url, { heartbeatFrequencyMS: 500, minHeartbeatFrequencyMS: 50, ...options });
+  const client = new Client(url, { ...QUICK, ...options });
   await client.connect();
   return { client, close: () => client.close() };
 }

@@ -4,6 +4,7 @@ const stores = {
   redis: () => import('./redis.mjs'),
   etcd: () => import('./etcd.mjs'),
   postgres: () => import('./postgres.mjs'),
+  mongodb: () => import('./mongodb.mjs'),
 };
 
 export const storeNames = Object.keys(stores);

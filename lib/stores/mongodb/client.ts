@@ -7,12 +7,17 @@ import { invalidArgType } from '../../common/errors.js';
 export interface MongodbCollection {
   /** Its name in the database. */
   readonly collectionName: string;
-  /** As of the driver; so are the others. */
+  /** For acquisitions. */
   findOneAndUpdate(filter: never, update: never, options: never): Promise<unknown>;
+  /** For renewals and releases. */
   updateOne(filter: never, update: never, options: never): Promise<unknown>;
+  /** For `inspect`. */
   findOne(filter: never, options: never): Promise<unknown>;
+  /** For the TTL index. */
   createIndex(fields: never, options: never): Promise<unknown>;
+  /** For a look at the collation. */
   options(options: never): Promise<unknown>;
+  /** For change streams. */
   watch(pipeline: never, options: never): object;
 }
 

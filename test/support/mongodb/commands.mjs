@@ -179,7 +179,8 @@ function find(command, { data }) {
   const found = [...data.collection(namespace).values()].filter((document) =>
     matches(command['filter'], document, now),
   );
-  const firstBatch = found.map((document) => projected(document, command['projection'], now));
+  const limit = Number(command['limit'] ?? 0) || found.length;
+  const firstBatch = found.slice(0, limit).map((document) => projected(document, command['projection'], now));
   return { cursor: { id: BSON.Long.ZERO, ns: namespace, firstBatch } };
 }
 

@@ -198,8 +198,10 @@ export class StandIn {
     const number = String(command['txnNumber']);
     const earlier = this.data.earlierResult(session, number);
     if (earlier) return earlier;
+    const { place } = this.data;
     const result = await run(command, context);
-    this.data.keepResult(session, number, result);
+    // What has changed nothing may be executed again.
+    if (this.data.place !== place) this.data.keepResult(session, number, result);
     return result;
   }
 }
