@@ -106,6 +106,6 @@ export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',
     'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
-      'with a path, redisLeaseStore with a url or a clientModule, or a store of your own with a source',
+      'with a path, redisLeaseStore with a url or a clientModule, etcdLeaseStore, or a store of your own with a source',
   );
 }
