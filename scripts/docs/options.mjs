@@ -112,6 +112,13 @@ const sections = [
     text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
   },
   {
+    type: 'EtcdLeaseStoreOptions',
+    title: 'The etcd store',
+    text: 'For `etcdLeaseStore(options)` of `stripelock/etcd`.',
+  },
+  { type: 'EtcdCredentials', title: 'A user of etcd', text: 'For the option `credentials`.' },
+  { type: 'EtcdTls', title: 'TLS to etcd', text: 'For the option `tls`: what `node:tls` calls so.' },
+  {
     type: 'CacheLeaseStoreOptions',
     title: 'The store over any cache',
     text: 'For `cacheLeaseStore(options)` of `stripelock/cache`.',

@@ -106,7 +106,7 @@ export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',
     'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
-      'with a path, redisLeaseStore with a url or a clientModule, another store with a clientModule, or a store of your ' +
-      'own with a source',
+      'with a path, redisLeaseStore with a url or a clientModule, etcdLeaseStore, another store with a clientModule, or ' +
+      'a store of your own with a source',
   );
 }

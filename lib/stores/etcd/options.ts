@@ -25,7 +25,9 @@ export interface EtcdTls {
 
 /** A user that etcd knows. */
 export interface EtcdCredentials {
+  /** As etcd knows the user. */
   username: string;
+  /** Sent to get a token, which then goes with each request. */
   password: string;
 }
 
