@@ -92,7 +92,10 @@ export interface StripeState {
     kind: 'sync' | 'async';
     /** The mode that it asked for. */
     mode: LockMode;
-    /** Milliseconds. */
+    /**
+     * Milliseconds. 0 where only the waiter's own thread knows: it waits there behind others, or for one of the same
+     * thread. That thread counts a timeout of a second or more from up to 1/256 of it later.
+     */
     waitingFor: number;
     /** The keys of the acquisition, if it is traced. */
     keys?: LockKey[];

@@ -157,12 +157,14 @@ export class Acquisition<G extends Guard> implements Request {
   }
 }
 
-/** What the next promise resolves with. */
-let resolveNext: ((value: unknown) => void) | undefined;
-let rejectNext: (reason: unknown) => void;
+/** Of the last promise that was made. */
+const functions: {
+  resolve: ((value: unknown) => void) | undefined;
+  reject: ((reason: unknown) => void) | undefined;
+} = { resolve: undefined, reject: undefined };
 const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unknown) => void): void => {
-  resolveNext = resolve;
-  rejectNext = reject;
+  functions.resolve = resolve;
+  functions.reject = reject;
 };
 
 /**
@@ -183,17 +185,19 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   /** Call this once, before the acquisition is passed to the engine. */
   promise(): Promise<G> {
     // A function of its own for each promise would cost as much as the promise.
-    resolveNext = undefined;
+    const last = functions;
+    last.resolve = undefined;
     const promise = new Promise(takeFunctions);
-    if (resolveNext === undefined) {
+    const { resolve, reject } = functions;
+    if (resolve === undefined) {
       // The stack overflowed in that function, which has rejected the promise.
       defer(() => void promise.catch(() => undefined), undefined);
       throw new RangeError('Maximum call stack size exceeded');
     }
-    this.#resolve = resolveNext;
+    this.#resolve = resolve;
     const { details } = this;
     if (details?.signal !== undefined) {
-      details.reject = rejectNext;
+      details.reject = reject;
       awaitAbort(details.signal, this);
     }
     return promise as Promise<G>;

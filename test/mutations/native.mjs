@@ -329,7 +329,7 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        '    waiter.state.store(WaiterState::kWaiting);\n    queue.pushBack(waiter);',
+        '    waiter.state.store(WaiterState::kWaiting);\n    if (waiter.comesFirst) {',
         '    queue.pushBack(waiter);',
       ],
     ],

@@ -1,23 +1,19 @@
 // Several tables on one memory in one thread. They cannot tell that they are not in several threads, and each runs only when
 // the test lets it.
 import { afterEach, beforeEach, expect } from 'vitest';
-import type { Outcome } from '../../../lib/engine/contract/engine.js';
+import type { AsyncWaiter, Outcome } from '../../../lib/engine/contract/engine.js';
 import { createMemory } from '../../../lib/engine/contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../../../lib/engine/contract/layout.js';
-import { EXCLUSIVE_MODE, type Mode } from '../../../lib/engine/contract/mode.js';
+import { EXCLUSIVE_MODE } from '../../../lib/engine/contract/mode.js';
 import { patience } from '../../../lib/engine/javascript/patience.js';
 import { JavaScriptTable } from '../../../lib/engine/javascript/table.js';
 import { thread } from '../../../lib/engine/javascript/thread.js';
 import { until } from '../../support/waiting.js';
 
 /** An acquisition, and what came of it. */
-export interface Acquired {
+export interface Acquired extends AsyncWaiter {
   readonly table: JavaScriptTable;
-  readonly stripes: readonly number[];
-  readonly mode: Mode;
   outcome: Outcome | undefined;
-  ticket: number;
-  settle: (outcome: Outcome) => void;
 }
 
 /** For the tests of a `describe`: no waiter looks for itself, so that nothing depends on it. */
@@ -50,15 +46,22 @@ export function acquire(
     table,
     stripes,
     mode,
+    taken: 0,
+    timeout,
+    note: undefined,
+    only: stripes.length === 1 ? stripes[0]! : -1,
     outcome: undefined,
     ticket: -1,
+    queue: undefined,
+    previous: undefined,
+    next: undefined,
+    since: 0,
     settle(outcome) {
       acquired.outcome = outcome;
       onSettled();
     },
   };
-  const request = { stripes, taken: 0, mode, timeout, note: undefined };
-  acquired.outcome = table.acquireAsync(request, acquired);
+  acquired.outcome = table.acquireAsync(acquired, acquired);
   return acquired;
 }
 
