@@ -1,4 +1,4 @@
-import type { LockTimeoutError} from 'stripelock';
+import type { LockTimeoutError } from 'stripelock';
 import { KeyedLock, StripedLock, type LockKey, type StripedLockOptions } from 'stripelock';
 import type { EngineUnderTest, MakeLock } from './engine.js';
 import { thrownBy } from './waiting.js';

@@ -15,7 +15,7 @@ import {
 const wallClock = Date.now.bind(Date);
 
 /** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
-export function createMemory(engine: number, stripes: number, exact: boolean): SharedArrayBuffer {
+export function createMemory(engine: number, stripes: number, exact = false): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(stripes));
   fillHeader(buffer, 0, engine, stripes, exact);
   return buffer;

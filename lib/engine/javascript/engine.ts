@@ -40,7 +40,7 @@ export class JavaScriptEngine implements Engine {
       throw corrupt('its names are not those of a lock');
     let table = thread.tables.get(buffer);
     if (table === undefined) {
-      table = new JavaScriptTable(buffer, names, stripes, threadId + 1);
+      table = new JavaScriptTable(buffer, stripes, threadId + 1, names);
       thread.tables.set(buffer, table);
     }
     return table;

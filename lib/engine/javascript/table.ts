@@ -37,12 +37,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   readonly #wanted: WantedStripes | undefined;
   readonly #notes = new LocalNotes();
 
-  constructor(
-    buffer: SharedArrayBuffer,
-    names: SharedArrayBuffer | undefined,
-    stripes: number,
-    slot: number,
-  ) {
+  constructor(buffer: SharedArrayBuffer, stripes: number, slot: number, names?: SharedArrayBuffer) {
     this.stripes = stripes;
     this.memory = { arena: undefined, buffer, offset: 0, names };
     this.words = new Int32Array(buffer);
