@@ -113,6 +113,7 @@ std::vector<NamedLocks::NameInfo> NamedLocks::query(std::uint64_t manager) {
   // All at once: a request that moves from name to name must not be seen twice, or nowhere.
   for (NamedShard& shard : shards_) shard.mutex.lock();
   for (NamedShard& shard : shards_) {
+    STRIPELOCK_SEAM("named query: at a shard");
     shard.records.forEach([&](const NamedRecord& record) {
       const KeyView key = record.key.view();
       if (NamedKey::managerOf(key) != manager) return;
