@@ -4,7 +4,7 @@ import { runProgram } from './support/programs.js';
 
 // The addon hands over 128 at once. What the program makes takes more than one batch of either size.
 it.each([1, 7, 100, 128, 1000])(
-  'all grants, timeouts and released keys arrive at once where lib/ takes them in batches of another size than the addon: %i',
+  'all grants, timeouts, released keys and news arrive at once where lib/ takes them in batches of another size than the addon: %i',
   async (size) => {
     const changes: Changes = {
       'engine/native/protocol.js': (text) => text.replace('BATCH = 128', `BATCH = ${size}`),
@@ -12,6 +12,6 @@ it.each([1, 7, 100, 128, 1000])(
     const copy = await copyForTest({ addon: 'link', ...(size === 128 ? {} : { changes }) });
     const { code, stdout, stderr } = await runProgram('batches.mjs', [copy]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(JSON.parse(stdout)).toEqual({ grants: 300, timeouts: 300, releasedKeys: 300 });
+    expect(JSON.parse(stdout)).toEqual({ grants: 300, timeouts: 300, releasedKeys: 300, namedNews: 300 });
   },
 );

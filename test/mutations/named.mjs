@@ -85,7 +85,7 @@ export const namedMutations = [
   mutation(
     'a record that is used again keeps its name',
     [['named_locks.cc', '    record->key.assign(key);\n', '']],
-    'NamedLocksTest.KeepsManagersApart:NamedLocksTest.ServesEachName*',
+    'NamedLocksTest.GivesARecordThatIsUsedAgain*',
   ),
   mutation(
     'a query sees one shard after the other',

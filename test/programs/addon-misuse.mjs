@@ -16,6 +16,11 @@ import {
   EXCHANGE_TABLE,
   EXCHANGE_TTL,
   GRANTED,
+  NAMED_BYTES,
+  NAMED_HOW,
+  NAMED_MANAGER,
+  NAMED_MODE,
+  NAMED_TICKET,
   NOT_HELD,
 } from '../../unbundled/engine/native/protocol.js';
 import { below, randomFrom } from '../workers/random.mjs';
@@ -55,6 +60,8 @@ function main() {
   let gate = addon.gateOpen(addon.gateIssue(), 10);
   const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   addon.leaseExchange(numbers);
+  const named = new Float64Array(new SharedArrayBuffer(NAMED_BYTES));
+  addon.namedExchange(named);
 
   const shared = new Int32Array(new SharedArrayBuffer(64 * INT));
   const stop = new Int32Array(new SharedArrayBuffer(INT));
@@ -164,6 +171,10 @@ function main() {
       new Int32Array(numbers.buffer)[EXCHANGE_HINT] = integers[below(random, integers.length)];
       return [];
     },
+    namedRequest: () => namedArguments(['name', 'other'][below(random, 2)]),
+    namedCancel: () => namedArguments(),
+    namedRelease: () => namedArguments(),
+    takeNamedNews: () => [new Int32Array(below(random, 300))],
     gateAdmit: () => [gate, 'key', BigInt(below(random, 100))],
   };
   function acquisition() {
@@ -184,6 +195,15 @@ function main() {
     numbers[EXCHANGE_TTL] = below(random, 50);
     numbers[EXCHANGE_GRANT] = below(random, 50);
     return random() < 0.5 ? ['key'] : ['key', 'owner'];
+  }
+  function namedArguments(...args) {
+    const numbersOfCall = new Int32Array(named.buffer);
+    named[NAMED_MANAGER] = [0, 1, -1, 0.5, NaN, 2 ** 53][random() < 0.8 ? 0 : below(random, 6)];
+    numbersOfCall[NAMED_MODE] = random() < 0.8 ? mode() : integers[below(random, integers.length)];
+    numbersOfCall[NAMED_HOW] = random() < 0.9 ? below(random, 3) : integers[below(random, integers.length)];
+    numbersOfCall[NAMED_TICKET] =
+      random() < 0.8 ? below(random, 20) : integers[below(random, integers.length)];
+    return args;
   }
 
   const counts = { returned: 0, refused: 0 };

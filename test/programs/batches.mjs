@@ -1,13 +1,14 @@
-// Makes more grants, timeouts and released keys at once than the addon hands over in one call, on the installation of
-// the package whose folder is the argument. Prints how many of each had arrived one turn of the event loop after the
-// first. Only the loops that take batches can deliver the others by then.
+// Makes more grants, timeouts, released keys and news of named locks at once than the addon hands over in one call, on
+// the installation of the package whose folder is the argument. Prints how many of each had arrived one turn of the
+// event loop after the first. Only the loops that take batches can deliver the others by then.
 import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
 const load = (module) => import(pathToFileURL(path.join(process.argv[2], 'unbundled', module)).href);
 const { StripedLock } = await load('index.js');
-const { leaseEngine } = await load('engine/select.js');
+const { leaseEngine, nativeNamedEngine } = await load('engine/select.js');
+const { EXCLUSIVE_MODE, SHARED_MODE } = await load('engine/contract/mode.js');
 
 const MANY = 300;
 /** Milliseconds. */
@@ -65,6 +66,21 @@ async function releasedKeys() {
   });
 }
 
+async function namedNews() {
+  const locks = nativeNamedEngine().open();
+  const held = { ticket: -1 };
+  locks.request('name', EXCLUSIVE_MODE, 'wait', held);
+  return arrivedWithTheFirst((granted) => {
+    for (let i = 0; i < MANY; i++) locks.request('name', SHARED_MODE, 'wait', { ticket: -1, granted });
+    locks.release(held);
+  });
+}
+
 console.log(
-  JSON.stringify({ grants: await grants(), timeouts: await timeouts(), releasedKeys: await releasedKeys() }),
+  JSON.stringify({
+    grants: await grants(),
+    timeouts: await timeouts(),
+    releasedKeys: await releasedKeys(),
+    namedNews: await namedNews(),
+  }),
 );

@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { threadId } from 'node:worker_threads';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../unbundled/engine/contract/mode.js';
 import type { NamedLocks } from '../../../unbundled/engine/contract/named-locks.js';
 import { nativeNamedEngine } from '../../../unbundled/engine/select.js';
+import { seedFor } from '../../support/seed.js';
+import { startThread } from '../../support/threads.js';
 import { turns, until } from '../../support/waiting.js';
 import { NamedAgent } from './named-agent.js';
 import { Requester } from './named-requester.js';
@@ -17,7 +20,7 @@ beforeEach(() => {
   locks = engine.open();
 });
 
-function names(): string[] {
+function list(): string[] {
   const { held, pending } = locks.query();
   return [...held, ...pending].map(({ name, mode, threadId: id }) => `${name} ${mode.name} ${id}`);
 }
@@ -32,7 +35,7 @@ describe('the named locks of several threads', () => {
     expect(locks.request('a', SHARED_MODE, 'wait', own)).toBe('pending');
     expect(await one.request('3', 'a', { mode: 'shared' })).toBe('pending');
     expect(await two.request('4', 'a')).toBe('pending');
-    expect(names()).toEqual([
+    expect(list()).toEqual([
       `a exclusive ${one.threadId}`,
       `a exclusive ${two.threadId}`,
       `a shared ${threadId}`,
@@ -59,11 +62,11 @@ describe('the named locks of several threads', () => {
     expect(locks.request('a', EXCLUSIVE_MODE, 'steal', thief)).toBe('held');
     await agent.awaitTold('1 stolen', '2 stolen');
     await agent.release('1');
-    expect(names()).toEqual([`a exclusive ${threadId}`]);
+    expect(list()).toEqual([`a exclusive ${threadId}`]);
     expect(await agent.request('3', 'a', { how: 'steal' })).toBe('held');
     await until(() => thief.told.length > 0, 'this thread is told');
     locks.release(thief);
-    expect(names()).toEqual([`a exclusive ${agent.threadId}`]);
+    expect(list()).toEqual([`a exclusive ${agent.threadId}`]);
     expect(thief.told).toEqual(['stolen']);
     expect(agent.told).toEqual(['1 stolen', '2 stolen']);
   });
@@ -105,7 +108,7 @@ describe.each(['return', 'throw', 'reject', 'exit', 'terminate'] as const)(
       await other.awaitTold('6 granted');
       await until(() => own.told.length > 0, 'the waiter of this thread is told');
       expect(other.at[0]! - ended).toBeLessThan(GO_ON);
-      expect(names().sort()).toEqual(
+      expect(list().sort()).toEqual(
         [
           `a exclusive ${other.threadId}`,
           `b exclusive ${threadId}`,
@@ -133,10 +136,10 @@ describe('when a thread is terminated in the middle of a computation', () => {
     expect(waiter.told).toEqual([]);
     await dying.end('terminate');
     await until(() => waiter.told.length > 0, 'the waiter is told');
-    expect(names().sort()).toEqual([`a exclusive ${threadId}`, `b exclusive ${threadId}`]);
+    expect(list().sort()).toEqual([`a exclusive ${threadId}`, `b exclusive ${threadId}`]);
     locks.release(waiter);
     locks.release(thief);
-    expect(names()).toEqual([]);
+    expect(list()).toEqual([]);
   });
 
   it('a grant that it never took goes to the next', async () => {
@@ -148,9 +151,37 @@ describe('when a thread is terminated in the middle of a computation', () => {
     const waiter = new Requester();
     locks.request('a', EXCLUSIVE_MODE, 'wait', waiter);
     locks.release(held);
-    expect(names()).toEqual([`a exclusive ${dying.threadId}`, `a exclusive ${threadId}`]);
+    expect(list()).toEqual([`a exclusive ${dying.threadId}`, `a exclusive ${threadId}`]);
     await dying.end('terminate');
     await until(() => waiter.told.length > 0, 'the waiter is told');
     locks.release(waiter);
   });
+});
+
+it('named locks stay whole when threads are terminated between any two steps', async () => {
+  const seed = seedFor('terminated users of named locks');
+  const names = 4;
+  for (let round = 0; round < 10; round++) {
+    const workers = [0, 1, 2].map((i) =>
+      startThread('named-churner.mjs', { manager: locks.number, names, seed: seed + 3 * round + i }),
+    );
+    await Promise.all(workers.map((worker) => once(worker, 'message')));
+    // Its turn comes though others steal, and die, before.
+    const own = Array.from({ length: names }, (_, i) => {
+      const requester = new Requester();
+      const status = locks.request(`name ${i}`, EXCLUSIVE_MODE, 'wait', requester);
+      return { requester, status };
+    });
+    await turns(1 + (round % 5));
+    await Promise.all(workers.map((worker) => worker.terminate()));
+    await until(
+      () => own.every(({ requester, status }) => status === 'held' || requester.told.length > 0),
+      'this thread is told',
+    );
+    const { held, pending } = locks.query();
+    expect([...held, ...pending].filter((entry) => entry.threadId !== threadId)).toEqual([]);
+    expect(pending).toEqual([]);
+    for (const { requester } of own) locks.release(requester);
+    expect(list()).toEqual([]);
+  }
 });
