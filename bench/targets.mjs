@@ -4,9 +4,8 @@ import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf }
 import { floors } from './subjects/floors.mjs';
 import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
 import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
-import { nodeLocks } from './subjects/node-locks.mjs';
-import { stripelockWebLocks } from './subjects/stripelock-web-locks.mjs';
 import { format } from './support/format.mjs';
+import { webLockTargets } from './web-lock-targets.mjs';
 
 const PAIR = floors.compareExchange.name;
 const AWAIT = floors.bareAwait.name;
@@ -205,49 +204,11 @@ const CROWDS = ['2', '10', '100', '1,000', '10,000'].map(
 const PROCESS = 'import, and the first lock of a process';
 const WORKER = 'import, and the first lock of a worker, not the first worker';
 
-const WEB_LOCKS_MEMORY = 'web locks, memory of a waiter, 100,000 waiting';
-const DEAD_HOLDER = 'web locks, from a terminated holder to the next';
 const LEASE = 'lease, acquire + release';
 const MEMORY = 'memory of a waiter, 100,000 waiting';
 const CANCEL = 'cancel a waiter, 100,000 waiting';
 const UNRELATED_ASYNC = 'an unrelated free key, 100,000 waiting, async';
 const UNRELATED_SYNC = 'an unrelated free key, 100,000 waiting, sync';
-
-const WEB_LOCKS = stripelockWebLocks.name;
-const NODE_LOCKS = nodeLocks.name;
-
-/**
- * Web locks: at least `limit` times as fast as Node's own, or that many times as much.
- *
- * @param {number} limit
- * @param {string} workload
- */
-const overNodeLocks = (limit, workload) => {
-  const metric = workload.includes('threads') ? 'opsPerSecond' : 'nsPerOp';
-  /** @type {Place[]} */
-  const [ours, theirs] = [
-    [workload, WEB_LOCKS],
-    [workload, NODE_LOCKS],
-  ];
-  return ratioTarget(`${workload}: at least ${limit} × ${NODE_LOCKS}`, (ratio) => ratio >= limit, {
-    metric,
-    over: metric === 'nsPerOp' ? theirs : ours,
-    under: metric === 'nsPerOp' ? ours : theirs,
-  });
-};
-
-/**
- * Web locks: so many awaits at most.
- *
- * @param {number} limit
- * @param {string} workload
- */
-const inAwaits = (limit, workload) =>
-  ratioTarget(`${workload}: at most ${limit} × ${AWAIT}`, (ratio) => ratio <= limit, {
-    metric: 'nsPerOp',
-    over: [workload, WEB_LOCKS],
-    under: [workload, AWAIT],
-  });
 
 /**
  * How much a cost may grow if it does not depend on the number of waiters. A hundred times as many objects no longer
@@ -323,33 +284,10 @@ const targets = [
     overRedis(2, 'Redis, 2 clients want a key at once', other),
     overRedis(2, 'Redis, 8 clients want a key at once', other),
   ]),
-  ...['a callback that returns nothing', 'a callback that returns a promise'].flatMap((name) => [
-    inAwaits(4, `web locks, ${name}`),
-    overNodeLocks(9, `web locks, ${name}`),
-  ]),
-  inAwaits(5, 'web locks, with a live signal'),
-  overNodeLocks(12, 'web locks, 8 nested names'),
-  overNodeLocks(10, 'web locks, 4 threads, 64 names, 1 in flight'),
-  overNodeLocks(10, 'web locks, 4 threads, 64 names, 100 in flight'),
-  figureTarget(
-    `${WEB_LOCKS_MEMORY}: at most 600 bytes`,
-    WEB_LOCKS_MEMORY,
-    'totalBytes',
-    'bytes',
-    (bytes) => bytes <= 600,
-    WEB_LOCKS,
-  ),
-  figureTarget(
-    `${DEAD_HOLDER}: at most 20 ms in the median`,
-    DEAD_HOLDER,
-    'deadHolder50',
-    'ns',
-    (nanoseconds) => nanoseconds <= 20e6,
-    WEB_LOCKS,
-  ),
   // A pair takes at most 1.3 times as long.
   overEtcd(0.77, 'etcd, a hot key', PUT_AND_DELETE),
   overEtcd(1.5, 'etcd, a hot key', ETCD3),
+  ...webLockTargets({ ratioTarget, figureTarget }),
   nobodyStarves,
   noSlowerThanJavaScript,
 ];
