@@ -55,7 +55,7 @@ export class PostgresJsConnection implements Connection {
   }
 }
 
-/** A database of `@electric-sql/pglite`, in this process. */
+/** A PGlite database, in this process. */
 export interface PgLite {
   query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>;
   exec(text: string): Promise<unknown>;
