@@ -27,7 +27,7 @@ export interface Connection {
   script(text: string): Promise<unknown>;
   /**
    * Hears what is notified on a channel, in a session that stays. `ready` is called when it begins to hear, and again
-   * after it could not hear for a while; `lost` when it has stopped for good. Rejects if it cannot begin.
+   * after it could not hear for a while; `lost` if it cannot begin, or has stopped for good.
    */
   listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing;
   /** Removes what was added to the client. */

@@ -55,7 +55,7 @@ export class PostgresJsConnection implements Connection {
   }
 }
 
-/** A database of `@electric-sql/pglite`, in this process. */
+/** A PGlite database, in this process. */
 export interface PgLite {
   query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>;
   exec(text: string): Promise<unknown>;
@@ -77,8 +77,13 @@ export class PgLiteConnection implements Connection {
     return rows;
   }
 
-  script(text: string): Promise<unknown> {
-    return this.#database.exec(`BEGIN; ${text}; COMMIT`);
+  async script(text: string): Promise<unknown> {
+    try {
+      return await this.#database.exec(`BEGIN; ${text}; COMMIT`);
+    } catch (error) {
+      await this.#database.exec('ROLLBACK');
+      throw error;
+    }
   }
 
   listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
