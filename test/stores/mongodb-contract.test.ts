@@ -22,6 +22,8 @@ function contractOn(server: string, url: () => string): void {
         store: store!,
         peers,
         keepsInfo: true,
+        // The stand-in and all clients share an event loop.
+        ttl: 1000,
         async dispose() {
           for (const made of [store!, ...peers]) await made.close?.();
           if (realServer !== undefined) await clients[0]!.client.db('stripelock_test').dropCollection(name);

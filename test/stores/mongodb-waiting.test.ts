@@ -111,8 +111,8 @@ describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) =
     const other = await mongo.storeOnAnotherClient();
     await mongo.store.tryAcquire('key', 'a', LONG);
     const resumed = async (): Promise<void> => {
-      await streamsAre(1);
-      mongo.sent();
+      // The driver has the first answer.
+      await expect.poll(() => mongo.sent(), { timeout: 20_000 }).toContain('getMore');
       fail();
       await expect.poll(() => mongo.sent(), { timeout: 20_000 }).toContain('aggregate');
     };
@@ -149,6 +149,18 @@ describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) =
     await streamsAre(1);
     await mongo.store.close?.();
     await streamsAre(0);
+  });
+
+  it('opens no other stream in place of one that has failed if nobody waits any more', async () => {
+    const stop = mongo.store.onRelease('key', () => undefined);
+    await streamsAre(1);
+    mongo.server.fail({ command: 'getMore', error: { code: 286 } });
+    await streamsAre(0);
+    stop();
+    mongo.sent();
+    // Beyond the second after which it would be opened again.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(mongo.sent()).not.toContain('aggregate');
   });
 
   it('polls where a user may not open a stream, and asks for it once', async () => {

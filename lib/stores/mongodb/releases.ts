@@ -146,7 +146,7 @@ export class Releases {
     clearTimeout(this.#retry);
     this.#retry = setTimeout(() => {
       void this.#disconnect();
-      this.#open();
+      if (this.#keys.size > 0) this.#open();
     }, RETRY).unref();
   }
 
