@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { etcdLeaseStore, type EtcdLeaseStoreOptions } from 'stripelock/etcd';
 import { ask, base64, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
 
@@ -16,6 +16,10 @@ export interface Entry {
   lease?: string;
   mod_revision: string;
 }
+
+/** As `expect.poll`, for as long as a busy machine may take for what should take none. */
+export const expectSoon = <T>(read: () => T): ReturnType<typeof expect.poll<T>> =>
+  expect.poll(read, { timeout: 20_000 });
 
 let prefixes = 0;
 

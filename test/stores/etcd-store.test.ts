@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { LeaseStoreError } from 'stripelock';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
-import { EtcdScene } from './etcd-setup.js';
+import { EtcdScene, expectSoon } from './etcd-setup.js';
 
 const LONG = 60_000;
 
@@ -126,7 +126,7 @@ describe.runIf(hasEtcd)('the etcd store', () => {
     expect((await etcd.entry('key'))!.lease).not.toBe(taken!.lease);
     expect(await renewing.renew('key', 'me', LONG)).toBe(true);
     expect(await granting.release('key', 'me')).toBe(true);
-    await expect.poll(() => etcd.leases().then((ids) => ids.includes(taken!.lease!))).toBe(false);
+    await expectSoon(() => etcd.leases().then((ids) => ids.includes(taken!.lease!))).toBe(false);
   });
 
   it('refuses operations after it was closed, and closes twice', async () => {

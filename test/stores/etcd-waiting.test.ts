@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { hasEtcd } from '../support/etcd-server.mjs';
 import { EtcdGateway } from '../support/etcd-gateway.js';
-import { EtcdScene, PATIENT, type EtcdStore } from './etcd-setup.js';
+import { EtcdScene, PATIENT, type EtcdStore, expectSoon } from './etcd-setup.js';
 
 const LONG = 60_000;
 /** Milliseconds: far below the first pause between two attempts, and far above what a hand-over takes. */
@@ -31,9 +31,11 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
   };
   /** It was refused, and again when its watch was there: from now on only a release wakes it. */
   const waits = (key: string): Promise<void> =>
-    expect
-      .poll(async () => [gateway.watches > 0, gateway.asked.at(-1), await holder.inspect(key).then(Boolean)])
-      .toEqual([true, 'kv/range', true]);
+    expectSoon(async () => [
+      gateway.watches > 0,
+      gateway.asked.at(-1),
+      await holder.inspect(key).then(Boolean),
+    ]).toEqual([true, 'kv/range', true]);
 
   it('ends soon after the release in another process', async () => {
     await holder.tryAcquire('key', 'me', LONG);
@@ -72,7 +74,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     const waiting = patient().acquire('key', WAIT);
     await waits('key');
     gateway.cut();
-    await expect.poll(() => gateway.watches).toBe(2);
+    await expectSoon(() => gateway.watches).toBe(2);
     await holder.release('key', 'me');
     const released = performance.now();
     await waiting;
@@ -85,7 +87,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     await waits('key');
     const asked = gateway.asked.length;
     gateway.cut();
-    await expect.poll(() => gateway.asked.length).toBeGreaterThan(asked);
+    await expectSoon(() => gateway.asked.length).toBeGreaterThan(asked);
     await holder.release('key', 'me');
     await waiting;
   });
@@ -97,7 +99,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     const entry = await etcd.entry('key');
     await etcd.ask('kv/compaction', { revision: entry!.mod_revision, physical: true });
     gateway.cut();
-    await expect.poll(() => gateway.watches).toBe(2);
+    await expectSoon(() => gateway.watches).toBe(2);
     const released = performance.now();
     await holder.release('key', 'me');
     await waiting;
@@ -110,7 +112,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     const waiting = impatient.acquire('key', WAIT);
     await waits('key');
     const from = gateway.asked.length;
-    await expect.poll(() => gateway.asked.length).toBeGreaterThan(from + 10);
+    await expectSoon(() => gateway.asked.length).toBeGreaterThan(from + 10);
     expect(new Set(gateway.asked.slice(from))).toEqual(new Set(['kv/range']));
     await holder.release('key', 'me');
     await (await waiting).release();
@@ -121,7 +123,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     await holder.tryAcquireAll(keys, 'me', LONG);
     const manager = patient();
     const waiting = keys.map((key) => manager.acquire(key, WAIT));
-    await expect.poll(() => gateway.watches).toBe(33);
+    await expectSoon(() => gateway.watches).toBe(33);
     const released = performance.now();
     await holder.releaseAll(keys, 'me');
     await Promise.all(waiting);
@@ -134,14 +136,14 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     const woken = [0, 0, 0];
     const ends = woken.map((_, i) => store.onRelease('key', () => woken[i]!++));
     // When the watch begins.
-    await expect.poll(() => woken).toEqual([1, 0, 0]);
+    await expectSoon(() => woken).toEqual([1, 0, 0]);
     for (const expected of [
       [1, 1, 0],
       [1, 1, 1],
       [2, 1, 1],
     ]) {
       await holder.release('key', 'me');
-      await expect.poll(() => woken).toEqual(expected);
+      await expectSoon(() => woken).toEqual(expected);
       await holder.tryAcquire('key', 'me', LONG);
     }
     for (const end of ends) end();
@@ -149,7 +151,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
 
   it('keeps its watch for a moment after the last waiter has gone, since another may come', async () => {
     const end = store.onRelease('key', () => undefined);
-    await expect.poll(() => gateway.watches).toBe(1);
+    await expectSoon(() => gateway.watches).toBe(1);
     end();
     store.onRelease('key', () => undefined)();
     store.onRelease('key', () => undefined);
