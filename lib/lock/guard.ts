@@ -1,27 +1,25 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
-import { LockError } from '../common/errors.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
-import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
+import { modeCoded, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { expose } from './exposed-class.js';
+import {
+  ABANDONED,
+  FLAGS,
+  HELD,
+  MANY,
+  MODE,
+  NOT_PLAIN,
+  NUMBER_SHIFT,
+  TRACED,
+  TRACED_OR_MANY,
+} from './guard-state.js';
 import type { Keys } from './key-set.js';
+import { tokenOf } from './guard-token.js';
 import { giveBackSet, takeSet } from './set-path.js';
 import { traceReleased } from './trace.js';
-
-/** A guard's state: its mode's code, flags, and above them its only stripe, or how many of several are taken. */
-const MODE = MODE_MASK;
-const HELD = 4;
-const ABANDONED = 8;
-const TRACED = 16;
-/** The keys are {@link Keys}. */
-const MANY = 32;
-const FLAGS = 63;
-const NUMBER_SHIFT = 6;
-const TRACED_OR_MANY = TRACED | MANY;
-/** Separate functions handle guards with any of these flags. So the code for the others stays short, and V8 inlines it. */
-const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
 /** Makes a guard that holds nothing yet. Call this before the first stripe is taken, so that nothing can fail afterwards. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -84,9 +82,6 @@ export let giveUp: (guard: Guard) => void;
 
 const { take, takeIn, giveBack, giveBackIn } = FastPath;
 
-/** By guard. Most tokens are never asked for, so a guard has no field for its own. */
-const tokens = new WeakMap<object, bigint>();
-
 /** What {@link Guard} is. */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
@@ -141,15 +136,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * is held: otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
    */
   get token(): bigint {
-    let token = tokens.get(this);
-    if (token === undefined) {
-      if (!this.held) {
-        throw new LockError('ERR_LOCK_NOT_HELD', 'a token must be read first while the guard is held');
-      }
-      token = FastPath.nextToken(this.path);
-      tokens.set(this, token);
-    }
-    return token;
+    return tokenOf(this, this.path);
   }
 
   /** Gives the stripes back. Idempotent: does nothing to stripes that somebody else has acquired since. */

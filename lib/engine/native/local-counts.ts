@@ -12,6 +12,12 @@ export interface CountedTable {
   readonly cells: BigInt64Array;
 }
 
+/** What hand-overs need of it. */
+export interface LocalTable extends CountedTable {
+  /** The lock's own words. */
+  readonly words: Int32Array;
+}
+
 /**
  * Counts what waits in this thread's JavaScript where the addon reads it for `stats()` and `inspect()` in any thread
  * (`openLocals` in `native/core/membership.h`). Only this thread writes there, and so needs no atomics. If the thread ends,

@@ -1,4 +1,5 @@
 import type { AsyncWaiter } from '../contract/engine.js';
+import type { LocalWait } from './stripe-state.js';
 
 /** The ticket of a waiter in a {@link LocalQueue}. No waiter of the addon has a negative one. */
 export const LOCAL_TICKET = -2;
@@ -46,6 +47,16 @@ export class LocalQueue {
   get isLookedAfter(): boolean {
     return this.armed || this.handing || this.standIn !== undefined;
   }
+
+  /** Calls nothing. */
+  unlink(waiter: AsyncWaiter): void {
+    const { previous, next } = waiter;
+    if (previous === undefined) this.first = next;
+    else previous.next = next;
+    if (next === undefined) this.last = previous;
+    else next.previous = previous;
+    waiter.previous = waiter.next = undefined;
+  }
 }
 
 /** The queues of one thread for the stripes of one lock. */
@@ -67,6 +78,15 @@ export class LocalQueues {
     this.#byStripe.set(stripe, queue);
     this.#last = queue;
     return queue;
+  }
+
+  /** What waits in one of them, in order. */
+  waiting(stripe: number, now: number): LocalWait[] {
+    const waiting: LocalWait[] = [];
+    for (let waiter = this.get(stripe)?.first; waiter !== undefined; waiter = waiter.next) {
+      waiting.push({ waiter, waitingFor: waiter.since === 0 ? 0 : Math.max(0, now - waiter.since) });
+    }
+    return waiting;
   }
 
   /** Forgets those that are of no use any more. */

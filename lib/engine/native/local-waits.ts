@@ -1,12 +1,12 @@
 import { performance } from '../../common/host.js';
 import { GRANTED, GRANTED_WITH_ABANDONED, type AsyncWaiter, type Outcome } from '../contract/engine.js';
 import { wordIndex } from '../contract/layout.js';
-import { ABANDONED, HOLDER_MASK, LOCAL, QUEUED, SHARED } from '../contract/lock-word.js';
+import { ABANDONED, QUEUED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE } from '../contract/mode.js';
-import type { Addon } from './addon.js';
 import { Elsewhere } from './elsewhere.js';
-import { LocalCounts, type CountedTable } from './local-counts.js';
+import { LocalCounts, type LocalTable } from './local-counts.js';
 import { LOCAL_TICKET, LocalQueues, type LocalQueue, type LocalQueueOwner } from './local-queue.js';
+import { freeLocal, isHeldBy, setLocal } from './local-word.js';
 import type { TimedList } from './pending.js';
 import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
@@ -14,22 +14,12 @@ import type { NativeThread } from './thread.js';
 /** Milliseconds from which on a timeout counts from the next tick, which comes after this part of it. */
 const LONG_TIMEOUT = 1000;
 const TICKS = 256;
-/** All of a word but its flags. */
-const HOLDER = SHARED | HOLDER_MASK;
-
-/** What this needs of the table. */
-export interface LocalTable extends CountedTable {
-  /** The lock's own words. */
-  readonly words: Int32Array;
-}
 
 /**
  * How the tasks of one thread pass a lock's stripes on to each other without the addon: the release of one resolves the
  * promise of the next, and the word stays as it is. So of the acquisitions of one thread that wait for one stripe,
  * exclusively and for no other, at most one waits in the addon. After lock cohorting (Dice, Marathe, Shavit 2012), with
- * threads for NUMA nodes.
- *
- * Invariants; those before stand in `native/core/table.h`.
+ * threads for NUMA nodes. Invariants, after those in `native/core/table.h`:
  *
  * I8   LOCAL stands only in a word that has a slot. Only the slot's thread sets it, and only while a guard of this thread
  *      holds the stripe, or what is handed over within the thread. So the fast path cannot give the stripe back, and its
@@ -37,21 +27,18 @@ export interface LocalTable extends CountedTable {
  * I9   While a queue has waiters, the thread holds its stripe with LOCAL set (`armed`), or is about to deliver it to the
  *      first (`handing`), or another one of the thread waits in the addon before them all (`standIn`). When the stand-in
  *      ends, the next takes its place before other code runs.
- * I10  The exclusive acquisitions of a thread for one stripe are granted in the order of arrival, but where the addon
- *      puts one off. While some of them wait in the addon for a share, or for several stripes, those that come later wait
- *      there behind them; those that came before stay before them.
+ * I10  A thread's exclusive acquisitions of a stripe are granted in the order of arrival, but where the addon puts one off.
+ *      While some wait in the addon, for a share or several stripes, those that come later wait there behind them.
  * I11  While others wait, a stripe stays in the thread until their first one is the next to be served by the addon's
  *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
  *      stripe goes to whom the addon gives it.
  *
- * A thread may end between any two lines: its waiters are gone with its memory, and so are its counts; the addon frees what
- * its slot holds, and takes its stand-ins out. A stack overflow may end any call; each function leaves these invariants
- * as they are then, and after a change of the addon's state it calls nothing that could overflow (keeps T1).
+ * If the thread ends between any two lines, its waiters and counts end with its memory; the addon frees what its slot holds
+ * and takes its stand-ins out. If a stack overflow ends any call, these invariants hold then (keeps T1).
  */
 export class LocalWaits implements LocalQueueOwner, TimedList {
   readonly #table: LocalTable;
   readonly #thread: NativeThread;
-  readonly #addon: Addon;
   readonly #words: Int32Array;
   readonly #slot: number;
   readonly #queues = new LocalQueues();
@@ -62,7 +49,6 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   constructor(table: LocalTable, thread: NativeThread) {
     this.#table = table;
     this.#thread = thread;
-    this.#addon = thread.addon;
     this.#words = table.words;
     this.#slot = thread.slot;
     this.#elsewhere = new Elsewhere(table.stripes);
@@ -82,10 +68,10 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     const isLong = timeout >= LONG_TIMEOUT;
     const since = isLong ? 0 : Math.ceil(performance.now());
     thread.ringWithin(isLong ? timeout / TICKS : timeout);
-    const { stripes } = this.#table;
     if (!this.isListed) pending.list(this);
     pending.stayAlive();
     // From here on this calls nothing (keeps T1).
+    const { stripes } = this.#table;
     const { last } = queue;
     waiter.ticket = LOCAL_TICKET;
     waiter.queue = queue;
@@ -120,7 +106,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     const index = wordIndex(stripe);
     const word = Atomics.load(this.#words, index);
     // Nobody but this class can give back what is being handed over.
-    if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
+    if (!isHeldBy(word, this.#slot) || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#giveBack(queue, false);
     if (queue.first === undefined) return this.#free(queue) || this.#giveBack(queue, false);
     if (this.#thread.blocked) return this.#goOver(queue, false);
@@ -188,12 +174,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
 
   /** What waits in a queue, in order. */
   waiting(stripe: number): LocalWait[] {
-    const now = performance.now();
-    const waiting: LocalWait[] = [];
-    for (let waiter = this.#queues.get(stripe)?.first; waiter !== undefined; waiter = waiter.next) {
-      waiting.push({ waiter, waitingFor: waiter.since === 0 ? 0 : Math.max(0, now - waiter.since) });
-    }
-    return waiting;
+    return this.#queues.waiting(stripe, performance.now());
   }
 
   expire(now: number): number {
@@ -204,7 +185,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
       // Settling one may run other code, which may end others.
       if (waiter.ticket !== LOCAL_TICKET) continue;
       const stripe = waiter.only;
-      const holders = this.#addon.holders(this.#table.number, stripe);
+      const holders = this.#thread.addon.holders(this.#table.number, stripe);
       this.cancel(waiter);
       this.#thread.pending.settle(waiter, { status: 'timeout', stripe, holders });
     }
@@ -215,25 +196,16 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     this.#queues.sweep();
   }
 
-  /** Sets LOCAL. False: no guard of this thread holds the stripe. */
+  /** False: no guard of this thread holds the stripe. */
   #arm(queue: LocalQueue): boolean {
-    const words = this.#words;
-    const index = wordIndex(queue.stripe);
-    for (let word = Atomics.load(words, index); (word & HOLDER) === this.#slot;) {
-      const seen = Atomics.compareExchange(words, index, word, word | LOCAL);
-      if (seen === word) {
-        queue.armed = true;
-        return true;
-      }
-      word = seen;
-    }
-    return false;
+    if (!setLocal(this.#words, this.#slot, queue.stripe)) return false;
+    queue.armed = true;
+    return true;
   }
 
   /** Gives the stripe back if no other thread wants it. */
   #free(queue: LocalQueue): boolean {
-    const held = this.#slot | LOCAL;
-    if (Atomics.compareExchange(this.#words, wordIndex(queue.stripe), held, 0) !== held) return false;
+    if (!freeLocal(this.#words, this.#slot, queue.stripe)) return false;
     queue.armed = false;
     return true;
   }
@@ -262,7 +234,8 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
 
   #mayKeep(queue: LocalQueue): boolean {
     const now = performance.now();
-    if (queue.keptUntil === 0) queue.keptUntil = now + this.#addon.fairIn(this.#table.number, queue.stripe);
+    if (queue.keptUntil === 0)
+      queue.keptUntil = now + this.#thread.addon.fairIn(this.#table.number, queue.stripe);
     return now < queue.keptUntil;
   }
 
@@ -315,14 +288,10 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     }
   }
 
-  /** Calls nothing. */
   #remove(queue: LocalQueue, waiter: AsyncWaiter, counts: Int32Array): void {
-    const { previous, next } = waiter;
-    if (previous === undefined) queue.first = next;
-    else previous.next = next;
-    if (next === undefined) queue.last = previous;
-    else next.previous = previous;
-    waiter.previous = waiter.next = waiter.queue = undefined;
+    queue.unlink(waiter);
+    // From here on this calls nothing (keeps T1).
+    waiter.queue = undefined;
     waiter.ticket = -1;
     counts[queue.stripe]!--;
     counts[this.#table.stripes]!--;

@@ -109,7 +109,7 @@ export class NativeTable implements LockTable {
 
   acquireSync(request: Request): Outcome {
     const { stripes, taken, mode, timeout, note } = request;
-    const list = this.#thread.stripesFor(stripes);
+    const list = this.#thread.stripes.of(stripes);
     const { code } = mode;
     if (taken > 0) this.#local.expose(stripes, taken);
     const call = (): number | Failure | undefined =>

@@ -23,9 +23,8 @@ import {
   MORE,
   RELEASED_AND_READY,
 } from './protocol.js';
+import { StripeList } from './stripe-list.js';
 
-/** The initial room for stripes: more than an Int32Array can have within V8's heap. */
-const SMALL_SET = 64;
 /** While other acquisitions of the thread wait, so many async ones may succeed in a row before the waiters are checked. */
 const IN_A_ROW = 64;
 /** So often in a row this thread's waiters learn of grants in microtasks. */
@@ -60,8 +59,7 @@ export class NativeThread {
   #tick = Infinity;
   /** Entries from the addon: an id and a detail about it. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
-  /** See {@link stripesFor}. */
-  #stripes = new Int32Array(SMALL_SET);
+  readonly stripes = new StripeList();
   /**
    * For the earliest deadline or the next check, on the clock of `performance.now()`. The pending waiters keep the
    * event loop alive; the alarm may outlast it.
@@ -99,18 +97,6 @@ export class NativeThread {
   }
 
   /**
-   * Stripes as the addon reads them, until the next call: one as it is, several at the start of an array that is used
-   * again and again. For a new small array, V8 would have to move it out of its heap for the addon, which costs more
-   * than the rest of the call.
-   */
-  stripesFor(stripes: readonly number[]): number | Int32Array {
-    if (stripes.length === 1) return stripes[0]!;
-    if (stripes.length > this.#stripes.length) this.#stripes = new Int32Array(stripes.length);
-    this.#stripes.set(stripes);
-    return this.#stripes;
-  }
-
-  /**
    * See `LockTable.acquireAsync`. `waited`: for how many milliseconds it has waited here, before all others of this thread
    * for its stripe; negative if it has just come.
    */
@@ -118,7 +104,7 @@ export class NativeThread {
     const { stripes, taken, mode, note } = waiter;
     const look = this.#untilLook;
     if (timeout > 0) this.ringWithin(timeout < look ? timeout : look);
-    const list = this.stripesFor(stripes);
+    const list = this.stripes.of(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
     const { pending } = this;
