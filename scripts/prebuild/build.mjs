@@ -36,7 +36,8 @@ export async function build(toolchain, flags, binary) {
     const objects = new Map(
       [...flags.sources, ...sources].map((source) => [
         source,
-        path.join(folder, `${path.basename(source)}.o`),
+        // With its folder, as files in different folders may have one name.
+        path.join(folder, `${path.basename(path.dirname(source))}-${path.basename(source)}.o`),
       ]),
     );
     await inParallel(objects, os.availableParallelism(), ([source, object]) =>

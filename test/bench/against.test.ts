@@ -76,6 +76,8 @@ describe('a comparison of two builds', () => {
     expect(rows.map(({ subject }) => subject.name)).toEqual([
       'stripelock native',
       'stripelock native',
+      'KeyedLock native',
+      'KeyedLock native',
       'stripelock javascript',
       'stripelock javascript',
     ]);
@@ -83,10 +85,11 @@ describe('a comparison of two builds', () => {
     const done = await measureWorkload(workload, rows, { ...efforts.smoke, rounds: 2 }, 1, (subject) =>
       steps.push(subject),
     );
-    expect(steps).toHaveLength(8);
+    expect(steps).toHaveLength(12);
     const comparisons = compare({ ...workload, measure: undefined, rows: done });
     expect(comparisons.map(({ subject, why }) => [subject, why])).toEqual([
       ['stripelock native', undefined],
+      ['KeyedLock native', undefined],
       ['stripelock javascript', undefined],
     ]);
     // 20 µs against far less than one: also on a machine that is busy with other tests.
@@ -108,7 +111,7 @@ describe('a comparison of two builds', () => {
     );
     for (const workload of workloads) {
       for (const { subject } of rowsAgainst(workload, root))
-        expect(subject.name).toMatch(/^(stripelock|lease)/);
+        expect(subject.name).toMatch(/^(stripelock|KeyedLock|lease)/);
     }
   });
 

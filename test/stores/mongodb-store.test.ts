@@ -130,6 +130,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     const { Double, Int32, Long } = await import('mongodb');
     const date = new Date(0);
     const foreign: readonly object[] = [
+      { name: 'somebody' },
       { name: 'somebody', owner: 'a' },
       { owner: 'a', leaseEnds: date, token: 'text' },
       { owner: new Int32(7), leaseEnds: date, token: Long.fromNumber(1) },

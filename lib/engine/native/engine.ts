@@ -2,7 +2,7 @@ import { LockError } from '../../common/errors.js';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
-import type { TableMemory, TableSpan } from '../contract/table-memory.js';
+import { corrupt, type TableMemory, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
 import { NativeNamedLocks } from './named-locks.js';
@@ -78,6 +78,8 @@ export class NativeEngine implements Engine {
   }
 
   open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number, exact: boolean): LockTable {
+    // The addon has the names.
+    if (memory.names !== undefined) throw corrupt('its names are not those of a lock');
     const words = new Int32Array(buffer, offset, byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
     if (words[REGISTRY_INDEX] !== this.#registry[0] || words[REGISTRY_INDEX + 1] !== this.#registry[1]) {
       throw new LockError(

@@ -35,12 +35,15 @@ const literal = (value: string): object => ({ $literal: value });
 const inTime = (milliseconds: number): object => ({ $add: ['$$NOW', BigInt(milliseconds)] });
 const isFree = (then: unknown, otherwise: string): object => ({ $cond: [`$${FREE}`, then, otherwise] });
 
-const TYPES = [{ $type: '$owner' }, { $type: '$leaseEnds' }, { $type: '$token' }];
-const hasTypes = (...types: string[]): object => ({
-  $and: TYPES.map((type, i) => ({ $eq: [type, types[i]] })),
-});
-const IS_NEW = hasTypes('missing', 'missing', 'missing');
-const IS_LEASE = hasTypes('string', 'date', 'long');
+/** What an upsert inserts is made from the filter, so it has an `_id` and nothing else. */
+const IS_NEW = { $eq: ['$$ROOT', { _id: '$_id' }] };
+const IS_LEASE = {
+  $and: [
+    { $eq: [{ $type: '$owner' }, 'string'] },
+    { $eq: [{ $type: '$leaseEnds' }, 'date'] },
+    { $eq: [{ $type: '$token' }, 'long'] },
+  ],
+};
 
 /** The `_id` of a key: the key itself, or a hash of a long one. */
 export function idOf(key: string): string {

@@ -47,6 +47,8 @@ export function evaluate(expression, document, now) {
     return expression.map((/** @type {any} */ item) => evaluate(item, document, now) ?? null);
   if (type !== 'object') return expression;
   const entries = Object.entries(expression);
+  if (entries.length > 0 && !entries.some(([name]) => name.startsWith('$')))
+    return Object.fromEntries(entries.map(([name, field]) => [name, evaluate(field, document, now)]));
   const [operator, operand] = entries[0] ?? refuse(INVALID_OPERATOR, 'an empty expression');
   if (entries.length > 1) refuse(INVALID_OPERATOR, `an expression of ${Object.keys(expression).join()}`);
   if (operator === '$literal') return operand;
@@ -70,6 +72,7 @@ export function evaluate(expression, document, now) {
  */
 function valueAt(path, document, now) {
   if (path === '$$NOW') return now;
+  if (path === '$$ROOT') return document;
   if (path.startsWith('$$')) refuse(17276, `the variable ${path}`);
   const field = path.slice(1);
   if (field === '' || field.includes('.')) refuse(16410, `the path ${path}`);

@@ -77,9 +77,26 @@ export function compare(a, b) {
     case 'long':
     case 'double':
       return compareNumbers(a, b);
+    case 'object':
+      return compareDocuments(Object.entries(a), Object.entries(b));
     default:
       return refuse(2, `a comparison of ${typeOf(a)}s`);
   }
+}
+
+/**
+ * Field by field, in their order: first the types of the values, then the names, then the values.
+ *
+ * @param {[string, any][]} a
+ * @param {[string, any][]} b
+ */
+function compareDocuments(a, b) {
+  for (let i = 0; i < Math.min(a.length, b.length); i++) {
+    const order =
+      rankOf(a[i][1]) - rankOf(b[i][1]) || compare(a[i][0], b[i][0]) || compare(a[i][1], b[i][1]);
+    if (order !== 0) return order;
+  }
+  return a.length - b.length;
 }
 
 /**
