@@ -9,7 +9,7 @@ import { PACKAGE_FOLDER } from './package-folder.mjs';
  * @param {string} entry As it is imported.
  * @returns {Promise<any>} What it exports; typed where it is assigned.
  */
-function load(entry) {
+async function load(entry) {
   const { resolve } = createRequire(path.join(PACKAGE_FOLDER, 'package.json'));
   return import(pathToFileURL(resolve(entry)).href);
 }
