@@ -157,7 +157,7 @@ export class Acquisition<G extends Guard> implements Request {
   }
 }
 
-/** Of the last promise that was made. */
+/** Of the promise that is being made. */
 const functions: {
   resolve: ((value: unknown) => void) | undefined;
   reject: ((reason: unknown) => void) | undefined;
@@ -186,9 +186,10 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   promise(): Promise<G> {
     // A function of its own for each promise would cost as much as the promise.
     const last = functions;
-    last.resolve = undefined;
     const promise = new Promise(takeFunctions);
-    const { resolve, reject } = functions;
+    const { resolve, reject } = last;
+    // They would keep the promise alive, and with it the guard and the lock.
+    last.resolve = last.reject = undefined;
     if (resolve === undefined) {
       // The stack overflowed in that function, which has rejected the promise.
       defer(() => void promise.catch(() => undefined), undefined);

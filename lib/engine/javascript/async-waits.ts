@@ -51,6 +51,8 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   start(request: Request, waiter: AsyncWaiter): boolean {
     makeRoom();
     const entry = new Pending(waiter, request, clock());
+    // Read here, as a getter can overflow the stack, and the `catch` below has room for `defer` alone.
+    const { taken } = entry;
     try {
       if (this.#queues.advance(entry, false)) {
         this.#updateJoined();
@@ -67,7 +69,7 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
       return false;
     } catch (error) {
       entry.isGivenUp = true;
-      entry.kept = request.taken;
+      entry.kept = taken;
       this.unfinished.add(entry);
       defer(this.finish, undefined);
       throw error;

@@ -1,6 +1,6 @@
 import { defer } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
-import type { AsyncWaiter, LockTable, Outcome, Request } from '../contract/engine.js';
+import { GRANTED, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../contract/engine.js';
 import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
@@ -101,7 +101,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
-    return this.#asyncWaits.start(request, waiter) ? { status: 'granted', abandoned: false } : undefined;
+    return this.#asyncWaits.start(request, waiter) ? GRANTED : undefined;
   }
 
   /** Nothing to do: a waiter behind a busy event loop looks for itself after a while. */
@@ -188,7 +188,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   #acquireSync(request: Request, wait: BlockedThread): Outcome {
     const { stripes, timeout } = request;
     this.#takeMore(request, wait);
-    if (wait.taken === stripes.length) return { status: 'granted', abandoned: false };
+    if (wait.taken === stripes.length) return GRANTED;
     if (timeout === 0) return this.#timedOut(stripeAt(request, wait.taken));
     return this.#waitSync(request, wait);
   }
@@ -220,7 +220,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     wait.isCounted = true;
     for (;;) {
       this.#takeMore(request, wait);
-      if (wait.taken === stripes.length) return { status: 'granted', abandoned: false };
+      if (wait.taken === stripes.length) return GRANTED;
       const stripe = stripeAt(request, wait.taken);
       // Again, as a writer may have come since, which waits for this thread's share.
       if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
