@@ -27,7 +27,7 @@ void NameTable::Freed::operator()(Name** names) const { std::free(names); }
 NameTable::NameTable(Table& table)
     : table_(table),
       // calloc takes large blocks as untouched zero pages.
-      byStripe_(static_cast<Name**>(std::calloc(table.stripes(), sizeof(Name*)))),
+      byStripe_(static_cast<Name**>(std::calloc(table.stripes(), sizeof(void*)))),
       mostOrphans_(std::min(kMostOrphans, table.stripes() / 4)) {
   // As operator new does with exceptions disabled.
   if (!byStripe_) std::abort();

@@ -117,16 +117,16 @@ class NameTable {
   // Forgets the oldest orphan and frees its stripe. False: there is none.
   bool forgetOldest();
 
-  Table& table_;
   std::array<Shard, kShards> shards_;
+  Table& table_;
   // Who has read the entry of a stripe under the shard of its key may read it again while the key is pinned.
   std::unique_ptr<Name*[], Freed> byStripe_;
-  const std::uint32_t mostOrphans_;
-  std::atomic<std::uint32_t> used_{0};
 
-  Mutex orphansMutex_;
   Name* oldestOrphan_ = nullptr;
   Name* newestOrphan_ = nullptr;
+  Mutex orphansMutex_;
+  const std::uint32_t mostOrphans_;
+  std::atomic<std::uint32_t> used_{0};
   std::uint32_t orphans_ = 0;
 };
 

@@ -10,7 +10,7 @@ export interface GatewayAnswer {
 
 /** A request that passes. */
 export interface Passing {
-  /** Below `/v3/`. */
+  /** Below the gateway's root. */
   readonly path: string;
   readonly body: string;
   /** Asks the server; may be called late, or twice. */

@@ -21,7 +21,7 @@ const ANSWERS_WITHIN = 2000;
  * A question to the JSON gateway at a port.
  *
  * @param {number} port
- * @param {string} path Below `/v3/`.
+ * @param {string} path Below the gateway's root.
  * @param {object} body
  * @param {string} [token]
  * @returns {Promise<any>} What it answers; its shape depends on the path.

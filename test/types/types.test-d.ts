@@ -33,12 +33,7 @@ import {
   type StripeState,
 } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
-import {
-  LockManager,
-  locks,
-  type LockManagerSnapshot,
-  type LockOptions,
-} from 'stripelock/web-locks';
+import { LockManager, locks, type LockManagerSnapshot, type LockOptions } from 'stripelock/web-locks';
 import { describe, expect, it } from 'vitest';
 import type * as contract from './contract.js';
 

@@ -1,4 +1,4 @@
-/** Codes of gRPC that matter here. */
+/** Of the codes of etcd's protocol, those that matter here. */
 const DEADLINE_EXCEEDED = 4;
 const NOT_FOUND = 5;
 const CANCELLED = 1;
@@ -11,7 +11,7 @@ const UNAUTHENTICATED = 16;
 
 /** Why a request has no result: what a server answered, or that none did. */
 export class EtcdFailure extends Error {
-  /** Of gRPC; undefined if no etcd has answered. */
+  /** Of etcd's protocol; undefined if no etcd has answered. */
   readonly code: number | undefined;
   /** Whether a server may have executed the request, or may still do so. */
   readonly uncertain: boolean;
@@ -38,9 +38,9 @@ export type Verdict = 'elsewhere' | 'authenticate' | 'final';
 
 export function verdictOn({ code, message }: EtcdFailure): Verdict {
   if (code === UNAUTHENTICATED) return 'authenticate';
-  // Both are InvalidArgument. A token is missing, or older than a change of users.
+  // Both have the code of a bad argument. A token is missing, or older than a change of users.
   if (/user name is empty|auth store is old/.test(message)) return 'authenticate';
-  // A server without space answers ResourceExhausted, too, until somebody makes some.
+  // A server without space answers so, too, until somebody makes some.
   if (code === RESOURCE_EXHAUSTED) return /too many requests/.test(message) ? 'elsewhere' : 'final';
   return code === undefined || isTransient(code) ? 'elsewhere' : 'final';
 }

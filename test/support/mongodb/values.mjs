@@ -92,8 +92,7 @@ export function compare(a, b) {
  */
 function compareDocuments(a, b) {
   for (let i = 0; i < Math.min(a.length, b.length); i++) {
-    const order =
-      rankOf(a[i][1]) - rankOf(b[i][1]) || compare(a[i][0], b[i][0]) || compare(a[i][1], b[i][1]);
+    const order = rankOf(a[i][1]) - rankOf(b[i][1]) || compare(a[i][0], b[i][0]) || compare(a[i][1], b[i][1]);
     if (order !== 0) return order;
   }
   return a.length - b.length;
