@@ -140,12 +140,14 @@ export default {
     async 'replies of some are delayed'(world, { port }) {
       const proxy = await world.proxyTo(port);
       const settings = { renew: false, step: 8 };
-      const [late] = await world.start(1, { ...settings, port: proxy.port, steps: 1000, gap: 5 });
+      // An operation that must connect first takes longer than a second. If it were cut off, so would be the next.
+      const timeout = 2 * world.ttl;
+      const [late] = await world.start(1, { ...settings, timeout, port: proxy.port, steps: 1000, gap: 5 });
       // Who waits asks twice: whether the key is free, and for the key. Both fit into the TTL.
-      proxy.delay = 0.45 * world.ttl;
+      proxy.delay = 0.3 * world.ttl;
       // These hold briefly, and ask often.
       await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
-      for (let i = 0; i < 6; i++) {
+      for (let i = 0; i < 12; i++) {
         await world.expectProgress([late]);
         await world.nextHolder(5000, (holder) => holder !== late);
       }
