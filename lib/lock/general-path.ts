@@ -50,7 +50,7 @@ export class GeneralPath {
     this.#methods = methods;
   }
 
-  acquireSync<K extends LockKey, M extends LockMode>(
+  takeSync<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
@@ -63,7 +63,7 @@ export class GeneralPath {
     return tryTake(guard) ? guard : block(this.#context, guard, timeout);
   }
 
-  acquire<K extends LockKey, M extends LockMode>(
+  take<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
@@ -77,7 +77,7 @@ export class GeneralPath {
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 
-  tryAcquire<K extends LockKey, M extends LockMode>(
+  tryTake<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     mode: Mode,
   ): Guard<K, M> | undefined {
@@ -96,9 +96,9 @@ export class GeneralPath {
 
   #entryPoints(how: How): EntryPoints {
     const { acquire, acquireSync, tryAcquire } = this.#methods;
-    if (how === 'sync') return { inner: inner.acquireSync, method: acquireSync, outer: withLockSync };
-    if (how === 'async') return { inner: inner.acquire, method: acquire, outer: withLock };
-    return { inner: inner.tryAcquire, method: tryAcquire, outer: undefined };
+    if (how === 'sync') return { inner: inner.takeSync, method: acquireSync, outer: withLockSync };
+    if (how === 'async') return { inner: inner.take, method: acquire, outer: withLock };
+    return { inner: inner.tryTake, method: tryAcquire, outer: undefined };
   }
 
   /**
@@ -132,5 +132,10 @@ export class GeneralPath {
   }
 }
 
-/** As above: the functions that call {@link traceCall}'s caller. */
-const inner = GeneralPath.prototype as unknown as EntryMethods;
+/**
+ * As above: the functions that call {@link traceCall}'s caller. They have names of their own: Bun looks for a function in a
+ * stack by its name.
+ */
+const inner = GeneralPath.prototype as unknown as Readonly<
+  Record<'take' | 'takeSync' | 'tryTake', EntryPoints['inner']>
+>;

@@ -144,7 +144,7 @@ export class KeyedLock extends BaseLock {
     for (let first = true; ; first = false) {
       index.begin();
       try {
-        return this.#general.acquireSync(keys, options);
+        return this.#general.takeSync(keys, options);
       } catch (error) {
         if (!first || !index.isExhausted(error)) throw error;
       } finally {
@@ -162,7 +162,7 @@ export class KeyedLock extends BaseLock {
     for (let first = true; ; first = false) {
       index.begin();
       try {
-        return this.#general.acquire(keys, options);
+        return this.#general.take(keys, options);
       } catch (error) {
         if (!first || !index.isExhausted(error)) throw error;
       } finally {
@@ -180,7 +180,7 @@ export class KeyedLock extends BaseLock {
     for (let first = true; ; first = false) {
       index.begin();
       try {
-        return this.#general.tryAcquire(keys, mode);
+        return this.#general.tryTake(keys, mode);
       } catch (error) {
         if (!first || !index.isExhausted(error)) throw error;
       } finally {

@@ -82,7 +82,7 @@ export class StripedLock extends BaseLock {
   ): Promise<Guard<K, M>> {
     try {
       if (options !== undefined || this.#trace || typeof keys === 'object') {
-        return this.#general.acquire(keys, options);
+        return this.#general.take(keys, options);
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
@@ -97,7 +97,7 @@ export class StripedLock extends BaseLock {
     options?: AcquireOptions<M>,
   ): Guard<K, M> {
     if (options !== undefined || this.#trace || typeof keys === 'object') {
-      return this.#general.acquireSync(keys, options);
+      return this.#general.takeSync(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
     return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
@@ -108,7 +108,7 @@ export class StripedLock extends BaseLock {
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
     const mode = modeIn(options);
-    if (this.#trace || isList(keys)) return this.#general.tryAcquire(keys, mode);
+    if (this.#trace || isList(keys)) return this.#general.tryTake(keys, mode);
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
