@@ -8,7 +8,7 @@
 //
 // lib/ is one file, because every file that a thread loads costs it some tenths of a millisecond, and because a
 // name of another CommonJS file is a property that is looked up on each use. Nothing is minified or renamed: the fast
-// path is measured as it is written.
+// path is measured as it is written. Only the indentation is gone.
 
 import path from 'node:path';
 
@@ -16,6 +16,7 @@ import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
 import { ALL, TESTING, entries } from './compile.mjs';
+import { withoutIndentation } from './indentation.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
@@ -24,7 +25,6 @@ const BINARIES = path.join('engine', 'native', 'binaries.js');
 const RENEWAL = 'renewal';
 const WORKER = path.join('lease', 'background', 'worker.js');
 const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
-
 
 /**
  * Reads modules, and the maps of the compiler beside them, from memory.
@@ -136,15 +136,17 @@ const modulePlaces = {
  * A source map that leads to lines, and not to each word in them, which would make it five times as large.
  *
  * @param {string} text
+ * @param {readonly number[]} removed How many columns each line of the code has lost since.
  */
-function linesOnly(text) {
+function linesOnly(text, removed) {
   const map = JSON.parse(text);
-  const lines = decode(map.mappings).map((line) => {
+  const lines = decode(map.mappings).map((line, at) => {
     let known = '';
     return line.flatMap(([column, source, original, start]) => {
       if (source === undefined || known === `${source} ${original}`) return [];
       known = `${source} ${original}`;
-      return [/** @type {[number, number, number, number]} */ ([column, source, original, start])];
+      const now = Math.max(0, column - (removed[at] ?? 0));
+      return [/** @type {[number, number, number, number]} */ ([now, source, original, start])];
     });
   });
   // Without the sources, which would be an eighth of what an install may take: a frame names the file and the line.
@@ -191,10 +193,17 @@ async function bundleAs(folder, files, format, to) {
     sourcemap: format === 'cjs',
   });
   await bundle.close();
-  return output.map((file) => ({
-    file: path.join(to, file.fileName),
-    text: file.type === 'chunk' ? file.code : linesOnly(String(file.source)),
-  }));
+  return output.flatMap((file) => {
+    if (file.type !== 'chunk') return [];
+    const { code, removed } = withoutIndentation(file.code);
+    const place = path.join(to, file.fileName);
+    const map = output.find(({ fileName }) => fileName === `${file.fileName}.map`);
+    if (map?.type !== 'asset') return [{ file: place, text: code }];
+    return [
+      { file: place, text: code },
+      { file: `${place}.map`, text: linesOnly(String(map.source), removed) },
+    ];
+  });
 }
 
 /**

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 const mostPackages = 3;
-const mostBytes = 6 * 1024 * 1024;
+const mostBytes = 4 * 1024 * 1024;
 /** Files take whole blocks on most file systems. */
 const block = 4096;
 /** How many platforms the published package has binaries for. */
