@@ -126,13 +126,8 @@ describe('installed where no compiler exists', () => {
     const all = filesBelow(path.join(project, 'node_modules'));
     const binaries = all.filter((file) => file.endsWith('.node'));
     expect(binaries).toHaveLength(1);
-<<<<<<< HEAD
-    // The one here is not stripped, and so larger than a prebuilt one.
-    expect(onDisk(all) + 7 * onDisk(binaries)).toBeLessThan(4 * 1024 * 1024);
-=======
     // The one here stands for all; pack.mjs adds up the prebuilt ones, some of which contain libraries.
     expect(onDisk(all) + 7 * onDisk(binaries)).toBeLessThan(4 * 1024 * 1024);
->>>>>>> fixsize
   });
 
   it('locks natively by import and require, which share classes, in every thread, without a warning', async () => {
