@@ -108,8 +108,9 @@ TEST(Local, StandInComesBeforeThoseThatCameLater) {
 
 TEST(Local, CountsAreAddedUpAndThoseOfTheDeadAreForgottenOrKept) {
   SharedMemory memory(2);
-  Peer one(memory);
+  // Declared before the peers, which read them at their ends.
   std::vector<Word> ours(localIntsFor(2));
+  Peer one(memory);
   one.client.membership().openLocals(ours.data());
   ours[1].store(3);
   ours[localWaitingIndex(2)].store(3);
