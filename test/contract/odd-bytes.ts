@@ -67,9 +67,11 @@ export const oddBytesSuite: Suite = (makeLock) => {
         expect(errors[i]).toMatchObject({ name: 'LockTimeoutError', keys });
         expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
       }
-      // Each publishes its wait, and then its timeout.
-      const published = heard.filter(([, message]) => message['lock'] === 'odd bytes');
-      expect(published.map(([, { keys }]) => keys)).toEqual(expected.flatMap((keys) => [keys, keys]));
+      // Each publishes its wait and its timeout. If the event loop is late, several end in one turn, in any order.
+      const published = heard.filter(([, message]) => message['lock'] === 'odd bytes').map(([, { keys }]) => keys);
+      const twice = expected.flatMap((keys) => [keys, keys]);
+      expect(published).toHaveLength(twice.length);
+      expect(published).toEqual(expect.arrayContaining(twice));
       expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, timeouts: 4 });
       guard.release();
     });
