@@ -8,13 +8,18 @@ const lock = lockFrom(handle);
 /** Milliseconds after which it stops waiting for the requester, which may never wait for the key. */
 const PATIENCE = 2;
 
+/** A notification may come late, after the value that it was for is gone. */
+const waitWhile = (value) => {
+  while (Atomics.load(cells, 0) === value) Atomics.wait(cells, 0, value);
+};
+
 for (;;) {
   const guard = lock.acquireSync(key, { timeout: Infinity });
   Atomics.store(cells, 1, 1);
-  Atomics.wait(cells, 0, 0);
+  waitWhile(0);
   const patience = performance.now() + PATIENCE;
   while (lock.stats().waiting === 0 && performance.now() < patience);
   guard.release();
   Atomics.store(cells, 1, 0);
-  Atomics.wait(cells, 0, 1);
+  waitWhile(1);
 }

@@ -162,6 +162,8 @@ export const makeThreadScenes = ([a, key], cells) => {
       atEnd: async () => {
         // The call overflowed before it asked for the key.
         if (Atomics.load(cells, 0) === 0) return;
+        // It may have overflowed in its notification.
+        Atomics.notify(cells, 0, 1);
         while (Atomics.load(cells, 1) !== 0) await turn();
         Atomics.store(cells, 0, 0);
         Atomics.notify(cells, 0, 1);
