@@ -68,7 +68,9 @@ export const oddBytesSuite: Suite = (makeLock) => {
         expect((errors[i] as Error).message).toContain(i < 3 ? '<0102ff>' : '"other"');
       }
       // Each publishes its wait and its timeout. If the event loop is late, several end in one turn, in any order.
-      const published = heard.filter(([, message]) => message['lock'] === 'odd bytes').map(([, { keys }]) => keys);
+      const published = heard
+        .filter(([, message]) => message['lock'] === 'odd bytes')
+        .map(([, { keys }]) => keys);
       const twice = expected.flatMap((keys) => [keys, keys]);
       expect(published).toHaveLength(twice.length);
       expect(published).toEqual(expect.arrayContaining(twice));
