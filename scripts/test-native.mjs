@@ -4,8 +4,8 @@
 //
 //   node scripts/test-native.mjs [variant …] [--gtest_… …]
 
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
@@ -16,55 +16,55 @@ const allVariants = ['plain', 'portable', 'asan', 'tsan'].flatMap((build) => [bu
 const runLimit = 10 * 60_000;
 
 /**
- * @param {string} command
- * @param {readonly string[]} commandArguments
- * @param {import('node:child_process').SpawnSyncOptions} [options]
+ * Runs a program. What it prints is printed when it has ended, as several run at once.
+ *
+ * @param {readonly string[]} command
+ * @param {import('node:child_process').SpawnOptions} [options]
+ * @returns {Promise<{ status: number | string | null, output: string }>}
  */
-function run(command, commandArguments, options = {}) {
-  return spawnSync(command, commandArguments, { cwd: packageRoot, stdio: 'inherit', ...options });
+function run([program, ...words], options = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, words, { cwd: packageRoot, ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data));
+    child.on('error', reject);
+    child.on('close', (status, signal) => resolve({ status: signal ?? status, output }));
+  });
+}
+
+/** @param {string} build */
+function isBuilt(build) {
+  const jobs = `-j${os.availableParallelism()}`;
+  const words = ['-f', 'native/test/Makefile', `VARIANT=${build}`, jobs];
+  return spawnSync('make', words, { cwd: packageRoot, stdio: 'inherit' }).status === 0;
 }
 
 /**
- * Builds and runs one variant. A run that crashed or tested nothing does not count as passed.
+ * Runs one variant. A run that crashed or tested nothing does not count as passed.
  *
  * @param {string} variant
  * @param {readonly string[]} testArguments
  */
-function testVariant(variant, testArguments) {
-  console.log(`\n── ${variant}`);
-  const build = buildOf(variant);
-  const jobs = `-j${os.availableParallelism()}`;
-  if (run('make', ['-f', 'native/test/Makefile', `VARIANT=${build}`, jobs]).status !== 0) {
-    return { passed: 0, failed: 1, note: 'does not build' };
-  }
-  const folder = path.join(packageRoot, 'build', 'native-test', build);
+async function testVariant(variant, testArguments) {
+  const folder = path.join(packageRoot, 'build', 'native-test', buildOf(variant));
   const binary = path.join(folder, 'core_test');
-  const report = path.join(folder, 'report.json');
-  mkdirSync(folder, { recursive: true });
+  const report = path.join(folder, `${variant}.json`);
   rmSync(report, { force: true });
 
-  const command = [
-    ...launcherFor(binary),
-    binary,
-    '--gtest_brief=1',
-    `--gtest_output=json:${report}`,
-    ...testArguments,
-  ];
-  const result = run(command[0], command.slice(1), {
-    env: environmentOf(variant),
-    timeout: runLimit,
-    killSignal: 'SIGKILL',
-  });
-  if (!existsSync(report))
-    return { passed: 0, failed: 1, note: `ended early (${result.signal ?? result.status})` };
+  const { status, output } = await run(
+    [...launcherFor(binary), binary, '--gtest_brief=1', `--gtest_output=json:${report}`, ...testArguments],
+    { env: environmentOf(variant), timeout: runLimit, killSignal: 'SIGKILL' },
+  );
+  console.log(`\n── ${variant}\n${output.trimEnd()}`);
+  if (!existsSync(report)) return { variant, passed: 0, failed: 1, note: `ended early (${status})` };
   const { tests, failures, disabled } = JSON.parse(readFileSync(report, 'utf8'));
   const passed = tests - failures - disabled;
-  if (passed + failures === 0) return { passed, failed: 1, note: 'ran no tests' };
-  if (result.status !== 0 && failures === 0) return { passed, failed: 1, note: `exit code ${result.status}` };
-  return { passed, failed: failures, note: '' };
+  if (passed + failures === 0) return { variant, passed, failed: 1, note: 'ran no tests' };
+  if (status !== 0 && failures === 0) return { variant, passed, failed: 1, note: `exit code ${status}` };
+  return { variant, passed, failed: failures, note: '' };
 }
 
-function main() {
+async function main() {
   const words = process.argv.slice(2);
   const testArguments = words.filter((word) => word.startsWith('--'));
   const variants = words.filter((word) => !word.startsWith('--'));
@@ -77,19 +77,26 @@ function main() {
     return;
   }
 
-  let passed = 0;
-  let failed = 0;
-  const lines = [];
-  for (const variant of variants.length > 0 ? variants : allVariants) {
-    const result = testVariant(variant, testArguments);
-    passed += result.passed;
-    failed += result.failed;
-    lines.push(
-      `${variant.padEnd(20)} ${result.passed} passed, ${result.failed} failed ${result.note}`.trimEnd(),
+  // Tests wait for most of their time, so the variants of one build run at once.
+  const wanted = variants.length > 0 ? variants : allVariants;
+  /** @type {Awaited<ReturnType<typeof testVariant>>[]} */
+  const results = [];
+  for (const build of new Set(wanted.map(buildOf))) {
+    const ofBuild = wanted.filter((variant) => buildOf(variant) === build);
+    results.push(
+      ...(isBuilt(build)
+        ? await Promise.all(ofBuild.map((variant) => testVariant(variant, testArguments)))
+        : ofBuild.map((variant) => ({ variant, passed: 0, failed: 1, note: 'does not build' }))),
     );
   }
-  console.log(`\n${lines.join('\n')}\n\n${passed} passed, ${failed} failed`);
-  process.exitCode = failed === 0 ? 0 : 1;
+
+  const lines = results.map(({ variant, passed, failed, note }) =>
+    `${variant.padEnd(20)} ${passed} passed, ${failed} failed ${note}`.trimEnd(),
+  );
+  const sum = (/** @type {'passed' | 'failed'} */ count) =>
+    results.reduce((total, result) => total + result[count], 0);
+  console.log(`\n${lines.join('\n')}\n\n${sum('passed')} passed, ${sum('failed')} failed`);
+  process.exitCode = sum('failed') === 0 ? 0 : 1;
 }
 
-main();
+await main();
