@@ -2,7 +2,7 @@ import { performance } from '../../common/host.js';
 import { read, execute, grantOf, whenMade, type Outcome } from './requests.js';
 import { isLeaseNotFound } from './failure.js';
 import { tokenOf, valueOf, type Grant } from './grant.js';
-import { base64, hasValue, isAbsent, isUnchanged, kvOf, put, range, type Txn } from './messages.js';
+import { base64, hasValue, isAbsent, isNotLaterThan, kvOf, put, range, type Txn } from './messages.js';
 import type { Beat, EtcdLease } from './etcd-leases.js';
 import type { Operation } from './operation.js';
 import { foreignPlace, refresh, type Parts, type Wanted } from './parts.js';
@@ -12,6 +12,9 @@ import { foreignPlace, refresh, type Parts, type Wanted } from './parts.js';
  * although it costs the servers more.
  */
 const SLOW = 50;
+
+/** A store looks first whether keys are free if so many answers, one after the other, would come in time. */
+const ANSWERS_TO_LOOK = 3;
 
 /** Keys that were granted, in the order in which they were asked for. */
 export interface Granted {
@@ -44,18 +47,16 @@ export async function acquire(
   wanted: Wanted,
   looksFirst: boolean,
 ): Promise<Granted | number> {
-  let found: readonly (Grant | undefined)[] = names.map(() => undefined);
-  if (looksFirst) {
-    found = (await read(parts.cluster, operation, names)).grants;
-    const place = foreignPlace(found, wanted.owner);
-    if (place >= 0) return place;
-  }
+  const begun = await begin(parts, operation, names, wanted, looksFirst);
+  if (typeof begun === 'number') return begun;
+  let { found, early } = begun;
   for (let parked = true; ;) {
-    const base = await parts.base.get(operation);
-    const taken = await take(parts, operation, names.length, wanted, parked);
+    const taken = early ?? (await take(parts, operation, names.length, wanted, parked));
+    early = undefined;
     const { leases } = taken;
     let settled = false;
     try {
+      const base = await parts.base.get(operation);
       const txn = txnFor(parts, base, names, found, leases, wanted);
       const outcome = await whenMade(taken.made, () => execute(parts.cluster, operation, [txn]));
       const written = writtenBy(outcome, names, leases);
@@ -86,17 +87,71 @@ export async function acquire(
   }
 }
 
-/** `parked`: whether leases may be used again. */
+/** Where the transaction begins. */
+interface Begun {
+  readonly found: readonly (Grant | undefined)[];
+  /** Etcd leases that exist; undefined if they are to be taken with the transaction. */
+  readonly early: Taken | undefined;
+}
+
+/**
+ * Asks for what the transaction needs: the base, if it is not known, and who has the keys, if it looks first. If servers are
+ * slow, it asks for all at once, and for the etcd leases too: each answer that must be waited for costs time of the lease,
+ * and a transaction that reaches the servers before its leases is refused, and costs another. Returns the place of a key
+ * that another owner has.
+ */
+async function begin(
+  parts: Parts,
+  operation: Operation,
+  names: readonly string[],
+  wanted: Wanted,
+  looksFirst: boolean,
+): Promise<Begun | number> {
+  const { base, cluster, leases } = parts;
+  const { lag, timeout } = cluster;
+  // A client whose answers all come too late would never be granted anything.
+  const looks = looksFirst && ANSWERS_TO_LOOK * lag < Math.min(timeout, wanted.length.milliseconds);
+  const none = names.map(() => undefined);
+  if (base.isKnown && !looks) return { found: none, early: undefined };
+  const isEarly = !looks || lag > SLOW;
+  const taking = isEarly ? take(parts, operation, names.length, wanted, true, false) : undefined;
+  const leave = (end: (lease: EtcdLease) => void): void => {
+    taking?.then((taken) => taken.leases.forEach(end), ignore);
+  };
+  // It may reject before it is awaited.
+  taking?.catch(ignore);
+  try {
+    const [reading] = await Promise.all([
+      looks ? read(cluster, operation, names) : undefined,
+      isEarly ? base.get(operation) : undefined,
+    ]);
+    const found = reading?.grants ?? none;
+    const place = foreignPlace(found, wanted.owner);
+    if (place >= 0) {
+      leave((lease) => leases.park(lease));
+      return place;
+    }
+    const early = await taking;
+    await early?.made;
+    return { found, early };
+  } catch (error) {
+    leave((lease) => leases.withdraw(lease));
+    throw error;
+  }
+}
+
+/** `parked`: whether leases may be used again. `spared`: whether only those that need not be extended. */
 async function take(
   { leases, cluster }: Parts,
   operation: Operation,
   count: number,
   { length }: Wanted,
   parked: boolean,
+  spared = cluster.lag > SLOW,
 ): Promise<Taken> {
   const old: EtcdLease[] = [];
   while (parked && old.length < count) {
-    const lease = leases.unpark(length, cluster.lag > SLOW);
+    const lease = leases.unpark(length, spared);
     if (lease === undefined) break;
     old.push(lease);
   }
@@ -116,6 +171,16 @@ async function take(
   return { leases: [...old, ...fresh.map(({ lease }) => lease)], made, beat };
 }
 
+const ignore = (): void => undefined;
+
+/**
+ * The key is free, or is still what its owner has. It may go meanwhile: an attempt that had no answer in time withdraws its
+ * etcd lease, while the next one has found what that granted. With the same base, revisions of others' grants are later.
+ */
+function isNotLater(name: string, found: Grant | undefined): object {
+  return found === undefined ? isAbsent(name) : isNotLaterThan(name, found.kv);
+}
+
 function txnFor(
   parts: Parts,
   base: string,
@@ -126,7 +191,7 @@ function txnFor(
 ): Txn {
   const key = parts.names.base;
   const value = valueOf(base, owner, info);
-  const same = names.flatMap((name, i) => (found[i] ? isUnchanged(name, found[i].kv) : [isAbsent(name)]));
+  const same = names.map((name, i) => isNotLater(name, found[i]));
   return {
     compare: [hasValue(key, base64(base)), ...same],
     success: names.map((name, i) => put(name, value, leases[i]!.id)),

@@ -36,10 +36,13 @@ export class Cluster {
   #closed = false;
   /** Milliseconds that the last answer took. */
   lag = 0;
+  /** Milliseconds of a whole operation, at most. */
+  readonly timeout: number;
 
   constructor({ urls, credentials, tls, timeout }: EtcdSettings) {
     this.#endpoints = urls.map((url) => new Endpoint(url, tls));
     this.#credentials = credentials;
+    this.timeout = timeout;
     this.replies = new Replies(timeout, 'etcd');
     const limit = Math.min(timeout / 2, LONGEST_ATTEMPT);
     this.#attempts = urls.length > 1 ? new Replies(limit, 'an etcd server') : undefined;

@@ -62,6 +62,11 @@ export function isUnchanged(key: string, { value, mod_revision }: KeyValue): obj
   return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
 }
 
+/** The key was not written after that, or is absent: then its revision is 0. */
+export function isNotLaterThan(key: string, { mod_revision }: KeyValue): object {
+  return { key, target: 'MOD', result: 'LESS', mod_revision: String(BigInt(mod_revision ?? 0) + 1n) };
+}
+
 export function put(key: string, value: string, lease?: string): object {
   return { requestPut: lease === undefined ? { key, value } : { key, value, lease } };
 }

@@ -21,6 +21,11 @@ export class TokenBase {
     this.#key = key;
   }
 
+  /** Whether `get` need not ask. */
+  get isKnown(): boolean {
+    return this.#known !== undefined;
+  }
+
   /** As it was when it was last read. Only a transaction that compares it proves that it still is. */
   async get(operation: Operation): Promise<string> {
     return this.#known ?? (await this.#read(operation));

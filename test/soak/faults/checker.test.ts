@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { check } from './checker.mjs';
+import { StandingClock } from './planted.mjs';
 import { FencedResource } from './resource.mjs';
 
 /** A grant at `from`, which is certainly held until `until`. */
@@ -58,4 +59,18 @@ it('the resource refuses what is staler than a read or a write', () => {
   expect(resource.read('key', 4n)).toBeUndefined();
   expect(resource.write('key', 5n, 1)).toBe(true);
   expect(resource.value('key')).toBe(1);
+});
+
+it('stands still as a planted clock while requests are pending, and goes on after those that overlapped', async () => {
+  const clock = new StandingClock();
+  const ends: (() => void)[] = [];
+  const request = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
+  const pending = [clock.standDuring(request), clock.standDuring(request)];
+  const stood = clock.now();
+  ends[0]!();
+  await pending[0];
+  expect(clock.now()).toBe(stood);
+  ends[1]!();
+  await pending[1];
+  await expect.poll(() => clock.now()).toBeGreaterThan(stood);
 });

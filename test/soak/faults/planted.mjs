@@ -40,13 +40,15 @@ export function plant(bug, store, openBackdoor) {
   return { store: { ...operations, tryAcquire }, clock };
 }
 
-class StandingClock {
+/** Requests may overlap: one of an acquisition that has ended may still be pending when the next one begins. */
+export class StandingClock {
   #stood = 0;
-  /** @type {number | undefined} */
-  #since;
+  #pending = 0;
+  /** Since when it has stood; only while something is pending. */
+  #since = 0;
 
   now() {
-    return (this.#since ?? performance.now()) - this.#stood;
+    return (this.#pending > 0 ? this.#since : performance.now()) - this.#stood;
   }
 
   /**
@@ -54,12 +56,11 @@ class StandingClock {
    * @param {() => Promise<T>} request
    */
   async standDuring(request) {
-    this.#since = performance.now();
+    if (this.#pending++ === 0) this.#since = performance.now();
     try {
       return await request();
     } finally {
-      this.#stood += performance.now() - this.#since;
-      this.#since = undefined;
+      if (--this.#pending === 0) this.#stood += performance.now() - this.#since;
     }
   }
 }

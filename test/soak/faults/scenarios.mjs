@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { background } from './background.mjs';
 import { WHILE } from './clock.mjs';
 import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
+import { repliesAreDelayed } from './server-scenarios.mjs';
 
 /** @typedef {import('./store-faults.mjs').Scenarios<import('./store-faults.mjs').Backend>} Scenarios */
 
@@ -23,7 +24,7 @@ const common = {
   async 'a holder is stopped beyond its TTL, and goes on while another holds'(world) {
     // They hold for longer than a turn takes, so that another process holds the key when the stopped one continues.
     await world.start(4, { steps: 10, step: 12, gap: 2 });
-    for (let i = 0; i < 4; i++) {
+    for await (const _ of world.rounds(4)) {
       const stopped = await world.nextHolder();
       stopped?.pause();
       await delay(world.ttl * 1.2);
@@ -41,18 +42,11 @@ const common = {
   },
 
   async 'replies of some are delayed'(world, { port }) {
-    const milliseconds = 0.5 * world.ttl;
-    const settings = { renew: false, steps: 60, step: 8, gap: 120 };
-    const slow = { ...settings, gap: 5 };
-    const proxy = port === undefined ? undefined : await world.proxyTo(port);
-    const [late] = await world.start(1, {
-      ...slow,
-      ...(proxy ? { port: proxy.port } : { delay: milliseconds }),
-    });
-    if (proxy) proxy.delay = milliseconds;
-    // These hold briefly, and ask often.
-    await world.start(2, { ...settings, steps: 1, backoff: 10 });
-    for (let i = 0; i < 4; i++) {
+    if (port !== undefined) return repliesAreDelayed(world, port, { share: 0.5 });
+    const settings = { renew: false, steps: 60, step: 8 };
+    const [late] = await world.start(1, { ...settings, gap: 5, delay: 0.5 * world.ttl });
+    await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
+    for await (const _ of world.rounds(4)) {
       await world.expectProgress([late]);
       await world.nextHolder(5000, (holder) => holder !== late);
     }
@@ -60,7 +54,7 @@ const common = {
 
   async 'the store forgets everything'(world) {
     await world.start(3);
-    for (let i = 0; i < 3; i++) {
+    for await (const _ of world.rounds(3)) {
       await delay(WHILE);
       await world.forget();
       await world.expectProgress();

@@ -3,6 +3,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { WHILE } from './clock.mjs';
 
+/** Of the TTL. */
+const ALMOST_ALL = 0.9;
+
 /**
  * @typedef {import('./world.mjs').World} World
  * @typedef {{ port: number }} OnServer A backend with a server.
@@ -55,5 +58,36 @@ export async function serverIsKilled(world, server) {
     await delay(WHILE / 2);
     await server.start();
     await world.expectProgress();
+  }
+}
+
+/**
+ * For one client of three. In half of the rounds a correct client has time left when it is granted a lease. In the others it
+ * has hardly any: a client that counts from the reply goes on for almost a TTL after its lease has ended on the server,
+ * while the others wait for the key.
+ *
+ * @param {World} world
+ * @param {number} port
+ * @param {{ share: number, timeout?: number }} options `share`: of the TTL, the delay that leaves time; `timeout`: in
+ *   milliseconds, of the slow client's requests.
+ */
+export async function repliesAreDelayed(world, port, { share, timeout = 1000 }) {
+  const proxy = await world.proxyTo(port);
+  const settings = { renew: false, step: 8 };
+  // Holds for as long as it may.
+  const [late] = await world.start(1, { ...settings, timeout, port: proxy.port, steps: 1000, gap: 5 });
+  proxy.delay = share * world.ttl;
+  // These hold briefly, and ask often.
+  await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
+  const isLate = (/** @type {import('./process.mjs').Holder} */ holder) => holder === late;
+  for await (const i of world.rounds(6)) {
+    if (i % 2 === 0) {
+      proxy.delay = share * world.ttl;
+      await world.expectProgress([late]);
+    } else {
+      proxy.delay = ALMOST_ALL * world.ttl;
+      await world.nextHolder(4 * world.ttl, isLate);
+    }
+    await world.nextHolder(5000, (holder) => !isLate(holder));
   }
 }

@@ -3,7 +3,12 @@ import { etcdLeaseStore } from 'stripelock/etcd';
 import { ask, base64, ETCD_ADVICE, EtcdCluster, hasEtcd } from '../../../support/etcd-server.mjs';
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
-import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
+import {
+  connectionsAreCut,
+  repliesAreDelayed,
+  serverIsKilled,
+  serverIsPaused,
+} from '../server-scenarios.mjs';
 
 /** @typedef {import('../store-faults.mjs').World} World */
 
@@ -136,22 +141,12 @@ export default {
   },
 
   scenarios: {
-    /** As on other stores, but held for as long as the holder may: the servers end a lease up to half a second late. */
-    async 'replies of some are delayed'(world, { port }) {
-      const proxy = await world.proxyTo(port);
-      const settings = { renew: false, step: 8 };
-      // An operation that must connect first takes longer than a second. If it were cut off, so would be the next.
-      const timeout = 2 * world.ttl;
-      const [late] = await world.start(1, { ...settings, timeout, port: proxy.port, steps: 1000, gap: 5 });
-      // Who waits asks twice: whether the key is free, and for the key. Both fit into the TTL.
-      proxy.delay = 0.3 * world.ttl;
-      // These hold briefly, and ask often.
-      await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
-      for (let i = 0; i < 12; i++) {
-        await world.expectProgress([late]);
-        await world.nextHolder(5000, (holder) => holder !== late);
-      }
-    },
+    /**
+     * As on other stores. Who waits asks twice, whether the key is free, and for the key: both must fit into the TTL. The
+     * time limit leaves room for what must be asked again.
+     */
+    'replies of some are delayed': (world, { port }) =>
+      repliesAreDelayed(world, port, { share: 0.3, timeout: 2 * world.ttl }),
 
     async 'the leader is killed, and comes back'(world, { cluster }) {
       await world.start(4, { patience: PATIENCE });
