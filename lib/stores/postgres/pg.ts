@@ -15,9 +15,12 @@ export interface PgClient {
   };
 }
 
+/** A client while it is out of its pool. */
+type PooledClient = PgClient & { release(destroy?: boolean): void };
+
 /** A `Pool` of `pg`. */
 export interface PgPool {
-  connect(): Promise<PgClient & { release(destroy?: boolean): void }>;
+  connect(connected: (error: Error | undefined, client: PooledClient | undefined) => void): void;
   on(event: 'error', listener: () => void): unknown;
   removeListener(event: 'error', listener: () => void): unknown;
   readonly options: object;
@@ -94,9 +97,7 @@ export class PoolConnection implements Connection {
   }
 
   async #with<T>(operation: (client: PgClient) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect();
-    // While the client is out, the pool does not listen: its connection may be lost now.
-    client.on('error', ignore);
+    const client = await this.#take();
     let isUsable = true;
     try {
       return await operation(client);
@@ -107,6 +108,20 @@ export class PoolConnection implements Connection {
       client.removeListener('error', ignore);
       client.release(!isUsable);
     }
+  }
+
+  /**
+   * While the client is out, the pool does not listen for its errors. A promise of the client would leave a gap: the packet
+   * that says that the connection is there may also say that it ends, and all of it is read before the promise goes on.
+   */
+  #take(): Promise<PooledClient> {
+    return new Promise((resolve, reject) => {
+      this.#pool.connect((error, client) => {
+        client?.on('error', ignore);
+        if (client) resolve(client);
+        else reject(error!);
+      });
+    });
   }
 
   listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
