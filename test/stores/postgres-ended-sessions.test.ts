@@ -1,13 +1,13 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { postgresLeaseStore } from 'stripelock/postgres';
-import { startDyingPostgres } from '../support/dying-postgres.mjs';
+import { startDyingPostgres, TERMINATES } from '../support/dying-postgres.mjs';
 import { postgresClients } from '../support/postgres-clients.mjs';
 
 // A client of `pg` by itself must be connected before a store gets it, which this server makes impossible.
 it.each(['pg', 'postgres'] as const)(
   'sessions that end as soon as they are there fail operations in PostgreSQL, and nothing else, on %s',
   async (library) => {
-    const server = await startDyingPostgres();
+    const server = await startDyingPostgres(TERMINATES);
     const { client, close } = await postgresClients[library](server.port);
     const store = postgresLeaseStore({ client, timeout: 20_000 });
     const unhandled = vi.fn();

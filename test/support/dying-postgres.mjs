@@ -17,17 +17,25 @@ const ACCEPTED = message('R', Buffer.alloc(4));
 const READY = message('Z', 'I');
 const TERMINATED = message('E', 'SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0');
 
+const STARTING = message('E', 'SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0');
+
+/** Accepts each session, and terminates it at once: a client that reads slowly finds both in one packet. */
+export const TERMINATES = Buffer.concat([ACCEPTED, READY, TERMINATED]);
+/** Refuses each session, as a server does that is starting. */
+export const REFUSES = Buffer.concat([ACCEPTED, STARTING]);
+
 /**
- * Accepts each session, and terminates it at once, as an administrator may: a client that reads slowly finds both in one
- * packet.
+ * A server that no session stays with.
+ *
+ * @param {Buffer} answer What it says to each.
  */
-export async function startDyingPostgres() {
+export async function startDyingPostgres(answer) {
   let sessions = 0;
   const server = net.createServer((socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => {
       sessions++;
-      socket.end(Buffer.concat([ACCEPTED, READY, TERMINATED]));
+      socket.end(answer);
     });
   });
   server.listen(0, '127.0.0.1');
