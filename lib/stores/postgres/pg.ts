@@ -6,6 +6,7 @@ export interface PgClient {
   query(query: string | { name?: string; text: string; values: unknown[] }): Promise<{ rows: Row[] }>;
   connect(): Promise<unknown>;
   end(): Promise<unknown>;
+  unref?(): void;
   on(event: string, listener: (message: never) => void): unknown;
   removeListener(event: string, listener: (message: never) => void): unknown;
   /** From version 8.17 on: I, T or E. */
@@ -127,7 +128,11 @@ export class PoolConnection implements Connection {
   listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
     const client = new this.#pool.Client(this.#pool.options);
     client.on('error', ignore);
-    const hearing = hearOn(client, channel, heard, lost, () => void client.end().catch(ignore));
+    const hearing = hearOn(client, channel, heard, lost, () => {
+      client.end().catch(ignore);
+      // A server that hangs never answers that, which must not keep the process alive.
+      client.unref?.();
+    });
     client
       .connect()
       .then(() => client.query(`LISTEN ${channel}`))
