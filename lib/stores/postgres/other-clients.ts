@@ -41,6 +41,8 @@ export class PostgresJsConnection implements Connection {
 
   /** The library listens in a session of its own, and again when that was lost: it is never lost for good. */
   listen(channel: string, heard: (payload: string) => void, ready: () => void): Hearing {
+    // In a transaction, where nothing is granted.
+    if (typeof this.#sql.listen !== 'function') return { close: ignore };
     return hearOnChannel(this.#sql, channel, { heard, ready });
   }
 
