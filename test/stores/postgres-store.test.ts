@@ -103,6 +103,8 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     await sql.begin(async (transaction) => {
       const store = scene.storeOn(transaction, { table });
       await expect(store.tryAcquire('key', 'a', LONG)).rejects.toMatchObject(refused);
+      const end = store.onRelease('key', () => undefined);
+      end();
     });
     const store = scene.storeOn(sql, { table });
     await sql.unsafe('BEGIN');
@@ -176,6 +178,20 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     // Without a limit they would wait for as long as the row is locked.
     expect(performance.now() - started).toBeLessThan(20_000);
     await locker.query('ROLLBACK');
+  });
+
+  it('waits for no longer than its time limit to make its tables, and leaves the connection free', async () => {
+    const table = scene.newTable();
+    const pool = (await scene.connect('pg', undefined, { max: 1 })) as pg.Pool;
+    const locker = (await scene.connect('pg-client')) as pg.Client;
+    // As somebody does who makes the same table, and has not committed.
+    await locker.query(`BEGIN; CREATE TABLE ${table} ()`);
+    const store = scene.storeOn(pool, { table, timeout: 300 });
+    await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    // It would wait for as long as that one does.
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    await locker.query('ROLLBACK');
+    expect(await scene.storeOn(pool, { table }).inspect('key')).toBeUndefined();
   });
 
   it('fails within its time limit while the pool has no free connection, and then asks nothing', async () => {

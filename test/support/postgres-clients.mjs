@@ -30,7 +30,10 @@ export const postgresClients = {
   },
   postgres: async (port, { max = 4 } = {}) => {
     const { default: postgres } = await import('postgres');
-    const options = { ...at(port), max, backoff: () => 0.05, connect_timeout: 5, onnotice: () => undefined };
+    // What it asks for types is a promise that nobody handles, and a session that ends then would end the process.
+    const types = { fetch_types: false };
+    const times = { backoff: () => 0.05, connect_timeout: 5 };
+    const options = { ...at(port), ...types, ...times, max, onnotice: () => undefined };
     const client = postgres(/** @type {any} */ (options));
     return { client, close: () => client.end({ timeout: 0 }) };
   },

@@ -1,3 +1,4 @@
+import { hearOnChannel, type Listens } from './channels.js';
 import { ignore, inTransaction, NOT_ASKED, type Connection, type Hearing } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
@@ -5,13 +6,8 @@ import type { Row, Statement, Terms } from './connection.js';
 const OPEN = 'SELECT txid_current_if_assigned() IS NOT NULL AS open';
 
 /** What `postgres()` of the package `postgres` returns: a pool. */
-export interface PostgresJs {
+export interface PostgresJs extends Listens {
   unsafe(text: string, values?: unknown[], options?: { prepare?: boolean }): Promise<readonly Row[]>;
-  listen(
-    channel: string,
-    heard: (payload: string) => void,
-    ready: () => void,
-  ): Promise<{ unlisten(): Promise<unknown> }>;
   readonly options?: { readonly max?: number };
 }
 
@@ -43,11 +39,11 @@ export class PostgresJsConnection implements Connection {
     return this.#sql.unsafe(text);
   }
 
-  /** The library listens in a session of its own, and again when that was lost. */
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
-    const begun = this.#sql.listen(channel, heard, ready);
-    begun.catch(lost);
-    return { close: () => void begun.then((listening) => listening.unlisten()).catch(ignore) };
+  /** The library listens in a session of its own, and again when that was lost: it is never lost for good. */
+  listen(channel: string, heard: (payload: string) => void, ready: () => void): Hearing {
+    // In a transaction, where nothing is granted.
+    if (typeof this.#sql.listen !== 'function') return { close: ignore };
+    return hearOnChannel(this.#sql, channel, { heard, ready });
   }
 
   close(): void {

@@ -6,6 +6,7 @@ export interface PgClient {
   query(query: string | { name?: string; text: string; values: unknown[] }): Promise<{ rows: Row[] }>;
   connect(): Promise<unknown>;
   end(): Promise<unknown>;
+  unref?(): void;
   on(event: string, listener: (message: never) => void): unknown;
   removeListener(event: string, listener: (message: never) => void): unknown;
   /** From version 8.17 on: I, T or E. */
@@ -15,9 +16,12 @@ export interface PgClient {
   };
 }
 
+/** A client while it is out of its pool. */
+type PooledClient = PgClient & { release(destroy?: boolean): void };
+
 /** A `Pool` of `pg`. */
 export interface PgPool {
-  connect(): Promise<PgClient & { release(destroy?: boolean): void }>;
+  connect(connected: (error: Error | undefined, client: PooledClient | undefined) => void): void;
   on(event: 'error', listener: () => void): unknown;
   removeListener(event: 'error', listener: () => void): unknown;
   readonly options: object;
@@ -94,9 +98,7 @@ export class PoolConnection implements Connection {
   }
 
   async #with<T>(operation: (client: PgClient) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect();
-    // While the client is out, the pool does not listen: its connection may be lost now.
-    client.on('error', ignore);
+    const client = await this.#take();
     let isUsable = true;
     try {
       return await operation(client);
@@ -109,10 +111,28 @@ export class PoolConnection implements Connection {
     }
   }
 
+  /**
+   * While the client is out, the pool does not listen for its errors. A promise of the client would leave a gap: the packet
+   * that says that the connection is there may also say that it ends, and all of it is read before the promise goes on.
+   */
+  #take(): Promise<PooledClient> {
+    return new Promise((resolve, reject) => {
+      this.#pool.connect((error, client) => {
+        client?.on('error', ignore);
+        if (client) resolve(client);
+        else reject(error!);
+      });
+    });
+  }
+
   listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
     const client = new this.#pool.Client(this.#pool.options);
     client.on('error', ignore);
-    const hearing = hearOn(client, channel, heard, lost, () => void client.end().catch(ignore));
+    const hearing = hearOn(client, channel, heard, lost, () => {
+      client.end().catch(ignore);
+      // A server that hangs never answers that, which must not keep the process alive.
+      client.unref?.();
+    });
     client
       .connect()
       .then(() => client.query(`LISTEN ${channel}`))

@@ -20,8 +20,8 @@ export interface Statements {
   readonly release: Statement;
   readonly inspect: Statement;
   readonly purge: Statement;
-  /** Creates the tables. Not one statement, but one transaction. */
-  readonly schema: string;
+  /** Creates the tables. Not one statement, but one transaction. `limit`: of its waits for locks. */
+  readonly schema: (limit: string) => string;
 }
 
 const NOW = 'clock_timestamp()';
@@ -131,12 +131,16 @@ export function statementsOf(table: Table): Statements {
         LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING 1)
       UPDATE ${floor} SET token = greatest(token,
         (SELECT max(token) FROM ${rows} WHERE expires < ${NOW} - ${KEPT})), purged = purged + (SELECT count(*) FROM gone)`),
-    schema: schemaOf(table),
+    schema: (limit) => schemaOf(table, limit),
   };
 }
 
 /** Clients that make tables at the same time would collide in the catalogue, in spite of IF NOT EXISTS. */
-const schemaOf = ({ rows, floor }: Table): string => `SELECT pg_advisory_xact_lock(${CREATING});
+const schemaOf = (
+  { rows, floor }: Table,
+  limit: string,
+): string => `SELECT set_config('lock_timeout', '${limit}', true);
+  SELECT pg_advisory_xact_lock(${CREATING});
   CREATE TABLE IF NOT EXISTS ${rows} (
     key text COLLATE "C" PRIMARY KEY, owner text COLLATE "C" NOT NULL, token bigint NOT NULL,
     expires timestamptz NOT NULL, info text, waited boolean NOT NULL DEFAULT false

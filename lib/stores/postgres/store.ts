@@ -85,7 +85,7 @@ class Store implements PostgresLeaseStore {
     // For the server 0 is no limit.
     this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
     this.#statements = { ...statementsOf(table), ...statementsForSeveral(table) };
-    this.#requests = new Requests(this.#connection, timeout, this.#statements.schema);
+    this.#requests = new Requests(this.#connection, timeout, this.#statements.schema(this.#limit));
     this.#releases = new Releases(this.#connection, table.channel);
   }
 

@@ -1,0 +1,86 @@
+import postgres from 'postgres';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { postgresLeaseStore } from 'stripelock/postgres';
+import { REFUSES, startDyingPostgres } from '../support/dying-postgres.mjs';
+import { Proxy } from '../support/proxy.mjs';
+import { postgresLibraries, PostgresScene } from './postgres-setup.js';
+
+/** Milliseconds: sessions are kept for a second after the last who waits, and opened again later. */
+const TIMEOUT = 60_000;
+
+/** What the library keeps of those who listen, by channel. It shows them to nobody, but tests must see. */
+function listenersOf(sql: object): number[] {
+  const { channels = {} } = (sql as { listen: { channels?: Record<string, { listeners: unknown[] }> } })
+    .listen;
+  return Object.values(channels).map(({ listeners }) => listeners.length);
+}
+
+describe.skipIf(postgresLibraries.length === 0)('who listens by the package postgres', () => {
+  const scene = new PostgresScene();
+
+  it(
+    'leaves no more than one listener behind, however often the session is lost',
+    async () => {
+      const proxy = await Proxy.to(scene.server.port);
+      const sql = await scene.connect('postgres', proxy.port);
+      const table = scene.newTable();
+      for (let i = 0; i < 4; i++) {
+        let woken = 0;
+        const stores = [1, 2].map(() => scene.storeOn(sql, { table }));
+        for (const store of stores) store.onRelease('key', () => woken++);
+        // Once by each store, when it hears.
+        await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
+        woken = 0;
+        proxy.cut();
+        await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
+        for (const store of stores) await store.close?.();
+        expect(listenersOf(sql)).toEqual([1]);
+      }
+      await proxy.close();
+    },
+    TIMEOUT,
+  );
+
+  it(
+    'does not ask for more and more while the server refuses sessions, and hears as soon as it does not',
+    async () => {
+      const dying = await startDyingPostgres(REFUSES);
+      const proxy = await Proxy.to(dying.port);
+      const sql = await scene.connect('postgres', proxy.port);
+      const store = scene.storeOn(sql, { table: scene.newTable() });
+      let woken = 0;
+      store.onRelease('key', () => woken++);
+      await expect.poll(() => dying.sessions, { timeout: 20_000 }).toBeGreaterThan(20);
+      expect(listenersOf(sql)).toEqual([1]);
+      proxy.target = scene.server.port;
+      await expect.poll(() => woken, { timeout: 20_000 }).toBe(1);
+      await proxy.close();
+      dying.close();
+    },
+    TIMEOUT,
+  );
+
+  it(
+    'is not registered any more a while after nobody waits',
+    async () => {
+      const sql = postgres(scene.server.url, { fetch_types: false });
+      onTestFinished(() => sql.end({ timeout: 0 }));
+      const table = scene.newTable();
+      const stores = [1, 2, 3].map(() => postgresLeaseStore({ pool: sql, table, timeout: 30_000 }));
+      for (let i = 0; i < 2; i++) {
+        let woken = 0;
+        const [first, second, third] = stores.map((store) => () => store.onRelease('key', () => woken++));
+        const ends = [first!(), second!()];
+        await expect.poll(() => woken, { timeout: 20_000 }).toBe(2);
+        // What is heard already, this one hears at once.
+        ends.push(third!());
+        await expect.poll(() => woken, { timeout: 20_000 }).toBe(3);
+        expect(listenersOf(sql)).toEqual([1]);
+        for (const end of ends) end();
+        await expect.poll(() => listenersOf(sql), { timeout: 20_000 }).toEqual([]);
+      }
+      for (const store of stores) await store.close?.();
+    },
+    TIMEOUT,
+  );
+});
