@@ -1,5 +1,6 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseStoreError } from 'stripelock';
+import { EtcdGateway } from '../support/etcd-gateway.js';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
 import { EtcdScene, expectSoon } from './etcd-setup.js';
 
@@ -127,6 +128,32 @@ describe.runIf(hasEtcd)('the etcd store', () => {
     expect(await renewing.renew('key', 'me', LONG)).toBe(true);
     expect(await granting.release('key', 'me')).toBe(true);
     await expectSoon(() => etcd.leases().then((ids) => ids.includes(taken!.lease!))).toBe(false);
+  });
+
+  it('shows a lease that another client renews while it is looked at, and none whose time ends then', async () => {
+    const gateway = await EtcdGateway.before(etcd.cluster.port);
+    onTestFinished(() => gateway.close());
+    const store = etcd.store();
+    const token = await store.tryAcquire('key', 'me', LONG);
+    const look = etcd.store({ endpoints: [gateway.endpoint] });
+    const meanwhile = (act: (lease: string) => Promise<unknown>): void => {
+      let asked = false;
+      gateway.rule = async ({ path, forward }) => {
+        if (path === 'lease/timetolive' && !asked) {
+          asked = true;
+          await act((await etcd.entry('key'))!.lease!);
+        }
+        return forward();
+      };
+    };
+    // Another length: the key is bound to a lease of that, and the former one is revoked.
+    meanwhile(async (lease) => {
+      await etcd.store().renew('key', 'me', LONG + 5000, 'seen');
+      await expectSoon(async () => (await etcd.leases()).includes(lease)).toBe(false);
+    });
+    expect(await look.inspect('key')).toMatchObject({ owner: 'me', token, info: 'seen' });
+    meanwhile((lease) => etcd.ask('lease/revoke', { ID: lease }));
+    expect(await look.inspect('key')).toBeUndefined();
   });
 
   it('refuses operations after it was closed, and closes twice', async () => {

@@ -127,17 +127,19 @@ class EtcdLeaseStore
     const name = this.#nameOf(key);
     const { cluster } = this.#parts;
     return this.#run(async (operation) => {
-      const [grant] = (await read(cluster, operation, [name])).grants;
-      if (grant === undefined) return undefined;
-      const { message } = await cluster.call(operation, 'lease/timetolive', { ID: grant.lease });
-      const seconds = Number(message.TTL ?? 0);
-      // It has ended since the key was read.
-      if (seconds < 0) return undefined;
-      const { owner, base, revision, info } = grant;
-      // Whole seconds that are left. In the last one it is still held.
-      const remaining = withoutDrift(seconds * 1000, this.#drift);
-      const state = { owner, token: tokenOf(base, revision), remaining };
-      return info === '' ? state : { ...state, info };
+      for (let ended = ''; ;) {
+        const [grant] = (await read(cluster, operation, [name])).grants;
+        if (grant === undefined || grant.lease === ended) return undefined;
+        const { message } = await cluster.call(operation, 'lease/timetolive', { ID: grant.lease });
+        const seconds = Number(message.TTL ?? 0);
+        const { owner, base, revision, info } = grant;
+        // Whole seconds that are left. In the last one it is still held.
+        const remaining = withoutDrift(seconds * 1000, this.#drift);
+        const state = { owner, token: tokenOf(base, revision), remaining };
+        if (seconds >= 0) return info === '' ? state : { ...state, info };
+        // The key has ended with it since, or is bound to another one.
+        ended = grant.lease;
+      }
     });
   }
 
