@@ -852,4 +852,246 @@ export const mutations = [
     by: 'death',
     as: ASSERTION,
   },
+
+  // ── LocalWaits: hand-over within a thread ──
+  {
+    name: 'withoutHolds: leaves LOCAL in a free word',
+    edits: [['table.pml', 'left = seen & ~(HOLDER | LOCAL);', 'left = seen & ~HOLDER;']],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'setLocal: does not look whose the stripe is',
+    edits: [
+      [
+        'local_waits.pml',
+        '    ok = heldBy(word[0], t);\n    if\n    :: ok ->\n       CHANGED',
+        '    ok = true;\n    if\n    :: ok ->\n       CHANGED',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'setLocal: a plain store',
+    edits: [
+      [
+        'local_waits.pml',
+        'inline arm() {\n  atomic {\n    ok = heldBy(word[0], t);\n    if\n    :: ok ->\n       CHANGED\n       word[0] = word[0] | LOCAL;',
+        'inline arm() {\n  seen = word[0];\n  atomic {\n    ok = heldBy(seen, t);\n    if\n    :: ok ->\n       CHANGED\n       word[0] = seen | LOCAL;\n       seen = 0;',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'freeLocal: a plain store',
+    edits: [
+      ['local_waits.pml', '    ok = (word[0] == (slotOf(t) | LOCAL));\n', '    ok = heldBy(word[0], t);\n'],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'start: queues where nobody of the thread holds the stripe or waits in the core',
+    edits: [
+      [
+        'local_waits.pml',
+        '     :: !isLookedAfter -> arm()\n     :: else -> ok = true\n     fi;\n     CAN_END',
+        '     :: true -> ok = true\n     fi;\n     CAN_END',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'start: does not arm',
+    edits: [
+      [
+        'local_waits.pml',
+        '     :: !isLookedAfter -> arm()\n     :: else -> ok = true\n     fi;\n     CAN_END',
+        '     :: !isLookedAfter -> ok = heldBy(word[0], t)\n     :: else -> ok = true\n     fi;\n     CAN_END',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'start: passes what waits in the core for several stripes',
+    edits: [
+      [
+        'local_waits.pml',
+        'inline startLocal() {\n  if\n  :: elsewhere ->',
+        'inline startLocal() {\n  if\n  :: false ->',
+      ],
+    ],
+    by: 'local-order',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: hands over where the core must be asked',
+    edits: [
+      [
+        'local_waits.pml',
+        '  :: queued == 0 -> seen = 0; free()\n',
+        '  :: queued == 0 -> seen = 0; handing = true; ok = true\n',
+      ],
+      [
+        'local_waits.pml',
+        '     free();\n     if\n     :: ok -> ok = false\n     :: else -> giveBackLater()\n     fi\n',
+        '     skip\n',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: keeps the stripe in the thread however long others wait',
+    edits: [
+      ['local_waits.pml', '  :: queued != 0 && (seen & QUEUED) ->', '  :: false ->'],
+      ['local_waits.pml', '(!(seen & QUEUED) || mayBeUnfair) ->', 'true ->'],
+    ],
+    by: 'local-fairness',
+    as: CYCLE,
+  },
+  {
+    name: 'release: hands the stripe over as abandoned',
+    edits: [
+      [
+        'local_waits.pml',
+        '     :: seen & ABANDONED -> atomic { CHANGED word[0] = word[0] & ~ABANDONED }\n',
+        '     :: false -> skip\n',
+      ],
+    ],
+    by: 'local-abandoned',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: a plain store clears ABANDONED',
+    edits: [
+      ['local_waits.pml', 'atomic { CHANGED word[0] = word[0] & ~ABANDONED }', 'word[0] = seen & ~ABANDONED'],
+    ],
+    by: 'local-reborn',
+    as: ASSERTION,
+  },
+  {
+    name: 'goOver: the stripe goes to others, and nobody represents the queue',
+    edits: [
+      [
+        'local_waits.pml',
+        '     register(idle);\n     assert(!handing)\n  :: queued != 0 && (!(seen',
+        '     skip\n  :: queued != 0 && (!(seen',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'giveBack: still believes that it has the stripe',
+    edits: [
+      ['local_waits.pml', '#define GAVE_BACK armed = armed && r != 0; handing', '#define GAVE_BACK handing'],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'deliver: does not arm for those behind',
+    edits: [
+      ['local_waits.pml', '     :: !armed -> arm(); assert(ok); ok = false\n', '     :: false -> skip\n'],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'deliver: nobody gives back what nobody waits for any more',
+    edits: [
+      [
+        'local_waits.pml',
+        '     free();\n     if\n     :: ok -> ok = false\n     :: else -> giveBackLater()\n     fi\n',
+        '     skip\n',
+      ],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'deliver: does not tell of ABANDONED',
+    edits: [['local_waits.pml', '       queueAbandoned = told[fresh];\n', '']],
+    by: 'local-abandoned',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeBack: a thread blocks while it hands over',
+    edits: [['local_waits.pml', '  :: handing -> takeBack()', '  :: false -> skip']],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeBack: drops ABANDONED',
+    edits: [['local_waits.pml', '  leave(0, ROLL_BACK, false, 1);\n', '  leave(0, RELEASE, false, 1);\n']],
+    by: 'local-abandoned',
+    as: ASSERTION,
+  },
+  {
+    name: 'standInGranted: does not arm',
+    edits: [
+      ['local_waits.pml', '  :: queued != 0 -> arm(); assert(ok); ok = false\n', '  :: false -> skip\n'],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'standInEnded: nobody takes its place',
+    edits: [['local_waits.pml', 'standIn = 0; replaceStandIn()', 'standIn = 0']],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'cancel: nobody takes the place of a stand-in',
+    edits: [
+      [
+        'local_waits.pml',
+        '  :: !ending && hasLocals && standIn == own + 1 -> replaceStandIn()',
+        '  :: !ending && hasLocals && standIn == own + 1 -> standIn = 0',
+      ],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'register: loses what it is granted at once',
+    edits: [
+      [
+        'local_waits.pml',
+        '       handing = true;\n       forgetRequest(fresh)\n',
+        '       forgetRequest(fresh)\n',
+      ],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'register: goes on to count what waits in the core',
+    edits: [['local_waits.pml', '    queued--;\n    counted[t]--;\n', '    queued--;\n']],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'insertBeforeOwn: a stand-in waits behind what came after it',
+    edits: [['table.pml', '  :: comesFirst -> insertBeforeOwn(s, w)\n', '  :: false -> skip\n']],
+    by: 'local-order',
+    as: ASSERTION,
+  },
+  {
+    name: 'expose: believes that it still has what the core may put off',
+    edits: [
+      [
+        'local_waits.pml',
+        '  :: hasLocals && armed && low(who) == 0 && p > 0 -> expose(who)',
+        '  :: false -> skip',
+      ],
+    ],
+    by: 'local-order',
+    as: ASSERTION,
+  },
 ];
