@@ -490,4 +490,37 @@ export const configurations = [
     define: { THREADS: 3, STARVING: 0, ...oneWriter },
     progress: true,
   },
+  {
+    name: 'keys',
+    model: 'key_names.pml',
+    covers: '2 threads, 2 exact keys and 1 stripe, any number of acquisitions',
+    define: { THREADS: 2, KEYS: 2, STRIPES: 1 },
+  },
+  {
+    name: 'keys-death',
+    model: 'key_names.pml',
+    covers: '2 threads, the same, two acquisitions each; one dies at any time, any number of times',
+    define: { THREADS: 2, KEYS: 2, STRIPES: 1, ROUNDS: 2, MORTAL: '(t == 0)' },
+  },
+  {
+    name: 'keys-nested',
+    model: 'key_names.pml',
+    covers:
+      '2 threads, the same, two acquisitions against one; one looks up keys while it looks up others, and remembers sets',
+    define: {
+      THREADS: 2,
+      KEYS: 2,
+      STRIPES: 1,
+      ROUNDS: '(2 - t)',
+      MAY_NEST: '(t == 0)',
+      MAY_REMEMBER: '(t == 0)',
+    },
+  },
+  {
+    name: 'keys-alone',
+    model: 'key_names.pml',
+    covers:
+      '1 thread, 3 exact keys and 2 stripes, three acquisitions; it nests them, dies, and its stack overflows',
+    define: { THREADS: 1, ROUNDS: 3, MORTAL: 'true', MAY_NEST: 'true', MAY_OVERFLOW: 'true' },
+  },
 ];

@@ -1094,4 +1094,203 @@ export const mutations = [
     by: 'local-order',
     as: ASSERTION,
   },
+
+  // ── NameTable: exact keys ──
+  {
+    name: 'N1: a key that has a stripe gets another',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: stripeFor[k] != 0 ->\n     if\n     :: orphan[k]',
+        '  :: stripeFor[k] != 0 && pins[k] == 0 ->\n     if\n     :: orphan[k]',
+      ],
+    ],
+    by: 'keys-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'N1: a stripe that is of a key is given to another, too',
+    edits: [
+      [
+        'key_names.pml',
+        '     free[shardOf(k)] = free[shardOf(k)] & ~bit(got - 1)\n  :: free',
+        '     skip\n  :: free',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: the last pin of an abandoned key frees its stripe',
+    edits: [
+      ['key_names.pml', '       :: seen == 0 -> drop(name)\n', '       :: true -> drop(name)\n'],
+      ['key_names.pml', '       :: else -> addOrphan(name)\n', ''],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: the first unpin frees the stripe, whoever else has pinned it',
+    edits: [
+      [
+        'key_names.pml',
+        '    :: pins[name] != 0 -> shard[shardOf(name)] = false; last = false\n    :: else -> last = true\n',
+        '    :: true -> last = true\n',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: an abandoned key that is pinned again stays an orphan',
+    edits: [['key_names.pml', '     :: orphan[k] -> unlinkOrphan(k)\n', '     :: false -> skip\n']],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: an orphan is chosen before its shard is locked',
+    edits: [
+      [
+        'key_names.pml',
+        '       :: else -> n = shardOf(oldest - 1)\n',
+        '       :: else -> n = shardOf(oldest - 1); victim = oldest\n',
+      ],
+      ['key_names.pml', '          victim = oldest;\n', ''],
+      [
+        'key_names.pml',
+        '       :: oldest == 0 || shardOf(oldest - 1) != n -> shard[n] = false\n',
+        '       :: false -> skip\n',
+      ],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: a thread that ends unpins what it holds before it abandons it',
+    edits: [['key_names.pml', '  abandon();\n  unpinAll();\n', '  unpinAll();\n  abandon();\n']],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a forgotten key leaves its word abandoned to the next key',
+    edits: [
+      [
+        'key_names.pml',
+        'atomic { word[stripeFor[victim - 1] - 1] = 0; dirty[victim - 1] = false };',
+        'dirty[victim - 1] = false;',
+      ],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a stray is in the cache, too',
+    edits: [
+      [
+        'key_names.pml',
+        '     :: got != NONE && !again -> cached[k] = got\n',
+        '     :: got != NONE -> cached[k] = got\n',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a set is remembered longer than its keys are pinned',
+    edits: [['key_names.pml', '  forgetSets();\n', '']],
+    by: 'keys-nested',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a thread that ends keeps its waiters linked while it unpins',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: waits[t] || granted[t] -> giveUp()\n  :: else -> skip\n  fi;\n  abandon();',
+        '  :: true -> skip\n  fi;\n  abandon();',
+      ],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: a key that its thread holds is unpinned',
+    edits: [
+      [
+        'key_names.pml',
+        '#define uses(s) ((word[s] & HOLDER) == slot || async == s + 1)',
+        '#define uses(s) (async == s + 1)',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: a key that an async acquisition waits for is unpinned',
+    edits: [
+      ['key_names.pml', '((word[s] & HOLDER) == slot || async == s + 1)', '((word[s] & HOLDER) == slot)'],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: an interrupt unpins the key that its thread blocks for',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: at == STRIPES || blocks -> break\n  :: at < STRIPES && !blocks ->',
+        '  :: at == STRIPES -> break\n  :: at < STRIPES ->',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: unpins what was looked up and is not taken yet',
+    edits: [
+      [
+        'key_names.pml',
+        'inline trim() {\n  if\n  :: busy == 0 -> evict(); unpinStrays()',
+        'inline trim() {\n  if\n  :: true -> evict(); unpinStrays()',
+      ],
+    ],
+    by: 'keys-nested',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: unpins what was looked up and is not taken yet, for want of a stripe',
+    edits: [['key_names.pml', '     :: got == NONE && busy == 0 ->', '     :: got == NONE ->']],
+    by: 'keys-nested',
+    as: ASSERTION,
+  },
+  {
+    name: 'N5: the stripe of a key that is dropped is lost',
+    edits: [['key_names.pml', '    free[shardOf(k)] = free[shardOf(k)] | bit(stripeFor[k] - 1);\n', '']],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N5: a stripe that is moved stays free in the other shard, too',
+    edits: [['key_names.pml', '          free[n] = free[n] & ~bit(got - 1);\n', '']],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'pin: a thread pins a key each time that it looks it up',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: got != NONE && hasPinned(got - 1) -> unpinName(got - 1); again = true\n',
+        '  :: got != NONE && hasPinned(got - 1) -> again = true\n',
+      ],
+    ],
+    by: 'keys-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'pin: a key is refused while another shard has a free stripe',
+    edits: [['key_names.pml', '     moveFree(k);\n', '']],
+    by: 'keys-alone',
+    as: ASSERTION,
+  },
 ];
