@@ -13,9 +13,12 @@ inline startSlow() {
     :: ok ->
        ok = false;
        countOwn(high(own) + 1, 1);
+       UNRANK(own)
        enter(own);
        hold(own)
-    :: else -> pending = pending | bit(own)
+    :: else ->
+       pending = pending | bit(own);
+       UNRANK_TAKEN
     fi
   }
 }
@@ -138,8 +141,11 @@ inline settleReady() {
 }
 
 inline deliver() {
+  STAND_IN_GRANTED
   atomic {
     countOwn(high(own) + 1, 1);
+    IN_ORDER(ranks[own - firstOwn])
+    UNRANK(own)
     assert(pending & bit(own));                                                   /* I5 */
     pending = pending & ~bit(own);
     hold(own);

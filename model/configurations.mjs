@@ -8,6 +8,7 @@ const oneWriter = { MAY_SHARE: '(t != 0)', MAY_EXCLUDE: '(t == 0)' };
  * @typedef {object} Configuration
  * @property {string} name
  * @property {string} covers
+ * @property {string} [model] The file that it is about, if not `stripe_word.pml`.
  * @property {Readonly<Record<string, string | number>>} define What the model is compiled with.
  * @property {boolean} [full] Searched only with `--full`, or when it is named.
  * @property {boolean} [progress] Checks a formula under weak fairness: a process that can continue for ever does so.
@@ -293,6 +294,157 @@ export const configurations = [
     },
   },
   {
+    name: 'local',
+    covers:
+      '2 threads; tasks of one pass the stripe on to each other; it also blocks, and tries; four acquisitions against two',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      TRIES: 1,
+      ROUNDS: '(t == 0 -> 4 : 2)',
+      MAY_ELSEWHERE: 'false',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-both',
+    covers: '2 threads, tasks of both pass the stripe on to each other; three acquisitions each',
+    define: {
+      THREADS: 2,
+      ASYNC: 2,
+      LOCALS: 2,
+      QUEUE: 1,
+      TRIES: 2,
+      MAY_BLOCK: 'false',
+      ROUNDS: '(3 - t)',
+      MAY_ELSEWHERE: 'false',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-give-up',
+    covers: '2 threads, the same for one; its tasks give up; four acquisitions against one',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      EACH: 2,
+      LOCALS: 1,
+      ROUNDS: '(t == 0 -> 4 : 1)',
+      MAY_ELSEWHERE: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-death',
+    covers: '2 threads, the same; it dies in the middle of any call, and its slot is used again',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      MORTAL: '',
+      ROUNDS: '(t == 0 -> 4 : 1)',
+      MAY_ELSEWHERE: 'false',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-abandoned',
+    covers: '2 threads, the same; tasks give up, and the other thread dies',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      MORTAL: '',
+      MAY_DIE: '(t == 1)',
+      ROUNDS: '(t == 0 -> 3 : 1)',
+      MAY_ELSEWHERE: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-reborn',
+    covers: '2 threads, the same; the other thread dies, and comes again; two acquisitions each',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      MORTAL: '',
+      MAY_DIE: '(t == 1)',
+      ROUNDS: 2,
+      MAY_ELSEWHERE: 'false',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-revoke',
+    covers: '2 threads, the same; one may compute for ever, and the other takes back what it wants',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      REVOKE: '',
+      MAY_STALL: '(t == 0)',
+      ROUNDS: '(t == 0 -> 3 : 1)',
+      MAY_ELSEWHERE: 'false',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+    },
+  },
+  {
+    name: 'local-order',
+    covers:
+      '2 threads, two stripes; one has tasks for one stripe and for both; it serves them in order of arrival',
+    define: {
+      THREADS: 2,
+      STRIPES: 2,
+      ASYNC: 1,
+      EACH: 2,
+      LOCALS: 1,
+      ORDER: '',
+      TRIES: 1,
+      MAY_BLOCK: '(t != 0)',
+      ROUNDS: '(t == 0 -> 4 : 1)',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+      'MAY_TAKE(a, b)': '(who >= 2 -> (b == 1 && a == 0) : (a == b))',
+    },
+  },
+  {
+    name: 'local-progress',
+    covers: '2 threads, the same for one stripe: all acquisitions end',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      PROGRESS: '',
+      ROUNDS: '(t == 0 -> 3 : 1)',
+      MAY_ELSEWHERE: 'false',
+      MAY_GIVE_UP: 'false',
+      ...exclusively,
+    },
+    progress: true,
+  },
+  {
+    name: 'local-fairness',
+    covers: '2 threads: one is served, however often tasks of the other pass the stripe on to each other',
+    define: {
+      THREADS: 2,
+      ASYNC: 1,
+      LOCALS: 1,
+      STARVING: 1,
+      TRIES: 1,
+      MAY_BLOCK: '(t == 1)',
+      MAY_ELSEWHERE: 'false',
+      ...exclusively,
+    },
+    progress: true,
+  },
+  {
     name: 'clock',
     covers: '3 threads, one acquisition each: nothing is handed over before its time',
     define: { THREADS: 3, CLOCK: '', ROUNDS: 1, ...exclusively },
@@ -337,5 +489,38 @@ export const configurations = [
     covers: '3 threads: a writer is served, however often two readers come by',
     define: { THREADS: 3, STARVING: 0, ...oneWriter },
     progress: true,
+  },
+  {
+    name: 'keys',
+    model: 'key_names.pml',
+    covers: '2 threads, 2 exact keys and 1 stripe, any number of acquisitions',
+    define: { THREADS: 2, KEYS: 2, STRIPES: 1 },
+  },
+  {
+    name: 'keys-death',
+    model: 'key_names.pml',
+    covers: '2 threads, the same, two acquisitions each; one dies at any time, any number of times',
+    define: { THREADS: 2, KEYS: 2, STRIPES: 1, ROUNDS: 2, MORTAL: '(t == 0)' },
+  },
+  {
+    name: 'keys-nested',
+    model: 'key_names.pml',
+    covers:
+      '2 threads, the same, two acquisitions against one; one looks up keys while it looks up others, and remembers sets',
+    define: {
+      THREADS: 2,
+      KEYS: 2,
+      STRIPES: 1,
+      ROUNDS: '(2 - t)',
+      MAY_NEST: '(t == 0)',
+      MAY_REMEMBER: '(t == 0)',
+    },
+  },
+  {
+    name: 'keys-alone',
+    model: 'key_names.pml',
+    covers:
+      '1 thread, 3 exact keys and 2 stripes, three acquisitions; it nests them, dies, and its stack overflows',
+    define: { THREADS: 1, ROUNDS: 3, MORTAL: 'true', MAY_NEST: 'true', MAY_OVERFLOW: 'true' },
   },
 ];

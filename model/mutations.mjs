@@ -852,4 +852,445 @@ export const mutations = [
     by: 'death',
     as: ASSERTION,
   },
+
+  // ── LocalWaits: hand-over within a thread ──
+  {
+    name: 'withoutHolds: leaves LOCAL in a free word',
+    edits: [['table.pml', 'left = seen & ~(HOLDER | LOCAL);', 'left = seen & ~HOLDER;']],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'setLocal: does not look whose the stripe is',
+    edits: [
+      [
+        'local_waits.pml',
+        '    ok = heldBy(word[0], t);\n    if\n    :: ok ->\n       CHANGED',
+        '    ok = true;\n    if\n    :: ok ->\n       CHANGED',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'setLocal: a plain store',
+    edits: [
+      [
+        'local_waits.pml',
+        'inline arm() {\n  atomic {\n    ok = heldBy(word[0], t);\n    if\n    :: ok ->\n       CHANGED\n       word[0] = word[0] | LOCAL;',
+        'inline arm() {\n  seen = word[0];\n  atomic {\n    ok = heldBy(seen, t);\n    if\n    :: ok ->\n       CHANGED\n       word[0] = seen | LOCAL;\n       seen = 0;',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'freeLocal: a plain store',
+    edits: [
+      ['local_waits.pml', '    ok = (word[0] == (slotOf(t) | LOCAL));\n', '    ok = heldBy(word[0], t);\n'],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'start: queues where nobody of the thread holds the stripe or waits in the core',
+    edits: [
+      [
+        'local_waits.pml',
+        '     :: !isLookedAfter -> arm()\n     :: else -> ok = true\n     fi;\n     CAN_END',
+        '     :: true -> ok = true\n     fi;\n     CAN_END',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'start: does not arm',
+    edits: [
+      [
+        'local_waits.pml',
+        '     :: !isLookedAfter -> arm()\n     :: else -> ok = true\n     fi;\n     CAN_END',
+        '     :: !isLookedAfter -> ok = heldBy(word[0], t)\n     :: else -> ok = true\n     fi;\n     CAN_END',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'start: passes what waits in the core for several stripes',
+    edits: [
+      [
+        'local_waits.pml',
+        'inline startLocal() {\n  if\n  :: elsewhere ->',
+        'inline startLocal() {\n  if\n  :: false ->',
+      ],
+    ],
+    by: 'local-order',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: hands over where the core must be asked',
+    edits: [
+      [
+        'local_waits.pml',
+        '  :: queued == 0 -> seen = 0; free()\n',
+        '  :: queued == 0 -> seen = 0; handing = true; ok = true\n',
+      ],
+      [
+        'local_waits.pml',
+        '     free();\n     if\n     :: ok -> ok = false\n     :: else -> giveBackLater()\n     fi\n',
+        '     skip\n',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: keeps the stripe in the thread however long others wait',
+    edits: [
+      ['local_waits.pml', '  :: queued != 0 && (seen & QUEUED) ->', '  :: false ->'],
+      ['local_waits.pml', '(!(seen & QUEUED) || mayBeUnfair) ->', 'true ->'],
+    ],
+    by: 'local-fairness',
+    as: CYCLE,
+  },
+  {
+    name: 'release: hands the stripe over as abandoned',
+    edits: [
+      [
+        'local_waits.pml',
+        '     :: seen & ABANDONED -> atomic { CHANGED word[0] = word[0] & ~ABANDONED }\n',
+        '     :: false -> skip\n',
+      ],
+    ],
+    by: 'local-abandoned',
+    as: ASSERTION,
+  },
+  {
+    name: 'release: a plain store clears ABANDONED',
+    edits: [
+      ['local_waits.pml', 'atomic { CHANGED word[0] = word[0] & ~ABANDONED }', 'word[0] = seen & ~ABANDONED'],
+    ],
+    by: 'local-reborn',
+    as: ASSERTION,
+  },
+  {
+    name: 'goOver: the stripe goes to others, and nobody represents the queue',
+    edits: [
+      [
+        'local_waits.pml',
+        '     register(idle);\n     assert(!handing)\n  :: queued != 0 && (!(seen',
+        '     skip\n  :: queued != 0 && (!(seen',
+      ],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'giveBack: still believes that it has the stripe',
+    edits: [
+      ['local_waits.pml', '#define GAVE_BACK armed = armed && r != 0; handing', '#define GAVE_BACK handing'],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'deliver: does not arm for those behind',
+    edits: [
+      ['local_waits.pml', '     :: !armed -> arm(); assert(ok); ok = false\n', '     :: false -> skip\n'],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'deliver: nobody gives back what nobody waits for any more',
+    edits: [
+      [
+        'local_waits.pml',
+        '     free();\n     if\n     :: ok -> ok = false\n     :: else -> giveBackLater()\n     fi\n',
+        '     skip\n',
+      ],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'deliver: does not tell of ABANDONED',
+    edits: [['local_waits.pml', '       queueAbandoned = told[fresh];\n', '']],
+    by: 'local-abandoned',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeBack: a thread blocks while it hands over',
+    edits: [['local_waits.pml', '  :: handing -> takeBack()', '  :: false -> skip']],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'takeBack: drops ABANDONED',
+    edits: [['local_waits.pml', '  leave(0, ROLL_BACK, false, 1);\n', '  leave(0, RELEASE, false, 1);\n']],
+    by: 'local-abandoned',
+    as: ASSERTION,
+  },
+  {
+    name: 'standInGranted: does not arm',
+    edits: [
+      ['local_waits.pml', '  :: queued != 0 -> arm(); assert(ok); ok = false\n', '  :: false -> skip\n'],
+    ],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'standInEnded: nobody takes its place',
+    edits: [['local_waits.pml', 'standIn = 0; replaceStandIn()', 'standIn = 0']],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'cancel: nobody takes the place of a stand-in',
+    edits: [
+      [
+        'local_waits.pml',
+        '  :: !ending && hasLocals && standIn == own + 1 -> replaceStandIn()',
+        '  :: !ending && hasLocals && standIn == own + 1 -> standIn = 0',
+      ],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'register: loses what it is granted at once',
+    edits: [
+      [
+        'local_waits.pml',
+        '       handing = true;\n       forgetRequest(fresh)\n',
+        '       forgetRequest(fresh)\n',
+      ],
+    ],
+    by: 'local-give-up',
+    as: ASSERTION,
+  },
+  {
+    name: 'register: goes on to count what waits in the core',
+    edits: [['local_waits.pml', '    queued--;\n    counted[t]--;\n', '    queued--;\n']],
+    by: 'local',
+    as: ASSERTION,
+  },
+  {
+    name: 'insertBeforeOwn: a stand-in waits behind what came after it',
+    edits: [['table.pml', '  :: comesFirst -> insertBeforeOwn(s, w)\n', '  :: false -> skip\n']],
+    by: 'local-order',
+    as: ASSERTION,
+  },
+  {
+    name: 'expose: believes that it still has what the core may put off',
+    edits: [
+      [
+        'local_waits.pml',
+        '  :: hasLocals && armed && low(who) == 0 && p > 0 -> expose(who)',
+        '  :: false -> skip',
+      ],
+    ],
+    by: 'local-order',
+    as: ASSERTION,
+  },
+
+  // ── NameTable: exact keys ──
+  {
+    name: 'N1: a key that has a stripe gets another',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: stripeFor[k] != 0 ->\n     if\n     :: orphan[k]',
+        '  :: stripeFor[k] != 0 && pins[k] == 0 ->\n     if\n     :: orphan[k]',
+      ],
+    ],
+    by: 'keys-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'N1: a stripe that is of a key is given to another, too',
+    edits: [
+      [
+        'key_names.pml',
+        '     free[shardOf(k)] = free[shardOf(k)] & ~bit(got - 1)\n  :: free',
+        '     skip\n  :: free',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: the last pin of an abandoned key frees its stripe',
+    edits: [
+      ['key_names.pml', '       :: seen == 0 -> drop(name)\n', '       :: true -> drop(name)\n'],
+      ['key_names.pml', '       :: else -> addOrphan(name)\n', ''],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: the first unpin frees the stripe, whoever else has pinned it',
+    edits: [
+      [
+        'key_names.pml',
+        '    :: pins[name] != 0 -> shard[shardOf(name)] = false; last = false\n    :: else -> last = true\n',
+        '    :: true -> last = true\n',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: an abandoned key that is pinned again stays an orphan',
+    edits: [['key_names.pml', '     :: orphan[k] -> unlinkOrphan(k)\n', '     :: false -> skip\n']],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: an orphan is chosen before its shard is locked',
+    edits: [
+      [
+        'key_names.pml',
+        '       :: else -> n = shardOf(oldest - 1)\n',
+        '       :: else -> n = shardOf(oldest - 1); victim = oldest\n',
+      ],
+      ['key_names.pml', '          victim = oldest;\n', ''],
+      [
+        'key_names.pml',
+        '       :: oldest == 0 || shardOf(oldest - 1) != n -> shard[n] = false\n',
+        '       :: false -> skip\n',
+      ],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: a thread that ends unpins what it holds before it abandons it',
+    edits: [['key_names.pml', '  abandon();\n  unpinAll();\n', '  unpinAll();\n  abandon();\n']],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a forgotten key leaves its word abandoned to the next key',
+    edits: [
+      [
+        'key_names.pml',
+        'atomic { word[stripeFor[victim - 1] - 1] = 0; dirty[victim - 1] = false };',
+        'dirty[victim - 1] = false;',
+      ],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a stray is in the cache, too',
+    edits: [
+      [
+        'key_names.pml',
+        '     :: got != NONE && !again -> cached[k] = got\n',
+        '     :: got != NONE -> cached[k] = got\n',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a set is remembered longer than its keys are pinned',
+    edits: [['key_names.pml', '  forgetSets();\n', '']],
+    by: 'keys-nested',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a thread that ends keeps its waiters linked while it unpins',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: waits[t] || granted[t] -> giveUp()\n  :: else -> skip\n  fi;\n  abandon();',
+        '  :: true -> skip\n  fi;\n  abandon();',
+      ],
+    ],
+    by: 'keys-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: a key that its thread holds is unpinned',
+    edits: [
+      [
+        'key_names.pml',
+        '#define uses(s) ((word[s] & HOLDER) == slot || async == s + 1)',
+        '#define uses(s) (async == s + 1)',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: a key that an async acquisition waits for is unpinned',
+    edits: [
+      ['key_names.pml', '((word[s] & HOLDER) == slot || async == s + 1)', '((word[s] & HOLDER) == slot)'],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: an interrupt unpins the key that its thread blocks for',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: at == STRIPES || blocks -> break\n  :: at < STRIPES && !blocks ->',
+        '  :: at == STRIPES -> break\n  :: at < STRIPES ->',
+      ],
+    ],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: unpins what was looked up and is not taken yet',
+    edits: [
+      [
+        'key_names.pml',
+        'inline trim() {\n  if\n  :: busy == 0 -> evict(); unpinStrays()',
+        'inline trim() {\n  if\n  :: true -> evict(); unpinStrays()',
+      ],
+    ],
+    by: 'keys-nested',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: unpins what was looked up and is not taken yet, for want of a stripe',
+    edits: [['key_names.pml', '     :: got == NONE && busy == 0 ->', '     :: got == NONE ->']],
+    by: 'keys-nested',
+    as: ASSERTION,
+  },
+  {
+    name: 'N5: the stripe of a key that is dropped is lost',
+    edits: [['key_names.pml', '    free[shardOf(k)] = free[shardOf(k)] | bit(stripeFor[k] - 1);\n', '']],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'N5: a stripe that is moved stays free in the other shard, too',
+    edits: [['key_names.pml', '          free[n] = free[n] & ~bit(got - 1);\n', '']],
+    by: 'keys',
+    as: ASSERTION,
+  },
+  {
+    name: 'pin: a thread pins a key each time that it looks it up',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: got != NONE && hasPinned(got - 1) -> unpinName(got - 1); again = true\n',
+        '  :: got != NONE && hasPinned(got - 1) -> again = true\n',
+      ],
+    ],
+    by: 'keys-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'pin: a key is refused while another shard has a free stripe',
+    edits: [['key_names.pml', '     moveFree(k);\n', '']],
+    by: 'keys-alone',
+    as: ASSERTION,
+  },
 ];

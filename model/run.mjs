@@ -76,7 +76,10 @@ function writeModel(folder, configuration, edits) {
   const definitions = Object.entries(configuration.define).map(
     ([name, value]) => `#define ${name} ${value}\n`,
   );
-  writeFileSync(path.join(folder, 'run.pml'), `${definitions.join('')}#include "stripe_word.pml"\n`);
+  writeFileSync(
+    path.join(folder, 'run.pml'),
+    `${definitions.join('')}#include "${configuration.model ?? 'stripe_word.pml'}"\n`,
+  );
 }
 
 /**

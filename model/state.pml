@@ -10,7 +10,8 @@
 #define QUEUED     128
 #define ABANDONED  64
 #define SHARED     32
-#define HOLDER     31
+#define LOCAL      16
+#define HOLDER     15
 
 #define isFree(x)      (((x) & (SHARED | HOLDER)) == 0)
 #define isShared(x)    (((x) & SHARED) != 0)
@@ -98,6 +99,11 @@ bool loopWake[ASYNC];
 #define undeliveredOf(who) 0
 #endif
 
+#ifdef LOCALS
+/* LocalCounts, which other threads read. */
+byte counted[LOCALS];
+#endif
+
 /* Observation only: nothing below is read by the protocol. */
 
 /* Who is between the return of an acquisition and the start of its release: readers, or 8 for a writer. */
@@ -133,6 +139,10 @@ bool came[ASYNC];
 #else
 #define exempt(w) false
 #endif
+#if defined(LOCALS) && defined(STARVING)
+/* How many tasks may wait in JavaScript that came before the starving thread. */
+byte early;
+#endif
 #ifdef STARVING
 /* The starving thread has just lost a race for the word, and is about to try again; it is about to lock a shard. */
 bool lostRace;
@@ -146,6 +156,7 @@ bool atShard;
 
 /* I2 … I6 of table.h, for stripe `s` while its shard is not locked; of most, for entry `n` of its queue. */
 #define i2(s)       (!(word[s] & QUEUED) || !isFree(word[s]))
+#define i8(s)       (!(word[s] & LOCAL) || isExclusive(word[s]))
 #define i3(s)       each(i3Of, s)
 #define i3Of(s, n)  (Q(s, n) == 0 || exempt(waiterAt(s, n)) || (word[s] & QUEUED) || designated[s])
 #define i4(s)       (each(i4Of, s) && (designated[s] == 0 || isQueued(s)))

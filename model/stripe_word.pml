@@ -48,6 +48,26 @@
 #define MAY_STALL false
 #endif
 
+/* How many of the threads, from the first, have tasks that pass stripe 0 on to each other. At most QUEUE of them wait in
+ * JavaScript. */
+#ifdef LOCALS
+#ifndef QUEUE
+#define QUEUE 2
+#endif
+#endif
+/* Which thread blocks for ever. */
+#ifndef MAY_BLOCK
+#define MAY_BLOCK true
+#endif
+/* Which thread also has async acquisitions that are not of that kind. */
+#ifndef MAY_ELSEWHERE
+#define MAY_ELSEWHERE true
+#endif
+/* Which thread gives up acquisitions that wait asynchronously. */
+#ifndef MAY_GIVE_UP
+#define MAY_GIVE_UP true
+#endif
+
 /* Which thread may close the lock, and open it again. */
 #ifndef MAY_CLOSE
 #define MAY_CLOSE false
@@ -55,7 +75,10 @@
 
 /* Threads differ only by number, so it is enough that one of them can be ended. */
 #ifdef MORTAL
-#define mortal (t == 0)
+#ifndef MAY_DIE
+#define MAY_DIE (t == 0)
+#endif
+#define mortal MAY_DIE
 #else
 #define mortal false
 #endif
@@ -109,9 +132,19 @@
 #define UNREFUSE
 #endif
 
+/* Whether the guard of a waiter is there. */
+#if ASYNC
+#define hold(who) holdsAsync = holdsAsync | (isAsync(who) -> bit(who) : 0); holdsSync = holdsSync || who == t
+#define drop(who) holdsAsync = holdsAsync & (isAsync(who) -> ~bit(who) : 255); holdsSync = holdsSync && who != t
+#else
+#define hold(who) holdsSync = true
+#define drop(who) holdsSync = false
+#endif
+
 #include "state.pml"
 #include "wait_graph.pml"
 #include "table.pml"
+#include "local_waits.pml"
 #include "revocation.pml"
 #include "sync_wait.pml"
 #include "async_waits.pml"
@@ -144,7 +177,7 @@ inline chooseRequest(who) {
 
 inline choosePatience() {
   if
-  :: patience = FOREVER
+  :: MAY_BLOCK -> patience = FOREVER
   :: t < TIMEOUTS -> patience = TIMED
   :: t < TRIES -> patience = AT_ONCE
   fi
@@ -153,8 +186,8 @@ inline choosePatience() {
 #ifdef ROUNDS
 #define mayBegin (rounds < ROUNDS)
 #elif defined(STARVING)
-/* An event loop that is called is not too busy to come. */
-#define mayBegin (t == STARVING -> !wasServed : !isCalled)
+/* An event loop that is called is not too busy to come, nor are microtasks. */
+#define mayBegin (t == STARVING -> !wasServed : !isCalled && !handsOver)
 #define mayStop  (t != STARVING || wasServed)
 #else
 #define mayBegin true
@@ -162,7 +195,7 @@ inline choosePatience() {
 #ifdef STARVING
 #define mayGiveUp false
 #else
-#define mayGiveUp true
+#define mayGiveUp (ending || MAY_GIVE_UP)
 #endif
 #ifndef mayStop
 #define mayStop true
@@ -256,7 +289,12 @@ inline abandon() {
      forgetRequest(firstOwn);
      forgetRequest(firstOwn + EACH - 1)
   :: else -> skip
-  fi
+  fi;
+#endif
+#ifdef LOCALS
+  forgetLocals()
+#else
+  skip
 #endif
 }
 
@@ -337,6 +375,13 @@ active [THREADS] proctype Thread() {
   bool isCycle;
 #endif
 #endif
+#ifdef LOCALS
+  byte queued, standIn, fresh;
+  bool armed, handing, queueAbandoned, comesFirst;
+#ifdef ORDER
+  byte latest, ranks[EACH], queuedRanks[QUEUE + 1];
+#endif
+#endif
 #ifdef ROUNDS
   byte rounds;
 #endif
@@ -359,29 +404,46 @@ born:
 #endif
 turn:
   do
-  :: !ending && !holdsSync && !holdsAsync && !pending && mayStop -> break
+  :: !ending && !holdsSync && !holdsAsync && !pending && !handsOver && !waitsLocally && mayStop -> break
+#ifdef LOCALS
+  :: !ending && hasLocals && !(isSound) -> assert(isSound)
+  /* The fast path finds the stripe taken. */
+  :: !ending && hasLocals && mayStartLocal && mayBegin && word[0] != 0 ->
+     COUNT_ROUND
+     startLocal()
+  :: !ending && handing && !holdsSync && mayDeliver -> deliverLocal()
+  /* An abort, or a timer. */
+  :: !ending && queued != 0 && mayGiveUp ->
+     if
+     :: true -> skip
+     :: queued > 1 -> at = 1
+     fi;
+     unlink()
+#endif
   :: !ending && !holdsSync && (holdsAsync -> MAY_NEST : !(MUST_NEST)) && mayBegin ->
      atomic { chooseRequest(t); choosePatience() };
      takeAll(t);
+     MEANWHILE(t)
      if
      :: ending -> p = 0
      :: else -> acquireSyncSlow()
      fi
   :: !ending && holdsSync -> releaseAll(t)
 #if ASYNC
-  :: !ending && t < ASYNC && idle && !(holdsSync && MUST_NEST) && (!holdsAsync || MAY_NEST) && mayBegin ->
-     atomic { pick(lowest(idle)); chooseRequest(own) };
+  :: !ending && t < ASYNC && MAY_ELSEWHERE && idle && leavesRoom && !(holdsSync && MUST_NEST) && (!holdsAsync || MAY_NEST) && mayBegin ->
+     atomic { pick(lowest(idle)); chooseRequest(own); ARRIVED };
      takeAll(own);
+     MEANWHILE(own)
      if
      :: ending -> p = 0
-     :: !ending && MAY_WAIT -> startSlow()
+     :: !ending && MAY_WAIT -> EXPOSE(own) startSlow()
      :: !ending && !(MAY_WAIT) -> giveBackOwn()
      fi
   :: !ending && holdsAsync ->
      atomic { pick(holdsAsync) };
      releaseAll(own)
   /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
-  :: !ending && pending && !settling && !holdsSync && !holdsAsync ->
+  :: !ending && pending && !settling && !holdsSync && !holdsAsync && !handsOver ->
      if
      :: atomic { loopWake[t] -> loopWake[t] = false; settling = true }
 #ifdef REVOKE
@@ -389,18 +451,21 @@ turn:
      :: mayRevokeFor(firstOwn + EACH - 1) -> from = position(firstOwn + EACH - 1); revoke()
 #endif
      fi
-#if EACH > 1 || NESTS
-  :: !ending && t < ASYNC && !settling && (holdsSync || holdsAsync) && loopWake[t] -> atomic { loopWake[t] = false; settling = true }
+#if EACH > 1 || NESTS || defined(LOCALS)
+  :: !ending && t < ASYNC && !settling && (holdsSync || holdsAsync || handsOver) && loopWake[t] -> atomic { loopWake[t] = false; settling = true }
 #endif
   :: !ending && settling -> settling = false; settleReady()
   /* An abort, a timer, or the environment's clean-up: AsyncWaits::cancel, expire, close. */
   :: pending && !(ending && (holdsSync || holdsAsync)) && mayGiveUp ->
      atomic { pick(pending) };
      if
-     :: atomic { evenGranted = true; looping[t] = !ending }
+     :: atomic { mayCancel -> evenGranted = true; looping[t] = !ending }
+        REPLACE_BEFORE
      :: !ending && state[own] != GRANTED -> skip
+     :: else -> goto turn
      fi;
-     giveUpOwn()
+     giveUpOwn();
+     REPLACE_AFTER
 #ifdef REVOKE
   :: !ending && t < ASYNC && !settling && (pending & bit(own)) && state[own] == WAITING && mayOvertake(own) ->
      overtakeOwn()
@@ -408,7 +473,7 @@ turn:
   :: !ending && MAY_CLOSE && !settling -> close()
 #endif
   :: !ending && mortal -> ending = true
-  :: !ending && MAY_STALL && !holdsSync && !holdsAsync ->
+  :: !ending && MAY_STALL && !holdsSync && !holdsAsync && !handsOver ->
 end_stalled:
      false
   /* The environment's clean-up: Registry::leave. */
@@ -456,6 +521,7 @@ end_stalled:
 active proctype Monitor() {
 end:
   if
+  :: !always(i8) -> assert(always(i8))
   :: !always(i2) -> assert(always(i2))
   :: !always(i3) -> assert(always(i3))
   :: !always(i4) -> assert(always(i4))

@@ -36,14 +36,6 @@ inline fastGiveBack(s, who) {
   fi
 }
 
-#if ASYNC
-#define hold(who) holdsAsync = holdsAsync | (isAsync(who) -> bit(who) : 0); holdsSync = holdsSync || who == t
-#define drop(who) holdsAsync = holdsAsync & (isAsync(who) -> ~bit(who) : 255); holdsSync = holdsSync && who != t
-#else
-#define hold(who) holdsSync = true
-#define drop(who) holdsSync = false
-#endif
-
 /* tryTake(guard): goes on with the next turn if it takes all. Else leaves in `p` how far it came. */
 inline takeAll(who) {
   atomic {
@@ -72,6 +64,7 @@ inline turnIfTaken(who) {
   :: ok && p == high(who) ->
      ok = false;
      p = 0;
+     UNRANK(who)
      enter(who);
      hold(who);
      goto turn
@@ -90,11 +83,13 @@ inline releaseAll(who) {
   };
   do
   :: !ok ->
+     RELEASE_LOCALLY(who)
      leave(r, RELEASE, shared[who], 1);
      atomic {
        assert(!shared[who] || sharesOf(t, r) > 0);
        sharesOf(t, r) = sharesOf(t, r) - shared[who];
        settleSoon();
+       GAVE_BACK
        ok = true;
        turnIfReleased(who)
      }
@@ -115,7 +110,7 @@ inline turnIfReleased(who) {
   :: ok && r == low(who) ->
      ok = false;
      r = 0;
-     forgetRequest(who);
+     FORGET_RELEASED(who)
      goto turn
   :: else -> skip
   fi
@@ -125,6 +120,7 @@ inline turnIfReleased(who) {
 
 /* run(), after the fast path came as far as `p`. The attempts of spinTake are those of proceed() here. */
 inline acquireSyncSlow() {
+  EXPOSE(t)
   if
   :: patience == AT_ONCE ->
      do
@@ -137,6 +133,7 @@ inline acquireSyncSlow() {
         fi
      od
   :: else ->
+     TAKE_BACK
      block();
      waitForGrant();
      unblock()

@@ -66,6 +66,22 @@ inline pushBack(s, w) {
   }
 }
 
+/* insertBeforeOwn(), where `w` waited elsewhere before, but before all of its own thread. When it came relative to others
+ * depends on the clock. */
+inline link(s, w) {
+#ifdef LOCALS
+#ifdef STARVING
+  early = (w == STARVING -> QUEUE : early);
+#endif
+  if
+  :: comesFirst -> insertBeforeOwn(s, w)
+  :: else -> pushBack(s, w)
+  fi
+#else
+  pushBack(s, w)
+#endif
+}
+
 inline pushFront(s, w) {
   d_step {
     i = WAITERS - 1;
@@ -211,7 +227,7 @@ inline takeOrLink(s, w) {
                :: Q(s, 0) == 0 -> restartClock
                :: else -> skip
                fi;
-               pushBack(s, w);
+               link(s, w);
                state[w] = WAITING
             fi;
             win();
@@ -250,7 +266,7 @@ inline afterLeaving(how, isSharedHold, holds) {
        left = (holderOf(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds)
     :: how != STAY && !isSharedHold ->
        assert(heldBy(seen, actor));
-       left = seen & ~HOLDER;
+       left = seen & ~(HOLDER | LOCAL);                                           /* keeps I8 */
        left = (how == RELEASE -> left & ~ABANDONED : left)
     fi;
     left = (how == DIE -> left | ABANDONED : left)

@@ -47,11 +47,11 @@ export class JavaScriptNamedEngine implements NamedEngine {
 /**
  * One manager of one thread. The same rules as in `native/core`:
  *
- * N1  Held is one exclusive request, or only shared ones.
- * N2  Outside of these methods, the first pending request of a name is not compatible with what is held.
- * N3  A request is held, or pending, or neither once it was stolen or has ended.
- * N4  A name has a queue only while somebody holds it or waits.
- * N5  What was granted or stolen is told later, with an empty stack, and in that order.
+ * R1  Held is one exclusive request, or only shared ones.
+ * R2  Outside of these methods, the first pending request of a name is not compatible with what is held.
+ * R3  A request is held, or pending, or neither once it was stolen or has ended.
+ * R4  A name has a queue only while somebody holds it or waits.
+ * R5  What was granted or stolen is told later, with an empty stack, and in that order.
  *
  * A method that changes something makes sure of room on the stack first.
  */
@@ -114,7 +114,7 @@ class JavaScriptNamedLocks implements NamedLocks {
     entry.queue.pending.remove(entry);
     this.#end(entry);
     this.#letGo();
-    // Those behind it may be compatible with what is held (keeps N2).
+    // Those behind it may be compatible with what is held (keeps R2).
     this.#grant(entry.queue);
     return true;
   }
@@ -169,7 +169,7 @@ class JavaScriptNamedLocks implements NamedLocks {
     this.#schedule();
   }
 
-  /** Lets in whoever can be held now (keeps N1 and N2), or drops a queue that is empty (keeps N4). */
+  /** Lets in whoever can be held now (keeps R1 and R2), or drops a queue that is empty (keeps R4). */
   #grant(queue: NamedQueue): void {
     for (let entry; (entry = queue.pending.first) !== undefined && queue.admits(entry.mode);) {
       queue.pending.remove(entry);

@@ -27,8 +27,8 @@ const TICKS = 256;
  * I9   While a queue has waiters, the thread holds its stripe with LOCAL set (`armed`), or is about to deliver it to the
  *      first (`handing`), or another one of the thread waits in the addon before them all (`standIn`). When the stand-in
  *      ends, the next takes its place before other code runs.
- * I10  A thread's exclusive acquisitions of a stripe are granted in the order of arrival, but where the addon puts one off.
- *      While some wait in the addon, for a share or several stripes, those that come later wait there behind them.
+ * I10  A thread's exclusive acquisitions that wait for a stripe are granted in order of arrival, but where the addon puts
+ *      one off. While some wait in the addon, for a share or several stripes, those that come later wait there behind them.
  * I11  While others wait, a stripe stays in the thread until their first one is the next to be served by the addon's
  *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
  *      stripe goes to whom the addon gives it.
