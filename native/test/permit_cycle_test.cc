@@ -107,10 +107,12 @@ TEST_F(PermitCycle, IsRefusedToOneThreadIfAllHoldersAreBlocked) {
   }));
   const SyncOutcome& outcome = waits[refused]->join();
   EXPECT_EQ(outcome.status, Status::kDeadlock);
-  ASSERT_EQ(outcome.cycle.size(), 2u);
+  // Each waits for a permit of the next, so they are of the two kinds in turn.
+  EXPECT_TRUE(outcome.cycle.size() == 2 || outcome.cycle.size() == 4) << outcome.cycle.size();
   EXPECT_EQ(outcome.cycle[0].threadId, threads[refused]->environment.threadId());
-  EXPECT_EQ(outcome.cycle[0].stripe, wanted(refused));
-  EXPECT_EQ(outcome.cycle[1].stripe, held(refused));
+  for (std::size_t i = 0; i < outcome.cycle.size(); ++i) {
+    EXPECT_EQ(outcome.cycle[i].stripe, i % 2 == 0 ? wanted(refused) : held(refused));
+  }
   // One after the other goes on then: each that is granted releases what it had.
   threads[refused]->release(held(refused));
   std::vector<bool> done(4, false);
@@ -193,7 +195,8 @@ TEST(PermitWait, IsNotRefusedIfAnotherHolderGoesOnWhileItIsLookedAt) {
     thread_local bool isIn = false;
     if (isIn || std::strcmp(point, "refuse: before the second look") != 0) return;
     isIn = true;
-    if (entered.fetch_add(1) == 2) EXPECT_TRUE(released->releaseSlow(0));
+    if (entered.fetch_add(1) != 2) return;
+    EXPECT_TRUE(released->releaseSlow(0));
   });
   Blocking first(other.alone, {0});
   Blocking second(holder.alone, {1});

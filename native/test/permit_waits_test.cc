@@ -88,10 +88,12 @@ TEST_F(Permits, AreNotMissedByADesignatedWaiterThatIsOvertaken) {
   ASSERT_TRUE(awaitWaiters(one.client, 0, 1));
   putHandOverOff(one.client, 0);
   onSeam([](const char* point) {
-    if (std::strcmp(point, "designated: before it tries") == 0 && tries.fetch_add(1) == 0)
+    if (std::strcmp(point, "designated: before it tries") == 0 && tries.fetch_add(1) == 0) {
       EXPECT_TRUE(overtaking->take(0, Mode::kShared));
-    if (std::strcmp(point, "designated: before it looks again") == 0 && looks.fetch_add(1) == 0)
+    }
+    if (std::strcmp(point, "designated: before it looks again") == 0 && looks.fetch_add(1) == 0) {
       EXPECT_TRUE(overtaking->giveBack(0, Mode::kShared));
+    }
   });
   EXPECT_TRUE(one.release(0));
   EXPECT_EQ(waiting.status(), Status::kGranted);

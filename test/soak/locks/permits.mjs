@@ -19,7 +19,7 @@ export async function permits({ goesOn, random, counts }) {
   const violations = [];
   Object.assign(counts, { threads: 0, terminated: 0 });
   while (goesOn()) {
-    const cells = sharedInts(2 * KEYS);
+    const cells = sharedInts(KEYS);
     const common = { handle: lock.handle, cells, gate: sharedInts(1), threads: 3, keys: KEYS, mostKeys: 2 };
     const working = [1, 2, 3].map(() => {
       const manner = MANNERS[below(random, MANNERS.length)];
