@@ -16,7 +16,13 @@ import {
 } from './contract/layout.js';
 import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
 import type { NamedEngine, NamedLocks } from './contract/named-locks.js';
-import { corrupt, spanOf, type TableMemory, type TableShape, type TableSpan } from './contract/table-memory.js';
+import {
+  corrupt,
+  spanOf,
+  type TableMemory,
+  type TableShape,
+  type TableSpan,
+} from './contract/table-memory.js';
 import { JavaScriptEngine } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
 import { JavaScriptNamedEngine } from './javascript/named-locks.js';

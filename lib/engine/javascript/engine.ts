@@ -31,7 +31,12 @@ export class JavaScriptEngine implements Engine {
 
   create(shape: TableShape): TableMemory {
     const buffer = createMemory(ENGINE_JAVASCRIPT, shape);
-    return { arena: undefined, buffer, offset: 0, names: shape.exact ? createNames(shape.stripes) : undefined };
+    return {
+      arena: undefined,
+      buffer,
+      offset: 0,
+      names: shape.exact ? createNames(shape.stripes) : undefined,
+    };
   }
 
   open({ arena, names }: TableMemory, { buffer }: TableSpan, shape: TableShape): LockTable {

@@ -230,8 +230,7 @@ export class Stripes {
 
   #admitsNewcomer(stripe: number, word: number, mode: Mode): boolean {
     const { words, lanes } = this;
-    if (words.hasPermits)
-      return words.hasRoom(word) && ((word & QUEUED) === 0 || !lanes.isReserved(stripe));
+    if (words.hasPermits) return words.hasRoom(word) && ((word & QUEUED) === 0 || !lanes.isReserved(stripe));
     if (word === 0) return true;
     if (word === QUEUED) return !this.lanes.isOfferedOfLate(stripe);
     if (!this.words.canTake(word, mode)) return false;

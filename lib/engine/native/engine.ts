@@ -91,7 +91,10 @@ export class NativeEngine implements Engine {
     }
     const table = this.#addon.open(words, stripes, exact, limit);
     if (table === NOT_OPENED)
-      throw new LockError('ERR_LOCK_ENGINE', 'the lock is in use with another number of stripes or another limit');
+      throw new LockError(
+        'ERR_LOCK_ENGINE',
+        'the lock is in use with another number of stripes or another limit',
+      );
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));

@@ -13,12 +13,7 @@ export class NativeNames implements KeyNames {
   readonly #waiting: (stripe: number) => readonly LocalWait[];
 
   /** `waiting`: what waits in this thread's JavaScript. */
-  constructor(
-    addon: Addon,
-    table: number,
-    limit: number,
-    waiting: (stripe: number) => readonly LocalWait[],
-  ) {
+  constructor(addon: Addon, table: number, limit: number, waiting: (stripe: number) => readonly LocalWait[]) {
     this.#addon = addon;
     this.#table = table;
     this.#limit = limit;

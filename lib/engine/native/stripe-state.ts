@@ -1,6 +1,13 @@
 import { threadId as currentThread } from 'node:worker_threads';
 import type { StripeState } from '../../common/types.js';
-import { EXCLUSIVE_MODE, hasPermits, modeCoded, modeOfWord, PERMIT_MODE, type Mode } from '../contract/mode.js';
+import {
+  EXCLUSIVE_MODE,
+  hasPermits,
+  modeCoded,
+  modeOfWord,
+  PERMIT_MODE,
+  type Mode,
+} from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import type { AsyncWaiter } from '../contract/engine.js';
 import type { Addon } from './addon.js';
