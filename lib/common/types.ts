@@ -73,7 +73,10 @@ export interface StripeState {
   stripe: number;
   /** The mode in which it is held; undefined if it is only waited for. */
   mode: LockMode | undefined;
-  /** Who holds it. Traced acquisitions show keys, since when in milliseconds, and where they were made. */
+  /**
+   * Who holds it: each thread once, or once for each of its permits where a KeyedLock has a limit above 1. Traced
+   * acquisitions show keys, since when in milliseconds, and where they were made.
+   */
   holders: {
     /** As `threadId` of `node:worker_threads`. */
     threadId: number;
@@ -110,6 +113,11 @@ export interface KeyedLockOptions {
    * Default 65_536.
    */
   capacity?: number;
+  /**
+   * How many acquisitions may hold a key at once, over all threads, an integer 1 … 1_048_576. Above 1 the lock has permits,
+   * and no shared mode. Default 1, an exclusive lock.
+   */
+  limit?: number;
   /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */

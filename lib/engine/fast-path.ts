@@ -7,13 +7,12 @@ import {
 } from './contract/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
 import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
-import { EXCLUSIVE_MODE, SHARED_MODE } from './contract/mode.js';
+import { countedMode, EXCLUSIVE_MODE, mostHolds, SHARED_MODE, type Mode } from './contract/mode.js';
 
 /** From one stripe's word to the next, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
-/** Words that are held shared and have no other flag are those from the first of these to the second. */
+/** The first of the words that are held shared and have no other flag. */
 const ONE_SHARE = SHARED | 1;
-const MOST_SHARES = SHARED | HOLDER_MASK;
 
 /** Where a stack overflow ended {@link giveBackMany}. */
 export interface Cut {
@@ -40,6 +39,10 @@ export class FastPath {
   readonly #firstAddress: number;
   readonly #slot: number;
   #shares: Int32Array | undefined;
+  /** The last of the words from {@link ONE_SHARE} on. */
+  readonly #mostShares: number;
+  /** The mode whose holders are counted: shared, or that of permits. */
+  readonly #counted: Mode;
 
   constructor(table: LockTable) {
     this.#table = table;
@@ -48,6 +51,8 @@ export class FastPath {
     this.#firstAddress = table.firstAddress;
     this.#slot = table.slot;
     this.#shares = table.shares;
+    this.#mostShares = SHARED | mostHolds(table.limit);
+    this.#counted = countedMode(table.limit);
   }
 
   /** Takes a free stripe exclusively. */
@@ -68,13 +73,13 @@ export class FastPath {
     if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
   }
 
-  /** Takes a stripe that is free or held shared. */
+  /** Takes a stripe that is free or held shared, or one of its permits (keeps P1 of `native/core/table.h`). */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
     const shares = path.#shares ?? openShares(path);
     const word = path.#words[wordIndex(stripe)]!;
     let next: number;
     if (word === 0) next = ONE_SHARE;
-    else if (word >= ONE_SHARE && word < MOST_SHARES) next = word + 1;
+    else if (word >= ONE_SHARE && word < path.#mostShares) next = word + 1;
     else return false;
     if (exchange(path, stripe, word, next) !== word) return false;
     // From the change to the count no function is called.
@@ -82,15 +87,19 @@ export class FastPath {
     return true;
   }
 
-  /** Gives back a stripe that is held shared. */
+  /** Gives back a stripe that is held shared, or a permit. */
   static giveBackShared(this: void, path: FastPath, stripe: number): void {
     const word = path.#words[wordIndex(stripe)]!;
     const shares = path.#shares!;
+    const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
-    // Of several holders any but the last may leave without asking who waits.
-    const simple = word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1);
+    // Of several holders any but the last may leave without asking who waits. Each permit may be waited for (keeps P2).
+    const simple =
+      counted.code === SHARED_MODE.code
+        ? word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1)
+        : word >= ONE_SHARE && word <= path.#mostShares;
     if (simple && exchange(path, stripe, word, next) === word) shares[stripe]!--;
-    else path.#table.release(stripe, SHARED_MODE);
+    else path.#table.release(stripe, counted);
   }
 
   /** {@link take} in the mode whose code this is. */

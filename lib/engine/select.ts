@@ -7,6 +7,7 @@ import {
   ENGINE_NATIVE,
   EXACT_INDEX,
   HEADER_INTS,
+  LIMIT_INDEX,
   MAGIC,
   MAGIC_INDEX,
   STRIPES_INDEX,
@@ -15,7 +16,13 @@ import {
 } from './contract/layout.js';
 import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
 import type { NamedEngine, NamedLocks } from './contract/named-locks.js';
-import { corrupt, spanOf, type TableMemory, type TableSpan } from './contract/table-memory.js';
+import {
+  corrupt,
+  spanOf,
+  type TableMemory,
+  type TableShape,
+  type TableSpan,
+} from './contract/table-memory.js';
 import { JavaScriptEngine } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
 import { JavaScriptNamedEngine } from './javascript/named-locks.js';
@@ -32,28 +39,30 @@ let nativeNamed: NamedEngine | undefined;
 let nativeFailure: unknown;
 
 /** Makes a lock on the engine asked for, or on the best available one. */
-export function createTable(name: EngineName | undefined, stripes: number, exact = false): LockTable {
+export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
-  const memory = engine.create(stripes, exact);
-  return open(engine, memory, spanOf(memory, stripes), stripes, exact);
+  const memory = engine.create(shape);
+  return open(engine, memory, spanOf(memory, shape.stripes), shape);
 }
 
 /**
  * Joins a lock on the engine that it was made with. All its threads must use the same one. Throws a TypeError for what
  * is not the memory of a lock.
  */
-export function openTable(memory: TableMemory, stripes: number, exact = false): LockTable {
+export function openTable(memory: TableMemory, shape: TableShape): LockTable {
+  const { stripes, exact, limit } = shape;
   const span = spanOf(memory, stripes);
   const header = new Int32Array(span.buffer, span.offset, HEADER_INTS);
   if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory is not that of a lock');
   if (header[VERSION_INDEX] !== VERSION) throw corrupt('it was made by another version of stripelock');
   if (header[STRIPES_INDEX] !== stripes) throw corrupt('its stripe counts differ');
   if (header[EXACT_INDEX] !== (exact ? 1 : 0)) throw corrupt('it is the handle of another class');
+  if (header[LIMIT_INDEX] !== limit) throw corrupt('its limits differ');
   switch (header[ENGINE_INDEX]) {
     case ENGINE_NATIVE:
-      return open(engineNamed('native'), memory, span, stripes, exact);
+      return open(engineNamed('native'), memory, span, shape);
     case ENGINE_JAVASCRIPT:
-      return open(engineNamed('javascript'), memory, span, stripes, exact);
+      return open(engineNamed('javascript'), memory, span, shape);
     default:
       throw corrupt('its engine is unknown');
   }
@@ -127,15 +136,9 @@ function nativeOrUndefined(): typeof native {
   );
 }
 
-function open(
-  engine: Engine,
-  memory: TableMemory,
-  span: TableSpan,
-  stripes: number,
-  exact: boolean,
-): LockTable {
+function open(engine: Engine, memory: TableMemory, span: TableSpan, shape: TableShape): LockTable {
   try {
-    return engine.open(memory, span, stripes, exact);
+    return engine.open(memory, span, shape);
   } catch (error) {
     throw asOurs(error);
   }

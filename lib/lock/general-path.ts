@@ -1,6 +1,6 @@
 import { defer, resolved } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
-import type { Mode } from '../engine/contract/mode.js';
+import { hasPermits, type Mode } from '../engine/contract/mode.js';
 import type { FastPath } from '../engine/fast-path.js';
 import type { LockContext } from './acquisition.js';
 import { isList } from './arguments.js';
@@ -8,7 +8,7 @@ import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
 import type { KeyIndex } from './key-index.js';
 import type { KeySets } from './key-set.js';
-import { modeIn, signalIn, timeoutIn } from './options.js';
+import { modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
 import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
 import { traceCall, type EntryPoints } from './trace.js';
 
@@ -33,6 +33,8 @@ export class GeneralPath {
   readonly #index: KeyIndex;
   readonly #sets: KeySets;
   readonly #methods: EntryMethods;
+  /** Whether the lock has permits. */
+  readonly #permits: boolean;
 
   constructor(
     context: LockContext,
@@ -48,13 +50,19 @@ export class GeneralPath {
     this.#index = index;
     this.#sets = sets;
     this.#methods = methods;
+    this.#permits = hasPermits(context.table.limit);
+  }
+
+  /** The mode that an acquisition asks for. */
+  modeIn(options: AcquireOptions | undefined): Mode {
+    return this.#permits ? permitModeIn(options) : modeIn(options);
   }
 
   takeSync<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
-    const mode = modeIn(options);
+    const mode = this.modeIn(options);
     const timeout = timeoutIn(options, this.#timeout);
     if (this.#context.trace || isList(keys)) {
       return this.#take(this.#prepare<K, M>('sync', keys, mode), timeout, undefined, block);
@@ -67,7 +75,7 @@ export class GeneralPath {
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
-    const mode = modeIn(options);
+    const mode = this.modeIn(options);
     const timeout = timeoutIn(options, this.#timeout);
     const signal = signalIn(options);
     const guard = this.#prepare<K, M>('async', keys, mode);

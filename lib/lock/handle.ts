@@ -10,6 +10,7 @@ import type { LockTable } from '../engine/contract/engine.js';
 import type { TableMemory } from '../engine/contract/table-memory.js';
 import { createTable, openTable } from '../engine/select.js';
 import {
+  checkLimit,
   checkStripes,
   resolveKeyedLockOptions,
   resolveLockOptions,
@@ -31,6 +32,7 @@ const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exac
 interface HandleFields extends TableMemory {
   readonly kind: string;
   readonly stripes: number;
+  readonly limit: number;
   readonly name: string;
   readonly timeout: number;
   readonly trace: boolean;
@@ -63,7 +65,8 @@ export class OpenedLock {
   }
 
   static create(kind: LockKind, settings: ResolvedLockOptions): OpenedLock {
-    return new OpenedLock(kind, createTable(settings.engine, settings.stripes, kind.exact), settings);
+    const { engine, stripes, limit } = settings;
+    return new OpenedLock(kind, createTable(engine, { stripes, exact: kind.exact, limit }), settings);
   }
 
   /** Throws a TypeError if that is not a handle of a StripedLock, or has been tampered with. */
@@ -77,14 +80,16 @@ export class OpenedLock {
   }
 
   static #from(kind: LockKind, handle: unknown): OpenedLock {
-    const { arena, buffer, offset, names, stripes, name, timeout, trace } = fieldsOf(kind, handle);
+    const { arena, buffer, offset, names, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
     const settings = {
       name: checkString(name, 'handle.name'),
       timeout: checkTimeout(timeout, 'handle.timeout'),
       trace: checkBoolean(trace, 'handle.trace'),
     };
     const memory: TableMemory = { arena, buffer, offset, names };
-    const table = openTable(memory, checkStripes(stripes, 'handle.stripes'), kind.exact);
+    const stripes = checkStripes(rest.stripes, 'handle.stripes');
+    const limit = checkLimit(rest.limit, 'handle.limit');
+    const table = openTable(memory, { stripes, exact: kind.exact, limit });
     return new OpenedLock(kind, table, settings);
   }
 
@@ -98,6 +103,7 @@ export class OpenedLock {
       kind: this.#kind.mark,
       ...this.table.memory,
       stripes: this.table.stripes,
+      limit: this.table.limit,
       name: this.name,
       timeout: this.timeout,
       trace: this.trace,
@@ -109,9 +115,10 @@ export class OpenedLock {
 /** Reads each field once. */
 function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
   try {
-    const { kind, arena, buffer, offset, names, stripes, name, timeout, trace } = handle as HandleFields;
+    const { kind, arena, buffer, offset, names, stripes, limit, name, timeout, trace } =
+      handle as HandleFields;
     if (typeof handle === 'object' && kind === mark) {
-      return { kind, arena, buffer, offset, names, stripes, name, timeout, trace };
+      return { kind, arena, buffer, offset, names, stripes, limit, name, timeout, trace };
     }
   } catch {
     // Null, undefined, or an object with a getter that throws: not a handle either.

@@ -10,7 +10,7 @@ import type {
   StripedLockStats,
 } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
-import { EXCLUSIVE_MODE } from '../engine/contract/mode.js';
+import { EXCLUSIVE_MODE, hasPermits, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import type { LockContext } from './acquisition.js';
 import { isList } from './arguments.js';
@@ -37,11 +37,14 @@ import { attempt, block, wait } from './slow-path.js';
 export class KeyedLock extends BaseLock {
   /** Most keys in use at once, over all threads. */
   readonly capacity: number;
+  /** How many may hold a key at once; 1 for an exclusive lock. */
+  readonly limit: number;
   readonly #opened: OpenedLock;
   readonly #table: LockTable;
   readonly #path: FastPath;
   readonly #index: NamedIndex;
-  readonly #trace: boolean;
+  /** No acquisition is plain: it is traced, or takes a permit. */
+  readonly #special: boolean;
   readonly #context: LockContext;
   readonly #general: GeneralPath;
 
@@ -51,10 +54,11 @@ export class KeyedLock extends BaseLock {
     const { table, name, timeout, trace } = opened;
     super(name, timeout, table.engine);
     this.capacity = table.stripes;
+    this.limit = table.limit;
     this.#opened = opened;
     this.#table = table;
     this.#path = new FastPath(table);
-    this.#trace = trace;
+    this.#special = trace || hasPermits(table.limit);
     this.#context = { name, table, trace };
     const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
@@ -91,7 +95,7 @@ export class KeyedLock extends BaseLock {
     options?: AsyncAcquireOptions<M>,
   ): Promise<Guard<K, M>> {
     try {
-      if (options !== undefined || this.#trace || typeof keys === 'object') {
+      if (options !== undefined || this.#special || typeof keys === 'object') {
         return this.#acquireGeneral(keys, options);
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
@@ -106,7 +110,7 @@ export class KeyedLock extends BaseLock {
     keys: K | readonly K[],
     options?: AcquireOptions<M>,
   ): Guard<K, M> {
-    if (options !== undefined || this.#trace || typeof keys === 'object') {
+    if (options !== undefined || this.#special || typeof keys === 'object') {
       return this.#acquireSyncGeneral(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
@@ -117,8 +121,8 @@ export class KeyedLock extends BaseLock {
     keys: K | readonly K[],
     options?: { mode?: M },
   ): Guard<K, M> | undefined {
-    const mode = modeIn(options);
-    if (this.#trace || isList(keys)) return this.#tryAcquireGeneral(keys, mode);
+    const mode = this.#special ? this.#general.modeIn(options) : modeIn(options);
+    if (this.#special || isList(keys)) return this.#tryAcquireGeneral(keys, mode);
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
@@ -174,7 +178,7 @@ export class KeyedLock extends BaseLock {
 
   #tryAcquireGeneral<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
-    mode: ReturnType<typeof modeIn>,
+    mode: Mode,
   ): Guard<K, M> | undefined {
     const index = this.#index;
     for (let first = true; ; first = false) {

@@ -13,8 +13,8 @@ import type {
   KeyedLockOptions,
   StripedLockOptions,
 } from '../common/types.js';
-import { MAX_STRIPES } from '../engine/contract/layout.js';
-import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, type Mode } from '../engine/contract/mode.js';
+import { MAX_LIMIT, MAX_STRIPES } from '../engine/contract/layout.js';
+import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, PERMIT_MODE, type Mode } from '../engine/contract/mode.js';
 
 const DEFAULT_STRIPES = 1024;
 const DEFAULT_CAPACITY = 65_536;
@@ -22,6 +22,7 @@ const DEFAULT_CAPACITY = 65_536;
 /** What the options of both classes have. */
 export interface ResolvedLockOptions {
   readonly stripes: number;
+  readonly limit: number;
   readonly timeout: number;
   readonly name: string;
   readonly engine: 'native' | 'javascript' | undefined;
@@ -32,24 +33,26 @@ export function resolveLockOptions(options: StripedLockOptions | undefined): Res
   checkOptionsObject(options);
   const { stripes } = options ?? {};
   const count = stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes');
-  return resolveWith(count, options);
+  return resolveWith(count, 1, options);
 }
 
 /** The number of stripes is the capacity: each key in use has one. */
 export function resolveKeyedLockOptions(options: KeyedLockOptions | undefined): ResolvedLockOptions {
   checkOptionsObject(options);
-  const { capacity } = options ?? {};
+  const { capacity, limit } = options ?? {};
   const count = capacity === undefined ? DEFAULT_CAPACITY : checkStripes(capacity, 'options.capacity');
-  return resolveWith(count, options);
+  return resolveWith(count, limit === undefined ? 1 : checkLimit(limit, 'options.limit'), options);
 }
 
 function resolveWith(
   stripes: number,
+  limit: number,
   options: StripedLockOptions | KeyedLockOptions | undefined,
 ): ResolvedLockOptions {
   const { timeout, name, engine, trace } = options ?? {};
   return {
     stripes,
+    limit,
     timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
     name: name === undefined ? '' : checkString(name, 'options.name'),
     engine: engine === undefined ? undefined : checkEngine(engine),
@@ -65,12 +68,27 @@ export function checkStripes(stripes: unknown, name: string): number {
   return stripes;
 }
 
+export function checkLimit(limit: unknown, name: string): number {
+  if (typeof limit !== 'number') throw invalidArgType(name, 'a number', limit);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
+    throw outOfRange(name, `an integer from 1 to ${MAX_LIMIT}`, limit);
+  }
+  return limit;
+}
+
 /** The mode that an acquisition asks for. */
 export function modeIn(options: AcquireOptions | undefined): Mode {
   if (options === undefined) return EXCLUSIVE_MODE;
   checkOptionsObject(options);
   const { mode } = options;
   return mode === undefined ? EXCLUSIVE_MODE : (modeNamed(mode) ?? refuseMode(mode));
+}
+
+/** The mode of an acquisition of permits: what users call exclusive. Another one is refused. */
+export function permitModeIn(options: AcquireOptions | undefined): Mode {
+  const mode = modeIn(options);
+  if (mode === EXCLUSIVE_MODE) return PERMIT_MODE;
+  throw invalidArgType('options.mode', "'exclusive' where the lock has a limit above 1", mode.name);
 }
 
 function refuseMode(name: unknown): never {

@@ -13,7 +13,9 @@ namespace stripelock {
 
 namespace {
 
-std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std::uint32_t word) {
+// `each`: once for each permit.
+std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std::uint32_t word,
+                                        bool each = false) {
   std::vector<std::int32_t> holders;
   if (namesHolder(word)) {
     const Participant* owner = Registry::instance().bySlot(holderOf(word));
@@ -21,7 +23,8 @@ std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std:
   } else if (countsHolds(word)) {
     const Lock lock(table.membersMutex);
     for (const Membership* member : table.members) {
-      if (member->sharesOf(stripe) != 0) holders.push_back(member->participant().threadId());
+      const std::uint32_t shares = member->sharesOf(stripe);
+      holders.insert(holders.end(), each ? shares : std::min(shares, 1u), member->participant().threadId());
     }
   }
   return holders;
@@ -57,7 +60,7 @@ std::optional<StripeInfo> infoOf(Table& table, std::uint32_t stripe, Nanoseconds
   if (isFree(word) && !queue.head) return std::nullopt;
   StripeInfo info{.stripe = stripe,
                   .word = word,
-                  .holders = holdersOfWord(table, stripe, word),
+                  .holders = holdersOfWord(table, stripe, word, hasPermits(table.limit())),
                   .locals = localsOf(table, stripe)};
   for (const Waiter* waiter = queue.head; waiter; waiter = waiter->next) {
     info.waiters.push_back({.threadId = waiter->owner->threadId(),

@@ -28,7 +28,7 @@ struct StripeInfo {
   std::uint32_t word;
   // In an exact table: the key, as it was pinned.
   std::string key;
-  // Each thread appears once.
+  // Each thread appears once or, where it has permits, once for each of them.
   std::vector<std::int32_t> holders;
   // The holders' acquisitions that were traced.
   std::vector<Traced> traced;
@@ -43,7 +43,7 @@ struct StripeInfo {
 
 // The stripes that are held or waited for, ascending. Consistent per stripe, not across stripes.
 std::vector<StripeInfo> inspect(Table& table);
-// Threads that hold the stripe.
+// Threads that hold the stripe, each once.
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);
 std::uint32_t countHeld(Table& table);
 // How many stripes are held or flagged as abandoned: in an exact table, as many keys.

@@ -25,6 +25,7 @@ constexpr std::uint32_t localContendedIndex(std::uint32_t stripes) { return stri
 constexpr std::uint32_t localIntsFor(std::uint32_t stripes) { return stripes + 2; }
 
 inline constexpr std::uint32_t kMaxStripes = 1048576;
+inline constexpr std::uint32_t kMaxLimit = 1048576;
 
 constexpr std::size_t byteLengthFor(std::uint32_t stripes) {
   return (std::size_t{kHeaderInts} + std::size_t{stripes} * kStripeInts) * sizeof(std::int32_t);

@@ -8,10 +8,13 @@
 //   free or shared + kAbandoned an earlier holder's thread ended without releasing
 //   slot + kAbandoned           the same, and the new holder was told; cleared when that holder releases
 //   slot + kLocal               tasks of the holder's own thread wait in JavaScript: its release goes there (I8)
+//   kShared + n, of permits     n of the limit's permits are taken (Table::limit); kQueued only while all of them are
+//   the same + kAbandoned + kTold  a holder that came after the death was told; both are cleared by the next release
 //
 // JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
 // by the reverse of these, or from kShared + n with any flags to one less while n > 1. A thread adds kLocal to a word
-// that has its slot, and frees slot + kLocal. For any other word it calls the core.
+// that has its slot, and frees slot + kLocal. For any other word it calls the core. Of permits it takes one only while
+// n < limit, and gives one back only if the word has no flag but kShared: each of them may be waited for.
 
 #pragma once
 
@@ -23,6 +26,8 @@ inline constexpr std::uint32_t kQueued = 0x80000000u;
 inline constexpr std::uint32_t kAbandoned = 0x40000000u;
 inline constexpr std::uint32_t kShared = 0x20000000u;
 inline constexpr std::uint32_t kLocal = 0x10000000u;
+// Of permits only, which have no tasks that wait in JavaScript.
+inline constexpr std::uint32_t kTold = kLocal;
 inline constexpr std::uint32_t kHolderMask = 0x0fffffffu;
 
 constexpr bool isFree(std::uint32_t word) { return (word & (kShared | kHolderMask)) == 0; }

@@ -68,12 +68,21 @@ constexpr bool isHeldAloneBy(std::uint32_t word, std::uint32_t slot) {
   return namesHolder(word) && holderOf(word) == slot;
 }
 
+// Whether the stripes of a table with that limit have permits: shared holds, of which there are never more than `limit`
+// (P1, table.h). Such stripes are held in no other mode.
+constexpr bool hasPermits(std::uint32_t limit) { return limit > 1; }
+// The most holds of a word that counts them.
+constexpr std::uint32_t mostHolds(std::uint32_t limit) { return hasPermits(limit) ? limit : kHolderMask; }
+
 // The word with one more hold in `mode`, by the participant with that slot. Nothing if the current holders do not admit
-// it, or if the count is at its maximum. Does not look at kQueued. Keeps the flags.
-constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, std::uint32_t slot) {
-  if (isFree(word)) return word | traitsOf(mode).flag | (isCounted(mode) ? 1 : slot);
-  if (!goTogether(modeOf(word), mode) || holderOf(word) == kHolderMask) return std::nullopt;
-  return word + 1;
+// it, or if the count is at its maximum (keeps P1: nothing else adds to a count). Does not look at kQueued. Keeps the
+// flags; a permit of an abandoned word is told of that, which kTold says (P3).
+constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, std::uint32_t slot,
+                                                std::uint32_t limit = 1) {
+  const std::uint32_t told = hasPermits(limit) && (word & kAbandoned) != 0 ? kTold : 0;
+  if (isFree(word)) return word | traitsOf(mode).flag | (isCounted(mode) ? 1 : slot) | told;
+  if (!goTogether(modeOf(word), mode) || holderOf(word) >= mostHolds(limit)) return std::nullopt;
+  return (word + 1) | told;
 }
 
 // The word with `count` fewer holds. Nothing if, according to the word, the stripe is not held in this way: somebody

@@ -50,9 +50,10 @@ Participant* Registry::bySlot(std::uint32_t slot) {
   return slot <= kMaxSlots ? participants_[slot].load() : nullptr;
 }
 
-Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact) {
+Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact,
+                           std::uint32_t limit) {
   const auto fits = [&](const Table& table) {
-    return table.stripes() == stripes && (table.names() != nullptr) == exact;
+    return table.stripes() == stripes && (table.names() != nullptr) == exact && table.limit() == limit;
   };
   const auto open = participant.memberships.find(memory);
   if (open != participant.memberships.end()) {
@@ -65,7 +66,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
   {
     const Lock lock(mutex_);
     SharedTable& entry = tables_[memory];
-    if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes, exact);
+    if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes, exact, limit);
     if (!fits(*entry.table)) return nullptr;
     ++entry.members;
     // Two threads know of it, however the second has learned where it is.

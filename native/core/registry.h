@@ -33,9 +33,10 @@ class Registry {
   Participant* bySlot(std::uint32_t slot);
 
   // The thread's membership of the table at that memory. The memory must stay until the membership is closed as many
-  // times as it was opened. nullptr if the memory is in use with another number of stripes, or if it is exact and this
-  // is not.
-  Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false);
+  // times as it was opened. nullptr if the memory is in use with another number of stripes or another limit, or if it is
+  // exact and this is not.
+  Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
+                   std::uint32_t limit = 1);
   void close(Membership& membership);
 
   // The memory of a table that this thread has just made is that span, and nobody else knows of it. Until share() is called,

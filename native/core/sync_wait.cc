@@ -229,7 +229,13 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
   for (std::uint32_t i = position; i < request_.count; ++i) {
     stripe = request_.stripes[i];
     if (holdsForGood(stripe)) return true;
-    if (membership_.sharesOf(stripe) == 0) continue;
+    const std::uint32_t shares = membership_.sharesOf(stripe);
+    if (shares == 0) continue;
+    if (hasPermits(table_.limit())) {
+      // While another thread has one of the permits, that thread may release it.
+      if (shares >= table_.limit()) return true;
+      continue;
+    }
     if (!goTogether(kCountedMode, request_.mode)) return true;
     // A second shared hold waits behind a queued writer, which waits for the first, unless it gives up.
     const Lock lock(table_.shardOf(stripe));

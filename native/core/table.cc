@@ -27,11 +27,12 @@ Waiter* passOverIneligible(Waiter* from) {
 
 void Table::Freed::operator()(StripeQueue* queues) const { std::free(queues); }
 
-Table::Table(void* memory, std::uint32_t stripes, bool exact)
+Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limit)
     : memory_(memory),
       words_(static_cast<Word*>(memory)),
       cells_(static_cast<Cell*>(memory)),
       stripes_(stripes),
+      limit_(limit),
       // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
       queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
   // As operator new does with exceptions disabled.
@@ -49,7 +50,7 @@ bool Table::tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& a
   for (;;) {
     // A thread that would join other holders does not enter past waiters.
     if (!isFree(seen) && (seen & kQueued) != 0) return false;
-    const std::optional<std::uint32_t> next = withHold(seen, mode, slot);
+    const std::optional<std::uint32_t> next = withHold(seen, mode, slot, limit_);
     if (!next) return false;
     STRIPELOCK_SEAM("take: before the word changes");
     if (word.compare_exchange_weak(seen, *next)) break;
@@ -85,7 +86,7 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
 
 std::optional<std::uint32_t> Table::wordIfTaken(const Waiter& waiter, std::uint32_t word,
                                                 const StripeQueue& queue) const {
-  const std::optional<std::uint32_t> next = withHold(word, waiter.mode, waiter.owner->slot());
+  const std::optional<std::uint32_t> next = withHold(word, waiter.mode, waiter.owner->slot(), limit_);
   if (!next || isFree(word)) return next;
   // It does not pass a waiter that it does not go together with. Otherwise a stream of shared waiters could keep an
   // exclusive one waiting forever.
@@ -157,9 +158,10 @@ bool Table::retryDesignated(Waiter& waiter) {
     }
     STRIPELOCK_SEAM("designated: before it looks again");
     std::uint32_t seen = word.load();
-    // Free again: another thread took it and gave it back in the meantime.
+    // Free again, or one of its permits is: another thread took it and gave it back in the meantime.
     STRIPELOCK_SEAM("designated: before it sleeps again");
-    if (isFree(seen) || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
+    const bool canTake = withHold(seen, waiter.mode, waiter.owner->slot(), limit_).has_value();
+    if (canTake || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
     queueOf(stripe).designated.store(nullptr);
     waiter.state.store(WaiterState::kWaiting);
     return false;

@@ -20,13 +20,28 @@
 //   I7  Others can take back what an async waiter was granted, or was designated for, while its thread has not come for
 //       it (AsyncWaits::revoke). The waiter then waits again, in its old place, and is not granted twice.
 //
+// And for the stripes of a table with permits (limit() > 1), which are held in the counted mode only:
+//   P1  At most limit() hold a stripe: its word counts them (I1), and a hold is added only by a compare-and-swap from
+//       a lower count (withHold, and the fast path in JavaScript).
+//   P2  While an eligible waiter is in the queue, all permits are taken and kQueued is set, so that each release comes to
+//       leave(); or one waiter is designated (I3, I4). It leaves one permit for itself at most: who sees more of them,
+//       under the shard, hands those to the waiters behind it. Only a blocked thread is designated, as it wakes soon;
+//       a permit for an event loop is handed over.
+//   P3  A death is told to each holder that comes until one holder releases after the first of them was told (kTold).
+//       A holder that was told and is rolled back does not count.
+// A thread that dies has its permits in the word and in its shares; the two change with nothing in between at which it
+// could end (lib/engine/fast-path.ts), or under C++ calls, which are never cut off. Membership::abandon() takes its shares
+// out of the word in one exchange, which also hands them over. So no permit is lost (P1 would then keep others out
+// for good), and none is given back twice.
+//
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first
 // waiter. The thread of that waiter is woken and then competes with any other thread that comes by: running threads
 // beat one that must be woken, which gives the throughput. Barging is bounded: kFairness after the queue formed, or
 // after its head was last served, the next release with nobody designated hands over to the head. So the head waits
 // for kFairness, for the designated thread to wake and try, and for one hold. An event loop that does not come for its
 // turn loses it to the waiters behind (revocation.h). While async acquisitions keep it busy, the layer above calls
-// AsyncWaits::take from time to time. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's
+// AsyncWaits::take from time to time. The same holds for the last free permit of a stripe; if there are several at once,
+// they are handed over. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's
 // WTF::Lock (Filip Pizlo), but timed per queue.
 //
 // Lock order: the shard of a key (name_table.h; inspection only), WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
@@ -67,13 +82,15 @@ struct Leave {
 
 class Table {
  public:
-  // `exact`: each key in use has a stripe of its own (name_table.h).
-  Table(void* memory, std::uint32_t stripes, bool exact = false);
+  // `exact`: each key in use has a stripe of its own (name_table.h). `limit`: how many may hold a stripe at once; 1 for
+  // a table without permits.
+  Table(void* memory, std::uint32_t stripes, bool exact = false, std::uint32_t limit = 1);
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
   std::uint32_t stripes() const { return stripes_; }
+  std::uint32_t limit() const { return limit_; }
   void* memory() const { return memory_; }
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
   Cell& cell(std::uint32_t index) { return cells_[index]; }
@@ -159,6 +176,7 @@ class Table {
   bool changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes);
   Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
   Plan planJoint(Waiter& first, std::uint32_t left) const;
+  Plan planBeside(StripeQueue& queue, std::uint32_t left) const;
   Plan planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
   void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
   void complete(Waiter& waiter, WakeSet& wakes);
@@ -168,6 +186,7 @@ class Table {
   Word* const words_;
   Cell* const cells_;
   const std::uint32_t stripes_;
+  const std::uint32_t limit_;
   std::uint32_t shardShift_ = 0;
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<StripeQueue[], Freed> queues_;

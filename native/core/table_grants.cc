@@ -15,12 +15,22 @@ constexpr int kLocalSearch = 16;
 
 // The word after `leave`, before anybody is granted the stripe. Nothing if, according to the word, the stripe is not
 // held in that way.
-std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave) {
+std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
   if (!left) return std::nullopt;
   if (leave.how == Leave::How::kRelease && traitsOf(leave.mode).clearsAbandoned) *left &= ~kAbandoned;
   if (leave.how == Leave::How::kDie) *left |= kAbandoned;
+  if (hasPermits(limit)) {
+    // Keeps P3. Who comes next is told in any case but this one.
+    if (leave.how == Leave::How::kRelease && (*left & kTold) != 0) *left &= ~kAbandoned;
+    *left &= ~kTold;
+  }
   return left;
+}
+
+// Whether it may take its turn before others, as it takes the last permit, or has the stripe alone.
+bool isServedAlone(const Waiter& waiter, std::uint32_t limit) {
+  return hasPermits(limit) || !isJoint(waiter.mode);
 }
 
 }  // namespace
@@ -44,7 +54,7 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
   Word& word = this->word(stripe);
   std::uint32_t seen = word.load();
   for (;;) {
-    const std::optional<std::uint32_t> left = leave ? afterLeaving(seen, *leave) : seen;
+    const std::optional<std::uint32_t> left = leave ? afterLeaving(seen, *leave, limit_) : seen;
     if (!left) return false;
     const Plan chosen = plan(queueOf(stripe), *left, actor);
     STRIPELOCK_SEAM("leave: before the word changes");
@@ -58,22 +68,23 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
 
 Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const {
   const std::uint32_t bare = left & ~kQueued;
-  // The designated waiter looks after the rest (I4).
-  if (queue.designated.load()) return {.next = bare};
+  // The designated waiter looks after the rest (I4), but for permits that it does not need.
+  if (queue.designated.load()) return hasPermits(limit_) ? planBeside(queue, bare) : Plan{.next = bare};
   Waiter* const first = passOverIneligible(queue.head);
   if (!first) return {.next = bare};
-  if (!withHold(bare, first->mode, first->owner->slot())) return {.next = bare | kQueued};
-  return isJoint(first->mode) ? planJoint(*first, bare) : planAlone(queue, *first, bare, actor);
+  if (!withHold(bare, first->mode, first->owner->slot(), limit_)) return {.next = bare | kQueued};
+  const bool forSeveral = hasPermits(limit_) ? holderOf(bare) + 1 < limit_ : isJoint(first->mode);
+  return forSeveral ? planJoint(*first, bare) : planAlone(queue, *first, bare, actor);
 }
 
-// All waiters that go together enter together, up to the first that does not. They are chained through nextReady, since
-// their eligibility may change before they are granted.
+// All waiters that go together enter together, up to the first that does not, or for whom there is no permit (keeps P2).
+// They are chained through nextReady, since their eligibility may change before they are granted.
 Table::Plan Table::planJoint(Waiter& first, std::uint32_t left) const {
   std::uint32_t next = left;
   Waiter* last = nullptr;
   Waiter* waiter = &first;
   while (waiter) {
-    const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot());
+    const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot(), limit_);
     if (!entered) break;
     next = *entered;
     if (last) last->nextReady = waiter;
@@ -83,6 +94,22 @@ Table::Plan Table::planJoint(Waiter& first, std::uint32_t left) const {
   // The first is admitted, or there would be no such plan.
   last->nextReady = nullptr;
   return {.next = next | (waiter ? kQueued : 0), .grant = &first, .fairAt = now() + kFairness};
+}
+
+// One permit stays for the designated waiter. The others go to those behind: they need not wait until it is awake (keeps
+// P2).
+Table::Plan Table::planBeside(StripeQueue& queue, std::uint32_t left) const {
+  Plan plan{.next = left, .fairAt = queue.fairAt};
+  Waiter* last = nullptr;
+  Waiter* waiter = passOverIneligible(queue.head);
+  for (; waiter && holderOf(plan.next) + 1 < limit_; waiter = passOverIneligible(waiter->next)) {
+    if (waiter->is(WaiterState::kDesignated)) continue;
+    plan.next = *withHold(plan.next, waiter->mode, waiter->owner->slot(), limit_);
+    (last ? last->nextReady : plan.grant) = waiter;
+    last = waiter;
+  }
+  if (last) last->nextReady = nullptr;
+  return plan;
 }
 
 Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left,
@@ -96,17 +123,21 @@ Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t le
     // A waiter of the releasing thread itself needs no waking.
     Waiter* candidate = first.owner == actor ? nullptr : &first;
     for (int i = 0; candidate && i < kLocalSearch; ++i, candidate = candidate->next) {
-      if (candidate->owner != actor || !candidate->async || isJoint(candidate->mode) || passOver(*candidate))
+      if (candidate->owner != actor || !candidate->async || !isServedAlone(*candidate, limit_) ||
+          passOver(*candidate)) {
         continue;
+      }
       chosen = candidate;
       break;
     }
     // A stripe is not handed over to a waiter for several stripes either: until its thread wakes, nobody could use this
     // stripe or the others.
     const bool local = chosen->async && chosen->owner == actor;
-    if (!local) return {.next = left, .designate = chosen};
+    // An event loop may be busy, and other permits must not wait for that (keeps P2).
+    const bool mayBeLate = chosen->async && hasPermits(limit_);
+    if (!local && !mayBeLate) return {.next = left, .designate = chosen};
   }
-  Plan plan{.next = *withHold(left, chosen->mode, chosen->owner->slot()), .grant = chosen};
+  Plan plan{.next = *withHold(left, chosen->mode, chosen->owner->slot(), limit_), .grant = chosen};
   chosen->nextReady = nullptr;
   plan.fairAt = chosen == &first ? time + kFairness : queue.fairAt;
   if (!alone) plan.next |= kQueued;

@@ -1,12 +1,20 @@
 #include "core/wait_graph.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "core/participant.h"
 #include "core/registry.h"
 
 namespace stripelock {
+
+namespace {
+
+// A grant that its thread has not noticed yet is not held for good: a blocked thread gives it back.
+bool staysBlocked(const Participant& holder) { return holder.blockedOn && holder.undelivered() == 0; }
+
+}  // namespace
 
 WaitGraph& WaitGraph::instance() {
   // Never destroyed: threads may outlive static destruction.
@@ -17,14 +25,15 @@ WaitGraph& WaitGraph::instance() {
 std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   const Lock lock(mutex_);
   thread.blockedOn = &waiter;
-  const std::vector<Participant*> cycle = findCycle(thread);
-  STRIPELOCK_SEAM("refuse: before the second look");
-  for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const std::vector<Participant*> blockers = blockersOf(*cycle[i]);
-    Participant* const next = cycle[(i + 1) % cycle.size()];
-    if (std::find(blockers.begin(), blockers.end(), next) == blockers.end()) return {};
+  std::vector<Participant*> cycle = findCycle(thread, nullptr);
+  Waits stuck;
+  const auto waitsForAny = [&](Participant* participant) { return waitOf(*participant).any; };
+  if (std::any_of(cycle.begin(), cycle.end(), waitsForAny)) {
+    stuck = stuckFrom(thread);
+    cycle = findCycle(thread, &stuck);
   }
-  if (cycle.empty()) return {};
+  STRIPELOCK_SEAM("refuse: before the second look");
+  if (cycle.empty() || !holds(cycle, stuck)) return {};
   std::vector<Blocked> blocked;
   blocked.reserve(cycle.size());
   for (const Participant* participant : cycle) {
@@ -44,14 +53,56 @@ void WaitGraph::leave(Participant& thread) {
   thread.blockedOn = nullptr;
 }
 
+bool WaitGraph::holds(const std::vector<Participant*>& cycle, const Waits& stuck) {
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const Wait wait = waitOf(*cycle[i]);
+    Participant* const next = cycle[(i + 1) % cycle.size()];
+    if (std::find(wait.blockers.begin(), wait.blockers.end(), next) == wait.blockers.end()) return false;
+  }
+  return std::all_of(stuck.begin(), stuck.end(),
+                     [&](const auto& entry) { return isStuck(waitOf(*entry.first), stuck); });
+}
+
+bool WaitGraph::isStuck(const Wait& wait, const Waits& stuck) {
+  const auto isIn = [&](Participant* blocker) { return stuck.count(blocker) != 0; };
+  if (!wait.any) return std::any_of(wait.blockers.begin(), wait.blockers.end(), isIn);
+  return !wait.blockers.empty() && std::all_of(wait.blockers.begin(), wait.blockers.end(), isIn);
+}
+
+WaitGraph::Waits WaitGraph::stuckFrom(Participant& start) {
+  Waits waits;
+  std::vector<Participant*> open{&start};
+  while (!open.empty()) {
+    Participant* const participant = open.back();
+    open.pop_back();
+    if (waits.count(participant) != 0) continue;
+    const Wait& wait = waits.emplace(participant, waitOf(*participant)).first->second;
+    open.insert(open.end(), wait.blockers.begin(), wait.blockers.end());
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto entry = waits.begin(); entry != waits.end();) {
+      const bool stays = isStuck(entry->second, waits);
+      entry = stays ? std::next(entry) : waits.erase(entry);
+      changed = changed || !stays;
+    }
+  }
+  return waits;
+}
+
 // Depth-first search without recursion. Returns the path from `start` back to it, or nothing.
-std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
+std::vector<Participant*> WaitGraph::findCycle(Participant& start, const Waits* stuck) {
   struct Step {
     Participant* participant;
     std::vector<Participant*> blockers;
   };
   std::vector<Step> path;
   std::unordered_set<Participant*> seen{&start};
+  const auto blockersOf = [&](Participant& participant) -> std::vector<Participant*> {
+    if (!stuck) return waitOf(participant).blockers;
+    const auto found = stuck->find(&participant);
+    return found == stuck->end() ? std::vector<Participant*>() : found->second.blockers;
+  };
   path.push_back({&start, blockersOf(start)});
   while (!path.empty()) {
     std::vector<Participant*>& blockers = path.back().blockers;
@@ -72,20 +123,20 @@ std::vector<Participant*> WaitGraph::findCycle(Participant& start) {
   return {};
 }
 
-// The blocked threads that must go on before this one can.
-std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
-  std::vector<Participant*> blockers;
-  if (!thread.blockedOn) return blockers;
+WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
+  Wait wait;
+  std::vector<Participant*>& blockers = wait.blockers;
+  if (!thread.blockedOn) return wait;
   Waiter& waiter = *thread.blockedOn;
   Table& table = waiter.membership->table();
   const Lock lock = table.lockFor(waiter);
   // A designated waiter is awake, and about to try; so is one that goes on.
-  if (!waiter.is(WaiterState::kWaiting)) return blockers;
+  if (!waiter.is(WaiterState::kWaiting)) return wait;
   const std::uint32_t stripe = waiter.stripe();
+  if (hasPermits(table.limit())) return waitForPermit(thread, table, stripe);
   const std::uint32_t word = table.word(stripe).load();
-  // A grant that its thread has not noticed yet is not held for good: a blocked thread gives it back.
   const auto add = [&](Participant* holder) {
-    if (holder && holder->blockedOn && holder->undelivered() == 0) blockers.push_back(holder);
+    if (holder && staysBlocked(*holder)) blockers.push_back(holder);
   };
   if (namesHolder(word)) {
     add(Registry::instance().bySlot(holderOf(word)));
@@ -103,13 +154,30 @@ std::vector<Participant*> WaitGraph::blockersOf(Participant& thread) {
         }
       }
     }
-    if (!waitsForHolders) return blockers;
+    if (!waitsForHolders) return wait;
     const Lock members(table.membersMutex);
     for (Membership* member : table.members) {
       if (member->sharesOf(stripe) != 0) add(&member->participant());
     }
   }
-  return blockers;
+  return wait;
+}
+
+// With the stripe's shard locked.
+WaitGraph::Wait WaitGraph::waitForPermit(Participant& thread, Table& table, std::uint32_t stripe) {
+  Wait wait{.blockers = {}, .any = true};
+  std::uint32_t permits = 0;
+  const Lock members(table.membersMutex);
+  for (const Membership* member : table.members) {
+    const std::uint32_t shares = member->sharesOf(stripe);
+    Participant& holder = member->participant();
+    if (shares == 0 || !staysBlocked(holder)) continue;
+    permits += shares;
+    if (&holder != &thread) wait.blockers.push_back(&holder);
+  }
+  // A permit of any other thread, or that no thread has counted yet, may become free.
+  if (permits < table.limit()) wait.blockers.clear();
+  return wait;
 }
 
 }  // namespace stripelock

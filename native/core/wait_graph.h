@@ -8,13 +8,18 @@
 // thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short
 // waits pay nothing.
 //
+// A thread that waits for a permit goes on when any of its holders goes on. It counts as waiting only if blocked threads
+// have all permits, and is stuck only if all of these are. So a cycle through permits is a deadlock only if all of its
+// threads are stuck: the threads that remain when those are left out, again and again, that may go on (`stuckFrom`).
+//
 // A cycle is found edge by edge, while other threads run. It counts only after a second look finds every one of its
 // threads still in the wait of the first look: then all edges held together at the moment between the two. Leaving a
 // wait takes the graph's mutex, and a waiter once granted or withdrawn never waits again, so "still in the wait" is
-// exact.
+// exact. With permits the second look is at all threads that were found stuck: the cycle is no deadlock without them.
 
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "core/membership.h"
@@ -32,8 +37,23 @@ class WaitGraph {
   void leave(Participant& thread);
 
  private:
-  std::vector<Participant*> findCycle(Participant& start);
-  std::vector<Participant*> blockersOf(Participant& thread);
+  // Why a blocked thread cannot go on.
+  struct Wait {
+    // Blocked threads: each of them must go on before it can or, if `any`, one of them.
+    std::vector<Participant*> blockers;
+    bool any = false;
+  };
+  using Waits = std::unordered_map<Participant*, Wait>;
+
+  // Through stuck threads alone, if `stuck`.
+  std::vector<Participant*> findCycle(Participant& start, const Waits* stuck);
+  // The threads that `start` waits for, directly or not, and that cannot go on, with itself if it is one.
+  Waits stuckFrom(Participant& start);
+  static bool isStuck(const Wait& wait, const Waits& stuck);
+  // The second look.
+  bool holds(const std::vector<Participant*>& cycle, const Waits& stuck);
+  Wait waitOf(Participant& thread);
+  static Wait waitForPermit(Participant& thread, Table& table, std::uint32_t stripe);
 
   Mutex mutex_;
 };

@@ -38,8 +38,8 @@ bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
   bool valid = acquire.membership && call.toIndex(2, kMaxStripes, request.count) &&
-               call.toIndex(3, request.count, request.taken) && call.toMode(4, request.mode) &&
-               call.toDouble(5, request.timeout);
+               call.toIndex(3, request.count, request.taken) &&
+               call.toMode(4, acquire.membership->table(), request.mode) && call.toDouble(5, request.timeout);
   if (valid && call.isNumber(1)) {
     valid = request.count == 1 && call.toIndex(1, kMaxStripes, acquire.few[0]);
     request.stripes = acquire.few.data();
@@ -163,8 +163,10 @@ napi_value release(napi_env env, napi_callback_info info) {
   std::uint32_t stripe = 0;
   Mode mode{};
   bool back = false;
-  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) || !call.toMode(2, mode))
+  if (!membership || !call.toIndex(1, membership->table().stripes() - 1, stripe) ||
+      !call.toMode(2, membership->table(), mode)) {
     return call.refuse("expected a table, a stripe and a mode");
+  }
   if (call.has(3) && !call.toBoolean(3, back)) return call.refuse("expected a boolean");
   const Leave::How how = back ? Leave::How::kRollBack : Leave::How::kRelease;
   if (!membership->release(stripe, mode, how)) return call.integer(kNotHeld);

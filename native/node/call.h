@@ -74,12 +74,20 @@ class Call {
   bool toBoolean(std::size_t index, bool& out) const {
     return napi_get_value_bool(env_, values_[index], &out) == napi_ok;
   }
-  // The number of a mode. Only this function reads modes.
+  // The number of a mode. Only this function and the next read modes.
   bool toMode(std::size_t index, Mode& out) const {
     std::uint32_t number = 0;
     if (!toIndex(index, kModes - 1, number)) return false;
     out = static_cast<Mode>(number);
     return true;
+  }
+  // The same for a table. JavaScript has a mode of its own for permits, which the core counts as shared holds (P1). It is
+  // the only mode of a table with permits, and of no other.
+  bool toMode(std::size_t index, const Table& table, Mode& out) const {
+    if (!hasPermits(table.limit())) return toMode(index, out);
+    std::uint32_t number = 0;
+    out = kCountedMode;
+    return toIndex(index, kPermitMode, number) && number == kPermitMode;
   }
   // An Int32Array. `data` is valid until JavaScript runs again.
   bool toInts(std::size_t index, std::int32_t*& data, std::size_t& length) const {

@@ -33,6 +33,9 @@ inline constexpr std::int32_t kNoRoom = -1;
 // From open(), leaseOpen() and gateOpen(). The number of anything that is open is at least 0.
 inline constexpr std::int32_t kNotOpened = -1;
 
+// The mode of tables with permits; see Call::toMode.
+inline constexpr std::int32_t kPermitMode = 2;
+
 // From pin(). No stripe is as high as these.
 inline constexpr std::int32_t kNoStripe = -1;
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;

@@ -4,11 +4,11 @@
 
 namespace stripelock::test {
 
-Client::Client(Environment& environment, SharedMemory& memory, bool exact)
+Client::Client(Environment& environment, SharedMemory& memory, bool exact, std::uint32_t limit)
     : environment_(environment),
       shares_(std::make_unique<Word[]>(memory.stripes())),
-      membership_(
-          Registry::instance().open(environment.participant(), memory.data(), memory.stripes(), exact)) {
+      membership_(Registry::instance().open(environment.participant(), memory.data(), memory.stripes(), exact,
+                                            limit)) {
   if (membership_ && !membership_->hasShares()) membership_->openShares(shares_.get());
 }
 
@@ -28,7 +28,8 @@ bool Client::take(std::uint32_t stripe, Mode mode) {
   std::uint32_t seen = 0;
   if (!isCounted(mode)) return word.compare_exchange_strong(seen, environment_.slot());
   if (!word.compare_exchange_strong(seen, kShared + 1)) {
-    const bool plain = countsHolds(seen) && (seen & (kQueued | kAbandoned)) == 0;
+    const bool plain = countsHolds(seen) && (seen & (kQueued | kAbandoned)) == 0 &&
+                       holderOf(seen) < mostHolds(table().limit());
     if (!plain || !word.compare_exchange_strong(seen, seen + 1)) return false;
   }
   shares_[stripe].fetch_add(1);
@@ -44,7 +45,8 @@ bool Client::giveBack(std::uint32_t stripe, Mode mode) {
   if (shares_[stripe].load() == 0) return false;
   std::uint32_t seen = word.load();
   std::uint32_t next = 0;
-  if (countsHolds(seen) && holderOf(seen) > 1) {
+  const bool asks = hasPermits(table().limit()) && (seen & (kQueued | kAbandoned)) != 0;
+  if (countsHolds(seen) && holderOf(seen) > 1 && !asks) {
     next = seen - 1;
   } else if (seen != kShared + 1) {
     return false;

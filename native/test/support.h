@@ -130,7 +130,7 @@ struct Ask {
 // One environment's use of one lock, by the steps of the JavaScript layer.
 class Client {
  public:
-  Client(Environment& environment, SharedMemory& memory, bool exact = false);
+  Client(Environment& environment, SharedMemory& memory, bool exact = false, std::uint32_t limit = 1);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -165,7 +165,8 @@ class Client {
 
 // An environment that uses one lock.
 struct Peer {
-  explicit Peer(SharedMemory& memory, bool exact = false) : client(environment, memory, exact) {}
+  explicit Peer(SharedMemory& memory, bool exact = false, std::uint32_t limit = 1)
+      : client(environment, memory, exact, limit) {}
   Environment environment;
   Client client;
 

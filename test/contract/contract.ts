@@ -23,6 +23,7 @@ import { oddBytesSuite } from './odd-bytes.js';
 import { oddListsSuite } from './odd-lists.js';
 import { oddValuesSuite } from './odd-values.js';
 import { otherRealmsSuite } from './other-realms.js';
+import { permitsSuite } from './permits.js';
 import { racesSuite } from './races.js';
 import { responsivenessSuite } from './responsiveness.js';
 import { selfWaitSuite } from './self-wait.js';
@@ -100,6 +101,7 @@ export function keyedContract(engine: EngineUnderTest): void {
   describe(`${engine.name} engine, exact keys`, () => {
     for (const suite of EXACT_TOO) suite(makeKeyedLocks(engine), engine);
     exactKeysSuite(engine);
+    permitsSuite(engine);
   });
 }
 

@@ -6,6 +6,7 @@ import { leaseMutations } from './leases.mjs';
 import { nameMutations } from './names.mjs';
 import { namedMutations } from './named.mjs';
 import { nativeMutations } from './native.mjs';
+import { permitMutations } from './permits.mjs';
 
 /**
  * @typedef {object} Edit
@@ -23,4 +24,10 @@ import { nativeMutations } from './native.mjs';
  */
 
 /** @type {readonly Mutation[]} */
-export const mutations = [...nativeMutations, ...leaseMutations, ...nameMutations, ...namedMutations];
+export const mutations = [
+  ...nativeMutations,
+  ...leaseMutations,
+  ...nameMutations,
+  ...namedMutations,
+  ...permitMutations,
+];

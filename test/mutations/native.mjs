@@ -151,12 +151,18 @@ export const nativeMutations = [
   ),
   mutation(
     'a reader of the releasing thread is granted exclusively, past a writer',
-    [['table_grants.cc', '!candidate->async || isJoint(candidate->mode) ||', '!candidate->async ||']],
+    [
+      [
+        'table_grants.cc',
+        'return hasPermits(limit) || !isJoint(waiter.mode);',
+        'return hasPermits(limit) || true;',
+      ],
+    ],
     { tests: 'Exact.AReaderOfTheReleasing*' },
   ),
   mutation(
     'readers are let in by a free word only',
-    [['table_grants.cc', 'if (!withHold(bare, first->mode, first->owner->slot()))', 'if (!isFree(bare))']],
+    [['table_grants.cc', '!withHold(bare, first->mode, first->owner->slot(), limit_)', '!isFree(bare)']],
     { tests: 'AsyncWaits.LetReadersPass*' },
   ),
   mutation(
@@ -241,15 +247,15 @@ export const nativeMutations = [
     [
       [
         'table.cc',
-        'if (isFree(seen) || !word.compare_exchange_strong(seen, seen | kQueued)) continue;',
-        'if (isFree(seen)) continue;\n    word.fetch_or(kQueued);',
+        'if (canTake || !word.compare_exchange_strong(seen, seen | kQueued)) continue;',
+        'if (canTake) continue;\n    word.fetch_or(kQueued);',
       ],
     ],
     { tests: 'LostWakeUp.IsNoneWhereTheStripeComesFree*', smoke: true },
   ),
   mutation(
     'a designated waiter sets QUEUED on a word that is free again',
-    [['table.cc', 'if (isFree(seen) || !word', 'if (!word']],
+    [['table.cc', 'if (canTake || !word', 'static_cast<void>(canTake);\n    if (!word']],
     { tests: 'LostWakeUp.IsNoneWhereTheStripeComesFree*' },
   ),
   mutation(
@@ -616,12 +622,18 @@ export const nativeMutations = [
   ),
   mutation(
     'a cycle is believed at the first look',
-    [['wait_graph.cc', '== blockers.end()) return {};', '== blockers.end()) break;']],
+    [
+      [
+        'wait_graph.cc',
+        'if (cycle.empty() || !holds(cycle, stuck)) return {};',
+        'if (cycle.empty()) return {};',
+      ],
+    ],
     { tests: 'Deadlock.IsNotSeenInACycleThatOneLeaves*' },
   ),
   mutation(
     'what a thread was granted and does not know of counts as held',
-    [['wait_graph.cc', ' && holder->undelivered() == 0)', ')']],
+    [['wait_graph.cc', ' && holder.undelivered() == 0', '']],
     { tests: 'Deadlock.IsNotSeenInWhat*' },
   ),
   mutation(
@@ -730,7 +742,7 @@ export const nativeMutations = [
   ),
   mutation(
     'a wait that was granted counts as waiting',
-    [['wait_graph.cc', 'if (!waiter.is(WaiterState::kWaiting)) return blockers;', '']],
+    [['wait_graph.cc', 'if (!waiter.is(WaiterState::kWaiting)) return wait;', '']],
     { tests: 'Deadlock.IsNotSeenInAWaitThatHasJust*' },
   ),
 
@@ -848,7 +860,7 @@ export const nativeMutations = [
   ),
   mutation(
     'the graph follows threads that run',
-    [['wait_graph.cc', 'holder && holder->blockedOn && holder', 'holder && holder']],
+    [['wait_graph.cc', 'holder.blockedOn && holder', 'holder']],
     { argued: 'No edge leaves a thread that does not block, so that no cycle goes through it.' },
   ),
   mutation(

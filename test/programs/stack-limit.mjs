@@ -3,7 +3,7 @@
 // and whoever else waits must be served. Prints what happened. Arguments: the engine; `all`, or `uncontended` to leave
 // out the scenes in which somebody waits; and to run only some, a part of their names.
 import { Worker } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { KeyedLock, StripedLock } from 'stripelock';
 import { makeScenes, makeThreadScenes } from './scenes/contended.mjs';
 import { isOverflow, playScene, Scene } from './scenes/scene.mjs';
 
@@ -28,14 +28,25 @@ const pairing = StripedLock.from(lock.handle);
 const PAIRS = 3000;
 for (let i = 0; i < PAIRS; i++) pairing.acquireSync([i, -i - 1]).release();
 const pair = [1, 2];
+/** A lock with permits, which takes a way of its own. */
+const permits = new KeyedLock({ engine, capacity: 64, limit: 2 });
 const ways = {
   one: () => lock.acquireSync('key'),
   several: () => lock.acquireSync(keys),
   shared: () => lock.acquireSync(keys, { mode: 'shared' }),
   try: () => lock.tryAcquire(keys),
   pair: () => pairing.acquireSync(pair),
+  permit: () => permits.acquireSync('key'),
+  permits: () => permits.acquireSync(keys),
   async: () => lock.acquire(keys),
   withLock: () => lock.withLockSync(keys, () => undefined),
+};
+/** What those take that do not take `keys` of `lock`. */
+const subjects = {
+  one: [lock, 'key'],
+  pair: [pairing, pair],
+  permit: [permits, 'key'],
+  permits: [permits, keys],
 };
 /** How often calls returned, and how often they overflowed, in total and for each of the `scenes`. */
 const counts = { done: 0, failed: 0, lost: [], scenes: {} };
@@ -101,7 +112,7 @@ async function toTheEnd(name, prepare) {
       unreleased = undefined;
       // Guards that could not be released there are released from the microtask queue.
       await undefined;
-      const { held } = lock.stats();
+      const held = lock.stats().held + permits.stats().held;
       if (held > 0) counts.lost.push(`${name}: ${held}`);
     }
   }
@@ -114,10 +125,8 @@ async function uncontended() {
     await toTheEnd(name, () => way);
     if (name === 'withLock') continue;
     await toTheEnd(`release of ${name}`, () => {
-      const guard = (name === 'pair' ? pairing : lock).tryAcquire(
-        name === 'one' ? 'key' : name === 'pair' ? pair : keys,
-        { mode: name === 'shared' ? name : 'exclusive' },
-      );
+      const [of, what] = subjects[name] ?? [lock, keys];
+      const guard = of.tryAcquire(what, { mode: name === 'shared' ? name : 'exclusive' });
       unreleased = guard;
       return () => guard;
     });

@@ -1,14 +1,14 @@
 import type { StripeState, StripedLockStats } from '../../common/types.js';
 import type { KeyNames } from './key-names.js';
 import type { Mode } from './mode.js';
-import type { TableMemory, TableSpan } from './table-memory.js';
+import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
 
 /**
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
  * every change to this file, to `key-names.ts`, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 4;
+export const ENGINE_PROTOCOL = 5;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -87,6 +87,8 @@ export interface AsyncWaiter extends Request {
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
+  /** How many may hold a stripe at once; 1 unless its only mode is that of permits (`mode.ts`). */
+  readonly limit: number;
   /**
    * For a handle. Reading it shares the memory: from then on any thread may open the lock at any time, so the memory never
    * becomes another lock's.
@@ -151,11 +153,11 @@ export interface LockTable {
 /** Makes and opens tables. One per thread and engine. */
 export interface Engine {
   readonly name: EngineName;
-  /** New shared memory for a lock, its header filled in. `exact`: each key in use has a stripe of its own. */
-  create(stripes: number, exact: boolean): TableMemory;
+  /** New shared memory for a lock, its header filled in. */
+  create(shape: TableShape): TableMemory;
   /**
    * Joins a lock whose header has been checked to be this engine's; its table is in `span`, a part of `memory`. Throws
    * a LockError or a TypeError if this thread cannot join.
    */
-  open(memory: TableMemory, span: TableSpan, stripes: number, exact: boolean): LockTable;
+  open(memory: TableMemory, span: TableSpan, shape: TableShape): LockTable;
 }

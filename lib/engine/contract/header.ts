@@ -3,6 +3,7 @@ import {
   ENGINE_INDEX,
   EXACT_INDEX,
   HEADER_INTS,
+  LIMIT_INDEX,
   MAGIC,
   MAGIC_INDEX,
   STRIPES_INDEX,
@@ -10,14 +11,15 @@ import {
   VERSION,
   VERSION_INDEX,
 } from './layout.js';
+import type { TableShape } from './table-memory.js';
 
 /** Bound at import: a test may replace the clock later, and tokens would begin below those of earlier locks. */
 const wallClock = Date.now.bind(Date);
 
 /** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
-export function createMemory(engine: number, stripes: number, exact = false): SharedArrayBuffer {
-  const buffer = new SharedArrayBuffer(byteLengthFor(stripes));
-  fillHeader(buffer, 0, engine, stripes, exact);
+export function createMemory(engine: number, shape: TableShape): SharedArrayBuffer {
+  const buffer = new SharedArrayBuffer(byteLengthFor(shape.stripes));
+  fillHeader(buffer, 0, engine, shape);
   return buffer;
 }
 
@@ -26,8 +28,7 @@ export function fillHeader(
   buffer: SharedArrayBuffer,
   offset: number,
   engine: number,
-  stripes: number,
-  exact: boolean,
+  { stripes, exact, limit }: TableShape,
 ): void {
   const header = new Int32Array(buffer, offset, HEADER_INTS);
   header[MAGIC_INDEX] = MAGIC;
@@ -35,6 +36,7 @@ export function fillHeader(
   header[ENGINE_INDEX] = engine;
   header[STRIPES_INDEX] = stripes;
   header[EXACT_INDEX] = exact ? 1 : 0;
+  header[LIMIT_INDEX] = limit;
   // Nanoseconds since 1970, so that tokens keep rising even if what they fence outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }

@@ -15,6 +15,8 @@ export const REGISTRY_INDEX = 4;
 
 /** 1 if each key in use has a stripe of its own, else 0. */
 export const EXACT_INDEX = 6;
+/** How many may hold a stripe at once, if that is more than one: see `PERMIT_MODE` in `mode.ts`. Else 1. */
+export const LIMIT_INDEX = 7;
 
 /** The cell of the last token. Cells are counted in units of 64-bit integers. */
 export const TOKEN_CELL = 8;
@@ -39,6 +41,8 @@ export const ENGINE_JAVASCRIPT = 2;
 
 /** The most stripes that a lock may have: 64 MiB of words. */
 export const MAX_STRIPES = 1_048_576;
+/** The most permits that a stripe may have. */
+export const MAX_LIMIT = 1_048_576;
 
 /** The index of a stripe's word. */
 export function wordIndex(stripe: number): number {

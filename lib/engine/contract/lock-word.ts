@@ -11,11 +11,15 @@
  * | free or shared `+ ABANDONED` | an earlier holder's thread ended without releasing             |
  * | `slot + ABANDONED`           | its holder was told so; cleared when that holder releases      |
  * | `slot + LOCAL`               | tasks of that thread wait in its JavaScript                    |
+ * | `SHARED + n`, of permits     | `n` of the limit's permits are taken                           |
+ * | the same `+ ABANDONED + TOLD`| a holder that came after the death was told of it              |
  */
 export const QUEUED = 0x8000_0000 | 0;
 export const ABANDONED = 0x4000_0000;
 export const SHARED = 0x2000_0000;
 /** Native engine only; see `native/local-waits.ts`. */
 export const LOCAL = 0x1000_0000;
+/** Native engine only, of permits. */
+export const TOLD = LOCAL;
 /** The owner's slot, or with {@link SHARED} the number of shared holds. */
 export const HOLDER_MASK = 0x0fff_ffff;

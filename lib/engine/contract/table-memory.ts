@@ -14,6 +14,15 @@ export interface TableMemory {
   readonly names: SharedArrayBuffer | undefined;
 }
 
+/** What all threads that use a table agree on. */
+export interface TableShape {
+  readonly stripes: number;
+  /** Whether each key in use has a stripe of its own. */
+  readonly exact: boolean;
+  /** See `LockTable.limit`. */
+  readonly limit: number;
+}
+
 /** Where the table itself is. */
 export interface TableSpan {
   readonly buffer: SharedArrayBuffer;

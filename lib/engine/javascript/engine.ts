@@ -3,7 +3,7 @@ import { threadId } from 'node:worker_threads';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory } from '../contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../contract/layout.js';
-import { corrupt, type TableMemory, type TableSpan } from '../contract/table-memory.js';
+import { corrupt, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { createNames } from './names-memory.js';
 import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
@@ -29,18 +29,24 @@ import { thread } from './thread.js';
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
 
-  create(stripes: number, exact: boolean): TableMemory {
-    const buffer = createMemory(ENGINE_JAVASCRIPT, stripes, exact);
-    return { arena: undefined, buffer, offset: 0, names: exact ? createNames(stripes) : undefined };
+  create(shape: TableShape): TableMemory {
+    const buffer = createMemory(ENGINE_JAVASCRIPT, shape);
+    return {
+      arena: undefined,
+      buffer,
+      offset: 0,
+      names: shape.exact ? createNames(shape.stripes) : undefined,
+    };
   }
 
-  open({ arena, names }: TableMemory, { buffer }: TableSpan, stripes: number, exact: boolean): LockTable {
+  open({ arena, names }: TableMemory, { buffer }: TableSpan, shape: TableShape): LockTable {
+    const { stripes, exact, limit } = shape;
     if (arena !== undefined) throw corrupt('its memory is not for its engine');
     if (exact ? !types.isSharedArrayBuffer(names) : names !== undefined)
       throw corrupt('its names are not those of a lock');
     let table = thread.tables.get(buffer);
     if (table === undefined) {
-      table = new JavaScriptTable(buffer, stripes, threadId + 1, names);
+      table = new JavaScriptTable(buffer, stripes, threadId + 1, { names, limit });
       thread.tables.set(buffer, table);
     }
     return table;

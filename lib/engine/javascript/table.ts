@@ -4,7 +4,7 @@ import { GRANTED, type AsyncWaiter, type LockTable, type Outcome, type Request }
 import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
-import { modeOfWord, namesHolder, type Mode } from '../contract/mode.js';
+import { hasPermits, modeOfWord, namesHolder, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
@@ -24,6 +24,7 @@ import { WantedStripes } from './wanted-stripes.js';
 export class JavaScriptTable implements LockTable, BlockedTable {
   readonly engine = 'javascript';
   readonly stripes: number;
+  readonly limit: number;
   readonly memory: TableMemory;
   readonly words: Int32Array;
   readonly compareExchange = undefined;
@@ -37,13 +38,19 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   readonly #wanted: WantedStripes | undefined;
   readonly #notes = new LocalNotes();
 
-  constructor(buffer: SharedArrayBuffer, stripes: number, slot: number, names?: SharedArrayBuffer) {
+  constructor(
+    buffer: SharedArrayBuffer,
+    stripes: number,
+    slot: number,
+    { names, limit = 1 }: { names?: SharedArrayBuffer | undefined; limit?: number } = {},
+  ) {
     this.stripes = stripes;
+    this.limit = limit;
     this.memory = { arena: undefined, buffer, offset: 0, names };
     this.words = new Int32Array(buffer);
     this.cells = cellsOf(buffer, 0);
     this.slot = slot;
-    this.stripesHere = new Stripes(this.words, slot);
+    this.stripesHere = new Stripes(this.words, slot, limit);
     this.#syncWait = new SyncWait(this.stripesHere);
     this.#wanted = names && new WantedStripes();
     this.#asyncWaits = new AsyncWaits(this.stripesHere, {
@@ -152,14 +159,26 @@ export class JavaScriptTable implements LockTable, BlockedTable {
       if ((word & (HOLDER_MASK | QUEUED)) === 0 && here === undefined) continue;
       states.push({
         stripe,
-        mode: modeOfWord(word)?.name,
-        holders: this.#holders(stripe, word).flatMap((threadId) =>
-          threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
-        ),
+        mode: modeOfWord(word, this.limit)?.name,
+        holders: hasPermits(this.limit) ? this.#permitsHere(stripe) : this.#holdersNow(stripe, word),
         waiters: here ?? [],
       });
     }
     return states;
+  }
+
+  #holdersNow(stripe: number, word: number): StripeState['holders'] {
+    return this.#holders(stripe, word).flatMap((threadId) =>
+      threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
+    );
+  }
+
+  /** One for each permit of this thread. */
+  #permitsHere(stripe: number): StripeState['holders'] {
+    const threadId = this.slot - 1;
+    const traced = this.#notes.holdersOf(stripe, threadId);
+    const permits = this.stripesHere.words.sharesOf(stripe);
+    return Array.from({ length: permits }, (_, i) => traced[i] ?? { threadId });
   }
 
   /** Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. */
@@ -241,6 +260,8 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     const { words, lanes } = stripes;
     if (words.isOwn(stripe)) return true;
     if (words.sharesOf(stripe) === 0) return false;
+    // While another thread has one of the permits, that thread may release it.
+    if (hasPermits(this.limit)) return words.sharesOf(stripe) >= this.limit;
     if (isWriter(mode)) return true;
     // QUEUED may be all that is left of a writer that gave up, or died.
     stripes.relay(stripe);

@@ -42,7 +42,7 @@ export interface ThreadState {
 }
 
 /** The number changes with what the copies agree on. */
-const NAME = Symbol.for('stripelock.javascript-engine.2');
+const NAME = Symbol.for('stripelock.javascript-engine.3');
 
 /** The exports of a module of Node are the same object in all realms of a thread, which `globalThis` is not. */
 const home = workerThreads as { [NAME]?: ThreadState };

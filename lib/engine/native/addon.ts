@@ -52,7 +52,7 @@ interface NamedAddon {
 export interface Addon extends LeaseAddon, NamedAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
-  open(words: Int32Array, stripes: number, exact?: boolean): number;
+  open(words: Int32Array, stripes: number, exact?: boolean, limit?: number): number;
   close(table: number): void;
   reuse(arenaLow: number, arenaHigh: number, stripes: number): number;
   own(table: number, arenaLow: number, arenaHigh: number, offset: number): void;

@@ -2,7 +2,7 @@ import { LockError } from '../../common/errors.js';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
-import { corrupt, type TableMemory, type TableSpan } from '../contract/table-memory.js';
+import { corrupt, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
 import { NativeNamedLocks } from './named-locks.js';
@@ -52,16 +52,17 @@ export class NativeEngine implements Engine {
     return (this.#named ??= new NativeNamedLocks(this.#addon));
   }
 
-  create(stripes: number, exact: boolean): TableMemory {
+  create(shape: TableShape): TableMemory {
+    const { stripes } = shape;
     const arena = this.#arena.get();
     const offset = arena && (this.#reuse(arena, stripes) ?? arena.allocate(stripes));
     if (offset === undefined) {
-      const buffer = createMemory(ENGINE_NATIVE, stripes, exact);
+      const buffer = createMemory(ENGINE_NATIVE, shape);
       new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
       return { arena: undefined, buffer, offset: 0, names: undefined };
     }
     const { buffer, memory } = arena!;
-    fillHeader(buffer, offset, ENGINE_NATIVE, stripes, exact);
+    fillHeader(buffer, offset, ENGINE_NATIVE, shape);
     new Int32Array(buffer, offset).set(this.#registry, REGISTRY_INDEX);
     this.#made = { arena: memory, buffer: undefined, offset, names: undefined };
     return this.#made;
@@ -77,7 +78,8 @@ export class NativeEngine implements Engine {
     return offset;
   }
 
-  open(memory: TableMemory, { buffer, offset }: TableSpan, stripes: number, exact: boolean): LockTable {
+  open(memory: TableMemory, { buffer, offset }: TableSpan, shape: TableShape): LockTable {
+    const { stripes, exact, limit } = shape;
     // The addon has the names.
     if (memory.names !== undefined) throw corrupt('its names are not those of a lock');
     const words = new Int32Array(buffer, offset, byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
@@ -87,14 +89,17 @@ export class NativeEngine implements Engine {
         'the lock was made by another copy of the stripelock addon; all threads must load the same installation',
       );
     }
-    const table = this.#addon.open(words, stripes, exact);
+    const table = this.#addon.open(words, stripes, exact, limit);
     if (table === NOT_OPENED)
-      throw new LockError('ERR_LOCK_ENGINE', 'the lock is in use with another number of stripes');
+      throw new LockError(
+        'ERR_LOCK_ENGINE',
+        'the lock is in use with another number of stripes or another limit',
+      );
     let opened = this.#tables.get(table)?.deref();
     if (!opened) {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
       const own = memory === this.#made ? this.#arena.get()?.id : undefined;
-      opened = new NativeTable(this.#thread, { table, memory, words, stripes, exact, compareExchange, own });
+      opened = new NativeTable(this.#thread, { table, memory, words, shape, compareExchange, own });
       this.#tables.set(table, new WeakRef(opened));
       this.#closed.register(opened, table);
     } else {

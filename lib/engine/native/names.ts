@@ -9,12 +9,14 @@ export class NativeNames implements KeyNames {
   readonly keepsIdle = true;
   readonly #addon: Addon;
   readonly #table: number;
+  readonly #limit: number;
   readonly #waiting: (stripe: number) => readonly LocalWait[];
 
   /** `waiting`: what waits in this thread's JavaScript. */
-  constructor(addon: Addon, table: number, waiting: (stripe: number) => readonly LocalWait[]) {
+  constructor(addon: Addon, table: number, limit: number, waiting: (stripe: number) => readonly LocalWait[]) {
     this.#addon = addon;
     this.#table = table;
+    this.#limit = limit;
     this.#waiting = waiting;
   }
 
@@ -32,7 +34,7 @@ export class NativeNames implements KeyNames {
 
   inspect(): KeyState[] {
     return this.#addon.inspect(this.#table).map((entry) => {
-      const { mode, holders, waiters } = toStripeState(entry, this.#waiting);
+      const { mode, holders, waiters } = toStripeState(entry, this.#limit, this.#waiting);
       return { key: entry.key!, mode, holders, waiters };
     });
   }

@@ -25,6 +25,9 @@ export const NO_ROOM = -1;
 /** Answer of `open`, `leaseOpen` and `gateOpen`. Every number of what is open is at least 0. */
 export const NOT_OPENED = -1;
 
+/** The mode of tables with permits. */
+export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
+
 /** Answers of `pin`. */
 export { CROWDED, NO_STRIPE, PINNED_AGAIN } from '../contract/key-names.js';
 

@@ -1,6 +1,13 @@
 import { threadId as currentThread } from 'node:worker_threads';
 import type { StripeState } from '../../common/types.js';
-import { EXCLUSIVE_MODE, modeCoded, modeOfWord } from '../contract/mode.js';
+import {
+  EXCLUSIVE_MODE,
+  hasPermits,
+  modeCoded,
+  modeOfWord,
+  PERMIT_MODE,
+  type Mode,
+} from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import type { AsyncWaiter } from '../contract/engine.js';
 import type { Addon } from './addon.js';
@@ -8,22 +15,39 @@ import type { Addon } from './addon.js';
 type AddonState = ReturnType<Addon['inspect']>[number];
 type Waiting = StripeState['waiters'][number];
 
-/** Converts what the addon says about a stripe into what `inspect()` shows. `here`: what waits in this thread's JavaScript. */
+/**
+ * Converts what the addon says about a stripe of a table with that limit into what `inspect()` shows. `here`: what waits in
+ * this thread's JavaScript.
+ */
 export function toStripeState(
   state: AddonState,
+  limit: number,
   here: (stripe: number) => readonly LocalWait[],
 ): StripeState {
   const { stripe, word, holders, traced } = state;
   return {
     stripe,
-    mode: modeOfWord(word)?.name,
-    holders: holders.flatMap((threadId): StripeState['holders'] => {
-      const notes = traced.filter((note) => note.threadId === threadId);
-      if (notes.length === 0) return [{ threadId }];
-      return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
-    }),
-    waiters: withLocals(state, here(stripe)),
+    mode: modeOfWord(word, limit)?.name,
+    holders: hasPermits(limit) ? permitsOf(state) : holders.flatMap((threadId) => holdsOf(threadId, traced)),
+    waiters: withLocals(state, limit, here(stripe)),
   };
+}
+
+function holdsOf(threadId: number, traced: AddonState['traced']): StripeState['holders'] {
+  const notes = traced.filter((note) => note.threadId === threadId);
+  if (notes.length === 0) return [{ threadId }];
+  return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
+}
+
+/** One for each permit: the traced ones of a thread first. */
+function permitsOf({ holders, traced }: AddonState): StripeState['holders'] {
+  const left = [...traced];
+  return holders.map((threadId) => {
+    const at = left.findIndex((note) => note.threadId === threadId);
+    if (at < 0) return { threadId };
+    const [{ heldFor, note }] = left.splice(at, 1) as [AddonState['traced'][number]];
+    return { threadId, heldFor, ...parseNote(note) };
+  });
 }
 
 /** An acquisition that waits in this thread's JavaScript. */
@@ -33,11 +57,12 @@ export interface LocalWait {
 }
 
 /** A thread's own queue comes after its stand-in, or first, if the thread holds the stripe. */
-function withLocals({ waiters, locals }: AddonState, here: readonly LocalWait[]): Waiting[] {
+function withLocals({ waiters, locals }: AddonState, limit: number, here: readonly LocalWait[]): Waiting[] {
+  const modeIn = hasPermits(limit) ? (): Mode => PERMIT_MODE : modeCoded;
   const all = waiters.map(({ threadId, async, mode, waitingFor, note }): Waiting => ({
     threadId,
     kind: async ? 'async' : 'sync',
-    mode: modeCoded(mode).name,
+    mode: modeIn(mode).name,
     waitingFor,
     ...keysIn(note),
   }));

@@ -15,7 +15,7 @@ import { wordIndex } from '../contract/layout.js';
 import { QUEUED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE, type Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
-import type { TableMemory } from '../contract/table-memory.js';
+import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 import { LOCAL_TICKET } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
@@ -41,9 +41,7 @@ export interface OpenedMemory {
   readonly table: number;
   readonly memory: TableMemory;
   readonly words: Int32Array;
-  readonly stripes: number;
-  /** Whether each key in use has a stripe of its own. */
-  readonly exact: boolean;
+  readonly shape: TableShape;
   readonly compareExchange: CompareExchange | undefined;
   /** The number of the arena that the memory is in, if only this thread knows of it. */
   readonly own: readonly [low: number, high: number] | undefined;
@@ -53,6 +51,7 @@ export interface OpenedMemory {
 export class NativeTable implements LockTable {
   readonly engine = 'native';
   readonly stripes: number;
+  readonly limit: number;
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange | undefined;
   readonly firstAddress: number;
@@ -69,8 +68,10 @@ export class NativeTable implements LockTable {
   #shared: boolean;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
-    const { table, memory, words, stripes, exact, compareExchange, own } = opened;
+    const { table, memory, words, shape, compareExchange, own } = opened;
+    const { stripes, exact, limit } = shape;
     this.stripes = stripes;
+    this.limit = limit;
     this.words = CORE_ONLY ? neverFree(words.length) : words;
     this.compareExchange = CORE_ONLY ? undefined : compareExchange;
     this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
@@ -84,7 +85,9 @@ export class NativeTable implements LockTable {
     if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
     const local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
     this.#local = local;
-    this.names = exact ? new NativeNames(thread.addon, table, (stripe) => local.waiting(stripe)) : undefined;
+    this.names = exact
+      ? new NativeNames(thread.addon, table, limit, (stripe) => local.waiting(stripe))
+      : undefined;
   }
 
   get memory(): TableMemory {
@@ -166,6 +169,6 @@ export class NativeTable implements LockTable {
   inspect(): StripeState[] {
     return this.#addon
       .inspect(this.#table)
-      .map((state) => toStripeState(state, (stripe) => this.#local.waiting(stripe)));
+      .map((state) => toStripeState(state, this.limit, (stripe) => this.#local.waiting(stripe)));
   }
 }

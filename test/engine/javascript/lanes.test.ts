@@ -48,7 +48,7 @@ class Writer {
 }
 
 function writers(...lanes: Lane[]): Writer[] {
-  const memory = new Int32Array(createMemory(ENGINE_JAVASCRIPT, 1));
+  const memory = new Int32Array(createMemory(ENGINE_JAVASCRIPT, { stripes: 1, exact: false, limit: 1 }));
   return lanes.map((lane, i) => new Writer(memory, i + 1, lane));
 }
 

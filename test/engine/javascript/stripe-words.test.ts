@@ -9,7 +9,7 @@ import { StripeWords } from '../../../lib/engine/javascript/stripe-words.js';
 const SLOT = 7;
 
 function twoThreads(): [StripeWords, StripeWords] {
-  const memory = new Int32Array(createMemory(ENGINE_JAVASCRIPT, 1));
+  const memory = new Int32Array(createMemory(ENGINE_JAVASCRIPT, { stripes: 1, exact: false, limit: 1 }));
   return [new StripeWords(memory, SLOT), new StripeWords(memory, SLOT + 1)];
 }
 

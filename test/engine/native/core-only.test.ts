@@ -6,7 +6,7 @@ const { coreOnlyContract } = await import('../../contract/contract.js');
 const { createTable } = await import('../../../unbundled/engine/select.js');
 
 it('every acquisition goes through the engine: the fast path never sees a free word', () => {
-  const table = createTable('native', 8);
+  const table = createTable('native', { stripes: 8, exact: false, limit: 1 });
   expect(table.compareExchange).toBeUndefined();
   expect(table.words.buffer).toBeInstanceOf(ArrayBuffer);
   expect(table.words.some((word) => word === 0)).toBe(false);

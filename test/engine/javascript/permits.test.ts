@@ -1,0 +1,194 @@
+// How permits pass between the threads of the JavaScript engine: step by step, and at random.
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { createMemory } from '../../../lib/engine/contract/header.js';
+import { ENGINE_JAVASCRIPT } from '../../../lib/engine/contract/layout.js';
+import { QUEUED, SHARED } from '../../../lib/engine/contract/lock-word.js';
+import { PERMIT_MODE } from '../../../lib/engine/contract/mode.js';
+import {
+  ASYNC_LANE,
+  CALLED,
+  CLAIM,
+  laneIndex,
+  OFFERED,
+  SYNC_LANE,
+  WAS_OFFERED,
+} from '../../../lib/engine/javascript/lanes.js';
+import { Stripes } from '../../../lib/engine/javascript/stripes.js';
+import { seedFor } from '../../support/seed.js';
+import { until } from '../../support/waiting.js';
+import { below, randomFrom } from '../../workers/random.mjs';
+import { acquire, release, requestOf, tables, withoutLooks, type Acquired } from './tables.js';
+
+/** Threads that use one stripe with so many permits. */
+function threads(count: number, limit: number): Stripes[] {
+  const memory = new Int32Array(createMemory(ENGINE_JAVASCRIPT, { stripes: 1, exact: false, limit }));
+  return Array.from({ length: count }, (_, i) => new Stripes(memory, i + 1, limit));
+}
+
+/** Becomes the head of its lane, while all permits are taken. Returns the claim. */
+function claim(stripes: Stripes, lane: typeof SYNC_LANE | typeof ASYNC_LANE): number {
+  const mine = stripes.lanes.claim(0, lane, PERMIT_MODE);
+  expect(mine).not.toBe(0);
+  expect(stripes.announce(0, PERMIT_MODE)).toBe(false);
+  return mine;
+}
+
+describe('the permits of a stripe', () => {
+  it('are as many as the limit', () => {
+    const [one, other] = threads(2, 3) as [Stripes, Stripes];
+    expect(one.words.arrive(0, PERMIT_MODE)).toBe(true);
+    expect(other.intrude(0, PERMIT_MODE)).toBe(true);
+    expect(one.words.arrive(0, PERMIT_MODE)).toBe(true);
+    expect(one.words.load(0)).toBe(SHARED | 3);
+    expect([one, other].map((stripes) => stripes.intrude(0, PERMIT_MODE))).toEqual([false, false]);
+    expect(other.takeCalled(0, PERMIT_MODE, SYNC_LANE, WAS_OFFERED)).toBe(false);
+    other.release(0, PERMIT_MODE);
+    other.release(0, PERMIT_MODE);
+    expect(one.words.load(0)).toBe(SHARED | 2);
+    one.release(0, PERMIT_MODE);
+    one.release(0, PERMIT_MODE);
+    expect(one.words.load(0)).toBe(0);
+  });
+
+  it('go from one holder of a thread to the next, whoever has the others', () => {
+    const [one, other] = threads(2, 2) as [Stripes, Stripes];
+    expect(one.words.handOver(0, PERMIT_MODE, PERMIT_MODE)).toBe(false);
+    expect(one.words.arrive(0, PERMIT_MODE)).toBe(true);
+    expect(other.words.arrive(0, PERMIT_MODE)).toBe(true);
+    expect(one.words.handOver(0, PERMIT_MODE, PERMIT_MODE)).toBe(true);
+    expect(one.words.load(0)).toBe(SHARED | 2 | QUEUED);
+    expect([one, other].map(({ words }) => words.sharesOf(0))).toEqual([1, 1]);
+  });
+
+  it('are kept for a head that was offered one, from newcomers and from those who were only called', () => {
+    const [holder, head, other, late] = threads(4, 2) as [Stripes, Stripes, Stripes, Stripes];
+    for (let i = 0; i < 2; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    const mine = claim(head, SYNC_LANE);
+    holder.release(0, PERMIT_MODE);
+    expect(holder.words.load(0)).toBe(SHARED | 1 | QUEUED);
+    expect(late.isOpen(0, PERMIT_MODE)).toBe(false);
+    expect(late.intrude(0, PERMIT_MODE)).toBe(false);
+    expect(other.takeCalled(0, PERMIT_MODE, ASYNC_LANE, CALLED)).toBe(false);
+    // The other permit, too, as nobody can tell them apart.
+    holder.release(0, PERMIT_MODE);
+    expect(holder.words.load(0)).toBe(QUEUED);
+    expect(late.intrude(0, PERMIT_MODE)).toBe(false);
+    expect(head.takeCalled(0, PERMIT_MODE, SYNC_LANE, WAS_OFFERED)).toBe(true);
+    head.lanes.dropClaim(0, SYNC_LANE, mine);
+    head.entered(0, PERMIT_MODE);
+    expect(head.words.load(0)).toBe(SHARED | 1);
+    expect(late.intrude(0, PERMIT_MODE)).toBe(true);
+  });
+
+  it('find the next head when one of them has got one', () => {
+    const [holder, sync, async] = threads(3, 3) as [Stripes, Stripes, Stripes];
+    for (let i = 0; i < 3; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    const first = claim(sync, SYNC_LANE);
+    for (let i = 0; i < 2; i++) holder.release(0, PERMIT_MODE);
+    claim(async, ASYNC_LANE);
+    expect(sync.takeCalled(0, PERMIT_MODE, SYNC_LANE, WAS_OFFERED)).toBe(true);
+    sync.lanes.dropClaim(0, SYNC_LANE, first);
+    expect(async.lanes.openClaim(0, ASYNC_LANE)).not.toBe(0);
+    sync.entered(0, PERMIT_MODE);
+    expect(async.lanes.openClaim(0, ASYNC_LANE)).toBe(0);
+    expect(async.takeCalled(0, PERMIT_MODE, ASYNC_LANE, WAS_OFFERED)).toBe(true);
+  });
+
+  it('are offered once more to a head that answered in vain while the next one became free', () => {
+    const [holder, head, thief] = threads(3, 2) as [Stripes, Stripes, Stripes];
+    const { memory } = head.lanes;
+    const index = laneIndex(0, SYNC_LANE) + CLAIM;
+    for (let i = 0; i < 2; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    const mine = claim(head, SYNC_LANE);
+    holder.release(0, PERMIT_MODE);
+    expect(thief.takeCalled(0, PERMIT_MODE, ASYNC_LANE, WAS_OFFERED)).toBe(true);
+    expect(head.takeCalled(0, PERMIT_MODE, SYNC_LANE, WAS_OFFERED)).toBe(false);
+    // Its claim is not open, so this release offers nothing.
+    holder.release(0, PERMIT_MODE);
+    expect(Atomics.compareExchange(memory, index, mine | OFFERED, mine)).toBe(mine | OFFERED);
+    head.declined(0);
+    expect(Atomics.load(memory, index)).toBe(mine | OFFERED);
+    expect(head.takeCalled(0, PERMIT_MODE, SYNC_LANE, WAS_OFFERED)).toBe(true);
+  });
+
+  it('are open again when a head that was offered one withdraws, or does not come', async () => {
+    const [holder, head, other] = threads(3, 2) as [Stripes, Stripes, Stripes];
+    for (let i = 0; i < 2; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    const mine = claim(head, SYNC_LANE);
+    holder.release(0, PERMIT_MODE);
+    expect(other.isOpen(0, PERMIT_MODE)).toBe(false);
+    head.withdraw(0, SYNC_LANE, mine);
+    expect(other.words.load(0)).toBe(SHARED | 1);
+    expect(other.words.arrive(0, PERMIT_MODE)).toBe(true);
+    claim(head, SYNC_LANE);
+    holder.release(0, PERMIT_MODE);
+    expect(other.isOpen(0, PERMIT_MODE)).toBe(false);
+    await until(() => other.isOpen(0, PERMIT_MODE), 'the reservation is over');
+    expect(other.intrude(0, PERMIT_MODE)).toBe(true);
+  });
+});
+
+describe('threads that share permits, and never look for themselves', () => {
+  withoutLooks();
+
+  for (const [stripes, limit] of [
+    [1, 2],
+    [3, 2],
+    [2, 5],
+  ] as const) {
+    it(`never have more than ${limit}, and all get them, on ${stripes} stripes`, async () => {
+      const random = randomFrom(seedFor(`${limit} permits on ${stripes} stripes`));
+      const all = tables(4, stripes, limit);
+      const inside = Array.from({ length: stripes }, () => 0);
+      const held: Acquired[] = [];
+      let pending: Acquired[] = [];
+      const took = (acquired: Acquired): void => {
+        held.push(acquired);
+        for (const stripe of acquired.stripes) expect(++inside[stripe]!).toBeLessThanOrEqual(limit);
+      };
+      const giveBack = (acquired: Acquired): void => {
+        held.splice(held.indexOf(acquired), 1);
+        for (const stripe of acquired.stripes) inside[stripe]!--;
+        release(acquired);
+      };
+      const start = (): void => {
+        const wanted = Array.from({ length: stripes }, (_, stripe) => stripe).filter(() => random() < 0.6);
+        if (wanted.length === 0) wanted.push(below(random, stripes));
+        const timeout = random() < 0.1 ? below(random, 4) : Infinity;
+        const acquired = acquire(
+          all[below(random, all.length)]!,
+          { stripes: wanted, mode: PERMIT_MODE, timeout },
+          () => {
+            pending = pending.filter((other) => other !== acquired);
+            if (acquired.outcome?.status === 'granted') took(acquired);
+          },
+        );
+        if (acquired.outcome === undefined) pending.push(acquired);
+        else if (acquired.outcome.status === 'granted') took(acquired);
+      };
+      for (let step = 0; step < 6000; step++) {
+        const what = random();
+        if (what < 0.4 && pending.length < 20) start();
+        else if (what < 0.8 && held.length > 0) giveBack(held[below(random, held.length)]!);
+        else if (what < 0.85 && pending.length > 0) {
+          const acquired = pending[below(random, pending.length)]!;
+          if (acquired.table.cancel(acquired)) pending = pending.filter((other) => other !== acquired);
+        } else if (what < 0.86) {
+          // A thread that blocks: what its async acquisitions were given goes back, and comes again.
+          const table = all[below(random, all.length)]!;
+          table.openShares();
+          const { status } = table.acquireSync({ ...requestOf(0, 0.5), mode: PERMIT_MODE });
+          if (status === 'granted') table.release(0, PERMIT_MODE);
+        } else if (what > 0.95) await delay(0);
+      }
+      while (held.length > 0 || pending.length > 0) {
+        if (held.length > 0) giveBack(held[below(random, held.length)]!);
+        else await until(() => held.length > 0 || pending.length === 0, 'one of those who wait is granted');
+      }
+      expect(all.map((table) => table.stats())).toEqual(
+        all.map(() => expect.objectContaining({ held: 0, waiting: 0 }) as unknown),
+      );
+    });
+  }
+});
