@@ -39,7 +39,7 @@ export const permitMutations = [
     'table_grants.cc',
     'withHold(next, waiter->mode, waiter->owner->slot(), limit_)',
     'withHold(next, waiter->mode, waiter->owner->slot())',
-    'Permits.GoToWaiters*',
+    'Permits.AreGrantedTogether*',
   ),
   mutation(
     'P2: the next waiter is let in where a release leaves no permit',
