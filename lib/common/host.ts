@@ -1,5 +1,6 @@
 import { performance as hostPerformance } from 'node:perf_hooks';
 import timers from 'node:timers';
+import { runInThisContext } from 'node:vm';
 import { SignalTimer } from './signal-timer.js';
 
 /*
@@ -26,6 +27,18 @@ export const afterTurn: (run: () => void) => unknown = setImmediate;
 
 /** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);
+
+/**
+ * The `FinalizationRegistry` of the host's own realm, also where a test runner evaluates the package in a context of
+ * `node:vm`. If a thread ends just when a callback of such a context's registry is due, Node 20 aborts the process.
+ */
+export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
+  try {
+    return runInThisContext('FinalizationRegistry') as typeof FinalizationRegistry;
+  } catch {
+    return FinalizationRegistry;
+  }
+})();
 
 /** Undefined also if the program may not read its environment, as in Deno without a permission. */
 export function environmentVariable(name: string): string | undefined {

@@ -1,3 +1,4 @@
+import { HostFinalizationRegistry } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
 import type { Mode } from '../engine/contract/mode.js';
@@ -31,7 +32,7 @@ export interface EntryPoints {
 /** By guard, from before it holds anything. */
 const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
-const collected = new FinalizationRegistry<TracedHold>(reclaim);
+const collected = new HostFinalizationRegistry<TracedHold>(reclaim);
 
 /** Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. */
 export function traceCall(guard: object, keys: readonly LockKey[], entries: EntryPoints): void {

@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LockError, LockTimeoutError } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
+import { block } from '../support/block.js';
 import { keysApart } from '../support/keys.js';
 import { rejectionOf, thrownBy, turns, until, watch } from '../support/waiting.js';
 
@@ -161,6 +162,21 @@ export const deadlinesSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ waiting: 1, timeouts: 5 });
       guard.release();
       expect((await patient.promise).held).toBe(true);
+    });
+
+    it('fire in the order of their times, however late the event loop is', async () => {
+      const lock = makeLock();
+      const guard = lock.acquireSync('key');
+      const order: number[] = [];
+      const failing = [40, 10, 30, 20].map((timeout) =>
+        lock.acquire('key', { timeout }).catch(() => order.push(timeout)),
+      );
+      // They have begun to wait, and their times are known.
+      await turns(3);
+      block(100);
+      await Promise.all(failing);
+      expect(order).toEqual([10, 20, 30, 40]);
+      guard.release();
     });
 
     it('do not fire after the grant', async () => {

@@ -278,7 +278,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     const before = new Set(await etcd.leases());
     const answers: Promise<GatewayAnswer>[] = [];
     gateway.rule = ({ forward }) => answers[answers.push(forward()) - 1]!;
-    etcd.cluster.signal('SIGSTOP');
+    await etcd.cluster.pause();
     const started = performance.now();
     const outcomes = await Promise.allSettled([
       hasty.tryAcquire('key', 'me', LONG),

@@ -1,3 +1,4 @@
+import { HostFinalizationRegistry } from '../../common/host.js';
 import { Deadlines, type Timed } from '../../common/deadlines.js';
 import { LockError } from '../../common/errors.js';
 import {
@@ -24,7 +25,7 @@ export class JavaScriptLeases implements LeaseEngine {
   /** Random, so that no other thread or process takes a handle of this thread for its own. */
   readonly id: readonly [number, number];
   readonly #tables = new Map<number, WeakRef<LeaseTable>>();
-  readonly #gone = new FinalizationRegistry<number>((number) => {
+  readonly #gone = new HostFinalizationRegistry<number>((number) => {
     this.#tables.delete(number);
   });
   /** Their highest tokens outlive those who use them. */

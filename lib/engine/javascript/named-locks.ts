@@ -1,7 +1,14 @@
 import { threadId } from 'node:worker_threads';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
-import { defer, keepAlive, letGo, startTimer, type Timer } from '../../common/host.js';
+import {
+  defer,
+  HostFinalizationRegistry,
+  keepAlive,
+  letGo,
+  startTimer,
+  type Timer,
+} from '../../common/host.js';
 import type { Mode } from '../contract/mode.js';
 import {
   DEFAULT_MANAGER,
@@ -21,7 +28,7 @@ export class JavaScriptNamedEngine implements NamedEngine {
   readonly id: readonly [number, number];
   /** By number, while somebody uses them. One that nobody uses is empty, and is made anew. */
   readonly #managers = new Map<number, WeakRef<NamedLocks>>();
-  readonly #gone = new FinalizationRegistry<number>((number) => {
+  readonly #gone = new HostFinalizationRegistry<number>((number) => {
     if (this.#managers.get(number)?.deref() === undefined) this.#managers.delete(number);
   });
   #last = DEFAULT_MANAGER;

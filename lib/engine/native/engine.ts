@@ -1,3 +1,4 @@
+import { HostFinalizationRegistry } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
@@ -30,7 +31,7 @@ export class NativeEngine implements Engine {
   /** What the last call of {@link create} has made in the arena: only its caller knows of it. */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
-  readonly #closed = new FinalizationRegistry((table: number) => {
+  readonly #closed = new HostFinalizationRegistry((table: number) => {
     this.#addon.close(table);
   });
 

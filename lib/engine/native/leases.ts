@@ -1,5 +1,5 @@
 import { LockError } from '../../common/errors.js';
-import { defer } from '../../common/host.js';
+import { defer, HostFinalizationRegistry } from '../../common/host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
 import { LeaseExchange } from './lease-exchange.js';
@@ -29,12 +29,12 @@ export class NativeLeases implements LeaseEngine {
   readonly #batch = new Int32Array(BATCH);
   /** The tables that this thread has open, so that it opens each one once. */
   readonly #tables = new Map<number, WeakRef<NativeLeaseTable>>();
-  readonly #closed = new FinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
+  readonly #closed = new HostFinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
     // A new one may have been opened before the garbage collector reported that the old one is gone.
     if (this.#tables.get(number)?.deref() === undefined) this.#tables.delete(number);
     this.addon.leaseClose(index);
   });
-  readonly #closedGates = new FinalizationRegistry<number>((index) => {
+  readonly #closedGates = new HostFinalizationRegistry<number>((index) => {
     this.addon.gateClose(index);
   });
   #delivering = false;

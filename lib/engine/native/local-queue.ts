@@ -98,7 +98,10 @@ export class LocalQueues {
     }
   }
 
-  /** Moves those that are due by then to `due`. Returns when the next is due. `time`: since when those count that are new. */
+  /**
+   * Adds those that are due by then to `due`, in the order of their times. Returns when the next is due. `time`: since when
+   * those count that are new.
+   */
   collectDue(now: number, time: number, due: AsyncWaiter[]): number {
     let next = Infinity;
     for (const queue of this.#byStripe.values()) {
@@ -110,6 +113,7 @@ export class LocalQueues {
         else if (!queue.handing || waiter !== queue.first) due.push(waiter);
       }
     }
+    due.sort((a, b) => a.since + a.timeout - (b.since + b.timeout));
     return next;
   }
 }

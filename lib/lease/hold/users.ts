@@ -1,3 +1,4 @@
+import { HostFinalizationRegistry } from '../../common/host.js';
 import { keyNames } from '../../common/errors.js';
 
 /** Learns that a lease that uses it was garbage-collected without having been released. */
@@ -5,7 +6,7 @@ export interface Forgetful {
   forgotten(): void;
 }
 
-const collected = new FinalizationRegistry<Forgetful>((hold) => hold.forgotten());
+const collected = new HostFinalizationRegistry<Forgetful>((hold) => hold.forgotten());
 
 /**
  * The leases that use a hold. Until the first renewal it keeps them alive. From then on it only watches them: registering
