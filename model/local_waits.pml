@@ -208,7 +208,7 @@ inline giveBackLater() {
   }
 }
 
-/* HandOvers::deliver */
+/* `deliver` in `lib/engine/native/local-waits.ts` */
 inline deliverLocal() {
   handing = false;
   if
@@ -237,7 +237,7 @@ inline deliverLocal() {
   fi
 }
 
-/* HandOvers::takeBack, before the thread blocks. */
+/* `takeBack` in `lib/engine/native/local-waits.ts`, before the thread blocks. */
 #define TAKE_BACK                                                                                                       \
   if                                                                                                                    \
   :: handing -> takeBack()                                                                                              \

@@ -19,7 +19,7 @@ byte vain;
 #define blocksAsHolder(u, v, s) (!(shared[u] && isShared(word[s])) && (guardsOf(v, s) > 0 || (low(v) <= s && s < position(v))))
 #define blocksAsWriter(u, v, s) (shared[u] && isShared(word[s]) && !shared[v] && position(v) == s && isLinked(v))
 
-/* WaitGraph::blockersOf: leaves them in `found`. A thread that is in the graph takes and leaves nothing but under the
+/* WaitGraph::waitOf: leaves the blockers in `found`. A thread that is in the graph takes and leaves nothing but under the
  * shard that is locked here, so it is one step, up to what is undelivered. */
 inline blockersOf(u) {
   do
