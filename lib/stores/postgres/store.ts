@@ -35,8 +35,6 @@ const HASHED = '\u{10ffff}sha256:';
 /** How many grants of a store come between two purges. */
 const PURGE_AFTER = 1000;
 
-type PostgresLeaseStore = WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore;
-
 /**
  * Leases in PostgreSQL, for the processes of many machines. Each operation is one statement, and a transaction by itself;
  * the server judges expiry. An operation rejects with LeaseStoreError if the server fails, or does not answer within
@@ -48,7 +46,9 @@ type PostgresLeaseStore = WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseSt
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
-export function postgresLeaseStore(options: PostgresLeaseStoreOptions): PostgresLeaseStore {
+export function postgresLeaseStore(
+  options: PostgresLeaseStoreOptions,
+): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
   return new Store(options);
 }
 
@@ -61,7 +61,7 @@ interface Wanted {
   readonly ttl: number;
 }
 
-class Store implements PostgresLeaseStore {
+class Store implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore {
   readonly source: LeaseStoreSource | undefined;
   readonly #connection: Connection;
   readonly #statements: Statements & StatementsForSeveral;
