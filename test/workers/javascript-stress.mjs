@@ -6,6 +6,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { StripedLock } from '../../unbundled/index.js';
 import { patience } from '../../unbundled/engine/javascript/patience.js';
 import { dawdle } from './dawdle.mjs';
+import { mannersOf } from './manners.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
@@ -61,44 +62,19 @@ async function wait(turnsHeld) {
   guard.release();
 }
 
-async function waitAgainAndAgain(turnsHeld) {
-  while (done < rounds) {
-    await wait(turnsHeld);
-    if (done % 16 === 0) await nextTurn();
-  }
-}
-
-const manners = {
-  sync() {
-    while (done < rounds) block();
+const manners = mannersOf({
+  done: () => done,
+  rounds,
+  block,
+  attempt() {
+    const guard = lock.tryAcquire(...request());
+    if (guard) use(guard);
+    guard?.release();
   },
-  async: () => Promise.all(Array.from({ length: 8 }, () => waitAgainAndAgain(0))),
-  /** Keeps what it gets for some turns of the event loop. */
-  keeping: () => Promise.all(Array.from({ length: 4 }, () => waitAgainAndAgain(2))),
-  /** Blocks while its async acquisitions are pending. */
-  async mixed() {
-    let pending = [];
-    while (done < rounds) {
-      const way = below(random, 3);
-      if (way === 0) {
-        block();
-      } else if (way === 1) {
-        const guard = lock.tryAcquire(...request());
-        if (guard) use(guard);
-        guard?.release();
-      } else {
-        pending.push(wait(0));
-        // A key that was free is used and released here. Blocking while holding it would be a deadlock.
-        await nextTurn();
-      }
-      if (pending.length === 8) {
-        await Promise.all(pending);
-        pending = [];
-      }
-    }
-    await Promise.all(pending);
-  },
-};
+  wait,
+  next: () => ['block', 'attempt', 'pend'][below(random, 3)],
+  pend: () => wait(0),
+});
 
 meet(gate, threads);
 await manners[manner]();

@@ -6,6 +6,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { KeyedLock } from '../../unbundled/index.js';
 import { patience } from '../../unbundled/engine/javascript/patience.js';
 import { dawdle } from './dawdle.mjs';
+import { mannersOf } from './manners.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
@@ -51,44 +52,24 @@ async function wait(turnsHeld) {
   leave(guard);
 }
 
-async function waitAgainAndAgain(turnsHeld) {
-  while (done < rounds) {
-    await wait(turnsHeld);
-    if (done % 16 === 0) await nextTurn();
-  }
-}
+// Blocking is one way of five, and so is an attempt. A third of what is pending gives up soon.
+const next = () => ['block', 'attempt'][below(random, 5)] ?? 'pend';
 
-const manners = {
-  sync() {
-    while (done < rounds) use(lock.acquireSync(anyKeys()));
+const manners = mannersOf({
+  done: () => done,
+  rounds,
+  block: () => use(lock.acquireSync(anyKeys())),
+  attempt() {
+    const guard = lock.tryAcquire(anyKeys());
+    if (guard) use(guard);
   },
-  async: () => Promise.all(Array.from({ length: 8 }, () => waitAgainAndAgain(0))),
-  /** Keeps what it gets for some turns of the event loop. */
-  keeping: () => Promise.all(Array.from({ length: 4 }, () => waitAgainAndAgain(2))),
-  /** Blocks while its async acquisitions are pending, and gives some of these up. */
-  async mixed() {
-    let pending = [];
-    while (done < rounds) {
-      const way = below(random, 5);
-      if (way === 0) {
-        use(lock.acquireSync(anyKeys()));
-      } else if (way === 1) {
-        const guard = lock.tryAcquire(anyKeys());
-        if (guard) use(guard);
-      } else {
-        const timeout = way === 2 ? below(random, 2) : Infinity;
-        pending.push(lock.acquire(anyKeys(), { timeout }).then(use, ignoreTimeout));
-        // A key that was free is used and released here. Blocking while holding it could be a deadlock.
-        await nextTurn();
-      }
-      if (pending.length === 8) {
-        await Promise.all(pending);
-        pending = [];
-      }
-    }
-    await Promise.all(pending);
+  wait,
+  next,
+  pend() {
+    const timeout = below(random, 3) === 0 ? below(random, 2) : Infinity;
+    return lock.acquire(anyKeys(), { timeout }).then(use, ignoreTimeout);
   },
-};
+});
 
 meet(gate, threads);
 await manners[manner]();

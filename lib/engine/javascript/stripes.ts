@@ -232,9 +232,9 @@ export class Stripes {
     const { words, lanes } = this;
     if (words.hasPermits) return words.hasRoom(word) && ((word & QUEUED) === 0 || !lanes.isReserved(stripe));
     if (word === 0) return true;
-    if (word === QUEUED) return !this.lanes.isOfferedOfLate(stripe);
-    if (!this.words.canTake(word, mode)) return false;
-    return (word & QUEUED) === 0 || !this.lanes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
+    if (word === QUEUED) return !lanes.isOfferedOfLate(stripe);
+    if (!words.canTake(word, mode)) return false;
+    return (word & QUEUED) === 0 || !lanes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
   }
 
   /** Offers a stripe that was reserved for it to the head of a lane, or frees it where that head has gone. */

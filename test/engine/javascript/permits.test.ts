@@ -1,5 +1,4 @@
 // How permits pass between the threads of the JavaScript engine: step by step, and at random.
-import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createMemory } from '../../../lib/engine/contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../../../lib/engine/contract/layout.js';
@@ -17,8 +16,9 @@ import {
 import { Stripes } from '../../../lib/engine/javascript/stripes.js';
 import { seedFor } from '../../support/seed.js';
 import { until } from '../../support/waiting.js';
-import { below, randomFrom } from '../../workers/random.mjs';
-import { acquire, release, requestOf, tables, withoutLooks, type Acquired } from './tables.js';
+import { randomFrom } from '../../workers/random.mjs';
+import { useAtRandom } from './random-use.js';
+import { tables, withoutLooks } from './tables.js';
 
 /** Threads that use one stripe with so many permits. */
 function threads(count: number, limit: number): Stripes[] {
@@ -141,51 +141,15 @@ describe('threads that share permits, and never look for themselves', () => {
       const random = randomFrom(seedFor(`${limit} permits on ${stripes} stripes`));
       const all = tables(4, stripes, limit);
       const inside = Array.from({ length: stripes }, () => 0);
-      const held: Acquired[] = [];
-      let pending: Acquired[] = [];
-      const took = (acquired: Acquired): void => {
-        held.push(acquired);
-        for (const stripe of acquired.stripes) expect(++inside[stripe]!).toBeLessThanOrEqual(limit);
-      };
-      const giveBack = (acquired: Acquired): void => {
-        held.splice(held.indexOf(acquired), 1);
-        for (const stripe of acquired.stripes) inside[stripe]!--;
-        release(acquired);
-      };
-      const start = (): void => {
-        const wanted = Array.from({ length: stripes }, (_, stripe) => stripe).filter(() => random() < 0.6);
-        if (wanted.length === 0) wanted.push(below(random, stripes));
-        const timeout = random() < 0.1 ? below(random, 4) : Infinity;
-        const acquired = acquire(
-          all[below(random, all.length)]!,
-          { stripes: wanted, mode: PERMIT_MODE, timeout },
-          () => {
-            pending = pending.filter((other) => other !== acquired);
-            if (acquired.outcome?.status === 'granted') took(acquired);
-          },
-        );
-        if (acquired.outcome === undefined) pending.push(acquired);
-        else if (acquired.outcome.status === 'granted') took(acquired);
-      };
-      for (let step = 0; step < 6000; step++) {
-        const what = random();
-        if (what < 0.4 && pending.length < 20) start();
-        else if (what < 0.8 && held.length > 0) giveBack(held[below(random, held.length)]!);
-        else if (what < 0.85 && pending.length > 0) {
-          const acquired = pending[below(random, pending.length)]!;
-          if (acquired.table.cancel(acquired)) pending = pending.filter((other) => other !== acquired);
-        } else if (what < 0.86) {
-          // A thread that blocks: what its async acquisitions were given goes back, and comes again.
-          const table = all[below(random, all.length)]!;
-          table.openShares();
-          const { status } = table.acquireSync({ ...requestOf(0, 0.5), mode: PERMIT_MODE });
-          if (status === 'granted') table.release(0, PERMIT_MODE);
-        } else if (what > 0.95) await delay(0);
-      }
-      while (held.length > 0 || pending.length > 0) {
-        if (held.length > 0) giveBack(held[below(random, held.length)]!);
-        else await until(() => held.length > 0 || pending.length === 0, 'one of those who wait is granted');
-      }
+      await useAtRandom({
+        random,
+        tables: all,
+        stripes,
+        mode: () => PERMIT_MODE,
+        blocking: PERMIT_MODE,
+        took: (stripe) => expect(++inside[stripe]!).toBeLessThanOrEqual(limit),
+        gaveBack: (stripe) => inside[stripe]!--,
+      });
       expect(all.map((table) => table.stats())).toEqual(
         all.map(() => expect.objectContaining({ held: 0, waiting: 0 }) as unknown),
       );

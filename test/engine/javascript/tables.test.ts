@@ -6,7 +6,8 @@ import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../lib/engine/contract/mode.j
 import type { JavaScriptTable } from '../../../lib/engine/javascript/table.js';
 import { seedFor } from '../../support/seed.js';
 import { until } from '../../support/waiting.js';
-import { below, randomFrom } from '../../workers/random.mjs';
+import { randomFrom } from '../../workers/random.mjs';
+import { useAtRandom } from './random-use.js';
 import { acquire, granted, release, requestOf, tables, withoutLooks, type Acquired } from './tables.js';
 
 describe('threads that share stripes', () => {
@@ -123,56 +124,19 @@ describe('threads that share stripes', () => {
       const random = randomFrom(seedFor(`tables on ${stripes} stripes`));
       const threads = tables(4, stripes);
       const holders = Array.from({ length: stripes }, () => ({ readers: 0, writers: 0 }));
-      const held: Acquired[] = [];
-      let pending: Acquired[] = [];
-      const took = (acquired: Acquired): void => {
-        held.push(acquired);
-        for (const stripe of acquired.stripes) {
+      await useAtRandom({
+        random,
+        tables: threads,
+        stripes,
+        mode: () => (random() < 0.4 ? SHARED_MODE : EXCLUSIVE_MODE),
+        blocking: EXCLUSIVE_MODE,
+        took(stripe, { counted }) {
           const now = holders[stripe]!;
-          if (acquired.mode.counted) now.readers++;
-          else now.writers++;
+          now[counted ? 'readers' : 'writers']++;
           expect(now.writers === 0 || (now.writers === 1 && now.readers === 0)).toBe(true);
-        }
-      };
-      const giveBack = (acquired: Acquired): void => {
-        held.splice(held.indexOf(acquired), 1);
-        for (const stripe of acquired.stripes)
-          holders[stripe]![acquired.mode.counted ? 'readers' : 'writers']--;
-        release(acquired);
-      };
-      const start = (): void => {
-        const wanted = Array.from({ length: stripes }, (_, stripe) => stripe).filter(() => random() < 0.6);
-        if (wanted.length === 0) wanted.push(below(random, stripes));
-        const table = threads[below(random, threads.length)]!;
-        const timeout = random() < 0.1 ? below(random, 4) : Infinity;
-        const acquired = acquire(
-          table,
-          { stripes: wanted, mode: random() < 0.4 ? SHARED_MODE : EXCLUSIVE_MODE, timeout },
-          () => {
-            pending = pending.filter((other) => other !== acquired);
-            if (acquired.outcome?.status === 'granted') took(acquired);
-          },
-        );
-        if (acquired.outcome === undefined) pending.push(acquired);
-        else if (acquired.outcome.status === 'granted') took(acquired);
-      };
-      for (let step = 0; step < 6000; step++) {
-        const what = random();
-        if (what < 0.4 && pending.length < 20) start();
-        else if (what < 0.8 && held.length > 0) giveBack(held[below(random, held.length)]!);
-        else if (what < 0.85 && pending.length > 0) {
-          const acquired = pending[below(random, pending.length)]!;
-          if (acquired.table.cancel(acquired)) pending = pending.filter((other) => other !== acquired);
-        } else if (what < 0.86) {
-          // A thread that blocks: what its async acquisitions were given goes back, and comes again.
-          const table = threads[below(random, threads.length)]!;
-          if (table.acquireSync(requestOf(0, 0.5)).status === 'granted') table.release(0, EXCLUSIVE_MODE);
-        } else if (what > 0.95) await delay(0);
-      }
-      while (held.length > 0 || pending.length > 0) {
-        if (held.length > 0) giveBack(held[below(random, held.length)]!);
-        else await until(() => held.length > 0 || pending.length === 0, 'one of those who wait is granted');
-      }
+        },
+        gaveBack: (stripe, { counted }) => holders[stripe]![counted ? 'readers' : 'writers']--,
+      });
       expect(threads[0]!.stats()).toMatchObject({ held: 0, waiting: 0 });
       const words = threads[0]!.words;
       await until(() => holders.every((_, stripe) => words[wordIndex(stripe)] === 0), 'all words are free');
