@@ -2,8 +2,7 @@
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
-import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
-import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
+import { storeTargets } from './store-targets.mjs';
 import { format } from './support/format.mjs';
 import { webLockTargets } from './web-lock-targets.mjs';
 
@@ -112,30 +111,6 @@ const timesOwn = (limit, workload, other) =>
     metric: 'nsPerOp',
     over: [workload, NATIVE],
     under: [other, NATIVE],
-  });
-
-/**
- * Leases over Redis: at least `limit` times as many a second as another.
- *
- * @type {Limited}
- */
-const overRedis = (limit, workload, other) =>
-  ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
-    metric: 'opsPerSecond',
-    over: [workload, REDIS_MANAGER],
-    under: [workload, other],
-  });
-
-/**
- * Leases over etcd: at least `limit` times as many a second as another.
- *
- * @type {Limited}
- */
-const overEtcd = (limit, workload, other) =>
-  ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
-    metric: 'opsPerSecond',
-    over: [workload, ETCD_MANAGER],
-    under: [workload, other],
   });
 
 /**
@@ -279,14 +254,7 @@ const targets = [
     over: [LEASE, 'lease: acquire + release, renewal off'],
     under: [LEASE, AWAIT],
   }),
-  overRedis(1, 'Redis, a hot key', REDLOCK),
-  ...[REDLOCK, REDLOCK_SHORT].flatMap((other) => [
-    overRedis(2, 'Redis, 2 clients want a key at once', other),
-    overRedis(2, 'Redis, 8 clients want a key at once', other),
-  ]),
-  // A pair takes at most 1.3 times as long.
-  overEtcd(0.77, 'etcd, a hot key', PUT_AND_DELETE),
-  overEtcd(1.5, 'etcd, a hot key', ETCD3),
+  ...storeTargets({ ratioTarget }),
   ...webLockTargets({ ratioTarget, figureTarget }),
   nobodyStarves,
   noSlowerThanJavaScript,

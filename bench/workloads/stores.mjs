@@ -3,8 +3,8 @@
 import { storeSubjects } from '../subjects/stores.mjs';
 
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
-const { putAndDelete, etcd, etcdAlone, etcd3 } = storeSubjects;
-const { statements, postgres, postgresAlone } = storeSubjects;
+const { putAndDelete, transactions, etcd, etcdAlone, etcd3 } = storeSubjects;
+const { statements, quickStatements, postgres, postgresAlone } = storeSubjects;
 const { updates, mongodb, mongodbAlone } = storeSubjects;
 
 /**
@@ -42,13 +42,15 @@ export const stores = [
   workload('MongoDB, a hot key', 'mongodb', [mongodb, mongodbAlone], { floors: [updates] }),
   workload('MongoDB, 8 clients want a key at once', 'mongodb', [mongodb], { clients: 8 }),
   workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),
-  workload('etcd, a hot key', 'etcd', [etcd, etcdAlone, etcd3], { floors: [putAndDelete] }),
+  workload('etcd, a hot key', 'etcd', [etcd, etcdAlone, etcd3], { floors: [putAndDelete, transactions] }),
   workload('etcd, 2 clients want a key at once', 'etcd', [etcd], { clients: 2 }),
   workload('etcd, 8 clients want a key at once', 'etcd', [etcd], { clients: 8 }),
-  workload('PostgreSQL, a hot key', 'postgres', [postgres, postgresAlone], { floors: [statements] }),
+  workload('PostgreSQL, a hot key', 'postgres', [postgres, postgresAlone], {
+    floors: [statements, quickStatements],
+  }),
   workload('PostgreSQL, 10,000 keys', 'postgres', [postgres, postgresAlone], {
     keys: 10_000,
-    floors: [statements],
+    floors: [statements, quickStatements],
   }),
   workload('PostgreSQL, 8 clients want a key at once', 'postgres', [postgres], { clients: 8 }),
 ];

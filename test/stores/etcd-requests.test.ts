@@ -2,28 +2,26 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { hasEtcd } from '../support/etcd-server.mjs';
 import { EtcdGateway, type GatewayAnswer, type Passing } from '../support/etcd-gateway.js';
-import { EtcdScene, type EtcdStore, expectSoon } from './etcd-setup.js';
+import {
+  BEAT,
+  EtcdScene,
+  type EtcdStore,
+  expectSoon,
+  gate,
+  GRANT,
+  RANGE,
+  REVOKE,
+  TXN,
+} from './etcd-setup.js';
 
 const LONG = 60_000;
 /** Milliseconds of a store that gives up soon: enough for what does not hang, on a busy machine. */
 const HASTE = 1500;
 
-/** A promise, and what resolves it. */
-function gate(): { opened: Promise<void>; open: () => void } {
-  let open = (): void => undefined;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
-}
-
 /** The same answer in another term of the servers. */
 function inTerm(term: string, { status, text }: GatewayAnswer): GatewayAnswer {
   return { status, text: text.replace(/"raft_term":"\d+"/g, `"raft_term":"${term}"`) };
 }
-
-const TXN = 'kv/txn';
-const GRANT = 'lease/grant';
-const BEAT = 'lease/keepalive';
-const REVOKE = 'lease/revoke';
 
 describe.runIf(hasEtcd)('what the etcd store asks', () => {
   const etcd = new EtcdScene();
@@ -31,10 +29,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
   let store: EtcdStore;
 
   beforeEach(async () => {
-    etcd.begin();
-    gateway = await EtcdGateway.before(etcd.cluster.port);
-    onTestFinished(() => gateway.close());
-    store = etcd.store({ endpoints: [gateway.endpoint] });
+    ({ gateway, store } = await etcd.beginBehindGateway());
     // It has read the base of tokens.
     await store.tryAcquire('first', 'me', 5000);
     await store.release('first', 'me');
@@ -137,7 +132,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
         return path === BEAT && ++beats === 1 ? inTerm(STALE, answer) : answer;
       };
       expect(await store.renew('key', 'me', LONG)).toBe(true);
-      expect(gateway.asked).toEqual([BEAT, 'kv/range', BEAT, 'kv/range']);
+      expect(gateway.asked).toEqual([BEAT, RANGE, BEAT, RANGE]);
     });
 
     it('fails, and does not renew, as long as that goes on', async () => {
@@ -162,7 +157,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
         return path === BEAT && ++beats === 1 ? inTerm(STALE, answer) : answer;
       };
       expect(await store.tryAcquire('key', 'me', ttl)).toBeTypeOf('bigint');
-      expect(gateway.asked).toEqual([BEAT, TXN, BEAT, 'kv/range']);
+      expect(gateway.asked).toEqual([BEAT, TXN, BEAT, RANGE]);
     });
   });
 
@@ -277,7 +272,11 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
     const before = new Set(await etcd.leases());
     const answers: Promise<GatewayAnswer>[] = [];
-    gateway.rule = ({ forward }) => answers[answers.push(forward()) - 1]!;
+    gateway.rule = ({ forward }) => {
+      const answer = forward();
+      answers.push(answer);
+      return answer;
+    };
     await etcd.cluster.pause();
     const started = performance.now();
     const outcomes = await Promise.allSettled([

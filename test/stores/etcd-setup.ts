@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { etcdLeaseStore, type EtcdLeaseStoreOptions } from 'stripelock/etcd';
+import { EtcdGateway } from '../support/etcd-gateway.js';
 import { ask, base64, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
 
 export type EtcdStore = ReturnType<typeof etcdLeaseStore>;
@@ -8,6 +9,13 @@ export type EtcdStore = ReturnType<typeof etcdLeaseStore>;
 export const LATE = 2500;
 /** Asks again only when told to. */
 export const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
+
+/** What is asked of a gateway, as its `asked` lists it. */
+export const TXN = 'kv/txn';
+export const RANGE = 'kv/range';
+export const GRANT = 'lease/grant';
+export const BEAT = 'lease/keepalive';
+export const REVOKE = 'lease/revoke';
 
 /** A key as the gateway shows it. */
 export interface Entry {
@@ -20,6 +28,13 @@ export interface Entry {
 /** As `expect.poll`, for as long as a busy machine may take for what should take none. */
 export const expectSoon = <T>(read: () => T): ReturnType<typeof expect.poll<T>> =>
   expect.poll(read, { timeout: 20_000 });
+
+/** A promise, and what resolves it. */
+export function gate(): { opened: Promise<void>; open: () => void } {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open };
+}
 
 let prefixes = 0;
 
@@ -50,6 +65,16 @@ export class EtcdScene {
     const store = etcdLeaseStore({ endpoints, prefix: this.prefix, timeout: 30_000, ...options });
     onTestFinished(() => store.close?.());
     return store;
+  }
+
+  /** Another prefix, and a store there that asks through a gateway. Both end with the test. */
+  async beginBehindGateway(
+    options: Partial<EtcdLeaseStoreOptions> = {},
+  ): Promise<{ gateway: EtcdGateway; store: EtcdStore }> {
+    this.begin();
+    const gateway = await EtcdGateway.before(this.cluster.port);
+    onTestFinished(() => gateway.close());
+    return { gateway, store: this.store({ endpoints: [gateway.endpoint], ...options }) };
   }
 
   ask(path: string, body: object): Promise<{ [name: string]: never }> {

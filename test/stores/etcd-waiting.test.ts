@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { hasEtcd } from '../support/etcd-server.mjs';
-import { EtcdGateway } from '../support/etcd-gateway.js';
-import { EtcdScene, PATIENT, type EtcdStore, expectSoon } from './etcd-setup.js';
+import type { EtcdGateway } from '../support/etcd-gateway.js';
+import { EtcdScene, type EtcdStore, expectSoon, PATIENT, RANGE, TXN } from './etcd-setup.js';
 
 const LONG = 60_000;
 /** Milliseconds: far below the first pause between two attempts, and far above what a hand-over takes. */
@@ -17,10 +17,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
   let holder: EtcdStore;
 
   beforeEach(async () => {
-    etcd.begin();
-    gateway = await EtcdGateway.before(etcd.cluster.port);
-    onTestFinished(() => gateway.close());
-    store = etcd.store({ endpoints: [gateway.endpoint] });
+    ({ gateway, store } = await etcd.beginBehindGateway());
     holder = etcd.store();
   });
 
@@ -35,7 +32,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
       gateway.watches > 0,
       gateway.asked.at(-1),
       await holder.inspect(key).then(Boolean),
-    ]).toEqual([true, 'kv/range', true]);
+    ]).toEqual([true, RANGE, true]);
 
   it('ends soon after the release in another process', async () => {
     await holder.tryAcquire('key', 'me', LONG);
@@ -61,7 +58,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     gateway.rule = async ({ path, forward }) => {
       const answer = await forward();
       // Refused, and then released, before the answer comes.
-      if (path === 'kv/txn') await holder.release('key', 'me');
+      if (path === TXN) await holder.release('key', 'me');
       return answer;
     };
     const started = performance.now();
@@ -113,7 +110,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     await waits('key');
     const from = gateway.asked.length;
     await expectSoon(() => gateway.asked.length).toBeGreaterThan(from + 10);
-    expect(new Set(gateway.asked.slice(from))).toEqual(new Set(['kv/range']));
+    expect(new Set(gateway.asked.slice(from))).toEqual(new Set([RANGE]));
     await holder.release('key', 'me');
     await (await waiting).release();
   });

@@ -173,6 +173,23 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     expect(store.onRelease('key', () => undefined)).toBeTypeOf('function');
   });
 
+  it('fails at once, and closes, if its client was closed before it', async () => {
+    const { client } = await mongo.connect();
+    const store = mongo.storeWith({}, client.db('test').collection('leases'));
+    await mongo.store.tryAcquire('held', 'another', LONG);
+    await store.tryAcquire('key', 'a', LONG);
+    // A change stream is open.
+    const leave = store.onRelease('held', () => undefined);
+    await expect.poll(() => mongo.sent(), { timeout: 20_000 }).toContain('aggregate');
+    await client.close();
+    for (const what of ['renew', 'release'] as const) {
+      expect(await rejectionOf(store[what]('key', 'a', LONG))).toMatchObject(STORE);
+    }
+    leave();
+    await store.close?.();
+    expect((await mongo.store.inspect('key'))?.owner).toBe('a');
+  });
+
   it('says so, with a code, if the engine does not understand it', async () => {
     await mongo.store.inspect('key');
     const answers: readonly (readonly [number, string])[] = [

@@ -17,7 +17,8 @@ export const etcdServer = {
   name: 'etcd',
   missing: hasEtcd ? undefined : 'etcd on the PATH',
   async start() {
-    const cluster = await EtcdCluster.start();
+    // As by default: writes wait for the disk.
+    const cluster = await EtcdCluster.start(1, ['--unsafe-no-fsync=false']);
     return { place: cluster.endpoints[0], stop: () => cluster.stop() };
   },
 };
@@ -61,27 +62,54 @@ function post(agent, path, body) {
   });
 }
 
+const base64 = (/** @type {unknown} */ text) => Buffer.from(String(text)).toString('base64');
+const VALUE = base64('value');
+
 /**
  * A key is written and deleted, by nobody in particular.
  *
- * @type {Subject}
+ * @param {string} name
+ * @param {(key: string) => [path: string, body: object]} put
+ * @param {(key: string) => [path: string, body: object]} remove
+ * @returns {Subject}
  */
-const putAndDelete = {
-  ...subject('floor: put and delete', [], needsEtcd, () => {
+const twoRequests = (name, put, remove) => ({
+  ...subject(name, [], needsEtcd, () => {
     const agent = new http.Agent({ keepAlive: true });
-    const value = Buffer.from('value').toString('base64');
     return {
       async acquire(name) {
-        const key = Buffer.from(String(name)).toString('base64');
-        await post(agent, 'kv/put', { key, value });
+        const key = base64(name);
+        await post(agent, ...put(key));
         return key;
       },
-      release: (key) => post(agent, 'kv/deleterange', { key }),
+      release: (key) => post(agent, ...remove(key)),
       close: () => agent.destroy(),
     };
   }),
   excludes: false,
-};
+});
+
+const putAndDelete = twoRequests(
+  'floor: put and delete',
+  (key) => ['kv/put', { key, value: VALUE }],
+  (key) => ['kv/deleterange', { key }],
+);
+
+/** What a lock by any means of etcd must do at least: write if nobody has, and delete only what it has written. */
+const transactions = twoRequests(
+  'floor: put if absent, delete if unchanged',
+  (key) => [
+    'kv/txn',
+    {
+      compare: [{ key, target: 'CREATE', create_revision: '0' }],
+      success: [{ requestPut: { key, value: VALUE } }],
+    },
+  ],
+  (key) => [
+    'kv/txn',
+    { compare: [{ key, target: 'VALUE', value: VALUE }], success: [{ requestDeleteRange: { key } }] },
+  ],
+);
 
 /** @type {Subject} */
 const etcd3 = subject('etcd3', ['etcd3'], needsEtcd, async () => {
@@ -109,6 +137,7 @@ export const PUT_AND_DELETE = putAndDelete.name;
 
 export const etcdSubjects = {
   putAndDelete,
+  transactions,
   etcd: etcdStore(ETCD_MANAGER, managed),
   etcdAlone: etcdStore('stripelock over etcd, store alone', alone),
   etcd3,

@@ -58,22 +58,34 @@ const UPDATE = "UPDATE floor SET owner = '', expires = '-infinity' WHERE key = $
 /**
  * What a lease without tokens, waiting or checks of time would cost.
  *
- * @type {Subject}
+ * @param {string} name
+ * @param {string} update
+ * @returns {Subject}
  */
-const statements = {
-  ...postgresSubject('floor: a plain INSERT and UPDATE', [], (pool) => ({
+const plain = (name, update) => ({
+  ...postgresSubject(name, [], (pool) => ({
     async acquire(key) {
       await pool.query({ name: 'insert', text: INSERT, values: [key, 'owner'] });
       return key;
     },
-    release: (key) => pool.query({ name: 'update', text: UPDATE, values: [key, 'owner'] }),
+    release: (key) => pool.query({ name: 'update', text: update, values: [key, 'owner'] }),
     close: () => pool.end(),
   })),
   excludes: false,
-};
+});
+
+const statements = plain('floor: a plain INSERT and UPDATE', UPDATE);
+
+export const POSTGRES_MANAGER = 'stripelock over PostgreSQL';
+export const STATEMENTS = statements.name;
 
 export const postgresSubjects = {
   statements,
-  postgres: postgresStore('stripelock over PostgreSQL', managed),
+  /** As durable as a lease: the release of one need not outlast a crash. */
+  quickStatements: plain(
+    'floor: the same, the UPDATE does not wait for the disk',
+    `${UPDATE} RETURNING set_config('synchronous_commit', 'off', true)`,
+  ),
+  postgres: postgresStore(POSTGRES_MANAGER, managed),
   postgresAlone: postgresStore('stripelock over PostgreSQL, store alone', alone),
 };

@@ -106,7 +106,8 @@ export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',
     'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
-      'with a path, redisLeaseStore with a url or a clientModule, etcdLeaseStore, another store with a clientModule, or ' +
-      'a store of your own with a source',
+      'with a path, redisLeaseStore with a url or a clientModule, postgresLeaseStore or mongodbLeaseStore with a ' +
+      'clientModule, etcdLeaseStore, or a store of your own with a source. Over one outside the process the manager must ' +
+      'have no clock of its own',
   );
 }

@@ -57,7 +57,8 @@ export async function acquire(
     let settled = false;
     try {
       const base = await parts.base.get(operation);
-      const txn = txnFor(parts, base, names, found, leases, wanted);
+      const value = valueOf(base, wanted.owner, wanted.info ?? '');
+      const txn = txnFor(parts, base, names, found, leases, value);
       const outcome = await whenMade(taken.made, () => execute(parts.cluster, operation, [txn]));
       const written = writtenBy(outcome, names, leases);
       // Another send of the same request may be executed later, if the keys are free then.
@@ -68,7 +69,7 @@ export async function acquire(
           continue;
         }
         settled = true;
-        return record(parts, base, names, found, leases, wanted, written);
+        return record(parts, base, names, found, leases, wanted, value, written);
       }
       settled = true;
       for (const lease of leases) parts.leases.park(lease);
@@ -187,10 +188,9 @@ function txnFor(
   names: readonly string[],
   found: readonly (Grant | undefined)[],
   leases: readonly EtcdLease[],
-  { owner, info = '' }: Wanted,
+  value: string,
 ): Txn {
   const key = parts.names.base;
-  const value = valueOf(base, owner, info);
   const same = names.map((name, i) => isNotLater(name, found[i]));
   return {
     compare: [hasValue(key, base64(base)), ...same],
@@ -232,9 +232,10 @@ function record(
   before: readonly (Grant | undefined)[],
   leases: readonly EtcdLease[],
   { owner, info = '' }: Wanted,
+  value: string,
   revision: string,
 ): Granted {
-  const kv = { value: valueOf(base, owner, info), mod_revision: revision };
+  const kv = { value, mod_revision: revision };
   const token = tokenOf(base, revision);
   parts.base.seen(token);
   names.forEach((name, i) => {

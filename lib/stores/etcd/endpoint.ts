@@ -114,11 +114,11 @@ export class Endpoint {
   }
 
   #start(path: string, body: string, token: string | undefined, agent: Agent): ClientRequest {
-    const headers = {
+    const headers: { [name: string]: string | number } = {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
-      ...(token !== undefined && { authorization: token }),
     };
+    if (token !== undefined) headers['authorization'] = token;
     const request = this.#request({ ...this.#options, path: this.#path + path, headers, agent });
     request.end(body);
     return request;

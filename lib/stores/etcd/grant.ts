@@ -18,15 +18,12 @@ export interface Grant {
 
 /** What is written at a key, in base64. `revision`: of the grant, if this is not the first write. */
 export function valueOf(base: string, owner: string, info: string, revision?: string): string {
+  const kept: { base: string; owner: string; revision?: string; info?: string } = { base, owner };
+  // Not spread, which takes more than a microsecond where there is nothing to spread.
+  if (revision !== undefined) kept.revision = revision;
+  if (info !== '') kept.info = info;
   // JSON keeps every text, also with lone surrogates, and a person can read it.
-  return base64(
-    JSON.stringify({
-      base,
-      owner,
-      ...(revision !== undefined && { revision }),
-      ...(info !== '' && { info }),
-    }),
-  );
+  return base64(JSON.stringify(kept));
 }
 
 /** Throws a TypeError for what no store of this kind has written. */

@@ -41,7 +41,10 @@ function statusOf(client: PgClient): string | null | undefined {
   return undefined;
 }
 
-const isOpen = (client: PgClient): boolean => /^[TE]$/.test(statusOf(client) ?? '');
+function isOpen(client: PgClient): boolean {
+  const status = statusOf(client);
+  return status === 'T' || status === 'E';
+}
 
 async function runOn(
   client: PgClient,
@@ -51,7 +54,9 @@ async function runOn(
 ): Promise<readonly Row[]> {
   if (!isWanted()) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
-  const { rows } = await client.query({ ...(prepare && { name }), text, values: [...values] });
+  const given = [...values];
+  // Each operation comes here. To spread what may be undefined would take more than a microsecond.
+  const { rows } = await client.query(prepare ? { name, text, values: given } : { text, values: given });
   // A BEGIN was on its way, of which the client did not know yet.
   if (isOpen(client)) throw inTransaction();
   return rows;

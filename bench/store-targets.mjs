@@ -1,0 +1,52 @@
+// The targets of leases in stores outside the process.
+
+import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
+import { POSTGRES_MANAGER, STATEMENTS } from './subjects/stores/postgres.mjs';
+import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
+
+/**
+ * @typedef {import('./targets.mjs').Target} Target
+ * @typedef {Pick<import('./web-lock-targets.mjs').Kinds, 'ratioTarget'>} Kinds
+ */
+
+/**
+ * @param {Kinds} kinds
+ * @returns {Target[]}
+ */
+export function storeTargets({ ratioTarget }) {
+  /**
+   * At least `limit` times as many leases a second as another.
+   *
+   * @param {string} manager
+   */
+  const atLeast =
+    (manager) => (/** @type {number} */ limit, /** @type {string} */ workload, /** @type {string} */ other) =>
+      ratioTarget(`${workload}: at least ${limit} × ${other}`, (ratio) => ratio >= limit, {
+        metric: 'opsPerSecond',
+        over: [workload, manager],
+        under: [workload, other],
+      });
+  /**
+   * To acquire and release takes at most `limit` times as long as another, in the median.
+   *
+   * @param {string} manager
+   */
+  const atMost =
+    (manager) => (/** @type {number} */ limit, /** @type {string} */ workload, /** @type {string} */ other) =>
+      ratioTarget(`${workload}: at most ${limit} × ${other}`, (ratio) => ratio <= limit, {
+        metric: 'p50',
+        over: [workload, manager],
+        under: [workload, other],
+      });
+  const overRedis = atLeast(REDIS_MANAGER);
+  return [
+    overRedis(1, 'Redis, a hot key', REDLOCK),
+    ...[REDLOCK, REDLOCK_SHORT].flatMap((other) => [
+      overRedis(2, 'Redis, 2 clients want a key at once', other),
+      overRedis(2, 'Redis, 8 clients want a key at once', other),
+    ]),
+    atMost(POSTGRES_MANAGER)(1.2, 'PostgreSQL, a hot key', STATEMENTS),
+    atMost(ETCD_MANAGER)(1.3, 'etcd, a hot key', PUT_AND_DELETE),
+    atLeast(ETCD_MANAGER)(1.5, 'etcd, a hot key', ETCD3),
+  ];
+}
