@@ -2,7 +2,7 @@
 
 import { floors } from '../subjects/floors.mjs';
 import { atomicsMutex } from '../subjects/atomics-mutex.mjs';
-import { stripelock } from '../subjects/stripelock.mjs';
+import { keyedLock, stripelock } from '../subjects/stripelock.mjs';
 import { keyNamed } from '../support/keys.mjs';
 
 const STRIPES = 1024;
@@ -28,7 +28,7 @@ const workload = (name, operation, keys, makeKeys = () => keysNamed(keys)) => ({
   stripes: STRIPES,
   keys,
   floors: [floors.compareExchange],
-  subjects: [stripelock('native'), stripelock('javascript'), atomicsMutex],
+  subjects: [stripelock('native'), keyedLock, stripelock('javascript'), atomicsMutex],
 });
 
 /** Sets of eight keys that come again and again, in turn. */

@@ -109,7 +109,7 @@ export interface StripeState {
 export interface KeyedLockOptions {
   /**
    * Most keys in use at once, over all threads, an integer 1 … 1_048_576. Beyond it an acquisition fails with a LockError
-   * (ERR_LOCK_CAPACITY) and takes nothing. A thread also remembers keys that it used last, a sixteenth of this at most.
+   * (ERR_LOCK_CAPACITY) and takes nothing. Threads also remember keys that they used last, together up to half of this.
    * Default 65_536.
    */
   capacity?: number;

@@ -1,5 +1,4 @@
-import { isBytes } from '../common/bytes.js';
-import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
+import { LockError } from '../common/errors.js';
 import { defer } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import {
@@ -9,23 +8,35 @@ import {
   STRIPE_MASK,
   type KeyNames,
 } from '../engine/contract/key-names.js';
+import { isRememberable } from './key.js';
 import type { KeyIndex } from './key-index.js';
 
-/** Most keys in each of the cache's two generations. With the share below, a thread remembers few of a lock's keys. */
-const CACHE_ENTRIES = 4096;
-/** Both generations together have one of so many of the keys that a lock may have. */
-const SHARE = 16;
-/** Longer strings stay out of the cache, so that it stays below a few megabytes. */
-const CACHED_LENGTH = 256;
-/** After so many misses, a sample tells whether the cache pays; see `stripe-index.ts`. */
+/** Most keys in each of the cache's two generations. */
+const CACHE_ENTRIES = 24_576;
+/**
+ * A generation has one of so many of the keys that a lock may have. All threads together remember no more than half of them:
+ * see `NameTable::isCrowded` in `native/core/name_table.h`.
+ */
+const SHARE = 8 / 3;
+/**
+ * After so many misses, a sample tells whether the cache pays; see `stripe-index.ts`. After so many generations of them while
+ * the cache is new.
+ */
 const MISSES = 1024;
 const SAMPLE = 64;
-/** If it does not, so many keys bypass the cache. */
+const FIRST_GENERATIONS = 2;
+/**
+ * If it does not, so many keys bypass the cache, and then it is new. Twice as many after each such sample, up to so many
+ * generations.
+ */
 const PASSED = 4096;
+const MOST_PASSED_GENERATIONS = 32;
 /** Pins outside of the cache are ended so many at a time. */
 const STRAYS = 64;
 /** The same if nobody would end them for a dead thread. */
 const FEW_STRAYS = 8;
+/** Never more than one of so many of the keys that a lock may have: each of many idle threads keeps as many. */
+const STRAYS_SHARE = 1024;
 
 /**
  * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched, and those
@@ -37,9 +48,9 @@ const FEW_STRAYS = 8;
  * {@link busy}. An acquisition counts there if code of the program may run in that time: getters of a list,
  * `Error.prepareStackTrace`, a signal of the program's own. Such code may acquire keys, too.
  *
- * A stack overflow may end any of these functions at any call. Each stripe that is pinned is in one of the three places
- * or, if that is what failed, in none: then it stays pinned, and its next look-up makes it a stray. It is never in the
- * cache and a stray, as the cache would outlive the pin.
+ * A stack overflow may end any of these functions at any call. Each stripe that is pinned is in one of three places: the
+ * cache, the strays, or what leaves the cache to become strays. If it is in none, as that is what failed, it stays pinned, and a
+ * later look-up makes it a stray. It is never in two of them, as one would outlive the pin that the other ends.
  */
 export class NamedIndex implements KeyIndex {
   /** Acquisitions of this thread that look up stripes, and have not taken them yet; see above. */
@@ -60,8 +71,12 @@ export class NamedIndex implements KeyIndex {
   #strayCount = 0;
   /** With so many strays, those that are not in use are unpinned. */
   #mostStrays: number;
-  #missesLeft = MISSES;
-  /** How many keys still bypass the cache; how many the sample still needs; how many of it were in the cache. */
+  /** The stripes of a generation that has ended. They become strays a few at a time, so that no call pays for all. */
+  #leaving = new Int32Array(0);
+  #leavingCount = 0;
+  #missesLeft: number;
+  #nextToPass: number;
+  /** How many keys still bypass the cache; how many the sample still needs; how many of it were young. */
   #toPass = 0;
   #toSample = 0;
   #found = 0;
@@ -76,8 +91,11 @@ export class NamedIndex implements KeyIndex {
     this.#capacity = capacity;
     this.#lock = lock;
     this.#onUnpin = onUnpin;
-    this.#entries = Math.min(CACHE_ENTRIES, Math.ceil(capacity / (2 * SHARE)));
-    this.#fewStrays = names.keepsIdle ? STRAYS : FEW_STRAYS;
+    this.#entries = Math.max(1, Math.min(CACHE_ENTRIES, Math.floor(capacity / SHARE)));
+    this.#missesLeft = FIRST_GENERATIONS * this.#entries;
+    this.#nextToPass = this.#fewestPassed;
+    const strays = names.keepsIdle ? STRAYS : FEW_STRAYS;
+    this.#fewStrays = Math.max(1, Math.min(strays, Math.floor(capacity / STRAYS_SHARE)));
     this.#mostStrays = this.#fewStrays;
     this.#strays = new Int32Array(2 * this.#fewStrays);
     this.#searched = names.keepsIdle ? this.#young : undefined;
@@ -104,22 +122,25 @@ export class NamedIndex implements KeyIndex {
 
   #stripeSlow(key: unknown, name: string): number {
     if (this.busy === 0) this.#trim();
-    else if (this.#strayCount > 2 * this.#mostStrays || this.#young.size > 2 * this.#entries) this.#heal();
-    const cached = checkedKey(key, name) && this.#toPass === 0;
+    else if (this.#strayCount > this.#mostStrays + STRAYS || this.#young.size > 2 * this.#entries)
+      this.#heal();
+    const cached = isRememberable(key, name) && this.#toPass === 0;
     if (cached) {
       const known = this.#lookUp(key);
       if (known !== undefined) return known;
     } else if (this.#toPass > 0 && --this.#toPass === 0) {
-      this.#toSample = SAMPLE;
+      this.#missesLeft = this.#entries;
+      this.#searched = this.#young;
     }
     let answer = this.#names.pin(key as LockKey);
     if (answer === NO_STRIPE && this.dropIdle()) answer = this.#names.pin(key as LockKey);
     if (answer === NO_STRIPE) throw this.#exhausted();
     const stripe = answer & STRIPE_MASK;
     if ((answer & CROWDED) !== 0) this.#crowded = true;
-    // Pinned before, and yet not in the cache: it is a stray, and stays one.
-    if (cached && this.#toPass === 0 && (answer & PINNED_AGAIN) === 0) this.#young.set(key, stripe);
-    else this.#addStray(stripe);
+    const again = (answer & PINNED_AGAIN) !== 0;
+    if (cached && this.#toPass === 0 && !again) this.#young.set(key, stripe);
+    // Pinned before, and yet not in the cache: it is a stray or about to be one, and stays that.
+    else if (!again || this.#leavingCount === 0) this.#addStray(stripe);
     return stripe;
   }
 
@@ -128,7 +149,7 @@ export class NamedIndex implements KeyIndex {
     const young = this.#young.get(key);
     const known = young ?? this.#old.get(key);
     if (this.#toSample > 0) {
-      if (known !== undefined) this.#found++;
+      if (young !== undefined) this.#found++;
       this.#toSample--;
     } else if (young === undefined) {
       this.#missesLeft--;
@@ -143,6 +164,7 @@ export class NamedIndex implements KeyIndex {
 
   /** Ends pins, if there are too many. Nothing may be looked up and not taken. */
   #trim(): void {
+    if (this.#leavingCount > 0) this.#leave();
     if (this.#strayCount >= this.#mostStrays) this.#unpinStrays();
     if (this.#young.size >= this.#entries) this.#turnOver();
     if (this.#toPass > 0) {
@@ -163,42 +185,65 @@ export class NamedIndex implements KeyIndex {
   #endSample(): void {
     const pays = this.#found >= SAMPLE / 2;
     this.#found = 0;
-    if (pays) this.#searched = this.#young;
-    else this.#pass();
+    if (pays) {
+      this.#nextToPass = this.#fewestPassed;
+      this.#searched = this.#young;
+    } else {
+      this.#pass();
+    }
+  }
+
+  get #fewestPassed(): number {
+    return Math.max(PASSED, FIRST_GENERATIONS * this.#entries);
   }
 
   #pass(): void {
-    this.#empty();
     this.#searched = undefined;
-    this.#toPass = PASSED;
+    this.#end(this.#old);
+    this.#end(this.#young);
+    this.#toPass = this.#nextToPass;
+    const most = Math.max(this.#fewestPassed, MOST_PASSED_GENERATIONS * this.#entries);
+    this.#nextToPass = Math.min(2 * this.#nextToPass, most);
   }
 
-  /** The old generation ends: its keys are strays, so those that are in use stay pinned. */
   #turnOver(): void {
-    this.#addStrays(this.#old);
+    this.#end(this.#old);
     const young = this.#old;
     this.#old = this.#young;
     this.#young = young;
     if (this.#searched !== undefined) this.#searched = young;
-    this.#unpinStrays();
   }
 
-  /** The cache ends in the same way. */
-  #empty(): void {
-    this.#addStrays(this.#old);
-    this.#addStrays(this.#young);
-    this.#unpinStrays();
+  /** Empties a generation. Those of its keys that are in use stay pinned, as strays. */
+  #end(generation: Map<unknown, number>): void {
+    const count = this.#leavingCount + generation.size;
+    if (count > this.#leaving.length) {
+      const leaving = new Int32Array(count);
+      leaving.set(this.#leaving);
+      this.#leaving = leaving;
+    }
+    const leaving = this.#leaving;
+    let at = this.#leavingCount;
+    for (const stripe of generation.values()) leaving[at++] = stripe;
+    // From here on nothing fails. After a stack overflow they are still in the generation, and there alone.
+    generation.clear();
+    this.#leavingCount = count;
   }
 
-  /** Counts them when all are in place: after a stack overflow they are still in the cache, and in the cache alone. */
-  #addStrays(cache: Map<unknown, number>): void {
-    const count = this.#strayCount + cache.size;
-    this.#reserve(count);
+  #leave(most = STRAYS): void {
+    const count = Math.min(this.#leavingCount, most);
+    this.#reserve(this.#strayCount + count);
     const strays = this.#strays;
-    let at = this.#strayCount;
-    for (const stripe of cache.values()) strays[at++] = stripe;
-    cache.clear();
-    this.#strayCount = count;
+    const leaving = this.#leaving;
+    for (let i = 0; i < count; i++) strays[this.#strayCount++] = leaving[--this.#leavingCount]!;
+  }
+
+  /** The cache ends, at once. */
+  #empty(): void {
+    this.#end(this.#old);
+    this.#end(this.#young);
+    this.#leave(Infinity);
+    this.#unpinStrays();
   }
 
   #addStray(stripe: number): void {
@@ -213,12 +258,12 @@ export class NamedIndex implements KeyIndex {
     this.#strays = strays;
   }
 
-  /** Those in use stay strays, and are looked at again when there are twice as many: so each costs constant time. */
+  /** Those in use stay strays, and are looked at again when there are a quarter more: so each costs constant time. */
   #unpinStrays(): void {
     this.#onUnpin();
     const kept = this.#names.unpin(this.#strays, this.#strayCount);
     this.#strayCount = kept;
-    this.#mostStrays = Math.max(this.#fewStrays, 2 * kept);
+    this.#mostStrays = Math.max(this.#fewStrays, kept + (kept >> 2) + 1);
   }
 
   /** If {@link busy} was left too high, by the end of a `vm` timeout: in a microtask no acquisition is under way. */
@@ -244,15 +289,4 @@ export class NamedIndex implements KeyIndex {
     );
     return this.#exhaustion;
   }
-}
-
-/** Whether a key may be in the cache. Throws for what is not a key. Bytes stay out, as they can be written to. */
-function checkedKey(key: unknown, name: string): boolean {
-  if (typeof key === 'string') return key.length <= CACHED_LENGTH;
-  if (typeof key === 'number') {
-    if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
-    return true;
-  }
-  if (isBytes(key)) return false;
-  throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
 }

@@ -35,17 +35,20 @@ NameTable::NameTable(Table& table)
 
 NameTable::Pinned NameTable::pin(const KeyView& key) {
   Shard& shard = shards_[shardOf<kShards>(key)];
-  bool crowded = false;
   for (;;) {
     {
       const Lock lock(shard.mutex);
       const std::uint32_t stripe = pinLocked(shard, key);
-      if (stripe != kNone) return {.stripe = stripe, .crowded = crowded};
+      if (stripe != kNone) return {.stripe = stripe, .crowded = isCrowded(shard)};
     }
     // Without the shard: stripes and orphans may be of another one.
-    crowded = true;
     if (!moveFree(shard) && !forgetOldest()) return {.stripe = kNone, .crowded = true};
   }
+}
+
+bool NameTable::isCrowded(const Shard& shard) const {
+  const std::uint32_t half = table_.stripes() / 2;
+  return used_.load() > half && shard.names.size() * kShards > half;
 }
 
 std::uint32_t NameTable::pinLocked(Shard& shard, const KeyView& key) {

@@ -48,7 +48,8 @@ class NameTable {
   struct Pinned {
     // kNone: all stripes have other keys.
     std::uint32_t stripe;
-    // So few stripes are free that threads should keep pinned only what they use.
+    // More than half of the stripes have keys, so the thread should keep pinned only what it uses. Then the threads
+    // together remember no more idle keys than that, and a few each: the rest is for keys in use.
     bool crowded;
   };
   // The stripe of the key, with one more pin.
@@ -105,6 +106,8 @@ class NameTable {
   static void destroy(Shard& shard, std::unique_ptr<Name> name);
   Shard& shardFor(const Name& name) { return shards_[shardOf<kShards>(name.key.view())]; }
   std::uint32_t pinLocked(Shard& shard, const KeyView& key);
+  // An estimate, from the keys of the shard, which is locked.
+  bool isCrowded(const Shard& shard) const;
   // A stripe for a key of the shard, which is locked; or kNone.
   std::uint32_t allocate(Shard& shard);
   // Gives the shard a free stripe of another one. With no shard locked. False: there is none.

@@ -73,16 +73,25 @@ TEST(NameTable, RefusesAKeyOnlyIfNoStripeOfAnyShardIsFree) {
   }
 }
 
-TEST(NameTable, SaysThatItIsCrowdedWhenAShardMustAskAnother) {
-  Names of(200);
+TEST(NameTable, SaysThatItIsCrowdedWhileMoreThanHalfOfItsStripesHaveKeys) {
+  Names of(12800);
   std::vector<std::uint32_t> pinned;
-  for (std::size_t i = 0; i < 200; ++i) {
-    const NameTable::Pinned got = of.names().pin(view(name(i)));
-    EXPECT_FALSE(got.crowded);
-    pinned.push_back(got.stripe);
-  }
-  of.names().unpin(pinned[7]);
-  EXPECT_TRUE(of.names().pin(view("x")).crowded || of.names().pin(view("y")).crowded);
+  const auto pinUpTo = [&](std::size_t count) {
+    std::size_t crowded = 0;
+    for (std::size_t i = pinned.size(); i < count; ++i) {
+      const NameTable::Pinned got = of.names().pin(view(name(i)));
+      pinned.push_back(got.stripe);
+      if (got.crowded) ++crowded;
+    }
+    return crowded;
+  };
+  EXPECT_EQ(pinUpTo(6400), 0u);
+  // It looks at one of 64 shards, whose keys are 100 when half of the stripes have some, give or take 10.
+  EXPECT_GT(pinUpTo(8000), 800u);
+  EXPECT_GT(pinUpTo(12800), 4700u);
+  for (const std::uint32_t stripe : pinned) of.names().unpin(stripe);
+  pinned.clear();
+  EXPECT_LT(pinUpTo(4000), 40u);
 }
 
 TEST(NameTable, KeepsTheStripeOfAnAbandonedKeyThatNobodyPins) {

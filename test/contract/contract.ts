@@ -5,6 +5,7 @@ import type { EngineUnderTest, MakeLock, Suite } from '../support/engine.js';
 import { badInputSuite } from './bad-input.js';
 import { blockWhilePendingSuite } from './block-while-pending.js';
 import { cancellationSuite } from './cancellation.js';
+import { capacitySuite } from './capacity.js';
 import { exactKeysSuite } from './exact-keys.js';
 import { crowdsSuite } from './crowds.js';
 import { deadlinesSuite, oneAttemptSuite } from './deadlines.js';
@@ -101,6 +102,7 @@ export function keyedContract(engine: EngineUnderTest): void {
   describe(`${engine.name} engine, exact keys`, () => {
     for (const suite of EXACT_TOO) suite(makeKeyedLocks(engine), engine);
     exactKeysSuite(engine);
+    capacitySuite(engine);
     permitsSuite(engine);
   });
 }

@@ -118,4 +118,18 @@ export const nameMutations = [
     'if (!forgetOldest())',
     'NameTable.RefusesAKeyOnlyIf*',
   ),
+  mutation(
+    'threads are never told that many keys have stripes',
+    'name_table.cc',
+    'return used_.load() > half && shard.names.size() * kShards > half;',
+    'return false;',
+    'NameTable.SaysThatItIsCrowded*',
+  ),
+  mutation(
+    'threads are told that many keys have stripes long after that',
+    'name_table.cc',
+    'used_.load() > half && shard.names.size() * kShards > half',
+    'used_.load() > half',
+    'NameTable.SaysThatItIsCrowded*',
+  ),
 ];

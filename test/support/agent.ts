@@ -97,6 +97,11 @@ export class Agent {
     return (await this.call('inspect')) as StripeState[];
   }
 
+  /** Acquires and releases each. */
+  async useEach(keys: readonly LockKey[]): Promise<void> {
+    await this.call('useEach', keys);
+  }
+
   async stripeOf(key: LockKey): Promise<number> {
     return (await this.call('stripeOf', key)) as number;
   }

@@ -24,6 +24,9 @@ const methods = {
     Atomics.wait(clock, 0, 0, milliseconds);
     guards.get(number).release();
   },
+  useEach: (keys) => {
+    for (const key of keys) lock.acquireSync(key).release();
+  },
   token: (number) => guards.get(number).token,
   held: (number) => guards.get(number).held,
   stats: () => lock.stats(),

@@ -4,7 +4,7 @@ import type { KeyState, LockKey } from '../../common/types.js';
 export const NO_STRIPE = -1;
 /** Added to the stripe: this thread had pinned the key before. */
 export const PINNED_AGAIN = 0x4000_0000;
-/** Added to the stripe: most stripes have keys, so the thread should keep pinned only what it uses. */
+/** Added to the stripe: more than half of the stripes have keys, so the thread should keep pinned only what it uses. */
 export const CROWDED = 0x2000_0000;
 /** What is left without what may be added. */
 export const STRIPE_MASK = CROWDED - 1;

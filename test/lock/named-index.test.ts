@@ -1,0 +1,94 @@
+// Which keys a thread keeps pinned, on names that are a Map.
+import { describe, expect, it } from 'vitest';
+import type { LockKey } from 'stripelock';
+import { CROWDED, NO_STRIPE, PINNED_AGAIN, type KeyNames } from '../../lib/engine/contract/key-names.js';
+import { NamedIndex } from '../../lib/lock/named-index.js';
+import { seedFor } from '../support/seed.js';
+import { below, randomFrom } from '../workers/random.mjs';
+
+/** Names of one thread. A key gets any of the stripes that were freed last, as in the native engine. */
+class Names implements KeyNames {
+  readonly keepsIdle = true;
+  readonly stripes = new Map<LockKey, number>();
+  readonly used = new Set<number>();
+  readonly #keys = new Map<number, LockKey>();
+  readonly #free: number[];
+  readonly #crowdedFrom: number;
+  readonly #random: () => number;
+
+  constructor(capacity: number, crowdedFrom: number, random: () => number) {
+    this.#random = random;
+    this.#free = Array.from({ length: capacity }, (_, i) => capacity - 1 - i);
+    this.#crowdedFrom = crowdedFrom;
+  }
+
+  pin(key: LockKey): number {
+    const known = this.stripes.get(key);
+    if (known !== undefined) return known | PINNED_AGAIN;
+    if (this.#free.length === 0) return NO_STRIPE;
+    const last = Math.min(this.#free.length, 100);
+    const [stripe] = this.#free.splice(this.#free.length - 1 - below(this.#random, last), 1) as [number];
+    this.stripes.set(key, stripe);
+    this.#keys.set(stripe, key);
+    return stripe | (this.stripes.size > this.#crowdedFrom ? CROWDED : 0);
+  }
+
+  unpin(stripes: Int32Array, count: number): number {
+    let kept = 0;
+    for (const stripe of stripes.slice(0, count)) {
+      const key = this.#keys.get(stripe);
+      if (key === undefined) continue;
+      if (this.used.has(stripe)) {
+        stripes[kept++] = stripe;
+        continue;
+      }
+      this.#keys.delete(stripe);
+      this.stripes.delete(key);
+      this.#free.push(stripe);
+    }
+    return kept;
+  }
+
+  inUse(): number {
+    return this.used.size;
+  }
+
+  inspect(): [] {
+    return [];
+  }
+}
+
+describe('the keys that a thread remembers', () => {
+  for (const [capacity, keys, crowdedFrom] of [
+    [64, 20, 64],
+    [64, 60, 32],
+    [2048, 1000, 2048],
+    [2048, 1900, 1024],
+    [8192, 6000, 8192],
+  ] as const) {
+    it(`are those that it has pinned: ${keys} keys in turn and again, room for ${capacity}`, () => {
+      const random = randomFrom(seedFor(`remembered of ${keys} keys`));
+      const names = new Names(capacity, crowdedFrom, random);
+      const index = new NamedIndex(names, capacity, '', () => undefined);
+      const held: LockKey[] = [];
+      for (let step = 0; step < 300_000; step++) {
+        const key = random() < 0.5 ? step % keys : below(random, keys);
+        for (let again = below(random, 4); again >= 0; again--) {
+          const stripe = index.stripeOf(key, 'key');
+          // What it returns without asking is still that key's.
+          if (stripe !== names.stripes.get(key)) expect.fail(`step ${step}: ${stripe} is not of key ${key}`);
+        }
+        if (random() < 0.1 && held.length < capacity / 8) {
+          names.used.add(names.stripes.get(key)!);
+          held.push(key);
+        } else if (held.length > 0 && random() < 0.1) {
+          names.used.delete(names.stripes.get(held.shift()!)!);
+        }
+      }
+      expect(names.stripes.size).toBeLessThanOrEqual(crowdedFrom + 64 + held.length);
+      for (const key of held) names.used.delete(names.stripes.get(key)!);
+      expect(index.dropIdle()).toBe(true);
+      expect(names.stripes.size).toBe(0);
+    });
+  }
+});
