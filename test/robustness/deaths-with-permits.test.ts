@@ -160,7 +160,7 @@ describe('a thread that waits for permits when it ends', () => {
   it('and was handed one that it never came for, leaves it to the next, who is not told of a death', async () => {
     const lock = newLock();
     for (let round = 0; round < 5; round++) {
-      const ours = [1, 2, 3].map(() => lock.acquireSync('key'));
+      const ours: Guard[] = [1, 2, 3].map(() => lock.acquireSync('key'));
       const cell = new SharedArrayBuffer(4);
       const victim = await victimOf(lock, {
         pending: [{ keys: 'key' }, { keys: 'key' }],
