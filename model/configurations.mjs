@@ -553,7 +553,7 @@ export const configurations = [
       MAY_BEGIN: '(t == 0 || shares[0] == 2)',
       MOST: '(2 - (t != 0))',
       ROUNDS: '(2 - (t != 0))',
-      MORTAL: '(t == 0)',
+      MORTAL: '(t == 0 && mine == 2)',
       MAY_WAIT: '(t != 0)',
       MAY_BLOCK: '(t == 0)',
     },
