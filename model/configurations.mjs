@@ -523,4 +523,60 @@ export const configurations = [
       '1 thread, 3 exact keys and 2 stripes, three acquisitions; it nests them, dies, and its stack overflows',
     define: { THREADS: 1, ROUNDS: 3, MORTAL: 'true', MAY_NEST: 'true', MAY_OVERFLOW: 'true' },
   },
+  {
+    name: 'permits',
+    model: 'permits.pml',
+    covers:
+      '3 threads, 2 permits, any number of acquisitions; one waits asynchronously, one blocks, one does both and gives up',
+    define: { THREADS: 3, LIMIT: 2, MAY_GIVE_UP: '(t == 0)', MAY_WAIT: '(t < 2)', MAY_BLOCK: '(t != 1)' },
+  },
+  {
+    name: 'permits-of-4',
+    model: 'permits.pml',
+    covers: '4 threads, 2 permits, one acquisition each; one waits asynchronously, one gives up',
+    define: {
+      THREADS: 4,
+      LIMIT: 2,
+      ROUNDS: 1,
+      MAY_WAIT: '(t == 1)',
+      MAY_BLOCK: '(t != 1)',
+      MAY_GIVE_UP: '(t == 0)',
+    },
+  },
+  {
+    name: 'permits-together',
+    model: 'permits.pml',
+    covers: '4 threads, 2 permits; one has both, and dies, while the others wait asynchronously',
+    define: {
+      THREADS: 4,
+      LIMIT: 2,
+      MAY_BEGIN: '(t == 0 || shares[0] == 2)',
+      MOST: '(2 - (t != 0))',
+      ROUNDS: '(2 - (t != 0))',
+      MORTAL: '(t == 0 && mine == 2)',
+      MAY_WAIT: '(t != 0)',
+      MAY_BLOCK: '(t == 0)',
+    },
+  },
+  {
+    name: 'permits-death',
+    model: 'permits.pml',
+    covers:
+      '3 threads that block, 2 permits; one has both, and dies at any time; two acquisitions against one',
+    define: {
+      THREADS: 3,
+      LIMIT: 2,
+      MOST: '(2 - (t != 0))',
+      ROUNDS: '(2 - (t != 0))',
+      MORTAL: '(t == 0)',
+      MAY_WAIT: 'false',
+    },
+  },
+  {
+    name: 'permits-told',
+    model: 'permits.pml',
+    covers:
+      '2 threads, 2 permits, sync and async; both have both; one dies, the other rolls back; three acquisitions each',
+    define: { THREADS: 2, LIMIT: 2, MOST: 2, ROUNDS: 3, MORTAL: '(t == 0)', MAY_FAIL: '(t == 1)' },
+  },
 ];

@@ -1293,4 +1293,246 @@ export const mutations = [
     by: 'keys-alone',
     as: ASSERTION,
   },
+
+  // ── permits.pml ──
+  {
+    name: 'permits: the fast path takes one more than there are',
+    edits: [['permits.pml', 'word < (SHARED | LIMIT));', 'word <= (SHARED | LIMIT));']],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: the fast path gives back without asking who waits',
+    edits: [
+      [
+        'permits.pml',
+        'ok = (word > SHARED && word <= (SHARED | LIMIT));',
+        'ok = (count(word) > 0 && !(word & ABANDONED));',
+      ],
+    ],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: the fast path takes one and tells nobody of a death',
+    edits: [
+      [
+        'permits.pml',
+        'ok = word == 0 || (word > SHARED && word',
+        'ok = isFree(word) || ((word & ~ABANDONED) > SHARED && (word & ~ABANDONED)',
+      ],
+    ],
+    by: 'permits-death',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: an attempt does not look at the limit',
+    edits: [
+      [
+        'permits.pml',
+        'ok = (isFree(word) || !(word & QUEUED)) && admits(word);',
+        'ok = (isFree(word) || !(word & QUEUED));',
+      ],
+    ],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a waiter is linked without QUEUED',
+    edits: [['permits.pml', '(designated -> seen : seen | QUEUED));', 'seen);']],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a waiter takes what it has seen, whatever the word is by then',
+    edits: [
+      [
+        'permits.pml',
+        ':: next != seen && word != seen -> seen = word\n       :: next == seen || word == seen ->',
+        ':: false -> skip\n       :: else ->',
+      ],
+    ],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a designated waiter sleeps although a permit is left',
+    edits: [['permits.pml', ':: !admits(seen) && word == seen ->', ':: !isFree(seen) && word == seen ->']],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a designated waiter sleeps, and QUEUED is set whatever the word is',
+    edits: [
+      [
+        'permits.pml',
+        ':: !admits(seen) && word == seen ->\n             word = seen | QUEUED;',
+        ':: !admits(seen) ->\n             word = word | QUEUED;',
+      ],
+    ],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a designated waiter sleeps again, and stays designated',
+    edits: [
+      [
+        'permits.pml',
+        '             word = seen | QUEUED;\n             designated = 0;',
+        '             word = seen | QUEUED;',
+      ],
+    ],
+    by: 'permits',
+    as: DEAD_END,
+  },
+  {
+    name: 'permits: what a designated waiter does not need waits for it',
+    edits: [['permits.pml', ':: designated != 0 -> planBeside()', ':: designated != 0 -> skip']],
+    by: 'permits-of-4',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: that of a designated waiter goes to another one',
+    edits: [
+      [
+        'permits.pml',
+        'queue[n] != 0 && count(next) + 1 < LIMIT ->\n     if',
+        'queue[n] != 0 && count(next) < LIMIT ->\n     if',
+      ],
+    ],
+    by: 'permits-of-4',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a release lets in all who wait',
+    edits: [
+      [
+        'permits.pml',
+        'queue[n] != 0 && admits(next) ->\n     grantAt();',
+        'queue[n] != 0 ->\n     grantAt();',
+      ],
+    ],
+    by: 'permits-together',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: of several that come free one finds its waiter',
+    edits: [['permits.pml', ':: count(next) + 1 < LIMIT -> planJoint()', ':: false -> skip']],
+    by: 'permits-together',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: the next is let in where there is no permit',
+    edits: [
+      [
+        'permits.pml',
+        'designated == 0 && queue[0] != 0 && !admits(next) -> next = next | QUEUED',
+        'designated == 0 && queue[0] != 0 && !admits(next) -> planAlone()',
+      ],
+    ],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: QUEUED is forgotten where several are let in',
+    edits: [['permits.pml', 'next = next | (queue[n] != 0 -> QUEUED : 0)', 'skip']],
+    by: 'permits-together',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: QUEUED is forgotten where one is let in',
+    edits: [['permits.pml', 'next = next | (queue[1] != 0 -> QUEUED : 0)', 'skip']],
+    by: 'permits-of-4',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: who gives up stays designated',
+    edits: [['permits.pml', 'designated = (designated == t + 1 -> 0 : designated);', 'skip;']],
+    by: 'permits',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: who gives up lets nobody pass',
+    edits: [
+      [
+        'permits.pml',
+        ':: ok -> leaveLocked(STAY, 0)\n  :: else -> skip\n  fi\n}\n\ninline unlinkServed',
+        ':: ok -> shard = false; seen = 0\n  :: else -> skip\n  fi\n}\n\ninline unlinkServed',
+      ],
+    ],
+    by: 'permits-of-4',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a dead thread gives back one of its two',
+    edits: [['permits.pml', 'leave(DIE, shares[t]);', 'leave(DIE, 1);']],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a dead thread gives back those of an acquisition twice',
+    edits: [
+      ['permits.pml', 'leave(ROLL_BACK, 1); ok = false', 'leave(ROLL_BACK, 1); shares[t]++; ok = false'],
+    ],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a death is not told',
+    edits: [['permits.pml', 'left = (how == DIE -> left | ABANDONED : left);', 'skip;']],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a death is told for ever',
+    edits: [
+      ['permits.pml', 'left = (how == RELEASE && (left & TOLD) -> left & ~ABANDONED : left);', 'skip;'],
+    ],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a release by one who was not told ends the telling',
+    edits: [['permits.pml', 'how == RELEASE && (left & TOLD) ->', 'how == RELEASE ->']],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: a roll back ends the telling',
+    edits: [
+      [
+        'permits.pml',
+        'how == RELEASE && (left & TOLD) ->',
+        '(how == RELEASE || how == ROLL_BACK) && (left & TOLD) ->',
+      ],
+    ],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: who was told and is rolled back counts as told',
+    edits: [
+      [
+        'permits.pml',
+        '     left = left & ~TOLD\n',
+        '     left = (how == ROLL_BACK -> left : left & ~TOLD)\n',
+      ],
+    ],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: who was told of an earlier death counts as told of this one',
+    edits: [
+      ['permits.pml', '     left = left & ~TOLD\n', '     left = (how == DIE -> left : left & ~TOLD)\n'],
+    ],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
+  {
+    name: 'permits: nobody counts as told',
+    edits: [['permits.pml', '(((x) & ABANDONED) -> TOLD : 0)', '0']],
+    by: 'permits-told',
+    as: ASSERTION,
+  },
 ];

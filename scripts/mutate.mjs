@@ -5,7 +5,7 @@
 //   --only word    those whose name or file contains the word; repeat it for more words
 //   --smoke        a few, quickly: the copy starts with what `test:native plain` has built
 //   --list         only says what there is, and that each text is found exactly once
-//   --all-tests    runs all tests but stress on each mutation and names those that fail: to find the right ones
+//   --all-tests    runs all native tests but stress on each mutation and names those that fail: to find the right ones
 //
 // The list is test/mutations/list.mjs. A mutation passes if its tests pass without it and fail with it.
 
@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 
 import { mutations } from '../test/mutations/list.mjs';
 import { packageRoot } from './addon-inputs.mjs';
+import { JavaScriptMutants } from './mutate-javascript.mjs';
 import { NativeMutants } from './mutate-native.mjs';
 
 /** @typedef {import('../test/mutations/list.mjs').Mutation} Mutation */
@@ -92,14 +93,15 @@ function main() {
     } else if (list) {
       report.pass(`listed   ${mutation.name}`);
     } else if (mutation.smoke === true || !smoke) {
-      planted.push({ ...mutation, files, tests: allTests ? everythingButStress : mutation.tests });
+      const tests = allTests && mutation.variant !== 'javascript' ? everythingButStress : mutation.tests;
+      planted.push({ ...mutation, files, tests });
     }
   }
 
   // One folder of objects for each build. Mutations of one build run one after the other.
   const variants = [...new Set(planted.map(({ variant }) => variant))];
   for (const variant of variants) {
-    const mutants = new NativeMutants(variant);
+    const mutants = variant === 'javascript' ? new JavaScriptMutants() : new NativeMutants(variant);
     const ofVariant = planted.filter((mutation) => mutation.variant === variant);
     // Mutations of headers come last: each rebuilds nearly everything.
     ofVariant.sort((one, other) => changesHeader(one) - changesHeader(other));

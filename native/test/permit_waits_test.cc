@@ -142,6 +142,21 @@ TEST_F(Permits, AreNotMissedByThoseBehindAWaiterThatGivesUp) {
   EXPECT_TRUE(memory.isFree());
 }
 
+TEST_F(Permits, AreNotMissedByAnEventLoopBehindAWaiterThatGivesUp) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  const std::uint32_t first = two.client.pend({0}, kPermit);
+  late.client.pend({0}, kPermit);
+  // All permits stay taken, so that there is none for who comes next.
+  EXPECT_TRUE(two.async().cancel(first));
+  EXPECT_EQ(word(), kShared | kQueued | 3u);
+  EXPECT_EQ(waitersOf(one.client, 0), 1u);
+  EXPECT_TRUE(one.release(0));
+  ASSERT_EQ(awaitGrants(late.environment).size(), 1u);
+  EXPECT_TRUE(late.release(0));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
 TEST_F(Permits, ThatABusyThreadDoesNotCollectGoToTheNext) {
   const UsualSlices slices;
   const Patience patience(1'000'000);

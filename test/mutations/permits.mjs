@@ -42,11 +42,11 @@ export const permitMutations = [
     'Permits.AreGrantedTogether*',
   ),
   mutation(
-    'P2: the next waiter is let in where a release leaves no permit',
+    'P2: the next waiter is let in where one that gives up leaves no permit',
     'table_grants.cc',
     'withHold(bare, first->mode, first->owner->slot(), limit_)',
     'withHold(bare, first->mode, first->owner->slot())',
-    'Permits.AreNotMissed*',
+    'Permits.AreNotMissedByAnEventLoop*',
   ),
   mutation(
     'P2: permits wait until a designated waiter is awake, although there are more than it needs',

@@ -31,7 +31,7 @@ export const EVENTS = 0;
 export const SLEEPERS = 1;
 export const CLAIM = 2;
 export const WRITERS = 3;
-const OFFERED_AT = 4;
+export const OFFERED_AT = 4;
 export const DOZES = 5;
 
 export const OFFERED = 0x4000_0000;

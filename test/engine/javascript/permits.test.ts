@@ -8,11 +8,16 @@ import {
   ASYNC_LANE,
   CALLED,
   CLAIM,
+  DOZES,
+  EVENTS,
   laneIndex,
   OFFERED,
+  OFFERED_AT,
+  SLEEPERS,
   SYNC_LANE,
   WAS_OFFERED,
 } from '../../../lib/engine/javascript/lanes.js';
+import { stamp } from '../../../lib/engine/javascript/host.js';
 import { Stripes } from '../../../lib/engine/javascript/stripes.js';
 import { seedFor } from '../../support/seed.js';
 import { until } from '../../support/waiting.js';
@@ -24,6 +29,14 @@ import { tables, withoutLooks } from './tables.js';
 function threads(count: number, limit: number): Stripes[] {
   const memory = new Int32Array(createMemory(ENGINE_JAVASCRIPT, { stripes: 1, exact: false, limit }));
   return Array.from({ length: count }, (_, i) => new Stripes(memory, i + 1, limit));
+}
+
+/** As if somebody slept in the async lane. Returns how often those there were called since. */
+function sleeper({ memory }: Stripes['lanes']): () => number {
+  const index = laneIndex(0, ASYNC_LANE);
+  Atomics.add(memory, index + SLEEPERS, 1);
+  const before = Atomics.load(memory, index + EVENTS);
+  return () => Atomics.load(memory, index + EVENTS) - before;
 }
 
 /** Becomes the head of its lane, while all permits are taken. Returns the claim. */
@@ -126,6 +139,91 @@ describe('the permits of a stripe', () => {
     expect(other.isOpen(0, PERMIT_MODE)).toBe(false);
     await until(() => other.isOpen(0, PERMIT_MODE), 'the reservation is over');
     expect(other.intrude(0, PERMIT_MODE)).toBe(true);
+  });
+});
+
+describe('a permit that a head was offered', () => {
+  /** One of two permits is free, and offered to the head; the other one is held. */
+  const offered = (): { all: Stripes[]; mine: number; calls: () => number } => {
+    const all = threads(3, 2);
+    const [holder, head, other] = all as [Stripes, Stripes, Stripes];
+    for (let i = 0; i < 2; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    const mine = claim(head, SYNC_LANE);
+    holder.release(0, PERMIT_MODE);
+    return { all, mine, calls: sleeper(other.lanes) };
+  };
+
+  it('and that is gone when it withdraws, is waited for by the others', () => {
+    const { all, mine, calls } = offered();
+    const [holder, head, other] = all as [Stripes, Stripes, Stripes];
+    // As after the time for which it was kept.
+    expect(other.takeCalled(0, PERMIT_MODE, ASYNC_LANE, WAS_OFFERED)).toBe(true);
+    head.withdraw(0, SYNC_LANE, mine);
+    expect(holder.words.load(0)).toBe(SHARED | 2 | QUEUED);
+    expect(calls()).toBe(0);
+    holder.release(0, PERMIT_MODE);
+    expect(calls()).toBe(1);
+  });
+
+  it('and that it has taken, keeps nobody from the next one', () => {
+    const { all, mine, calls } = offered();
+    const [holder, head, other] = all as [Stripes, Stripes, Stripes];
+    expect(head.takeCalled(0, PERMIT_MODE, SYNC_LANE, WAS_OFFERED)).toBe(true);
+    head.lanes.dropClaim(0, SYNC_LANE, mine);
+    head.entered(0, PERMIT_MODE);
+    holder.release(0, PERMIT_MODE);
+    expect(calls()).toBe(1);
+    expect(other.isOpen(0, PERMIT_MODE)).toBe(true);
+    expect(other.intrude(0, PERMIT_MODE)).toBe(true);
+  });
+});
+
+describe('permits that a dead thread would have got', () => {
+  it('are free, and those behind are called, if it died in its sleep as the head', () => {
+    const [holder, head, other] = threads(3, 3) as [Stripes, Stripes, Stripes];
+    const { memory } = head.lanes;
+    for (let i = 0; i < 3; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    claim(head, SYNC_LANE);
+    Atomics.store(memory, laneIndex(0, SYNC_LANE) + DOZES, 1);
+    const calls = sleeper(other.lanes);
+    holder.release(0, PERMIT_MODE);
+    expect(Atomics.load(memory, laneIndex(0, SYNC_LANE) + CLAIM)).toBe(0);
+    expect(holder.words.load(0)).toBe(SHARED | 2);
+    expect(calls()).toBe(1);
+    expect(other.takeCalled(0, PERMIT_MODE, ASYNC_LANE, CALLED)).toBe(true);
+    // It is not known yet that nobody is left to wait.
+    expect(holder.words.load(0)).toBe(SHARED | 3 | QUEUED);
+    Atomics.sub(memory, laneIndex(0, ASYNC_LANE) + SLEEPERS, 1);
+    other.release(0, PERMIT_MODE);
+    for (let i = 0; i < 2; i++) holder.release(0, PERMIT_MODE);
+    expect(holder.words.load(0)).toBe(0);
+  });
+
+  it('are kept for a head that died awake while it may answer, and then go to those behind it', async () => {
+    const [holder, head, other] = threads(3, 3) as [Stripes, Stripes, Stripes];
+    const { memory } = head.lanes;
+    const index = laneIndex(0, SYNC_LANE) + CLAIM;
+    for (let i = 0; i < 3; i++) expect(holder.words.arrive(0, PERMIT_MODE)).toBe(true);
+    const mine = claim(head, SYNC_LANE);
+    // Two are free, and all are kept: nobody can tell them apart.
+    for (let i = 0; i < 2; i++) holder.release(0, PERMIT_MODE);
+    const calls = sleeper(other.lanes);
+    Atomics.store(memory, laneIndex(0, SYNC_LANE) + OFFERED_AT, stamp());
+    other.refresh(0);
+    expect(Atomics.load(memory, index)).toBe(mine | OFFERED);
+    expect(holder.words.load(0)).toBe(SHARED | 1 | QUEUED);
+    expect(calls()).toBe(0);
+    await until(() => {
+      other.refresh(0);
+      return Atomics.load(memory, index) === 0;
+    }, 'the offer lapses');
+    expect(holder.words.load(0)).toBe(SHARED | 1);
+    expect(calls()).toBe(1);
+    // What the others still have does not count as free.
+    for (let i = 0; i < 2; i++) expect(other.intrude(0, PERMIT_MODE)).toBe(true);
+    expect(other.announce(0, PERMIT_MODE)).toBe(false);
+    other.refresh(0);
+    expect(holder.words.load(0)).toBe(SHARED | 3 | QUEUED);
   });
 });
 

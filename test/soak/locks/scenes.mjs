@@ -7,6 +7,7 @@ import { StripedLock } from 'stripelock';
 import { churn as churnThreads } from '../../support/churn.mjs';
 import { runCycles } from '../../support/cycles.mjs';
 import { below } from '../../workers/random.mjs';
+import { keys } from './keys.mjs';
 import { permits } from './permits.mjs';
 import { keysApart, runThread, sharedInts } from './threads.mjs';
 import { webLocks } from './web-locks.mjs';
@@ -249,4 +250,4 @@ function late(what, times, counts, name) {
 }
 
 /** @type {Record<string, Scene>} */
-export const scenes = { churn, ordered, moments, cycles, terminations, misuse, permits, webLocks };
+export const scenes = { churn, ordered, moments, cycles, terminations, misuse, keys, permits, webLocks };
