@@ -104,7 +104,8 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
     const index = wordIndex(stripe);
-    const word = Atomics.load(this.#words, index);
+    // Not by `Atomics.load`, which V8 does not inline: the fast path has just failed to change the word.
+    const word = this.#words[index]!;
     // Nobody but this class can give back what is being handed over.
     if (!isHeldBy(word, this.#slot) || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#giveBack(queue, false);
