@@ -63,28 +63,38 @@ type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
  * have no class of their own: V8 does not inline the constructor of a class that extends another.
  */
 export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
-  readonly guard: G;
-  readonly timeout: number;
+  // Declared, so that the constructor alone assigns them: see `docs/performance.md`.
+  declare readonly guard: G;
+  declare readonly timeout: number;
+  declare ticket: number;
+  declare queue: object | undefined;
+  declare previous: AsyncWaiter | undefined;
+  declare next: AsyncWaiter | undefined;
+  declare since: number;
   readonly #lock: LockContext;
   readonly #details: Details | undefined;
-  ticket: number;
-  queue: object | undefined;
-  previous: AsyncWaiter | undefined;
-  next: AsyncWaiter | undefined;
-  since: number;
-  #resolve: Resolve<G>;
+  #resolve: Resolve<G> = undefined;
 
-  constructor(lock: LockContext, guard: G, timeout: number, signal: AbortSignal | undefined) {
+  private constructor(lock: LockContext, guard: G, timeout: number, details: Details | undefined) {
     this.guard = guard;
     this.timeout = timeout;
-    this.#lock = lock;
-    this.#details = detailsOf(lock, guard, signal);
     this.ticket = -1;
     this.queue = undefined;
     this.previous = undefined;
     this.next = undefined;
     this.since = 0;
-    this.#resolve = undefined;
+    this.#lock = lock;
+    this.#details = details;
+  }
+
+  static of<G extends Guard>(
+    this: void,
+    lock: LockContext,
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Acquisition<G> {
+    return new Acquisition(lock, guard, timeout, detailsOf(lock, guard, signal));
   }
 
   get table(): LockTable {

@@ -18,7 +18,7 @@ export type GoOn<G extends Guard, R> = (
 
 /** Blocks this thread until the guard holds its stripes. Once it does, it is returned, whatever else fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
-  const acquisition = new Acquisition(lock, guard, timeout, undefined);
+  const acquisition = Acquisition.of(lock, guard, timeout, undefined);
   const outcome = goOn(guard, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   try {
@@ -36,7 +36,7 @@ export function wait<G extends Guard>(
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<G> {
-  const pending = new Acquisition(lock, guard, timeout, signal);
+  const pending = Acquisition.of(lock, guard, timeout, signal);
   const promise = pending.promise();
   let outcome: Outcome | undefined;
   try {
