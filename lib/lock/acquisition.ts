@@ -7,36 +7,9 @@ import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
 import { METRIC_CELLS } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
-import { copyOfKeys, grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
-import { noteOf, traceHeld } from './trace.js';
-
-/** What an acquisition needs to know of its lock. */
-export interface LockContext {
-  readonly name: string;
-  readonly table: LockTable;
-  /** Whether guards have notes; see `trace.ts`. */
-  readonly trace: boolean;
-}
-
-/** What few acquisitions have. */
-interface Details {
-  /** What errors and messages show, if the guard's own keys can change while this waits. */
-  readonly keys: readonly LockKey[] | undefined;
-  readonly note: string | undefined;
-  /** When it began, on the clock of `performance.now()`, for {@link channels}.wait; NaN if nobody listens. */
-  readonly since: number;
-  readonly signal: AbortSignal | undefined;
-  /** Of a promise that the signal may reject. */
-  reject: ((reason: unknown) => void) | undefined;
-}
-
-function detailsOf(lock: LockContext, guard: Guard, signal: AbortSignal | undefined): Details | undefined {
-  const keys = copyOfKeys(guard);
-  const listens = channels.wait.hasSubscribers;
-  if (keys === undefined && !lock.trace && !listens && signal === undefined) return undefined;
-  const note = lock.trace ? noteOf(guard) : undefined;
-  return { keys, note, since: listens ? performance.now() : NaN, signal, reject: undefined };
-}
+import { grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
+import { termsOf, type LockContext, type Terms } from './terms.js';
+import { traceHeld } from './trace.js';
 
 /** Of the promise that is being made. */
 const functions: {
@@ -65,26 +38,22 @@ type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
 export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   // Declared, so that the constructor alone assigns them: see `docs/performance.md`.
   declare readonly guard: G;
-  declare readonly timeout: number;
   declare ticket: number;
   declare queue: object | undefined;
   declare previous: AsyncWaiter | undefined;
   declare next: AsyncWaiter | undefined;
   declare since: number;
-  readonly #lock: LockContext;
-  readonly #details: Details | undefined;
+  readonly #terms: Terms;
   #resolve: Resolve<G> = undefined;
 
-  private constructor(lock: LockContext, guard: G, timeout: number, details: Details | undefined) {
+  private constructor(guard: G, terms: Terms) {
     this.guard = guard;
-    this.timeout = timeout;
     this.ticket = -1;
     this.queue = undefined;
     this.previous = undefined;
     this.next = undefined;
     this.since = 0;
-    this.#lock = lock;
-    this.#details = details;
+    this.#terms = terms;
   }
 
   static of<G extends Guard>(
@@ -94,11 +63,15 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     timeout: number,
     signal: AbortSignal | undefined,
   ): Acquisition<G> {
-    return new Acquisition(lock, guard, timeout, detailsOf(lock, guard, signal));
+    return new Acquisition(guard, termsOf(lock, guard, timeout, signal));
+  }
+
+  get timeout(): number {
+    return this.#terms.timeout;
   }
 
   get table(): LockTable {
-    return this.#lock.table;
+    return this.#terms.lock.table;
   }
 
   get only(): number {
@@ -118,11 +91,11 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   get note(): string | undefined {
-    return this.#details?.note;
+    return this.#terms.details?.note;
   }
 
   get abortable(): boolean {
-    return this.#details?.signal !== undefined;
+    return this.#terms.details?.signal !== undefined;
   }
 
   private get kind(): 'sync' | 'async' {
@@ -135,7 +108,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
    */
   tellGranted(): void {
     const { guard } = this;
-    if (this.note !== undefined) recordHeld(this.#lock, guard);
+    if (this.note !== undefined) recordHeld(this.#terms.lock, guard);
     this.publishWait('granted');
     if (guard.abandoned && channels.abandoned.hasSubscribers) {
       channels.abandoned.publish({ ...this.message(), stripes: guard.stripes });
@@ -144,7 +117,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   /** The error for an outcome. */
   failure(outcome: Failure): LockError {
-    const { table, name } = this.#lock;
+    const { table, name } = this.#terms.lock;
     switch (outcome.status) {
       case 'timeout': {
         const { timeout } = this;
@@ -178,18 +151,18 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   private publishWait(outcome: string): void {
     // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
-    const since = this.#details?.since ?? NaN;
+    const since = this.#terms.details?.since ?? NaN;
     const waited = Number.isNaN(since) ? 0 : performance.now() - since;
     channels.wait.publish({ ...this.message(), waited, outcome });
   }
 
   private message(): LockMessage {
     const { mode } = this.guard;
-    return { lock: this.#lock.name, keys: this.shownKeys(), mode, kind: this.kind, threadId };
+    return { lock: this.#terms.lock.name, keys: this.shownKeys(), mode, kind: this.kind, threadId };
   }
 
   private shownKeys(): readonly LockKey[] {
-    return this.#details?.keys?.slice() ?? this.guard.keys;
+    return this.#terms.details?.keys?.slice() ?? this.guard.keys;
   }
 
   /** Call this once, before the acquisition is passed to the engine. */
@@ -206,7 +179,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
       throw new RangeError('Maximum call stack size exceeded');
     }
     this.#resolve = resolve;
-    const details = this.#details;
+    const { details } = this.#terms;
     if (details?.signal !== undefined) {
       details.reject = reject;
       awaitAbort(details.signal, this);
@@ -242,7 +215,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   /** Removes the listener from the signal. Never throws: a leftover listener is better than a lost stripe. */
   forgetSignal(): void {
-    const signal = this.#details?.signal;
+    const signal = this.#terms.details?.signal;
     if (signal === undefined) return;
     try {
       forgetAbort(signal, this);
@@ -254,7 +227,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
     // From here on this is not called again.
-    this.#details!.reject!(reason);
+    this.#terms.details!.reject!(reason);
     this.#resolve = null;
     Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
     try {

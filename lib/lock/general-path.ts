@@ -2,7 +2,7 @@ import { defer, resolved } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
 import { hasPermits, type Mode } from '../engine/contract/mode.js';
 import type { FastPath } from '../engine/fast-path.js';
-import type { LockContext } from './acquisition.js';
+import type { LockContext } from './terms.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';

@@ -12,7 +12,7 @@ import type {
 import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE, hasPermits, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import type { LockContext } from './acquisition.js';
+import { LockContext } from './terms.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
 import { GeneralPath, type EntryMethods } from './general-path.js';
@@ -59,7 +59,7 @@ export class KeyedLock extends BaseLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#special = trace || hasPermits(table.limit);
-    this.#context = { name, table, trace };
+    this.#context = new LockContext(name, table, trace, timeout);
     const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
     this.#index = index;

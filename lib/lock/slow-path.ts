@@ -1,7 +1,8 @@
 import { defer } from '../common/host.js';
 import type { Outcome } from '../engine/contract/engine.js';
-import { Acquisition, recordHeld, type LockContext } from './acquisition.js';
+import { Acquisition, recordHeld } from './acquisition.js';
 import { goOn, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
+import type { LockContext } from './terms.js';
 
 /*
  * If the fast path did not take all stripes of a guard, the engine continues here. If one of these functions throws,
