@@ -76,7 +76,8 @@ export abstract class BaseLock {
       return runHeld(acquired, fn as (guard: Guard<K, M>) => T | PromiseLike<T>);
     } catch (error) {
       // The stack overflowed in between, so nobody else has the promise (keeps T1).
-      if (acquired !== undefined) defer(() => void runHeld(acquired!, ignore).catch(ignore), undefined);
+      const lost = acquired;
+      if (lost !== undefined) defer(() => void runHeld(lost, ignore).catch(ignore), undefined);
       return Promise.reject(error);
     }
   }
