@@ -88,7 +88,11 @@ const timingOut = (key) => (scene) => {
 const releasingWithin = (key) => (scene) => {
   let promise;
   return {
-    call: () => scene.lock.withLockSync(key, () => void (promise = scene.lock.acquire(key, LONG))),
+    call: () => {
+      scene.lock.withLockSync(key, () => void (promise = scene.lock.acquire(key, LONG)));
+      // It is rejected where only the acquisition overflowed.
+      return promise;
+    },
     after: () => scene.mayWait(promise),
   };
 };
