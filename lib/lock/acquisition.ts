@@ -4,61 +4,74 @@ import { channels, type LockMessage } from '../common/diagnostics.js';
 import { DeadlockError, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
-import type { AsyncWaiter, Failure, LockTable, Outcome, Request } from '../engine/contract/engine.js';
+import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
 import { METRIC_CELLS } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
-import { copyOfKeys, grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
-import { noteOf, traceHeld } from './trace.js';
+import { grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
+import { termsOf, type LockContext, type Terms } from './terms.js';
+import { traceHeld } from './trace.js';
 
-/** What an acquisition needs to know of its lock. */
-export interface LockContext {
-  readonly name: string;
-  readonly table: LockTable;
-  /** Whether guards have notes; see `trace.ts`. */
-  readonly trace: boolean;
-}
-
-/** What few acquisitions have. */
-interface Details {
-  /** What errors and messages show, if the guard's own keys can change while this waits. */
-  readonly keys: readonly LockKey[] | undefined;
-  readonly note: string | undefined;
-  /** When it began, on the clock of `performance.now()`, for {@link channels}.wait; NaN if nobody listens. */
-  readonly since: number;
-  readonly signal: AbortSignal | undefined;
-  /** Of a promise that the signal may reject. */
+/** Of the promise that is being made. */
+const functions: {
+  resolve: ((value: unknown) => void) | undefined;
   reject: ((reason: unknown) => void) | undefined;
-}
+} = { resolve: undefined, reject: undefined };
+const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unknown) => void): void => {
+  functions.resolve = resolve;
+  functions.reject = reject;
+};
 
-function detailsOf(lock: LockContext, guard: Guard, signal: AbortSignal | undefined): Details | undefined {
-  const keys = copyOfKeys(guard);
-  const listens = channels.wait.hasSubscribers;
-  if (keys === undefined && !lock.trace && !listens && signal === undefined) return undefined;
-  const note = lock.trace ? noteOf(guard) : undefined;
-  return { keys, note, since: listens ? performance.now() : NaN, signal, reject: undefined };
-}
+/** A promise's function; null once it is settled, undefined if there is none. */
+type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
 
 /**
  * An acquisition that the fast path could not finish. It is also the engine's request. It counts its outcome, publishes
  * it to `node:diagnostics_channel`, and turns it into a guard or an error.
  *
- * Thousands may wait in one thread, so it has few fields.
+ * If it waits on the event loop ({@link promise}), it settles its promise exactly once, by grant, failure or abort. Of the
+ * promise's functions it keeps only the one that resolves, unless there is a signal. The other one would take as much memory
+ * as these fields; a promise that is resolved with a rejected one is rejected, too.
+ *
+ * Thousands may wait in one thread, so it has few fields, and no private methods, which would cost each one more. Sync waits
+ * have no class of their own: V8 does not inline the constructor of a class that extends another.
  */
-export class Acquisition<G extends Guard> implements Request {
-  readonly guard: G;
-  readonly timeout: number;
-  readonly #lock: LockContext;
-  protected readonly details: Details | undefined;
+export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
+  // Declared, so that the constructor alone assigns them: see `docs/performance.md`.
+  declare readonly guard: G;
+  declare ticket: number;
+  declare queue: object | undefined;
+  declare previous: AsyncWaiter | undefined;
+  declare next: AsyncWaiter | undefined;
+  declare since: number;
+  readonly #terms: Terms;
+  #resolve: Resolve<G> = undefined;
 
-  constructor(lock: LockContext, guard: G, timeout: number, signal?: AbortSignal) {
+  private constructor(guard: G, terms: Terms) {
     this.guard = guard;
-    this.timeout = timeout;
-    this.#lock = lock;
-    this.details = detailsOf(lock, guard, signal);
+    this.ticket = -1;
+    this.queue = undefined;
+    this.previous = undefined;
+    this.next = undefined;
+    this.since = 0;
+    this.#terms = terms;
+  }
+
+  static of<G extends Guard>(
+    this: void,
+    lock: LockContext,
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Acquisition<G> {
+    return new Acquisition(guard, termsOf(lock, guard, timeout, signal));
+  }
+
+  get timeout(): number {
+    return this.#terms.timeout;
   }
 
   get table(): LockTable {
-    return this.#lock.table;
+    return this.#terms.lock.table;
   }
 
   get only(): number {
@@ -78,19 +91,15 @@ export class Acquisition<G extends Guard> implements Request {
   }
 
   get note(): string | undefined {
-    return this.details?.note;
+    return this.#terms.details?.note;
   }
 
   get abortable(): boolean {
-    return this.signal !== undefined;
+    return this.#terms.details?.signal !== undefined;
   }
 
-  protected get signal(): AbortSignal | undefined {
-    return this.details?.signal;
-  }
-
-  protected get kind(): 'sync' | 'async' {
-    return 'sync';
+  private get kind(): 'sync' | 'async' {
+    return this.#resolve === undefined ? 'sync' : 'async';
   }
 
   /**
@@ -99,88 +108,62 @@ export class Acquisition<G extends Guard> implements Request {
    */
   tellGranted(): void {
     const { guard } = this;
-    if (this.note !== undefined) recordHeld(this.#lock, guard);
-    this.#publishWait('granted');
+    if (this.note !== undefined) recordHeld(this.#terms.lock, guard);
+    this.publishWait('granted');
     if (guard.abandoned && channels.abandoned.hasSubscribers) {
-      channels.abandoned.publish({ ...this.#message(), stripes: guard.stripes });
+      channels.abandoned.publish({ ...this.message(), stripes: guard.stripes });
     }
   }
 
   /** The error for an outcome. */
   failure(outcome: Failure): LockError {
-    const { table, name } = this.#lock;
+    const { table, name } = this.#terms.lock;
     switch (outcome.status) {
       case 'timeout': {
         const { timeout } = this;
         const { stripe, holders } = outcome;
         Atomics.add(table.cells, METRIC_CELLS.timeouts, 1n);
-        this.#publishWait('timeout');
+        this.publishWait('timeout');
         if (channels.timeout.hasSubscribers) {
-          channels.timeout.publish({ ...this.#message(), timeout, stripe, holders });
+          channels.timeout.publish({ ...this.message(), timeout, stripe, holders });
         }
         const details = this.note === undefined ? undefined : tracedHolders(table, stripe);
-        return lockTimeout(name, this.#shownKeys(), timeout, stripe, holders, details);
+        return lockTimeout(name, this.shownKeys(), timeout, stripe, holders, details);
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
         Atomics.add(table.cells, METRIC_CELLS.deadlocks, 1n);
-        this.#publishWait('deadlock');
+        this.publishWait('deadlock');
         if (channels.deadlock.hasSubscribers) {
-          channels.deadlock.publish({ ...this.#message(), threads, stripes });
+          channels.deadlock.publish({ ...this.message(), threads, stripes });
         }
-        return new DeadlockError(name, this.#shownKeys(), threads, stripes);
+        return new DeadlockError(name, this.shownKeys(), threads, stripes);
       }
       case 'interrupted':
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
     }
   }
 
-  protected tellAborted(): void {
-    this.#publishWait('aborted');
+  private tellAborted(): void {
+    this.publishWait('aborted');
   }
 
-  #publishWait(outcome: string): void {
+  private publishWait(outcome: string): void {
     // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
-    const since = this.details?.since ?? NaN;
+    const since = this.#terms.details?.since ?? NaN;
     const waited = Number.isNaN(since) ? 0 : performance.now() - since;
-    channels.wait.publish({ ...this.#message(), waited, outcome });
+    channels.wait.publish({ ...this.message(), waited, outcome });
   }
 
-  #message(): LockMessage {
+  private message(): LockMessage {
     const { mode } = this.guard;
-    return { lock: this.#lock.name, keys: this.#shownKeys(), mode, kind: this.kind, threadId };
+    return { lock: this.#terms.lock.name, keys: this.shownKeys(), mode, kind: this.kind, threadId };
   }
 
-  #shownKeys(): readonly LockKey[] {
-    return this.details?.keys?.slice() ?? this.guard.keys;
+  private shownKeys(): readonly LockKey[] {
+    return this.#terms.details?.keys?.slice() ?? this.guard.keys;
   }
-}
-
-/** Of the promise that is being made. */
-const functions: {
-  resolve: ((value: unknown) => void) | undefined;
-  reject: ((reason: unknown) => void) | undefined;
-} = { resolve: undefined, reject: undefined };
-const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unknown) => void): void => {
-  functions.resolve = resolve;
-  functions.reject = reject;
-};
-
-/**
- * An acquisition that waits on the event loop. It settles its promise exactly once, by grant, failure or abort.
- *
- * Of the promise's functions it keeps only the one that resolves, unless there is a signal. The other one would take as
- * much memory as these fields; a promise that is resolved with a rejected one is rejected, too.
- */
-export class PendingAcquisition<G extends Guard> extends Acquisition<G> implements AsyncWaiter, Abortable {
-  ticket = -1;
-  queue: object | undefined = undefined;
-  previous: AsyncWaiter | undefined = undefined;
-  next: AsyncWaiter | undefined = undefined;
-  since = 0;
-  /** Undefined once the promise is settled. */
-  #resolve: ((outcome: G | Promise<never>) => void) | undefined = undefined;
 
   /** Call this once, before the acquisition is passed to the engine. */
   promise(): Promise<G> {
@@ -196,7 +179,7 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
       throw new RangeError('Maximum call stack size exceeded');
     }
     this.#resolve = resolve;
-    const { details } = this;
+    const { details } = this.#terms;
     if (details?.signal !== undefined) {
       details.reject = reject;
       awaitAbort(details.signal, this);
@@ -204,21 +187,17 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
     return promise as Promise<G>;
   }
 
-  protected override get kind(): 'sync' | 'async' {
-    return 'async';
-  }
-
   /**
    * Settles the promise before it does anything else that could fail. If this is called again after a stack overflow,
    * it continues from there: the guard may have been released since.
    */
   settle(outcome: Outcome): void {
-    if (this.#resolve !== undefined) this.#settlePromise(outcome, this.#resolve);
+    if (this.#resolve) this.settlePromise(outcome, this.#resolve);
     if (outcome.status === 'granted') this.tellGranted();
     this.forgetSignal();
   }
 
-  #settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
+  private settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
     if (outcome.status === 'granted') {
       grant(this.guard, outcome.abandoned);
       resolve(this.guard);
@@ -231,12 +210,12 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
       }
       resolve(rejected(reason));
     }
-    this.#resolve = undefined;
+    this.#resolve = null;
   }
 
   /** Removes the listener from the signal. Never throws: a leftover listener is better than a lost stripe. */
   forgetSignal(): void {
-    const { signal } = this;
+    const signal = this.#terms.details?.signal;
     if (signal === undefined) return;
     try {
       forgetAbort(signal, this);
@@ -248,8 +227,8 @@ export class PendingAcquisition<G extends Guard> extends Acquisition<G> implemen
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
     // From here on this is not called again.
-    this.details!.reject!(reason);
-    this.#resolve = undefined;
+    this.#terms.details!.reject!(reason);
+    this.#resolve = null;
     Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
     try {
       this.tellAborted();

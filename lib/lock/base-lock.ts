@@ -1,4 +1,4 @@
-import { callArguments } from '../common/checks.js';
+import { callArguments, checkFunction } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { defer } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
@@ -58,20 +58,27 @@ export abstract class BaseLock {
     options: AsyncAcquireOptions<M>,
     fn: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T>;
-  async withLock<T, K extends LockKey, M extends LockMode>(
+  withLock<T, K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     optionsOrFn: AsyncAcquireOptions<M> | ((guard: Guard<K, M>) => T | PromiseLike<T>),
     maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T> {
-    const [options, fn] = callArguments<AsyncAcquireOptions<M>, (guard: Guard<K, M>) => T | PromiseLike<T>>(
-      optionsOrFn,
-      maybeFn,
-    );
-    const guard = await this.acquire<K, M>(keys, options);
+    let acquired: Promise<Guard<K, M>> | undefined;
     try {
-      return await fn(guard);
-    } finally {
-      guard.release();
+      // As in `callArguments`, without a list for its result.
+      const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
+      const fn = withoutOptions ? optionsOrFn : maybeFn;
+      checkFunction(fn, 'fn');
+      acquired = this.acquire<K, M>(
+        keys,
+        withoutOptions ? undefined : (optionsOrFn as AsyncAcquireOptions<M>),
+      );
+      return runHeld(acquired, fn as (guard: Guard<K, M>) => T | PromiseLike<T>);
+    } catch (error) {
+      // The stack overflowed in between, so nobody else has the promise (keeps T1).
+      const lost = acquired;
+      if (lost !== undefined) defer(() => void runHeld(lost, ignore).catch(ignore), undefined);
+      return Promise.reject(error);
     }
   }
 
@@ -107,4 +114,26 @@ export abstract class BaseLock {
     }
     return result;
   }
+}
+
+const ignore = (): void => undefined;
+
+/**
+ * Runs `fn` with a guard, and releases it. All variables of an async function are in memory while it is suspended, and each
+ * resumption copies them. So this has few, and no `finally`, which would add three.
+ */
+async function runHeld<G extends Guard, T>(
+  acquired: Promise<G>,
+  fn: (guard: G) => T | PromiseLike<T>,
+): Promise<T> {
+  const guard = await acquired;
+  let result: T;
+  try {
+    result = await fn(guard);
+  } catch (error) {
+    guard.release();
+    throw error;
+  }
+  guard.release();
+  return result;
 }

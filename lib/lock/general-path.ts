@@ -2,7 +2,6 @@ import { defer, resolved } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
 import { hasPermits, type Mode } from '../engine/contract/mode.js';
 import type { FastPath } from '../engine/fast-path.js';
-import type { LockContext } from './acquisition.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
@@ -10,6 +9,7 @@ import type { KeyIndex } from './key-index.js';
 import type { KeySets } from './key-set.js';
 import { modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
 import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
+import type { LockContext } from './terms.js';
 import { traceCall, type EntryPoints } from './trace.js';
 
 type How = 'sync' | 'try' | 'async';

@@ -12,7 +12,6 @@ import type {
 import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE, hasPermits, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import type { LockContext } from './acquisition.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
 import { GeneralPath, type EntryMethods } from './general-path.js';
@@ -22,6 +21,7 @@ import { KeySets } from './key-set.js';
 import { NamedIndex } from './named-index.js';
 import { modeIn } from './options.js';
 import { attempt, block, wait } from './slow-path.js';
+import { LockContext } from './terms.js';
 
 /**
  * Locks on exact keys: unequal keys never wait for each other, and one may be acquired while another is held. Otherwise as
@@ -59,7 +59,7 @@ export class KeyedLock extends BaseLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#special = trace || hasPermits(table.limit);
-    this.#context = { name, table, trace };
+    this.#context = new LockContext(name, table, trace, timeout);
     const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
     this.#index = index;

@@ -1,7 +1,8 @@
 import { defer } from '../common/host.js';
 import type { Outcome } from '../engine/contract/engine.js';
-import { Acquisition, PendingAcquisition, recordHeld, type LockContext } from './acquisition.js';
+import { Acquisition, recordHeld } from './acquisition.js';
 import { goOn, modeOf, stripesOf, takenBy, type Guard } from './guard.js';
+import type { LockContext } from './terms.js';
 
 /*
  * If the fast path did not take all stripes of a guard, the engine continues here. If one of these functions throws,
@@ -18,7 +19,7 @@ export type GoOn<G extends Guard, R> = (
 
 /** Blocks this thread until the guard holds its stripes. Once it does, it is returned, whatever else fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
-  const acquisition = new Acquisition(lock, guard, timeout);
+  const acquisition = Acquisition.of(lock, guard, timeout, undefined);
   const outcome = goOn(guard, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   try {
@@ -36,7 +37,7 @@ export function wait<G extends Guard>(
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<G> {
-  const pending = new PendingAcquisition(lock, guard, timeout, signal);
+  const pending = Acquisition.of(lock, guard, timeout, signal);
   const promise = pending.promise();
   let outcome: Outcome | undefined;
   try {

@@ -12,7 +12,6 @@ import type {
 import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import type { LockContext } from './acquisition.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
 import { GeneralPath, type EntryMethods } from './general-path.js';
@@ -22,6 +21,7 @@ import { KeySets } from './key-set.js';
 import { modeIn } from './options.js';
 import { attempt, block, wait } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
+import { LockContext } from './terms.js';
 
 /**
  * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
@@ -52,7 +52,7 @@ export class StripedLock extends BaseLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = trace;
-    this.#context = { name, table, trace };
+    this.#context = new LockContext(name, table, trace, timeout);
     const index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#index = index;
     this.#general = new GeneralPath(this.#context, this.#path, timeout, index, new KeySets(index), METHODS);

@@ -1,4 +1,5 @@
-import { afterCode, afterTurn, nextTick } from './host.js';
+import { defer } from '../../common/host.js';
+import { afterTurn, nextTick } from './host.js';
 
 /** How many may be handed out in a row without a turn of the event loop. */
 const IN_A_ROW = 64;
@@ -65,7 +66,7 @@ export class Delivery<T> {
   schedule(): void {
     if (this.#scheduled || this.isEmpty) return;
     if (++this.#inARow < IN_A_ROW) {
-      afterCode(this.#afterMicrotasks);
+      defer(this.#afterMicrotasks, undefined);
     } else {
       this.#inARow = 0;
       afterTurn(this.#deliverOne);

@@ -6,7 +6,7 @@ import { EXCLUSIVE_MODE } from '../contract/mode.js';
 import { Elsewhere } from './elsewhere.js';
 import { LocalCounts, type LocalTable } from './local-counts.js';
 import { LOCAL_TICKET, LocalQueues, type LocalQueue, type LocalQueueOwner } from './local-queue.js';
-import { freeLocal, isHeldBy, setLocal } from './local-word.js';
+import { freeLocal, isHeldBy, readWord, setLocal } from './local-word.js';
 import type { TimedList } from './pending.js';
 import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
@@ -103,8 +103,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   release(stripe: number): boolean {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
-    const index = wordIndex(stripe);
-    const word = Atomics.load(this.#words, index);
+    const word = readWord(this.#words, stripe);
     // Nobody but this class can give back what is being handed over.
     if (!isHeldBy(word, this.#slot) || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#giveBack(queue, false);
@@ -113,7 +112,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     if ((word & QUEUED) === 0) queue.keptUntil = 0;
     else if (this.#goesOver(queue)) return true;
     // Its holder was told, and has dealt with it.
-    if ((word & ABANDONED) !== 0) Atomics.and(this.#words, index, ~ABANDONED);
+    if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
     const { handOvers } = this.#thread;
     handOvers.schedule();
     handOvers.add(queue);

@@ -9,6 +9,14 @@ export function isHeldBy(word: number, slot: number): boolean {
   return (word & HOLDER) === slot;
 }
 
+/**
+ * For the thread that holds the stripe: nobody else can change that. Other flags may be older, so whoever gives the stripe back
+ * compares them again. V8 does not inline `Atomics.load`.
+ */
+export function readWord(words: Int32Array, stripe: number): number {
+  return words[wordIndex(stripe)]!;
+}
+
 /** Sets LOCAL. False: the thread does not hold the stripe alone. */
 export function setLocal(words: Int32Array, slot: number, stripe: number): boolean {
   const index = wordIndex(stripe);

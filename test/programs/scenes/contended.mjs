@@ -88,8 +88,26 @@ const timingOut = (key) => (scene) => {
 const releasingWithin = (key) => (scene) => {
   let promise;
   return {
-    call: () => scene.lock.withLockSync(key, () => void (promise = scene.lock.acquire(key, LONG))),
+    call: () => {
+      scene.lock.withLockSync(key, () => void (promise = scene.lock.acquire(key, LONG)));
+      // It is rejected where only the acquisition overflowed.
+      return promise;
+    },
     after: () => scene.mayWait(promise),
+  };
+};
+
+/** The call hands a stripe over within this thread, which then blocks, so that the waiter cannot have it yet. */
+const releasingAndBlocking = (a, b) => (scene) => {
+  const guard = scene.holds(a);
+  scene.holds(b);
+  waiters([a], [a], [a])(scene);
+  return {
+    call: () => {
+      guard.release();
+      scene.lock.acquireSync(b, LONG);
+    },
+    mayThrow: isDeadlock,
   };
 };
 
@@ -143,6 +161,12 @@ export const makeScenes = ([a, b, c, d]) => ({
   'withLockSync to one': releasingWithin(a),
   withLock: withLock(a),
   abort: aborting(a, b),
+  // Last, as they have V8 optimize what releases, which then takes less of the stack.
+  'release in a crowd that also waits for others': releasing(
+    (scene) => scene.holds([a, b]),
+    waiters([a], [a], [b], [[a, b]], [b], [a]),
+  ),
+  'release in a crowd before the thread blocks': releasingAndBlocking(a, b),
 });
 
 /** Set-ups with another thread that holds `key`; see `test/workers/hand-over.mjs`. */
