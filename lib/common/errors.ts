@@ -92,7 +92,8 @@ function deadlockText(
   threads: readonly number[],
   stripes: readonly number[],
 ): string {
-  const advice = 'Different keys can share a stripe. Acquire all keys that are needed together in one call';
+  const advice =
+    'In a StripedLock, different keys can share a stripe. Acquire all keys that are needed together in one call';
   if (threads.length === 1) {
     return (
       `waiting for ${keyNames(keys)} would never end: this thread (${threads[0]}) itself holds stripe ` +
@@ -186,7 +187,7 @@ function quote(text: string): string {
 }
 
 function lockName(name: string): string {
-  return name === '' ? 'StripedLock' : `StripedLock ${quote(name)}`;
+  return name === '' ? 'lock' : `lock ${quote(name)}`;
 }
 
 function threadNames(threads: readonly number[]): string {
