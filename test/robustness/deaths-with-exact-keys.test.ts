@@ -13,7 +13,7 @@ const DEATHS = 24;
 it('threads that are terminated while stripes pass from key to key lose no update and no stripe', async () => {
   const seed = seedFor('deaths with exact keys');
   const random = randomFrom(seed);
-  // Each thread remembers eight keys.
+  // The threads remember 64 keys together.
   const lock = new KeyedLock({ engine: 'native', capacity: 128, timeout: 60_000 });
   const cells = { counters: new SharedArrayBuffer(4 * KEYS), expected: new SharedArrayBuffer(4 * KEYS) };
   const counters = new Int32Array(cells.counters);

@@ -6,7 +6,7 @@ import { below } from '../../workers/random.mjs';
 import { sharedInts } from './threads.mjs';
 
 const KEYS = 400;
-/** Each thread remembers eight keys then, so that stripes pass from key to key all the time. */
+/** The threads remember 64 keys together then, so that stripes pass from key to key all the time. */
 const CAPACITY = 128;
 const THREADS = 3;
 
