@@ -1,12 +1,13 @@
 // Adds one to plain counters, one for each key, while it holds the key, of a lock that has room for few keys. Some keys stay
-// held for a while, and some are waited for on the event loop. Ends by itself, or with `exit` as it holds a key.
+// held for a while, and some are waited for on the event loop. Ends by itself, or with `exit` as it holds a key. Says in
+// `started` that it has begun.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { KeyedLock } from 'stripelock';
 import { dawdle } from './dawdle.mjs';
 import { below, randomFrom } from './random.mjs';
 
-const { handle, cells, rounds, seed, holds } = workerData;
+const { handle, cells, rounds, seed, holds, started } = workerData;
 const lock = KeyedLock.from(handle);
 const counters = new Int32Array(cells.counters);
 const expected = new Int32Array(cells.expected);
@@ -35,6 +36,7 @@ function attempt(acquire) {
 }
 
 let full = 0;
+if (started !== undefined) Atomics.store(new Int32Array(started), 0, 1);
 const held = [];
 let pending = [];
 for (let round = 0; round < rounds; round++) {

@@ -25,10 +25,14 @@ export async function keys({ goesOn, random, counts }) {
   const generation = async () => {
     while (goesOn()) {
       const before = sections();
+      const started = sharedInts(1);
+      const seed = below(random, 2 ** 31);
       const worker = new Worker(new URL('../../workers/exact-keys.mjs', import.meta.url), {
-        workerData: { handle: lock.handle, cells, rounds: Infinity, seed: below(random, 2 ** 31), holds: 10 },
+        workerData: { handle: lock.handle, cells, rounds: Infinity, seed, holds: 10, started },
       });
       await once(worker, 'online');
+      // Node 20 aborts the process if a thread is terminated just when it begins to evaluate a module that awaits.
+      while (Atomics.load(new Int32Array(started), 0) === 0) await delay(1);
       // Some thread works, this one or another.
       while (goesOn() && sections() === before) await delay(1);
       await delay(below(random, 100));
