@@ -106,6 +106,24 @@ const charts = [
     title: 'Another key while 100,000 wait',
   },
   { file: 'waiters-cancel', group: 'waiters', metric: 'cancelNs', title: 'Cancelling a waiter' },
+  {
+    file: 'web-locks',
+    group: 'web locks',
+    metric: 'nsPerOp',
+    title: 'Web locks in one thread: time per request',
+  },
+  {
+    file: 'web-locks-threads',
+    group: 'web locks',
+    metric: 'opsPerSecond',
+    title: 'Web locks in four threads: requests per second',
+  },
+  {
+    file: 'first-lock',
+    group: 'first',
+    metric: 'firstLockNs',
+    title: 'The first lock of a process or of a worker',
+  },
   { file: 'leases', group: 'leases', metric: 'nsPerOp', title: 'Leases in memory: time per operation' },
   {
     file: 'stores',

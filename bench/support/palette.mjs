@@ -1,5 +1,5 @@
 // Colours and shapes of the charts. All have a contrast of at least 3 : 1, which graphics need, both on white and on
-// the usual dark backgrounds. So one file works for both. No two subjects share both shape and hue.
+// the usual dark backgrounds. So one file works for both. No two subjects of a chart share both shape and hue.
 
 /** For text: 4.3 : 1 on white and on #0d1117 alike. */
 export const INK = '#7a7f87';
@@ -26,6 +26,13 @@ export const LOOKS = {
   'stripelock over Redis, store alone': { color: '#2f81f7', shape: 'triangle-up' },
   'stripelock over SQLite': { color: '#1a9b8a', shape: 'square' },
   'stripelock over SQLite, store alone': { color: '#1a9b8a', shape: 'diamond' },
+  'stripelock over PostgreSQL': { color: '#9a6fdb', shape: 'circle' },
+  'stripelock over PostgreSQL, store alone': { color: '#9a6fdb', shape: 'triangle-up' },
+  'stripelock over MongoDB': { color: '#5a8f29', shape: 'circle' },
+  'stripelock over MongoDB, store alone': { color: '#5a8f29', shape: 'triangle-up' },
+  'stripelock over etcd': { color: '#c2478f', shape: 'circle' },
+  'stripelock over etcd, store alone': { color: '#c2478f', shape: 'triangle-up' },
+  etcd3: { color: '#b8860b', shape: 'diamond' },
   redlock: { color: '#d2691e', shape: 'diamond' },
   'redlock, retries after 0 to 2 ms': { color: '#d64550', shape: 'cross' },
   floor: { color: '#7a7f87', shape: 'M-0.2,-1H0.2V1H-0.2Z' },
