@@ -50,7 +50,9 @@ function isSignal(signal: unknown): signal is AbortSignal {
       typeof addEventListener === 'function' &&
       typeof removeEventListener === 'function'
     );
-  } catch {
+  } catch (error) {
+    // A stack overflow in a getter, which says nothing of the signal.
+    if (error instanceof RangeError) throw error;
     return false;
   }
 }

@@ -38,10 +38,10 @@ const BROKEN = 7;
 const ENDED = 8;
 
 /** What {@link keepWake} got last. */
-let wakeLast: (request: LockRequest) => void;
+const last: { wake: ((request: LockRequest) => void) | undefined } = { wake: undefined };
 /** One executor for all promises: a closure for each would cost more than the promise. */
 const keepWake = (resolve: (request: LockRequest) => void): void => {
-  wakeLast = resolve;
+  last.wake = resolve;
 };
 
 const ignore = (): void => undefined;
@@ -66,7 +66,7 @@ export class LockRequest implements NamedRequester, Abortable, Expiring {
   /** Of one that waits: has it go on in another microtask. */
   #wake: ((request: this) => void) | undefined = undefined;
   #limit: Limit | undefined = undefined;
-  /** Why it failed. */
+  /** Why it failed; if it is `BROKEN`, perhaps a promise that is rejected with that. */
   #reason: unknown = undefined;
   #result: CallbackResult | undefined = undefined;
   /** When it was made, and later when it was granted; undefined if nobody listens. */
@@ -98,7 +98,7 @@ export class LockRequest implements NamedRequester, Abortable, Expiring {
         this.#stage = GRANTED;
       } else if (answer === 'pending') {
         this.#stage = PENDING;
-        return this.#wait(timeout);
+        return this.#wait(timeout) ?? promise;
       } else {
         this.#stage = UNAVAILABLE;
       }
@@ -140,10 +140,20 @@ export class LockRequest implements NamedRequester, Abortable, Expiring {
     this.#wake!(this);
   }
 
-  /** For a request that waits. */
-  #wait(timeout: number): Promise<unknown> {
+  /** For a request that waits. Undefined if the stack overflowed. */
+  #wait(timeout: number): Promise<unknown> | undefined {
     const granted = new Promise(keepWake);
-    this.#wake = wakeLast;
+    const { wake } = last;
+    // It would keep the promise alive, and with it the request.
+    last.wake = undefined;
+    if (wake === undefined) {
+      // The stack overflowed in that function, which has rejected the promise: nothing could wake this request. The
+      // microtask passes the rejection on.
+      this.#reason = granted;
+      this.#stage = BROKEN;
+      return undefined;
+    }
+    this.#wake = wake;
     const promise = granted.then(LockRequest.#goOn);
     if (this.#signal !== undefined) awaitAbort(this.#signal, this);
     if (timeout !== Infinity) this.#limit = new Limit(this, timeout);
@@ -155,6 +165,7 @@ export class LockRequest implements NamedRequester, Abortable, Expiring {
     if (this.#stage === BROKEN) {
       this.#withdraw();
       this.#forget();
+      if (this.#reason instanceof Promise) return this.#reason;
       throw this.#reason;
     }
     // One that waits, or has waited, has another microtask.

@@ -8,8 +8,6 @@ import { rejectionOf, turns } from '../support/waiting.js';
 import { engines, hold, stateOf } from './managers.js';
 
 const FREE = { held: [], pending: [] };
-/** Of a small function: from no room on the stack to enough for a request, even if it must be compiled. */
-const FRAMES = 500;
 const never = (): never => {
   throw new Error('the callback was called');
 };
@@ -41,61 +39,6 @@ describe.each(engines)('on the $engine engine', ({ makeManager }) => {
       expect(await stateOf(manager, 'a')).toEqual(FREE);
     },
   );
-
-  it('a request at the limit of the stack is made, or leaves nothing behind', async () => {
-    const manager = makeManager();
-    await manager.request('a', () => undefined);
-    let calls = 0;
-    const promises: Promise<unknown>[] = [];
-    let thrown = 0;
-    const request = (name: string, options: object): void => {
-      try {
-        promises.push(
-          manager.request(name, options, () => {
-            calls++;
-          }),
-        );
-      } catch {
-        // It was not made, and there is no room for a promise either.
-        thrown++;
-      }
-    };
-    const { signal } = new AbortController();
-    const kinds = [
-      {},
-      { mode: 'shared', signal },
-      { steal: true },
-      { ifAvailable: true },
-      { timeout: 60_000 },
-    ];
-    const descend = (): number => {
-      let room: number;
-      try {
-        room = descend();
-      } catch {
-        return 0;
-      }
-      // On the way back, at each of the last frames: from no room at all to enough.
-      if (room < FRAMES) {
-        try {
-          request(room % 3 === 0 ? 'a' : `name ${room}`, kinds[room % kinds.length]!);
-        } catch {
-          // No room for that either.
-        }
-      }
-      return room + 1;
-    };
-    for (let round = 0; round < 3; round++) descend();
-    const settled = await Promise.allSettled(promises);
-    const reasons = settled.flatMap((result) =>
-      result.status === 'rejected' ? [result.reason as Error] : [],
-    );
-    console.log(`${calls} called, ${reasons.length} rejected, ${thrown} thrown`);
-    for (const { name } of reasons) expect(['RangeError', 'AbortError']).toContain(name);
-    expect(reasons.filter(({ name }) => name === 'RangeError').length + thrown).toBeGreaterThan(0);
-    expect(calls).toBeGreaterThan(100);
-    expect(await manager.query()).toEqual(FREE);
-  });
 });
 
 describe('an engine that fails', () => {
