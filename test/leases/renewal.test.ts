@@ -9,13 +9,19 @@ import { onFaultyStore, onFixedClock } from './fixed-time.js';
 describe('renewal', () => {
   it('keeps a short lease alive for 100 TTLs', async () => {
     const store = new MemoryLeaseStore();
-    const lease = await new LeaseManager({ store, ttl: 60 }).acquire('key');
+    const leases = new LeaseManager({ store, ttl: 60 });
+    // The first lease of a thread loads what it needs.
+    await (await leases.acquire('key')).release();
     let stalled = 0;
-    for (let last = performance.now(), end = last + 6000; last < end;) {
+    let last = performance.now();
+    const end = last + 6000;
+    const lease = await leases.acquire('key');
+    while (last < end) {
       await delay(5);
-      // On a machine too busy to run a timer within two thirds of a TTL, the lease may rightly be lost.
-      stalled = Math.max(stalled, performance.now() - last);
-      last = performance.now();
+      // On a machine too busy to run a timer within half of a TTL, the lease may rightly be lost.
+      const now = performance.now();
+      stalled = Math.max(stalled, now - last);
+      last = now;
     }
     if (stalled < 30) expect(lease.held).toBe(true);
     expect(await store.inspect('key')).toMatchObject(lease.held ? { token: lease.token } : {});
