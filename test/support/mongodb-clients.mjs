@@ -7,8 +7,8 @@ const QUICK = { heartbeatFrequencyMS: 500, minHeartbeatFrequencyMS: 50, connectT
  * @callback Connect
  * @param {string} url
  * @param {object} [options] Of the client.
- * @returns {Promise<{ client: MongoClient, close: () => Promise<void> }>} A client that is connected. What tests use of it is
- *   the same in both versions.
+ * @returns {Promise<{ client: MongoClient, close: () => Promise<void> }>} A client, which connects when it is used: if a server answers
+ *   too late, an operation fails, and the next one tries again. What tests use of it is the same in both versions.
  */
 
 /**
@@ -17,8 +17,8 @@ const QUICK = { heartbeatFrequencyMS: 500, minHeartbeatFrequencyMS: 50, connectT
  * @type {Record<'mongodb' | 'mongodb6', Connect>}
  */
 export const mongodbClients = {
-  mongodb: async (url, options) => connect((await import('mongodb')).MongoClient, url, options),
-  mongodb6: async (url, options) => connect((await import('mongodb6')).MongoClient, url, options),
+  mongodb: async (url, options) => clientOf((await import('mongodb')).MongoClient, url, options),
+  mongodb6: async (url, options) => clientOf((await import('mongodb6')).MongoClient, url, options),
 };
 
 /**
@@ -26,8 +26,7 @@ export const mongodbClients = {
  * @param {string} url
  * @param {object} [options]
  */
-async function connect(Client, url, options = {}) {
+function clientOf(Client, url, options = {}) {
   const client = new Client(url, { ...QUICK, ...options });
-  await client.connect();
   return { client, close: () => client.close() };
 }
