@@ -95,6 +95,35 @@ function nodeForCommonJs(files) {
 }
 
 /**
+ * In place of `binaries.ts`. A module of a test runner's registry is no object of the loader's class; and the loader of a
+ * bundle, or of another runtime, may lack what this needs. The folder does not come from `__dirname`: tools that trace
+ * files would take it for a folder to copy. What was loaded is left in the loader's cache, as `require` does, so that
+ * a thread loads it once, whichever way it goes.
+ */
+const BINARIES_OF_PACKAGE = `
+import path from 'node:path';
+export function loaderByPath() {
+  const { constructor: Module, filename } = module;
+  const { cache, extensions } = require;
+  const read = extensions?.['.node'];
+  if (!cache || cache !== Module._cache || typeof read !== 'function' || cache[filename] !== module) return undefined;
+  const load = (file) => {
+    if (cache[file] !== undefined) return cache[file].exports;
+    const loaded = new Module(file, module);
+    loaded.filename = file;
+    read(loaded, file);
+    loaded.loaded = true;
+    cache[file] = loaded;
+    return loaded.exports;
+  };
+  return { folder: path.dirname(path.dirname(filename)), load };
+}
+export function binaries() {
+  return require('../addon.cjs');
+}
+`;
+
+/**
  * In place of `binaries.ts`, `worker-file.ts` and `import.meta.url`.
  *
  * @type {import('rollup').Plugin}
@@ -104,7 +133,7 @@ const commonJsPlaces = {
   load: {
     order: 'pre',
     handler(id) {
-      if (id.endsWith(BINARIES)) return "export function binaries() {\n  return require('../addon.cjs');\n}\n";
+      if (id.endsWith(BINARIES)) return BINARIES_OF_PACKAGE;
       if (!id.endsWith(WORKER_FILE)) return undefined;
       return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
     },

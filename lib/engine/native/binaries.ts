@@ -8,6 +8,24 @@ export interface Binaries {
   readonly compiled: () => object;
 }
 
+/** The step of Node's loader that comes after it has found a binary. */
+export interface LoaderByPath {
+  /** The package's. */
+  readonly folder: string;
+  /** Returns what the file exports, once for each thread. Throws if it does not load. */
+  readonly load: (file: string) => object;
+}
+
+/**
+ * Loads a binary without looking anything up, if this module is a file of the installed package and Node's own loader has loaded
+ * it: finding `addon.cjs`, and then the binary, would take a thread longer than the binary. Undefined for anything else,
+ * as in a bundle or in the registry of a test runner. Only the CommonJS files of the package can tell, so
+ * `scripts/build/bundle.mjs` puts another function in place of this one there.
+ */
+export function loaderByPath(): LoaderByPath | undefined {
+  return undefined;
+}
+
 /**
  * The binaries of the installed package, found by its name: this module may have become part of a bundle in another
  * folder. In the CommonJS files of the package `scripts/build/bundle.mjs` puts a literal `require` in place of this
