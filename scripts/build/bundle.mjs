@@ -15,16 +15,13 @@ import path from 'node:path';
 import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
-import { ALL, TESTING, entries } from './compile.mjs';
+import { ALL, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
+import { RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
-const BINARIES = path.join('engine', 'native', 'binaries.js');
-/** The renewing thread's code, and what finds it. */
-const RENEWAL = 'renewal';
 const WORKER = path.join('lease', 'background', 'worker.js');
-const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
 
 /**
  * Reads modules, and the maps of the compiler beside them, from memory.
@@ -95,73 +92,6 @@ function nodeForCommonJs(files) {
 }
 
 /**
- * In place of `binaries.ts`. A module of a test runner's registry is no object of the loader's class; and the loader of a
- * bundle, or of another runtime, may lack what this needs. The folder does not come from `__dirname`: tools that trace
- * files would take it for a folder to copy. What was loaded is left in the loader's cache, as `require` does, so that
- * a thread loads it once, whichever way it goes.
- */
-const BINARIES_OF_PACKAGE = `
-import path from 'node:path';
-export function loaderByPath() {
-  const { constructor: Module, filename } = module;
-  const { cache, extensions } = require;
-  const read = extensions?.['.node'];
-  if (!cache || cache !== Module._cache || typeof read !== 'function' || cache[filename] !== module) return undefined;
-  const load = (file) => {
-    if (cache[file] !== undefined) return cache[file].exports;
-    const loaded = new Module(file, module);
-    loaded.filename = file;
-    read(loaded, file);
-    loaded.loaded = true;
-    cache[file] = loaded;
-    return loaded.exports;
-  };
-  return { folder: path.dirname(path.dirname(filename)), load };
-}
-export function binaries() {
-  return require('../addon.cjs');
-}
-`;
-
-/**
- * In place of `binaries.ts`, `worker-file.ts` and `import.meta.url`.
- *
- * @type {import('rollup').Plugin}
- */
-const commonJsPlaces = {
-  name: 'commonjs-places',
-  load: {
-    order: 'pre',
-    handler(id) {
-      if (id.endsWith(BINARIES)) return BINARIES_OF_PACKAGE;
-      if (!id.endsWith(WORKER_FILE)) return undefined;
-      return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
-    },
-  },
-  resolveImportMeta: (property) => (property === 'url' ? '__filename' : undefined),
-};
-
-/**
- * A thread cannot run what has become part of a bundle. So it runs the file of the installed package.
- *
- * @type {import('rollup').Plugin}
- */
-const modulePlaces = {
-  name: 'module-places',
-  load: {
-    order: 'pre',
-    handler(id) {
-      if (!id.endsWith(WORKER_FILE)) return undefined;
-      const from = path.posix.join('..', '..', 'engine', 'native', 'binaries.js');
-      const file = `\`\${binaries().folder}/dist/${RENEWAL}.cjs\``;
-      return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
-    },
-  },
-  // What is imported by a name that only the program knows is no part of a bundle.
-  renderChunk: (code) => code.replaceAll(/\bimport\((?=\w)/g, 'import(/* webpackIgnore: true */ /* @vite-ignore */ '),
-};
-
-/**
  * A source map that leads to lines, and not to each word in them, which would make it five times as large.
  *
  * @param {string} text
@@ -196,6 +126,7 @@ async function bundleAs(folder, files, format, to) {
   const bundle = await rollup({
     input: {
       [ALL]: moduleOf(ALL),
+      [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
       ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER) }),
     },
@@ -212,8 +143,10 @@ async function bundleAs(folder, files, format, to) {
     dir: to,
     format,
     entryFileNames: `[name].${extension}`,
-    manualChunks: (id) =>
-      id.startsWith(path.join(folder, TESTING)) || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL,
+    manualChunks: (id) => {
+      if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
+      return id.startsWith(path.join(folder, TESTING)) || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
+    },
     exports: 'named',
     minifyInternalExports: false,
     hoistTransitiveImports: false,
@@ -267,10 +200,11 @@ function facesOf(name, code, types) {
     [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
   };
   if (name === TESTING) return always;
+  const from = isOfStores(code) ? STORES : ALL;
   return {
     ...always,
-    [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${ALL}.cjs');\n\n${assignments.join('')}`,
-    [`esm/${name}.mjs`]: handedOnFrom(code, `${ALL}.mjs`),
+    [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${from}.cjs');\n\n${assignments.join('')}`,
+    [`esm/${name}.mjs`]: handedOnFrom(code, `${from}.mjs`),
   };
 }
 

@@ -14,16 +14,15 @@ const COMPILED = 'build/Release/stripelock.node';
  * ones. Throws {@link AddonMissing}.
  */
 export function loadBinary(): object {
-  return foundByPath() ?? foundByName();
-}
-
-/** Undefined if none loads in this way; {@link foundByName} then says why, or knows more ways. */
-function foundByPath(): object | undefined {
   const loader = loaderByPath();
-  if (loader === undefined) return undefined;
-  return loadedByPath(loader, COMPILED) ?? loadedByPath(loader, prebuiltFor(platformName()));
+  if (loader === undefined) return foundByName();
+  const compiled = loadedByPath(loader, COMPILED);
+  if (compiled !== undefined) return compiled;
+  const target = platformName();
+  return loadedByPath(loader, prebuiltFor(target)) ?? foundByName(target);
 }
 
+/** Undefined if it does not load in this way. {@link foundByName} then says why, or knows another way. */
 function loadedByPath({ folder, load }: LoaderByPath, file: string): object | undefined {
   const place = path.join(folder, file);
   if (!existsSync(place)) return undefined;
@@ -39,7 +38,7 @@ function prebuiltFor(target: string): string {
   return `prebuilds/${target}/stripelock.node`;
 }
 
-function foundByName(): object {
+function foundByName(known?: string): object {
   const all = installed();
   const failures: string[] = [];
   const attempt = (file: string, load: () => object): object | undefined => {
@@ -55,7 +54,7 @@ function foundByName(): object {
     const compiled = attempt(COMPILED, all.compiled);
     if (compiled !== undefined) return compiled;
   }
-  const target = platformName();
+  const target = known ?? platformName();
   const load = all.prebuilt[target];
   if (load === undefined) {
     failures.push(`no prebuilt binary is made for ${target}`);

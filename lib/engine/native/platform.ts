@@ -12,12 +12,6 @@ const MOST_BYTES = 4096;
  * compiled here does not load, and `scripts/install.mjs` only if the package has prebuilt binaries.
  */
 export function platformName(): string {
-  return (known ??= look());
-}
-
-let known: string | undefined;
-
-function look(): string {
   const musl = process.platform === 'linux' && linksToMusl(OWN_BINARY) ? '-musl' : '';
   return `${process.platform}-${process.arch}${musl}`;
 }

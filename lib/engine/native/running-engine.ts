@@ -34,7 +34,7 @@ export function runningEngine<Engine>(addon: Addon, make: (addon: Addon) => Engi
     if (running.protocol === ENGINE_PROTOCOL) return running.engine as Engine;
     throw new OtherVersion();
   }
-  addon.start = startOnce(addon.start);
+  addon.start = startOnce(addon.start.bind(addon));
   const engine = make(addon);
   Object.defineProperty(home, name, { value: Object.freeze({ protocol: ENGINE_PROTOCOL, engine }) });
   return engine;
