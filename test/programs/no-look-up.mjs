@@ -1,5 +1,6 @@
 // Takes its first native lock in the main thread and in a worker. Prints, for each, what Node's loader was asked to find
-// meanwhile, the binaries in its cache, and the code of the error with which a binary from there refuses to start again.
+// meanwhile, the binaries in its cache, the code of the error with which a binary from there refuses to start again, and
+// whether Node has loaded its cryptography.
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -27,7 +28,8 @@ const again = binaries.map((file) => {
     return error.code;
   }
 });
-const own = { looks, binaries: binaries.map((file) => path.basename(file)), again };
+const crypto = process.moduleLoadList.includes('NativeModule crypto');
+const own = { looks, binaries: binaries.map((file) => path.basename(file)), again, crypto };
 if (isMainThread) {
   const [theirs] = await once(new Worker(new URL(import.meta.url)), 'message');
   console.log(JSON.stringify([own, theirs]));
