@@ -17,10 +17,10 @@ export interface LoaderByPath {
 }
 
 /**
- * Loads a binary without looking anything up, if this module is a file of the installed package and Node's own loader has loaded
- * it: finding `addon.cjs`, and then the binary, would take a thread longer than the binary. Undefined for anything else,
- * as in a bundle or in the registry of a test runner. Only the CommonJS files of the package can tell, so
- * `scripts/build/bundle.mjs` puts another function in place of this one there.
+ * What loads a binary without looking anything up, if this module is a file of the installed package and Node's own loader
+ * has loaded it: finding `addon.cjs`, and then the binary, would take a thread longer than the binary. Undefined
+ * otherwise, as in a bundle or in the registry of a test runner. Only the CommonJS files of the package can tell, so
+ * `scripts/build/places.mjs` has another function for those.
  */
 export function loaderByPath(): LoaderByPath | undefined {
   return undefined;
@@ -28,7 +28,7 @@ export function loaderByPath(): LoaderByPath | undefined {
 
 /**
  * The binaries of the installed package, found by its name: this module may have become part of a bundle in another
- * folder. In the CommonJS files of the package `scripts/build/bundle.mjs` puts a literal `require` in place of this
+ * folder. In the CommonJS files of the package `scripts/build/places.mjs` puts a literal `require` in place of this
  * module, because those are never bundled and tools must see where it leads.
  */
 export function binaries(): Binaries {
