@@ -157,7 +157,7 @@ function constructorName(value: object): string {
 /** For a value that should be a string. */
 function shortened(text: unknown): string {
   if (typeof text !== 'string') return '';
-  return text.length > NAME_CHARACTERS_SHOWN ? `${text.slice(0, NAME_CHARACTERS_SHOWN)}…` : text;
+  return text.length > NAME_CHARACTERS_SHOWN ? `${text.slice(0, NAME_CHARACTERS_SHOWN)}\u2026` : text;
 }
 
 const KEYS_SHOWN = 4;
@@ -178,11 +178,11 @@ function keyName(key: LockKey): string {
   const length = lengthOfBytes(key);
   let hex = '';
   for (let i = 0; i < length && i < BYTES_SHOWN; i++) hex += key[i]!.toString(16).padStart(2, '0');
-  return `<${hex}${length > BYTES_SHOWN ? '…' : ''}>`;
+  return `<${hex}${length > BYTES_SHOWN ? '\u2026' : ''}>`;
 }
 
 function quote(text: string): string {
-  const shown = text.length > KEY_CHARACTERS_SHOWN ? `${text.slice(0, KEY_CHARACTERS_SHOWN)}…` : text;
+  const shown = text.length > KEY_CHARACTERS_SHOWN ? `${text.slice(0, KEY_CHARACTERS_SHOWN)}\u2026` : text;
   return JSON.stringify(shown);
 }
 

@@ -65,6 +65,8 @@ export function createWasmMemory(bytes: number): WasmMemory | undefined {
 
 /** The buffer of what may be a memory that `createWasmMemory` made, in any thread. Undefined for anything else. */
 export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefined {
+  // Before the first lock of a process there is none, and an error would cost that lock more than this check.
+  if (typeof memory !== 'object') return undefined;
   try {
     const buffer: unknown = wasm && Reflect.get(wasm.Memory.prototype, 'buffer', memory);
     return types.isSharedArrayBuffer(buffer) ? buffer : undefined;

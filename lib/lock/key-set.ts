@@ -2,7 +2,7 @@ import { outOfRange } from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
 import type { KeyIndex } from './key-index.js';
-import { ordered } from './stripe-order.js';
+import { higher, lower, ordered } from './stripe-order.js';
 
 /** Errors name the place of a key in a list that is longer. */
 const SHORT_LIST = 24;
@@ -157,7 +157,7 @@ export class KeySets {
     const second = keys[1] as K;
     const a = index.stripeOf(first, 'keys[]');
     const b = index.stripeOf(second, 'keys[]');
-    return a < b ? new KeyPair(first, second, a, b) : new KeyPair(first, second, b, a);
+    return new KeyPair(first, second, lower(a, b), higher(a, b));
   }
 
   #countPassed(): void {

@@ -42,7 +42,7 @@ export class StripeIndex {
   /** Hits of the sample so far. */
   #found = 0;
   #missesLeft = FIRST_MISSES;
-  readonly #long = Array.from({ length: LONG_STRINGS }, () => ({ key: '', stripe: -1 }));
+  #long: { key: string; stripe: number }[] | undefined = undefined;
 
   constructor(stripes: number, hash: (key: string | Uint8Array) => number) {
     this.#stripes = stripes;
@@ -103,7 +103,8 @@ export class StripeIndex {
 
   #longStripe(key: string): number {
     if (key.length > LONG_LENGTH) return this.#hash(key);
-    const last = this.#long[key.length & (LONG_STRINGS - 1)]!;
+    const long = (this.#long ??= Array.from({ length: LONG_STRINGS }, () => ({ key: '', stripe: -1 })));
+    const last = long[key.length & (LONG_STRINGS - 1)]!;
     if (last.key !== key) {
       last.stripe = this.#hash(key);
       last.key = key;

@@ -69,12 +69,14 @@ function sortFew(stripes: number[], count: number): boolean {
   return same >= 0;
 }
 
-function lower(a: number, b: number): number {
+/** The lower of two stripes, without a branch: see {@link sortFew}. */
+export function lower(a: number, b: number): number {
   const difference = (a - b) | 0;
   return (b + (difference & (difference >> 31))) | 0;
 }
 
-function higher(a: number, b: number): number {
+/** The higher of two stripes, in the same way. */
+export function higher(a: number, b: number): number {
   const difference = (a - b) | 0;
   return (a - (difference & (difference >> 31))) | 0;
 }

@@ -1,30 +1,30 @@
 // Bundles what ships, in memory, from the compiled modules of lib/:
 //
-//   stripelock.cjs           all of lib/, but for what only tests use: that is testing.cjs
-//   <entry>.cjs, <entry>.mjs faces of it, one for each entry point and way to load it: all get the same classes
+//   stripelock.cjs           all of lib/, but for the two below
+//   stores.cjs               stores outside of the process
+//   testing.cjs              what only tests use
+//   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
 //   renewal.cjs              what the thread runs that renews leases in the background
 //   stripelock.d.cts         its declarations, with faces in the same way
 //   esm/                     the same again as a module, for bundlers alone (the condition `module` in package.json)
 //
-// lib/ is one file, because every file that a thread loads costs it some tenths of a millisecond, and because a
-// name of another CommonJS file is a property that is looked up on each use. Nothing is minified or renamed: the fast
-// path is measured as it is written. Only the indentation is gone.
+// These are few files, because every file that a thread loads costs it some tenths of a millisecond, and because a
+// name of another CommonJS file is a property that is looked up on each use. Stores have a file of their own: V8 reads each
+// line at import, and a hundred thousand characters cost every thread 2 to 3 ms. Nothing is minified or renamed: the
+// fast path is measured as it is written. Only the indentation is gone.
 
 import path from 'node:path';
 
 import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
-import { ALL, TESTING, entries } from './compile.mjs';
+import { ALL, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
+import { RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
-const BINARIES = path.join('engine', 'native', 'binaries.js');
-/** The renewing thread's code, and what finds it. */
-const RENEWAL = 'renewal';
 const WORKER = path.join('lease', 'background', 'worker.js');
-const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
 
 /**
  * Reads modules, and the maps of the compiler beside them, from memory.
@@ -95,44 +95,6 @@ function nodeForCommonJs(files) {
 }
 
 /**
- * In place of `binaries.ts`, `worker-file.ts` and `import.meta.url`.
- *
- * @type {import('rollup').Plugin}
- */
-const commonJsPlaces = {
-  name: 'commonjs-places',
-  load: {
-    order: 'pre',
-    handler(id) {
-      if (id.endsWith(BINARIES)) return "export function binaries() {\n  return require('../addon.cjs');\n}\n";
-      if (!id.endsWith(WORKER_FILE)) return undefined;
-      return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
-    },
-  },
-  resolveImportMeta: (property) => (property === 'url' ? '__filename' : undefined),
-};
-
-/**
- * A thread cannot run what has become part of a bundle. So it runs the file of the installed package.
- *
- * @type {import('rollup').Plugin}
- */
-const modulePlaces = {
-  name: 'module-places',
-  load: {
-    order: 'pre',
-    handler(id) {
-      if (!id.endsWith(WORKER_FILE)) return undefined;
-      const from = path.posix.join('..', '..', 'engine', 'native', 'binaries.js');
-      const file = `\`\${binaries().folder}/dist/${RENEWAL}.cjs\``;
-      return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
-    },
-  },
-  // What is imported by a name that only the program knows is no part of a bundle.
-  renderChunk: (code) => code.replaceAll(/\bimport\((?=\w)/g, 'import(/* webpackIgnore: true */ /* @vite-ignore */ '),
-};
-
-/**
  * A source map that leads to lines, and not to each word in them, which would make it five times as large.
  *
  * @param {string} text
@@ -167,6 +129,7 @@ async function bundleAs(folder, files, format, to) {
   const bundle = await rollup({
     input: {
       [ALL]: moduleOf(ALL),
+      [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
       ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER) }),
     },
@@ -183,8 +146,10 @@ async function bundleAs(folder, files, format, to) {
     dir: to,
     format,
     entryFileNames: `[name].${extension}`,
-    manualChunks: (id) =>
-      id.startsWith(path.join(folder, TESTING)) || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL,
+    manualChunks: (id) => {
+      if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
+      return id.startsWith(path.join(folder, TESTING)) || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
+    },
     exports: 'named',
     minifyInternalExports: false,
     hoistTransitiveImports: false,
@@ -238,10 +203,11 @@ function facesOf(name, code, types) {
     [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
   };
   if (name === TESTING) return always;
+  const from = isOfStores(code) ? STORES : ALL;
   return {
     ...always,
-    [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${ALL}.cjs');\n\n${assignments.join('')}`,
-    [`esm/${name}.mjs`]: handedOnFrom(code, `${ALL}.mjs`),
+    [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${from}.cjs');\n\n${assignments.join('')}`,
+    [`esm/${name}.mjs`]: handedOnFrom(code, `${from}.mjs`),
   };
 }
 

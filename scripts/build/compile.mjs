@@ -15,8 +15,18 @@ export const entries = readdirSync(path.join(packageRoot, 'lib'))
 /** What only tests of users load. */
 export const TESTING = 'testing';
 
-/** The module that exports what all others export. In its declarations are those of {@link TESTING}, too. */
+/** The module that exports what the entry points for stores export. */
+export const STORES = 'stores';
+
+/** The module that exports what all others export. Declarations of all entry points are in its own. */
 export const ALL = 'stripelock';
+
+/**
+ * Whether an entry point is one for a store.
+ *
+ * @param {string} code Compiled.
+ */
+export const isOfStores = (code) => code.includes(" from './stores/");
 
 /** @type {import('typescript').FormatDiagnosticsHost} */
 const host = {
@@ -47,11 +57,13 @@ export function compile() {
   bare.emit(undefined, write);
   const { diagnostics } = program.emit(undefined, write, undefined, true);
   const folder = path.resolve(options.outDir ?? '');
-  for (const extension of ['.js', '.d.ts']) {
-    const handedOn = entries.filter((name) => extension === '.d.ts' || name !== TESTING);
-    const text = handedOn.map((name) => `export * from './${name}.js';\n`).join('');
-    files.set(path.join(folder, ALL + extension), text);
-  }
+  const codeOf = (/** @type {string} */ name) => files.get(path.join(folder, `${name}.js`)) ?? '';
+  const joined = (/** @type {string[]} */ names) => names.map((name) => `export * from './${name}.js';\n`).join('');
+  const stores = entries.filter((name) => isOfStores(codeOf(name)));
+  const others = entries.filter((name) => !stores.includes(name) && name !== TESTING);
+  files.set(path.join(folder, `${STORES}.js`), joined(stores));
+  files.set(path.join(folder, `${ALL}.js`), joined(others));
+  files.set(path.join(folder, `${ALL}.d.ts`), joined(entries));
   const wrong = [...(error ? [error] : []), ...ts.getPreEmitDiagnostics(program), ...diagnostics];
   return {
     folder,

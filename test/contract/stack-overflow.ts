@@ -45,6 +45,18 @@ export const stackOverflowSuite: Suite = (_makeLock, engine) => {
       const { scenes } = await countsOf(engine, 'all');
       expect(Object.keys(scenes).length).toBeGreaterThan(20);
     });
+
+    it('a withLock that overflows when it has acquired rejects, and keeps nothing', async () => {
+      const program = 'with-lock-at-stack-limit.mjs';
+      const { code, stdout, stderr } = await runProgram(program, [engine.name], engine.nodeOptions);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const { acquired, ran, overflows, ...rest } = JSON.parse(stdout) as Record<string, number>;
+      expect(rest).toEqual({ refused: 'ERR_INVALID_ARG_TYPE', free: true });
+      // Otherwise it would have looked at only one side.
+      expect(overflows).toBeGreaterThan(0);
+      expect(ran).toBeGreaterThan(0);
+      expect(ran! + overflows!).toBe(acquired);
+    });
   });
 };
 

@@ -56,7 +56,7 @@ describe('the tarball', () => {
       expect.arrayContaining([
         ...['CHANGELOG.md', 'LICENSE', 'README.md', 'addon.cjs', 'package.json'],
         ...['dist/index.cjs', 'dist/index.mjs', 'dist/index.d.cts', 'dist/index.d.mts'],
-        ...['dist/stripelock.cjs', 'dist/stripelock.cjs.map', 'dist/esm/index.mjs'],
+        ...['dist/stripelock.cjs', 'dist/stripelock.cjs.map', 'dist/stores.cjs', 'dist/esm/index.mjs'],
         ...['native/binding.gyp', 'native/core/table.cc', 'native/node/addon.cc', 'scripts/compile.mjs'],
         installed.PREBUILT,
       ]),
@@ -70,6 +70,15 @@ describe('the tarball', () => {
     expect(readme).toContain(`](${files}`);
     const relative = targetsIn(readme).filter(({ url }) => !/^(?:https:|#)/.test(url));
     expect(relative).toEqual([]);
+  });
+
+  it('has code in ASCII, but for tests: one other character, and V8 holds all of a file in two bytes for each', async () => {
+    const code = names().filter((file) => /^dist\/.*\.(?:cjs|mjs)$/.test(file) && !file.includes('testing'));
+    expect(code).toContain('dist/stripelock.cjs');
+    for (const file of code) {
+      // eslint-disable-next-line no-control-regex
+      expect(await readFile(inPackage(file), 'utf8'), file).toMatch(/^[\x00-\x7f]*$/);
+    }
   });
 
   it('contains nothing that runs at install, and nothing that npm or yarn would compile by themselves', async () => {
@@ -134,8 +143,8 @@ describe('installed where no compiler exists', () => {
     expect(await installed.runUsersProgram(project, hidden)).toEqual(installed.works('native'));
   });
 
-  it('loads three files of its own at import, and the addon with the first lock', async () => {
-    // Every file costs each thread a part of a millisecond: 86 files cost it 30 ms.
+  it('loads three files of its own at import, the addon with the first lock, and stores where they are imported', async () => {
+    // Every file costs each thread a part of a millisecond, 86 files cost it 30 ms, and so does each line that V8 reads.
     const script = `
       import { createRequire } from 'node:module';
       const { cache } = createRequire(import.meta.url);
@@ -144,12 +153,15 @@ describe('installed where no compiler exists', () => {
       console.log(loaded().join());
       new StripedLock();
       console.log(loaded().join());
+      await import('stripelock/redis');
+      console.log(loaded().join());
     `;
     const args = ['--input-type=module', '-e', script];
     const { stdout, stderr } = await installed.run(process.execPath, args, project, hidden);
     const own = 'stripelock/dist/index.cjs,stripelock/dist/stripelock.cjs';
-    const addon = `stripelock/addon.cjs,stripelock/${installed.PREBUILT}`;
-    expect(stdout, stderr).toBe(`${own}\n${own},${addon}\n`);
+    const used = `${own},stripelock/${installed.PREBUILT}`;
+    const stores = 'stripelock/dist/redis.cjs,stripelock/dist/stores.cjs';
+    expect(stdout, stderr).toBe(`${own}\n${used}\n${used},${stores}\n`);
     // The third is what was imported: it does not show in the cache of CommonJS.
     const face = await readFile(inPackage('dist', 'index.mjs'), 'utf8');
     expect([...face.matchAll(/from '([^']*)'/g)].map(([, file]) => file)).toEqual(['./index.cjs']);

@@ -8,9 +8,27 @@ export interface Binaries {
   readonly compiled: () => object;
 }
 
+/** The step of Node's loader that comes after it has found a binary. */
+export interface LoaderByPath {
+  /** The package's. */
+  readonly folder: string;
+  /** Returns what the file exports, once for each thread. Throws if it does not load. */
+  readonly load: (file: string) => object;
+}
+
+/**
+ * What loads a binary without looking anything up, if this module is a file of the installed package and Node's own loader
+ * has loaded it: finding `addon.cjs`, and then the binary, would take a thread longer than the binary. Undefined
+ * otherwise, as in a bundle or in the registry of a test runner. Only the CommonJS files of the package can tell, so
+ * `scripts/build/places.mjs` has another function for those.
+ */
+export function loaderByPath(): LoaderByPath | undefined {
+  return undefined;
+}
+
 /**
  * The binaries of the installed package, found by its name: this module may have become part of a bundle in another
- * folder. In the CommonJS files of the package `scripts/build/bundle.mjs` puts a literal `require` in place of this
+ * folder. In the CommonJS files of the package `scripts/build/places.mjs` puts a literal `require` in place of this
  * module, because those are never bundled and tools must see where it leads.
  */
 export function binaries(): Binaries {

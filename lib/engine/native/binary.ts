@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { ENGINE_PROTOCOL } from '../contract/engine.js';
-import { binaries, type Binaries } from './binaries.js';
+import { binaries, loaderByPath, type Binaries, type LoaderByPath } from './binaries.js';
 import { platformName } from './platform.js';
 
 /** No binary of the addon loads. The message names each that was tried and why it failed, and then what helps. */
@@ -14,6 +14,31 @@ const COMPILED = 'build/Release/stripelock.node';
  * ones. Throws {@link AddonMissing}.
  */
 export function loadBinary(): object {
+  const loader = loaderByPath();
+  if (loader === undefined) return foundByName();
+  const compiled = loadedByPath(loader, COMPILED);
+  if (compiled !== undefined) return compiled;
+  const target = platformName();
+  return loadedByPath(loader, prebuiltFor(target)) ?? foundByName(target);
+}
+
+/** Undefined if it does not load in this way. {@link foundByName} then says why, or knows another way. */
+function loadedByPath({ folder, load }: LoaderByPath, file: string): object | undefined {
+  const place = path.join(folder, file);
+  if (!existsSync(place)) return undefined;
+  try {
+    return load(place);
+  } catch (error) {
+    throwIfStackOverflow(error);
+    return undefined;
+  }
+}
+
+function prebuiltFor(target: string): string {
+  return `prebuilds/${target}/stripelock.node`;
+}
+
+function foundByName(known?: string): object {
   const all = installed();
   const failures: string[] = [];
   const attempt = (file: string, load: () => object): object | undefined => {
@@ -29,12 +54,12 @@ export function loadBinary(): object {
     const compiled = attempt(COMPILED, all.compiled);
     if (compiled !== undefined) return compiled;
   }
-  const target = platformName();
+  const target = known ?? platformName();
   const load = all.prebuilt[target];
   if (load === undefined) {
     failures.push(`no prebuilt binary is made for ${target}`);
   } else {
-    const prebuilt = attempt(`prebuilds/${target}/stripelock.node`, load);
+    const prebuilt = attempt(prebuiltFor(target), load);
     if (prebuilt !== undefined) return prebuilt;
   }
   throw new AddonMissing(`${failures.map((each) => `  - ${each}\n`).join('')}${remedy(all.folder)}`);

@@ -22,7 +22,7 @@ export function loadNativeEngine(): NativeEngine {
 /** Locks and leases whose queues are in the addon, for one thread. */
 export class NativeEngine implements Engine {
   readonly name = 'native';
-  readonly leases: NativeLeases;
+  #leases: NativeLeases | undefined;
   #named: NativeNamedLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
@@ -39,16 +39,17 @@ export class NativeEngine implements Engine {
     this.#addon = addon;
     this.#registry = addon.registryId();
     this.#arena = new ThreadArena(addon);
-    const leases = new NativeLeases(addon);
-    this.leases = leases;
     this.#thread = new NativeThread(addon, () => {
-      leases.deliver();
+      this.#leases?.deliver();
       this.#named?.deliver();
     });
-    leases.start();
   }
 
-  /** Made when it is first needed. */
+  /** Made when it is first needed, as the next: most threads that lock have no leases. */
+  get leases(): NativeLeases {
+    return (this.#leases ??= new NativeLeases(this.#addon));
+  }
+
   get named(): NativeNamedLocks {
     return (this.#named ??= new NativeNamedLocks(this.#addon));
   }

@@ -43,15 +43,12 @@ export class NativeLeases implements LeaseEngine {
     this.deliver();
   };
 
+  /** To be made when the addon has started. If this throws, another attempt starts afresh. */
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
     this.elapsed = () => addon.leaseElapsed();
-  }
-
-  /** To be called once, when the addon has started. */
-  start(): void {
-    this.#exchange.open(this.addon);
+    this.#exchange.open(addon);
   }
 
   openTable(ownClock: boolean, number = this.addon.leaseIssue()): LeaseTable {

@@ -24,7 +24,7 @@ export class OtherVersion extends Error {}
  * A thread joins the addon once, but may evaluate this package several times, as in the registry of a test runner, or
  * if the package is installed twice. The evaluations share one engine, so that a thread is one holder to others and to
  * itself, and one call tells all of its waiters. They do not share classes, so nothing may depend on the class that
- * made an object.
+ * made an object. `addon` must be the caller's own copy of the exports: its `start` is replaced.
  */
 export function runningEngine<Engine>(addon: Addon, make: (addon: Addon) => Engine): Engine {
   const [low, high] = addon.registryId();
@@ -34,7 +34,8 @@ export function runningEngine<Engine>(addon: Addon, make: (addon: Addon) => Engi
     if (running.protocol === ENGINE_PROTOCOL) return running.engine as Engine;
     throw new OtherVersion();
   }
-  const engine = make({ ...addon, start: startOnce(addon) });
+  addon.start = startOnce(addon.start.bind(addon));
+  const engine = make(addon);
   Object.defineProperty(home, name, { value: Object.freeze({ protocol: ENGINE_PROTOCOL, engine }) });
   return engine;
 }
@@ -46,17 +47,17 @@ let ready: () => void;
  * The addon's own `start`, but it can be called again. The stack may overflow after the first call, while the engine is
  * made; the next attempt then continues with what was started.
  */
-function startOnce(addon: Addon): Addon['start'] {
+function startOnce(startAddon: Addon['start']): Addon['start'] {
   return (threadId, onReady) => {
     ready = onReady;
-    slot ??= start(addon, threadId);
+    slot ??= start(startAddon, threadId);
     return slot;
   };
 }
 
-function start(addon: Addon, threadId: number): number {
+function start(startAddon: Addon['start'], threadId: number): number {
   try {
-    return addon.start(threadId, () => ready());
+    return startAddon(threadId, () => ready());
   } catch (error) {
     // The addon refuses to start twice. So a version that does not share its engine has started it.
     if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();

@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { leaseChannels } from '../../common/diagnostics.js';
+import { randomName } from '../../common/random-name.js';
 import { managerClosed } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
@@ -28,7 +28,7 @@ export abstract class Grants implements HoldContext {
   /** The owner of all leases; undefined if each acquisition has its own. */
   protected readonly holder: string | undefined;
   /** Distinguishes the owners of this manager from those of others. */
-  protected readonly name = randomBytes(9).toString('base64url');
+  protected readonly name = randomName();
   /** The terms of a lease whose options say nothing. */
   protected readonly terms: LeaseTerms;
   readonly waits = new Waits();

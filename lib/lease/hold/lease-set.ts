@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomName } from '../../common/random-name.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { Hold } from './hold.js';
@@ -62,7 +62,7 @@ export class LeaseSet {
   }
 
   get owner(): string {
-    return this.#parts[0]?.hold.owner ?? (this.#name ??= randomBytes(9).toString('base64url'));
+    return this.#parts[0]?.hold.owner ?? (this.#name ??= randomName());
   }
 
   get terms(): { readonly ttl: number } {

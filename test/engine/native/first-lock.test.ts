@@ -19,6 +19,13 @@ it.runIf(process.platform === 'linux')(
   },
 );
 
+it('the first lock of a thread has the loader find no file, leaves the binary where a later search finds it, and needs no cryptography', async () => {
+  const { code, stdout, stderr } = await runProgram('no-look-up.mjs');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const own = { looks: [], binaries: ['stripelock.node'], again: ['ERR_INVALID_ARG_TYPE'], crypto: false };
+  expect(JSON.parse(stdout)).toEqual([own, own]);
+});
+
 it('a first lock that fails near the end of the stack does not leave its thread without the native engine', async () => {
   // It starts many threads, a few at a time, on a machine that may be busy.
   const { code, stdout, stderr } = await runProgram('first-lock-at-stack-limit.mjs', [], [], 60_000);

@@ -1,0 +1,76 @@
+// What the bundles have in place of modules of lib/ that ask where they are: in `dist/` each file has its place in the package.
+
+import path from 'node:path';
+
+const BINARIES = path.join('engine', 'native', 'binaries.js');
+/** The renewing thread's code. */
+export const RENEWAL = 'renewal';
+/** What finds it. */
+const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
+
+/**
+ * In place of `binaries.ts`. A module of a test runner's registry is no object of the loader's class; and the loader of a
+ * bundle, or of another runtime, may lack what this needs. The folder does not come from `__dirname`: tools that trace
+ * files would take it for a folder to copy. What was loaded is left in the loader's cache, as `require` does, so that
+ * a thread loads it once, whichever way it goes.
+ */
+const BINARIES_OF_PACKAGE = `
+import path from 'node:path';
+export function loaderByPath() {
+  const { constructor: Module, filename } = module;
+  const { cache, extensions } = require;
+  const read = extensions?.['.node'];
+  if (!cache || cache !== Module._cache || typeof read !== 'function' || cache[filename] !== module) return undefined;
+  const load = (file) => {
+    if (cache[file] !== undefined) return cache[file].exports;
+    const loaded = new Module(file, module);
+    loaded.filename = file;
+    read(loaded, file);
+    loaded.loaded = true;
+    cache[file] = loaded;
+    return loaded.exports;
+  };
+  return { folder: path.dirname(path.dirname(filename)), load };
+}
+export function binaries() {
+  return require('../addon.cjs');
+}
+`;
+
+/**
+ * In place of `binaries.ts`, `worker-file.ts` and `import.meta.url`.
+ *
+ * @type {import('rollup').Plugin}
+ */
+export const commonJsPlaces = {
+  name: 'commonjs-places',
+  load: {
+    order: 'pre',
+    handler(id) {
+      if (id.endsWith(BINARIES)) return BINARIES_OF_PACKAGE;
+      if (!id.endsWith(WORKER_FILE)) return undefined;
+      return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
+    },
+  },
+  resolveImportMeta: (property) => (property === 'url' ? '__filename' : undefined),
+};
+
+/**
+ * A thread cannot run what has become part of a bundle. So it runs the file of the installed package.
+ *
+ * @type {import('rollup').Plugin}
+ */
+export const modulePlaces = {
+  name: 'module-places',
+  load: {
+    order: 'pre',
+    handler(id) {
+      if (!id.endsWith(WORKER_FILE)) return undefined;
+      const from = path.posix.join('..', '..', 'engine', 'native', 'binaries.js');
+      const file = `\`\${binaries().folder}/dist/${RENEWAL}.cjs\``;
+      return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
+    },
+  },
+  // What is imported by a name that only the program knows is no part of a bundle.
+  renderChunk: (code) => code.replaceAll(/\bimport\((?=\w)/g, 'import(/* webpackIgnore: true */ /* @vite-ignore */ '),
+};
