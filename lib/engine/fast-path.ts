@@ -14,12 +14,8 @@ const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
 /** The first of the words that are held shared and have no other flag. */
 const ONE_SHARE = SHARED | 1;
 
-/** Where a stack overflow ended {@link giveBackMany}. */
-export interface Cut {
-  /** So many stripes, from the front, are still held. */
-  readonly left: number;
-  readonly error: unknown;
-}
+/** What ended the last of the functions that give several stripes back and returned that some are left. */
+export let cutBy: unknown;
 
 /**
  * What a guard refers to: a table, and what of it the fast path works on. The transitions of a stripe's word that need no
@@ -164,14 +160,18 @@ export class FastPath {
     return taken;
   }
 
-  /** Gives back the first `count` stripes in reverse order: all of them, unless it returns a {@link Cut}. */
+  /**
+   * Gives back the first `count` stripes in reverse order. Returns how many of them, from the front, are still held: 0,
+   * unless the stack overflowed. (A number: to make an object can overflow it once more, and nobody would know what is
+   * held.)
+   */
   static giveBackMany(
     this: void,
     path: FastPath,
     stripes: readonly number[],
     count: number,
     code: number,
-  ): Cut | undefined {
+  ): number {
     if (code !== EXCLUSIVE_MODE.code) return giveBackManyShared(path, stripes, count);
     const words = path.#words;
     const compareExchange = path.#compareExchange;
@@ -188,9 +188,9 @@ export class FastPath {
         if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
       }
     } catch (error) {
-      return { left, error };
+      cutBy = error;
     }
-    return undefined;
+    return left;
   }
 
   /** {@link giveBackMany} for what {@link takePair} took. */
@@ -201,7 +201,7 @@ export class FastPath {
     high: number,
     count: number,
     code: number,
-  ): Cut | undefined {
+  ): number {
     let left = count;
     try {
       if (left === 2) {
@@ -213,9 +213,9 @@ export class FastPath {
         left = 0;
       }
     } catch (error) {
-      return { left, error };
+      cutBy = error;
     }
-    return undefined;
+    return left;
   }
 
   static giveBackManyShared(
@@ -223,14 +223,14 @@ export class FastPath {
     path: FastPath,
     stripes: readonly number[],
     count: number,
-  ): Cut | undefined {
+  ): number {
     let left = count;
     try {
       for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
     } catch (error) {
-      return { left, error };
+      cutBy = error;
     }
-    return undefined;
+    return left;
   }
 
   /** Lets the engine go on, for a waiter or, without one, in a sync wait. */

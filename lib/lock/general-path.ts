@@ -4,7 +4,7 @@ import { hasPermits, type Mode } from '../engine/contract/mode.js';
 import type { FastPath } from '../engine/fast-path.js';
 import { isList } from './arguments.js';
 import { BaseLock } from './base-lock.js';
-import { createGuard, createGuardOfSet, giveUp, tryTake, type Guard } from './guard.js';
+import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
 import type { KeyIndex } from './key-index.js';
 import type { KeySets } from './key-set.js';
 import { modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
@@ -130,9 +130,9 @@ export class GeneralPath {
       showHeld(context, guard);
     } catch (error) {
       try {
-        giveUp(guard);
+        guard.release();
       } catch {
-        defer(() => giveUp(guard), undefined);
+        defer(() => guard.release(), undefined);
       }
       throw error;
     }

@@ -1,9 +1,10 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
+import { defer } from '../common/host.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
 import { modeCoded, type Mode } from '../engine/contract/mode.js';
-import { FastPath } from '../engine/fast-path.js';
+import { cutBy, FastPath } from '../engine/fast-path.js';
 import { expose } from './exposed-class.js';
 import {
   ABANDONED,
@@ -38,7 +39,7 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 
 /**
  * The fast path: one compare-and-swap per stripe. False at the first stripe that is not free. The guard keeps the
- * stripes before it: {@link goOn} passes them on, or {@link giveUp} gives them back.
+ * stripes before it: {@link goOn} passes them on, or {@link AcquiredGuard.release} gives them back.
  */
 export let tryTake: (guard: Guard) => boolean;
 
@@ -76,9 +77,6 @@ export let markTraced: (guard: Guard) => void;
 
 /** Records that the engine took all stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
-
-/** Gives back what a guard has, if no caller gets the guard. If this throws, it can be called again. */
-export let giveUp: (guard: Guard) => void;
 
 const { take, takeIn, giveBack, giveBackIn } = FastPath;
 
@@ -139,7 +137,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return tokenOf(this, this.path);
   }
 
-  /** Gives the stripes back. Idempotent: does nothing to stripes that somebody else has acquired since. */
+  /**
+   * Gives the stripes back. Idempotent: does nothing to stripes that somebody else has acquired since. If it throws, which
+   * only a stack overflow makes it do, and {@link held} is still true, it has done nothing and can be called again.
+   */
   release(): void {
     const state = this.#state;
     if ((state & NOT_PLAIN) === HELD) {
@@ -147,7 +148,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       // still be released. No function is called between the two (keeps T1).
       giveBack(this.path, state >> NUMBER_SHIFT);
       this.#state = state ^ HELD;
-    } else if ((state & HELD) !== 0) {
+    } else if ((state & HELD) !== 0 || takenBy(this) > 0) {
       AcquiredGuard.#releaseSlow(this);
     }
   }
@@ -170,13 +171,18 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     else AcquiredGuard.#releaseMany(guard);
   }
 
+  /**
+   * A stack overflow can end it between two stripes. Then the guard does not hold its keys any more, and gives back the rest
+   * from the microtask queue, or when it is released again. If none was given back, it still holds them.
+   */
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
-    const cut = giveBackSet(guard.path, guard.#key as Keys, state >> NUMBER_SHIFT, state & MODE);
-    const flags = state & FLAGS;
-    // After a stack overflow the guard keeps the stripes that were not given back, and can be released again.
-    guard.#state = cut === undefined ? flags & ~HELD : flags | (cut.left << NUMBER_SHIFT);
-    if (cut !== undefined) throw cut.error;
+    const count = state >> NUMBER_SHIFT;
+    const left = giveBackSet(guard.path, guard.#key as Keys, count, state & MODE);
+    if (left === 0 || left < count) guard.#state = (state & FLAGS & ~HELD) | (left << NUMBER_SHIFT);
+    if (left === 0) return;
+    if (left < count) defer(() => guard.release(), undefined);
+    throw cutBy;
   }
 
   /** {@link release}, at the end of a `using` block. */
@@ -276,12 +282,6 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       const many = (guard.#state & MANY) !== 0;
       const taken = many ? (guard.#key as Keys).count << NUMBER_SHIFT : 0;
       guard.#state |= HELD | (abandoned ? ABANDONED : 0) | taken;
-    };
-
-    giveUp = (guard) => {
-      if ((guard.#state & HELD) === 0 && takenBy(guard) === 0) return;
-      guard.#state |= HELD;
-      guard.release();
     };
   }
 }

@@ -89,14 +89,9 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
 
   /** The same for any acquisition, in the addon. */
   startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
-    const { stripes } = waiter;
-    const counts = this.#elsewhere.ready();
-    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1);
-    // From here on this calls nothing (keeps T1).
-    if (outcome !== undefined) return outcome;
-    waiter.queue = this.#elsewhere;
-    for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!++;
-    return undefined;
+    return this.#elsewhere.join(waiter, () =>
+      this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1),
+    );
   }
 
   /** True: the stripe was given to the next waiter, or back. False: the addon is to do it. */
