@@ -1,4 +1,5 @@
 import { afterTurn, defer } from '../../common/host.js';
+import type { AsyncWaiter } from '../contract/engine.js';
 import type { LocalQueue } from './local-queue.js';
 
 /**
@@ -10,7 +11,8 @@ const IN_A_ROW = 1024;
 /**
  * Stripes of one thread that were handed over to a waiter of the same thread, and are yet to be delivered. That happens
  * from the microtask queue: if the code that released goes on to block its thread, the waiter cannot run, and what it
- * was given must go to others ({@link takeBack}).
+ * was given must go to others ({@link takeBack}). A waiter that can be woken comes for the stripe in the microtask in which
+ * it goes on; the others are settled in one of this class, which takes one microtask more for each.
  */
 export class HandOvers {
   #first: LocalQueue | undefined = undefined;
@@ -30,6 +32,21 @@ export class HandOvers {
       if (this.#first !== undefined) this.schedule();
     }
   };
+
+  /** Gives a stripe to the first waiter of its queue. If this throws, nothing has changed (keeps T1). */
+  handOver(queue: LocalQueue, waiter: AsyncWaiter): void {
+    // What is scheduled may be for the next turn of the event loop, which must not be put off.
+    if (this.#scheduled || this.#inARow >= IN_A_ROW || !waiter.wake()) this.schedule();
+    else this.#inARow++;
+    // If this overflows the stack, a waiter that was woken finds nothing, and waits on.
+    this.add(queue);
+  }
+
+  /** The first waiter of a queue gets what was handed to it. */
+  end(queue: LocalQueue): void {
+    queue.handing = false;
+    for (let first; (first = this.#first) !== undefined && !first.handing;) this.#unlinkFirst(first);
+  }
 
   /** To be called before {@link add}. If this throws, nothing has changed (keeps T1). */
   schedule(): void {

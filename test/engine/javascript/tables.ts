@@ -56,6 +56,7 @@ export function acquire(
     previous: undefined,
     next: undefined,
     since: 0,
+    wake: () => false,
     settle(outcome) {
       acquired.outcome = outcome;
       onSettled();
