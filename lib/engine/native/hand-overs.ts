@@ -33,13 +33,21 @@ export class HandOvers {
     }
   };
 
-  /** Gives a stripe to the first waiter of its queue. If this throws, nothing has changed (keeps T1). */
-  handOver(queue: LocalQueue, waiter: AsyncWaiter): void {
+  /**
+   * Whether the waiter comes for what {@link add} gives it next; otherwise {@link schedule} is to be called. If `add` then
+   * overflows the stack, the waiter finds nothing, and waits on. Waking takes more of the stack than scheduling: where it
+   * overflows, the release of several stripes must not be cut off for that.
+   */
+  wakes(waiter: AsyncWaiter): boolean {
     // What is scheduled may be for the next turn of the event loop, which must not be put off.
-    if (this.#scheduled || this.#inARow >= IN_A_ROW || !waiter.wake()) this.schedule();
-    else this.#inARow++;
-    // If this overflows the stack, a waiter that was woken finds nothing, and waits on.
-    this.add(queue);
+    if (this.#scheduled || this.#inARow >= IN_A_ROW) return false;
+    try {
+      if (!waiter.wake()) return false;
+    } catch {
+      return false;
+    }
+    this.#inARow++;
+    return true;
   }
 
   /** The first waiter of a queue gets what was handed to it. */
@@ -48,7 +56,7 @@ export class HandOvers {
     for (let first; (first = this.#first) !== undefined && !first.handing;) this.#unlinkFirst(first);
   }
 
-  /** To be called before {@link add}. If this throws, nothing has changed (keeps T1). */
+  /** To be called before {@link add}, unless {@link wakes}. If this throws, nothing has changed (keeps T1). */
   schedule(): void {
     if (this.#scheduled) return;
     if (this.#inARow < IN_A_ROW) {

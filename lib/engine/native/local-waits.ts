@@ -117,7 +117,9 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     else if (this.#goesOver(queue)) return true;
     // Its holder was told, and has dealt with it.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
-    this.#thread.handOvers.handOver(queue, queue.first);
+    const { handOvers } = this.#thread;
+    if (!handOvers.wakes(queue.first)) handOvers.schedule();
+    handOvers.add(queue);
     return true;
   }
 
