@@ -242,6 +242,28 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
       });
 
+      it('still time out if their thread blocks before they learn of their turn, and others hold the key', async () => {
+        const lock = makeLock({ timeout: 100 });
+        const [blocker, other] = [await Agent.start(lock), await Agent.start(lock)];
+        const theirs = await blocker.acquireSync('blocks us');
+        const guard = lock.acquireSync('key');
+        let runs = 0;
+        const late = rejectionOf(
+          how === 'withLock' ? lock.withLock('key', () => runs++) : lock.acquire('key').then(() => runs++),
+        );
+        // It comes while this thread is blocked, which takes far more than the timeout of the task.
+        const got = other.acquireSync('key', { timeout: LONG });
+        const released = blocker.releaseAfter(theirs, 700);
+        guard.release();
+        lock.acquireSync('blocks us', { timeout: LONG }).release();
+        await released;
+        const its = await got;
+        expect(await late).toBeInstanceOf(LockTimeoutError);
+        await its.release();
+        expect(runs).toBe(0);
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 1 });
+      });
+
       it('pass over to one whose promise nobody awaits, as to any other', async () => {
         const { lock, join } = scene();
         const guard = lock.acquireSync('key');
