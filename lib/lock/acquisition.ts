@@ -9,7 +9,7 @@ import { METRIC_CELLS } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
 import { grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
 import { termsOf, type LockContext, type Terms } from './terms.js';
-import { traceHeld, tracedHolders } from './trace.js';
+import { traceHeld } from './trace.js';
 
 /** Of the promise that is being made. */
 const functions: {
@@ -21,9 +21,8 @@ const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unkno
   functions.reject = reject;
 };
 
-type Resolve<G> = (outcome: G | Promise<never> | undefined) => void;
-/** In the place of a promise's function, once that was called by {@link Acquisition.wake}. */
-const COMING: Resolve<unknown> = () => undefined;
+/** A promise's function; null once it is settled, undefined if there is none. */
+type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
 
 /**
  * An acquisition that the fast path could not finish. It is also the engine's request. It counts its outcome, publishes
@@ -45,8 +44,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   declare next: AsyncWaiter | undefined;
   declare since: number;
   readonly #terms: Terms;
-  /** Null once it is settled, undefined if there is no promise; a rejected promise if it failed after it was woken. */
-  #resolve: Resolve<G> | Promise<never> | null | undefined = undefined;
+  #resolve: Resolve<G> = undefined;
 
   private constructor(guard: G, terms: Terms) {
     this.guard = guard;
@@ -64,9 +62,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     guard: G,
     timeout: number,
     signal: AbortSignal | undefined,
-    runs: boolean,
   ): Acquisition<G> {
-    return new Acquisition(guard, termsOf(lock, guard, timeout, signal, runs));
+    return new Acquisition(guard, termsOf(lock, guard, timeout, signal));
   }
 
   get timeout(): number {
@@ -195,18 +192,15 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
    * it continues from there: the guard may have been released since.
    */
   settle(outcome: Outcome): void {
-    const resolve = this.#resolve;
-    if (typeof resolve === 'function') this.settlePromise(outcome, resolve);
+    if (this.#resolve) this.settlePromise(outcome, this.#resolve);
     if (outcome.status === 'granted') this.tellGranted();
     this.forgetSignal();
   }
 
-  private settlePromise(outcome: Outcome, resolve: Resolve<G>): void {
+  private settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
     if (outcome.status === 'granted') {
       grant(this.guard, outcome.abandoned);
-      // For a function of `withLock` a value without properties will do: in an object V8 looks for a `then`.
-      resolve(this.#terms.runs ? undefined : this.guard);
-      this.#resolve = null;
+      resolve(this.guard);
     } else {
       let reason: unknown;
       try {
@@ -214,46 +208,9 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
       } catch (error) {
         reason = error;
       }
-      const failed = rejected(reason);
-      resolve(failed);
-      this.#resolve = resolve === COMING ? failed : null;
+      resolve(rejected(reason));
     }
-  }
-
-  /**
-   * Resolves the promise before the guard holds anything. What awaits it calls {@link claim}, and if that is in vain,
-   * {@link again}. So a hand-over takes one microtask, and the thread may still block before it.
-   */
-  wake(): boolean {
-    const resolve = this.#resolve;
-    if (!this.#terms.runs || typeof resolve !== 'function') return false;
-    resolve(undefined);
-    this.#resolve = COMING;
-    return true;
-  }
-
-  /** Whether the guard holds its stripe now. From the microtask queue, once the promise has been resolved. */
-  claim(): boolean {
-    const { guard } = this;
-    if (guard.held) return true;
-    const outcome = this.table.claim(this);
-    if (outcome?.status !== 'granted') return false;
-    grant(guard, outcome.abandoned);
     this.#resolve = null;
-    try {
-      this.tellGranted();
-    } catch {
-      defer(() => this.tellGranted(), undefined);
-    }
-    return true;
-  }
-
-  /** Waits on after a {@link claim} in vain, until the guard holds its stripe. Rejects with what ends the acquisition. */
-  async again(): Promise<void> {
-    do {
-      const resolve = this.#resolve;
-      await (resolve instanceof Promise ? resolve : this.promise());
-    } while (!this.claim());
   }
 
   /** Removes the listener from the signal. Never throws: a leftover listener is better than a lost stripe. */
@@ -292,4 +249,16 @@ export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
+}
+
+/** For an error's message: the traced holders of a stripe, since when they hold it, and where they acquired it. */
+function tracedHolders(table: LockTable, stripe: number): string | undefined {
+  const state = table.inspect().find((candidate) => candidate.stripe === stripe);
+  const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];
+  if (traced.length === 0) return undefined;
+  return traced
+    .map(({ threadId: holder, heldFor, acquiredAt }) => {
+      return `thread ${holder} for ${(heldFor ?? 0).toFixed(1)} ms, acquired ${acquiredAt}`;
+    })
+    .join('; ');
 }

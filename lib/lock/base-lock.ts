@@ -4,10 +4,6 @@ import { defer } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
 import { isThenable } from './arguments.js';
 import type { Guard } from './guard.js';
-import type { Section } from './slow-path.js';
-
-/** A name that no subclass of a program has for a method of its own. */
-export const RUN_PLAIN = Symbol('runPlain');
 
 /**
  * What all locks on keys of this package share. A function that takes one of these works with each of them. It cannot be
@@ -73,10 +69,6 @@ export abstract class BaseLock {
       const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
       const fn = withoutOptions ? optionsOrFn : maybeFn;
       checkFunction(fn, 'fn');
-      if (withoutOptions && typeof keys !== 'object') {
-        const running = this[RUN_PLAIN](keys, fn as Section<Guard, T>);
-        if (running !== undefined) return running;
-      }
       acquired = this.acquire<K, M>(
         keys,
         withoutOptions ? undefined : (optionsOrFn as AsyncAcquireOptions<M>),
@@ -89,13 +81,6 @@ export abstract class BaseLock {
       return Promise.reject(error);
     }
   }
-
-  /**
-   * {@link withLock} of one key without options. Undefined: this acquisition is not plain, or `acquire` was replaced.
-   *
-   * @internal
-   */
-  protected abstract [RUN_PLAIN]<T>(key: LockKey, fn: Section<Guard, T>): Promise<T> | undefined;
 
   /** Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise. */
   withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T): T;
@@ -137,7 +122,10 @@ const ignore = (): void => undefined;
  * Runs `fn` with a guard, and releases it. All variables of an async function are in memory while it is suspended, and each
  * resumption copies them. So this has few, and no `finally`, which would add three.
  */
-export async function runHeld<G extends Guard, T>(acquired: Promise<G>, fn: Section<G, T>): Promise<T> {
+async function runHeld<G extends Guard, T>(
+  acquired: Promise<G>,
+  fn: (guard: G) => T | PromiseLike<T>,
+): Promise<T> {
   const guard = await acquired;
   let result: T;
   try {

@@ -1,4 +1,4 @@
-import { defer, resolved } from '../common/host.js';
+import { resolved } from '../common/host.js';
 import type {
   AcquireOptions,
   AsyncAcquireOptions,
@@ -13,14 +13,14 @@ import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE, hasPermits, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { isList } from './arguments.js';
-import { BaseLock, RUN_PLAIN, runHeld } from './base-lock.js';
+import { BaseLock } from './base-lock.js';
 import { GeneralPath, type EntryMethods } from './general-path.js';
 import { createGuard, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedKeyedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { NamedIndex } from './named-index.js';
 import { modeIn } from './options.js';
-import { attempt, block, wait, waitAndRun, type Section } from './slow-path.js';
+import { attempt, block, wait } from './slow-path.js';
 import { LockContext } from './terms.js';
 
 /**
@@ -87,7 +87,7 @@ export class KeyedLock extends BaseLock {
     return this.#table.names!.inUse();
   }
 
-  // In each of these four, no code of the program runs between the look-up of a key and the moment when its stripe is
+  // In each of these three, no code of the program runs between the look-up of a key and the moment when its stripe is
   // taken or waited for, or the acquisition is busy (keeps N4, see NamedIndex).
 
   override acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
@@ -125,21 +125,6 @@ export class KeyedLock extends BaseLock {
     if (this.#special || isList(keys)) return this.#tryAcquireGeneral(keys, mode);
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
-  }
-
-  /** @internal */
-  protected override [RUN_PLAIN]<T>(key: LockKey, fn: Section<Guard, T>): Promise<T> | undefined {
-    if (this.#special || this.acquire !== acquire) return undefined;
-    const guard = createGuard(this.#path, key, this.#index.stripeOf(key, 'key'), EXCLUSIVE_MODE);
-    this.#table.acquiringAsync();
-    if (!tryTake(guard)) return waitAndRun(this.#context, guard, fn);
-    try {
-      return runHeld(resolved(guard), fn);
-    } catch (error) {
-      // The stack overflowed, and nobody else has the guard (keeps T1).
-      defer(() => guard.release(), undefined);
-      throw error;
-    }
   }
 
   /**

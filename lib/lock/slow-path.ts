@@ -9,11 +9,6 @@ import type { LockContext } from './terms.js';
  * the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
  */
 
-/** What `withLock` runs. */
-export type Section<G extends Guard, T> = (guard: G) => T | PromiseLike<T>;
-
-const ignore = (): void => undefined;
-
 /** One of {@link block}, {@link wait} and {@link attempt}: what a public method does if the fast path did not take all. */
 export type GoOn<G extends Guard, R> = (
   lock: LockContext,
@@ -24,7 +19,7 @@ export type GoOn<G extends Guard, R> = (
 
 /** Blocks this thread until the guard holds its stripes. Once it does, it is returned, whatever else fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
-  const acquisition = Acquisition.of(lock, guard, timeout, undefined, false);
+  const acquisition = Acquisition.of(lock, guard, timeout, undefined);
   const outcome = goOn(guard, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   try {
@@ -42,45 +37,7 @@ export function wait<G extends Guard>(
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<G> {
-  return start(guard, Acquisition.of(lock, guard, timeout, signal, false));
-}
-
-/**
- * Waits on the event loop, and runs `fn` with the guard, of one key. If this throws, nobody waits, or the guard is released as
- * soon as it has its stripe (keeps T1).
- */
-export function waitAndRun<G extends Guard, T>(lock: LockContext, guard: G, fn: Section<G, T>): Promise<T> {
-  const pending = Acquisition.of(lock, guard, lock.plain.timeout, undefined, true);
-  const turn = start(guard, pending);
-  try {
-    return runInTurn(turn, pending, fn);
-  } catch (error) {
-    defer(() => void runInTurn(turn, pending, ignore).catch(ignore), undefined);
-    throw error;
-  }
-}
-
-/** As `runHeld`, for what comes for its guard by itself. */
-async function runInTurn<G extends Guard, T>(
-  turn: Promise<unknown>,
-  pending: Acquisition<G>,
-  fn: Section<G, T>,
-): Promise<T> {
-  await turn;
-  if (!pending.claim()) await pending.again();
-  const { guard } = pending;
-  let result: T;
-  try {
-    result = await fn(guard);
-  } catch (error) {
-    guard.release();
-    throw error;
-  }
-  guard.release();
-  return result;
-}
-
-function start<G extends Guard>(guard: G, pending: Acquisition<G>): Promise<G> {
+  const pending = Acquisition.of(lock, guard, timeout, signal);
   const promise = pending.promise();
   let outcome: Outcome | undefined;
   try {

@@ -1,4 +1,4 @@
-import { defer, resolved } from '../common/host.js';
+import { resolved } from '../common/host.js';
 import type {
   AcquireOptions,
   AsyncAcquireOptions,
@@ -13,13 +13,13 @@ import type { LockTable } from '../engine/contract/engine.js';
 import { EXCLUSIVE_MODE } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { isList } from './arguments.js';
-import { BaseLock, RUN_PLAIN, runHeld } from './base-lock.js';
+import { BaseLock } from './base-lock.js';
 import { GeneralPath, type EntryMethods } from './general-path.js';
 import { createGuard, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { modeIn } from './options.js';
-import { attempt, block, wait, waitAndRun, type Section } from './slow-path.js';
+import { attempt, block, wait } from './slow-path.js';
 import { StripeIndex } from './stripe-index.js';
 import { LockContext } from './terms.js';
 
@@ -111,21 +111,6 @@ export class StripedLock extends BaseLock {
     if (this.#trace || isList(keys)) return this.#general.tryTake(keys, mode);
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
-  }
-
-  /** @internal */
-  protected override [RUN_PLAIN]<T>(key: LockKey, fn: Section<Guard, T>): Promise<T> | undefined {
-    if (this.#trace || this.acquire !== acquire) return undefined;
-    const guard = createGuard(this.#path, key, this.#index.stripeOf(key, 'key'), EXCLUSIVE_MODE);
-    this.#table.acquiringAsync();
-    if (!tryTake(guard)) return waitAndRun(this.#context, guard, fn);
-    try {
-      return runHeld(resolved(guard), fn);
-    } catch (error) {
-      // The stack overflowed, and nobody else has the guard (keeps T1).
-      defer(() => guard.release(), undefined);
-      throw error;
-    }
   }
 
   /** Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. */

@@ -13,15 +13,12 @@ export class LockContext {
   readonly trace: boolean;
   /** Of acquisitions with the lock's own timeout, and nothing else that few have. Most waiters refer to these. */
   readonly plain: Terms;
-  /** The same, of those that run a function of `withLock`. */
-  readonly plainRunning: Terms;
 
   constructor(name: string, table: LockTable, trace: boolean, timeout: number) {
     this.name = name;
     this.table = table;
     this.trace = trace;
-    this.plain = { lock: this, timeout, runs: false, details: undefined };
-    this.plainRunning = { lock: this, timeout, runs: true, details: undefined };
+    this.plain = { lock: this, timeout, details: undefined };
   }
 }
 
@@ -29,8 +26,6 @@ export class LockContext {
 export interface Terms {
   readonly lock: LockContext;
   readonly timeout: number;
-  /** It runs a function of `withLock`, and can be woken: see `Acquisition.wake`. */
-  readonly runs: boolean;
   readonly details: Details | undefined;
 }
 
@@ -59,9 +54,8 @@ export function termsOf(
   guard: Guard,
   timeout: number,
   signal: AbortSignal | undefined,
-  runs: boolean,
 ): Terms {
   const details = detailsOf(lock, guard, signal);
-  const plain = runs ? lock.plainRunning : lock.plain;
-  return details === undefined && timeout === plain.timeout ? plain : { lock, timeout, runs, details };
+  const { plain } = lock;
+  return details === undefined && timeout === plain.timeout ? plain : { lock, timeout, details };
 }

@@ -117,15 +117,3 @@ function framesAbove(entry: AnyFunction, count: number): readonly string[] {
     if (limited) Error.stackTraceLimit = stackTraceLimit;
   }
 }
-
-/** For an error's message: the traced holders of a stripe, since when they hold it, and where they acquired it. */
-export function tracedHolders(table: LockTable, stripe: number): string | undefined {
-  const state = table.inspect().find((candidate) => candidate.stripe === stripe);
-  const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];
-  if (traced.length === 0) return undefined;
-  return traced
-    .map(({ threadId: holder, heldFor, acquiredAt }) => {
-      return `thread ${holder} for ${(heldFor ?? 0).toFixed(1)} ms, acquired ${acquiredAt}`;
-    })
-    .join('; ');
-}

@@ -8,7 +8,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * every change to this file, to `key-names.ts`, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 6;
+export const ENGINE_PROTOCOL = 5;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -65,11 +65,6 @@ export interface AsyncWaiter extends Request {
    * If it throws nevertheless, it is called once more. That does not affect the waiters that are settled with it.
    */
   settle(outcome: Outcome): void;
-  /**
-   * True: from the microtask queue it calls {@link LockTable.claim} for itself, unless it is settled before that. False: it
-   * only learns of its outcome by {@link settle}. If this throws, nothing has changed.
-   */
-  wake(): boolean;
 }
 
 /**
@@ -139,11 +134,6 @@ export interface LockTable {
    * already settled.
    */
   cancel(waiter: AsyncWaiter): boolean;
-  /**
-   * For a waiter that was woken, with an empty stack: takes the stripe that is handed to it, and returns GRANTED or
-   * GRANTED_WITH_ABANDONED. Undefined: there is none, as it may have been taken back since; the waiter waits on.
-   */
-  claim(waiter: AsyncWaiter): Outcome | undefined;
   /** Gives one stripe back if the fast path could not, and updates {@link shares}. */
   release(stripe: number, mode: Mode): void;
 

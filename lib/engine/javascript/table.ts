@@ -121,11 +121,6 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return this.#asyncWaits.cancel(waiter);
   }
 
-  /** Here nobody is woken: each waiter is settled. */
-  claim(): undefined {
-    return undefined;
-  }
-
   release(stripe: number, mode: Mode): void {
     recover();
     this.#asyncWaits.release(stripe, mode);

@@ -1,6 +1,4 @@
-import { performance } from '../../common/host.js';
 import type { AsyncWaiter } from '../contract/engine.js';
-import type { Addon } from './addon.js';
 import type { LocalWait } from './stripe-state.js';
 
 /** The ticket of a waiter in a {@link LocalQueue}. No waiter of the addon has a negative one. */
@@ -48,13 +46,6 @@ export class LocalQueue {
   /** The stripe is held by this thread, or another one of it waits in the addon: see I9 in `local-waits.ts`. */
   get isLookedAfter(): boolean {
     return this.armed || this.handing || this.standIn !== undefined;
-  }
-
-  /** Whether the stripe may stay in this thread although others wait. Asks the addon once for how long. */
-  mayStay(addon: Addon, table: number): boolean {
-    const now = performance.now();
-    if (this.keptUntil === 0) this.keptUntil = now + addon.fairIn(table, this.stripe);
-    return now < this.keptUntil;
   }
 
   /** Calls nothing. */

@@ -33,10 +33,6 @@ const TICKS = 256;
  *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
  *      stripe goes to whom the addon gives it.
  *
- * I12  A waiter that runs a function of `withLock` is woken by the release, and takes what is handed to it when it comes
- *      (`claim` in `table.ts`). Until then it holds nothing, and the hand-over can be taken back. It ends once: with it its
- *      waiter leaves the queue.
- *
  * If the thread ends between any two lines, its waiters and counts end with its memory; the addon frees what its slot holds
  * and takes its stand-ins out. If a stack overflow ends any call, these invariants hold then (keeps T1).
  */
@@ -118,15 +114,23 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     // Its holder was told, and has dealt with it.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
     const { handOvers } = this.#thread;
-    if (!handOvers.wakes(queue.first)) handOvers.schedule();
+    handOvers.schedule();
     handOvers.add(queue);
     return true;
   }
 
   deliver(queue: LocalQueue): void {
     const waiter = queue.first;
-    if (waiter === undefined) return this.takeBack(queue);
-    this.#thread.pending.settle(waiter, this.hand(queue, waiter));
+    if (waiter === undefined) {
+      if (!this.#free(queue)) this.#giveBack(queue, true);
+      return;
+    }
+    if (!queue.armed) this.#arm(queue);
+    const { abandoned } = queue;
+    this.#thread.pending.prepareEnd();
+    queue.abandoned = false;
+    this.#remove(queue, waiter, this.#counts.ready());
+    this.#thread.pending.settle(waiter, abandoned ? GRANTED_WITH_ABANDONED : GRANTED);
   }
 
   takeBack(queue: LocalQueue): void {
@@ -220,11 +224,18 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
    */
   #goesOver(queue: LocalQueue): boolean {
     try {
-      return !queue.mayStay(this.#thread.addon, this.#table.number) && this.#goOver(queue, false);
+      return !this.#mayKeep(queue) && this.#goOver(queue, false);
     } catch (error) {
       if (queue.standIn !== undefined) throw error;
       return false;
     }
+  }
+
+  #mayKeep(queue: LocalQueue): boolean {
+    const now = performance.now();
+    if (queue.keptUntil === 0)
+      queue.keptUntil = now + this.#thread.addon.fairIn(this.#table.number, queue.stripe);
+    return now < queue.keptUntil;
   }
 
   #goOver(queue: LocalQueue, back: boolean): true {
@@ -274,18 +285,6 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
       queue.abandoned = outcome.status === 'granted' && outcome.abandoned;
       queue.handing = true;
     }
-  }
-
-  /** The first waiter gets the stripe. The stack is empty here. */
-  hand(queue: LocalQueue, waiter: AsyncWaiter): Outcome {
-    if (!queue.armed) this.#arm(queue);
-    const { abandoned } = queue;
-    const counts = this.#counts.ready();
-    this.#thread.pending.prepareEnd();
-    this.#thread.handOvers.end(queue);
-    queue.abandoned = false;
-    this.#remove(queue, waiter, counts);
-    return abandoned ? GRANTED_WITH_ABANDONED : GRANTED;
   }
 
   #remove(queue: LocalQueue, waiter: AsyncWaiter, counts: Int32Array): void {

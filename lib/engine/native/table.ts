@@ -17,7 +17,7 @@ import { EXCLUSIVE_MODE, type Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
-import { LOCAL_TICKET, type LocalQueue } from './local-queue.js';
+import { LOCAL_TICKET } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
 import { NativeNames } from './names.js';
 import { GRANTED_ABANDONED } from './protocol.js';
@@ -141,13 +141,6 @@ export class NativeTable implements LockTable {
     if (waiter.ticket !== LOCAL_TICKET) return this.#thread.cancel(waiter);
     this.#local.cancel(waiter);
     return true;
-  }
-
-  claim(waiter: AsyncWaiter): Outcome | undefined {
-    if (waiter.ticket !== LOCAL_TICKET) return undefined;
-    const queue = waiter.queue as LocalQueue;
-    // Keeps I12 of `local-waits.ts`.
-    return queue.handing && queue.first === waiter ? this.#local.hand(queue, waiter) : undefined;
   }
 
   release(stripe: number, mode: Mode): void {

@@ -56,7 +56,6 @@ export function acquire(
     previous: undefined,
     next: undefined,
     since: 0,
-    wake: () => false,
     settle(outcome) {
       acquired.outcome = outcome;
       onSettled();
