@@ -59,11 +59,11 @@ export const withLockSuite: Suite = (makeLock) => {
 
     it('acquires by the lock’s own acquire, where a program has replaced that', async () => {
       const lock = makeLock();
-      const { acquire } = lock;
+      const acquire: typeof lock.acquire = lock.acquire.bind(lock);
       let calls = 0;
       lock.acquire = ((...args: Parameters<typeof acquire>) => {
         calls++;
-        return acquire.apply(lock, args);
+        return acquire(...args);
       }) as typeof acquire;
       await Promise.all([1, 2].map((i) => lock.withLock('key', () => i)));
       expect(calls).toBe(2);

@@ -176,14 +176,6 @@ export const makeScenes = ([a, b, c, d]) => ({
   ),
   'release in a crowd before the thread blocks': releasingAndBlocking(a, b, waiters([a], [a], [a])),
   'release to functions': releasing((scene) => scene.holds(a), functions(a, a, a)),
-  'release of several to functions': releasing(
-    (scene) => scene.holds([a, b, c, d]),
-    (scene) => {
-      functions(a, b)(scene);
-      waiters([[a, b, c, d]])(scene);
-      functions(d, b)(scene);
-    },
-  ),
   'release to functions before the thread blocks': releasingAndBlocking(a, b, functions(a, a, a)),
 });
 
