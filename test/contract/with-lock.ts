@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from 'vitest';
 import type { Guard } from 'stripelock';
 import type { Suite } from '../support/engine.js';
@@ -39,6 +40,33 @@ export const withLockSuite: Suite = (makeLock) => {
       expect([sync, later]).toEqual(['sync', 'later']);
       expect(seen.map((guard) => guard.held)).toEqual([false, false]);
       expect(lock.stats().held).toBe(0);
+    });
+
+    it('runs each function in the async context of its own call, whoever released the keys', async () => {
+      const lock = makeLock();
+      const context = new AsyncLocalStorage<string>();
+      const section = async (): Promise<unknown> => {
+        const before = context.getStore();
+        await turns(1);
+        return [before, context.getStore()];
+      };
+      const names = ['a', 'b', 'c'];
+      const seen = await Promise.all(
+        names.map((name) => context.run(name, () => lock.withLock('key', section))),
+      );
+      expect(seen).toEqual(names.map((name) => [name, name]));
+    });
+
+    it('acquires by the lock’s own acquire, where a program has replaced that', async () => {
+      const lock = makeLock();
+      const acquire: typeof lock.acquire = lock.acquire.bind(lock);
+      let calls = 0;
+      lock.acquire = ((...args: Parameters<typeof acquire>) => {
+        calls++;
+        return acquire(...args);
+      }) as typeof acquire;
+      await Promise.all([1, 2].map((i) => lock.withLock('key', () => i)));
+      expect(calls).toBe(2);
     });
 
     it('runs one function after the other, in order', async () => {

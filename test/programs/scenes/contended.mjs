@@ -57,6 +57,13 @@ const waiters =
     for (const [keys, mode] of all) scene.waits(keys, mode);
   };
 
+/** The same for functions of `withLock`. */
+const functions =
+  (...keys) =>
+  (scene) => {
+    for (const key of keys) scene.runs(key);
+  };
+
 /** Prepares an abort. The signal is Node's own, and may overflow before it calls its listeners. */
 const aborting = (a, b) => (scene) => {
   scene.holds(a);
@@ -98,10 +105,10 @@ const releasingWithin = (key) => (scene) => {
 };
 
 /** The call hands a stripe over within this thread, which then blocks, so that the waiter cannot have it yet. */
-const releasingAndBlocking = (a, b) => (scene) => {
+const releasingAndBlocking = (a, b, wait) => (scene) => {
   const guard = scene.holds(a);
   scene.holds(b);
-  waiters([a], [a], [a])(scene);
+  wait(scene);
   return {
     call: () => {
       guard.release();
@@ -112,7 +119,7 @@ const releasingAndBlocking = (a, b) => (scene) => {
 };
 
 /** The function runs once, or not at all if the call failed. */
-const withLock = (key) => (scene) => {
+const withLock = (key, options) => (scene) => {
   scene.holds(key);
   let runs = 0;
   const run = (guard) => {
@@ -120,7 +127,7 @@ const withLock = (key) => (scene) => {
     runs++;
   };
   return {
-    call: () => scene.lock.withLock(key, LONG, run),
+    call: () => (options ? scene.lock.withLock(key, options, run) : scene.lock.withLock(key, run)),
     after: (promise) => {
       scene.mayWait(promise);
       scene.waits(key);
@@ -159,14 +166,17 @@ export const makeScenes = ([a, b, c, d]) => ({
   'acquireSync of its own': failing(c, (lock) => lock.acquireSync([a, b, c, d]), isDeadlock),
   'withLockSync of its own': failing(c, (lock) => lock.withLockSync([a, c], () => undefined), isDeadlock),
   'withLockSync to one': releasingWithin(a),
-  withLock: withLock(a),
+  withLock: withLock(a, LONG),
+  'withLock without options': withLock(a),
   abort: aborting(a, b),
   // Last, as they have V8 optimize what releases, which then takes less of the stack.
   'release in a crowd that also waits for others': releasing(
     (scene) => scene.holds([a, b]),
     waiters([a], [a], [b], [[a, b]], [b], [a]),
   ),
-  'release in a crowd before the thread blocks': releasingAndBlocking(a, b),
+  'release in a crowd before the thread blocks': releasingAndBlocking(a, b, waiters([a], [a], [a])),
+  'release to functions': releasing((scene) => scene.holds(a), functions(a, a, a)),
+  'release to functions before the thread blocks': releasingAndBlocking(a, b, functions(a, a, a)),
 });
 
 /** Set-ups with another thread that holds `key`; see `test/workers/hand-over.mjs`. */

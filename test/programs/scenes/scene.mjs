@@ -42,6 +42,17 @@ export class Scene {
     this.#follow(this.#lock.acquire(keys, { ...LONG, mode }), (error) => `a waiter was not served: ${error}`);
   }
 
+  /** The same for a function of `withLock`, which is passed the key in a way of its own. */
+  runs(key) {
+    const run = async (guard) => {
+      this.has(guard);
+      await turn();
+      this.#look();
+    };
+    const problem = (error) => this.problem(`a function did not run: ${error}`);
+    this.#waiting.push(this.#lock.withLock(key, run).then(() => this.#look(), problem));
+  }
+
   /** Adds an acquisition made near a stack overflow: it may have failed. */
   mayWait(promise, mayFail = () => false) {
     if (!promise) return;
