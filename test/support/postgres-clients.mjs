@@ -5,7 +5,8 @@
  *
  * @callback ConnectPostgres
  * @param {number} port Of this machine.
- * @param {{ max?: number }} [options] How many connections a pool has; default 4.
+ * @param {{ max?: number, connectsWithin?: number }} [options] How many connections a pool has, default 4; and how long it
+ *   takes one to stand at most, in milliseconds.
  * @returns {Promise<PostgresConnection>}
  */
 
@@ -22,9 +23,9 @@ const at = (/** @type {number} */ port) => ({
  * @type {Record<'pg' | 'postgres' | 'pg-client', ConnectPostgres>}
  */
 export const postgresClients = {
-  pg: async (port, { max = 4 } = {}) => {
+  pg: async (port, { max = 4, connectsWithin = 5000 } = {}) => {
     const { default: pg } = await import('pg');
-    const client = new pg.Pool({ ...at(port), max, connectionTimeoutMillis: 5000 });
+    const client = new pg.Pool({ ...at(port), max, connectionTimeoutMillis: connectsWithin });
     client.on('error', () => undefined);
     return { client, close: () => client.end() };
   },
