@@ -9,7 +9,8 @@
 //   slot + kAbandoned           the same, and the new holder was told; cleared when that holder releases
 //   slot + kLocal               tasks of the holder's own thread wait in JavaScript: its release goes there (I8)
 //   kShared + n, of permits     n of the limit's permits are taken (Table::limit); kQueued only while all of them are
-//   the same + kAbandoned + kTold  a holder that came after the death was told; both are cleared by the next release
+//   the same + kAbandoned + kTold  a holder that came after the death was told; both are cleared by the next release,
+//                               and kTold alone by a roll-back or a death (P3 of table.h)
 //
 // JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
 // by the reverse of these, or from kShared + n with any flags to one less while n > 1. A thread adds kLocal to a word

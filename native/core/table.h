@@ -28,7 +28,9 @@
 //       under the shard, hands those to the waiters behind it. Only a blocked thread is designated, as it wakes soon;
 //       a permit for an event loop is handed over.
 //   P3  A death is told to each holder that comes until one holder releases after the first of them was told (kTold).
-//       A holder that was told and is rolled back does not count.
+//       A roll-back or a further death begins that anew: the next that comes is told, and then a release ends it. A
+//       word has no room to say how many were told, so a roll-back takes kTold also where another holder was told. That
+//       tells of a death longer than needed, but never less: who is rolled back may be the only one that was told.
 // A thread that dies has its permits in the word and in its shares; the two change with nothing in between at which it
 // could end (lib/engine/fast-path.ts), or under C++ calls, which are never cut off. Membership::abandon() takes its shares
 // out of the word in one exchange, which also hands them over. So no permit is lost (P1 would then keep others out

@@ -63,6 +63,29 @@ TEST_F(Permits, TellOfADeathAgainIfWhoWasToldIsRolledBackOrDies) {
   EXPECT_EQ(word(), 0u);
 }
 
+TEST_F(Permits, TellOfADeathUntilTheNextReleaseAfterARollBackAlthoughOthersWereTold) {
+  auto dying = std::make_unique<PermitPeer>(memory, 3);
+  ASSERT_TRUE(dying->takes(0));
+  dying->environment.end();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(1));
+  EXPECT_TRUE(two.isTold(0));
+  EXPECT_EQ(word(), kShared + 1 + kAbandoned + kTold);
+  EXPECT_EQ(late.client.sync({0, 1}, kPermitAtOnce), Status::kTimedOut);
+  EXPECT_EQ(word(), kShared + 1 + kAbandoned);
+  // The word does not say that it was told.
+  EXPECT_TRUE(two.release(0));
+  EXPECT_EQ(word(), kAbandoned);
+  EXPECT_TRUE(late.isTold(0));
+  EXPECT_TRUE(two.isTold(0));
+  EXPECT_TRUE(late.release(0));
+  EXPECT_EQ(word(), kShared + 1);
+  EXPECT_FALSE(late.isTold(0));
+  EXPECT_TRUE(late.release(0));
+  EXPECT_TRUE(two.release(0));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(one.release(1));
+  EXPECT_TRUE(memory.isFree());
+}
+
 TEST_F(Permits, OfSeveralStripesAreTakenAllOrNone) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(2));
   ASSERT_TRUE(one.takes(0));
