@@ -218,12 +218,7 @@ export class FastPath {
     return left;
   }
 
-  static giveBackManyShared(
-    this: void,
-    path: FastPath,
-    stripes: readonly number[],
-    count: number,
-  ): number {
+  static giveBackManyShared(this: void, path: FastPath, stripes: readonly number[], count: number): number {
     let left = count;
     try {
       for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
