@@ -2,7 +2,8 @@
  * native/core/name_table.h.
  *
  *   name_table.cc                pin, unpin, allocate, moveFree, drop, forgetOldest, and the orphans
- *   membership.cc, registry.cc   each thread pins a key once; what it uses stays pinned; how a thread ends
+ *   membership.cc, registry.cc   each thread pins a key once; what it uses stays pinned; whose stripe is reused (pinOnce);
+ *                                how a thread ends
  *   lib/lock/named-index.ts      the cache that holds pins, strays, when they are unpinned; `busy`
  *   lib/lock/key-set.ts          remembered sets, which hold stripes and no pins
  *
@@ -45,6 +46,10 @@
 #ifndef MAY_ASK
 #define MAY_ASK(k) true
 #endif
+/* Whether keys may bypass the cache, and be pinned by pinOnce(). */
+#ifndef MAY_REUSE
+#define MAY_REUSE false
+#endif
 /* Whether a stack overflow may end a look-up after the key was pinned. */
 #ifndef MAY_OVERFLOW
 #define MAY_OVERFLOW false
@@ -66,9 +71,11 @@ byte waits[THREADS];
 byte granted[THREADS];
 bool told[THREADS];
 
-/* NameTable. The keys of one shard are the even ones. Stripes and keys are numbers + 1 where 0 is none. */
-#define SHARDS     2
-#define shardOf(k) ((k) & 1)
+/* NameTable. Of two shards, one has the even keys. Stripes and keys are numbers + 1 where 0 is none. */
+#ifndef SHARDS
+#define SHARDS 2
+#endif
+#define shardOf(k) ((k) & (SHARDS - 1))
 bool shard[SHARDS];
 byte stripeFor[KEYS];
 byte pins[KEYS];
@@ -93,7 +100,12 @@ bool dirty[KEYS];
 byte moving;
 
 #define isIn(set, s) (((set) >> (s)) & 1)
-#define places(s)    (isIn(free[0], s) + isIn(free[1], s) + isIn(moving, s) + (byStripe[s] != 0) + (used <= s))
+#if SHARDS == 1
+#define freeElsewhere 0
+#else
+#define freeElsewhere free[1]
+#endif
+#define places(s)    (isIn(free[0], s) + isIn(freeElsewhere, s) + isIn(moving, s) + (byStripe[s] != 0) + (used <= s))
 #define isWaited(s)  (waits[0] == s + 1 || (THREADS > 1 && waits[THREADS - 1] == s + 1))
 #define n1(k)        (stripeFor[k] == 0 || byStripe[stripeFor[k] - 1] == k + 1)
 #define n1Stripe(s)  (byStripe[s] == 0 || stripeFor[byStripe[s] - 1] == s + 1)
@@ -122,12 +134,12 @@ byte moving;
 inline lockShard(n) { !shard[n] -> shard[n] = true }
 
 #if THREADS == 1
-#define REFUSED assert(used == STRIPES && !free[0] && !free[1] && !oldest);
+#define REFUSED assert(used == STRIPES && !free[0] && !freeElsewhere && !oldest);
 #else
 #define REFUSED
 #endif
 
-/* pin(): leaves the stripe + 1 in `got`, or 0. */
+/* pin(), with a stripe + 1 in `idle` or 0: leaves the stripe + 1 in `got`, or 0. */
 inline pinName(k) {
   do
   :: atomic {
@@ -151,6 +163,8 @@ inline pinName(k) {
   od
 }
 
+#define mayReuse(idle) (idle != 0 && pins[byStripe[idle - 1] - 1] == 1 && word[idle - 1] == 0)
+
 inline pinLocked(k) {
   if
   :: stripeFor[k] != 0 ->
@@ -160,6 +174,7 @@ inline pinLocked(k) {
      fi;
      pins[k]++;
      got = stripeFor[k]
+  :: stripeFor[k] == 0 && mayReuse(idle) -> rename(k)
   :: else ->
      allocate(k);
      if
@@ -171,6 +186,22 @@ inline pinLocked(k) {
      :: else -> skip
      fi
   fi
+}
+
+/* The key of `idle` becomes this one. */
+inline rename(k) {
+  d_step {
+    got = idle;
+    reused = true;
+    name = byStripe[got - 1] - 1;
+    assert(hasPinned(got - 1) && shardOf(name) == shardOf(k) && !dirty[name] && !isWaited(got - 1));
+    stripeFor[name] = 0;
+    pins[name] = 0;
+    byStripe[got - 1] = k + 1;
+    stripeFor[k] = got;
+    pins[k] = 1;
+    name = 0
+  }
 }
 
 #define lowestOf(set) (((set) & 1) -> 0 : 1)
@@ -333,18 +364,42 @@ inline unpinName(s) {
 
 /* ── Membership, Registry ── */
 
+#define uses(s) ((word[s] & HOLDER) == slot || async == s + 1)
+
 /* Membership::pin: `got`, and `again`. */
 inline pin(k) {
-  again = false;
   pinName(k);
+  addPin();
   if
-  :: got != NONE && hasPinned(got - 1) -> unpinName(got - 1); again = true
-  :: got != NONE && !hasPinned(got - 1) -> pinned[t] = pinned[t] | bit(got - 1)
+  :: once[shardOf(k)] == got -> once[shardOf(k)] = 0
   :: else -> skip
   fi
 }
 
-#define uses(s) ((word[s] & HOLDER) == slot || async == s + 1)
+/* Membership::pinOnce: the same, and `reused`. */
+inline pinOnce(k) {
+  idle = once[shardOf(k)];
+  if
+  :: idle != 0 && uses(idle - 1) -> idle = 0
+  :: else -> skip
+  fi;
+  pinName(k);
+  idle = 0;
+  addPin();
+  if
+  :: got != NONE && !again -> once[shardOf(k)] = got
+  :: else -> skip
+  fi
+}
+
+inline addPin() {
+  again = false;
+  if
+  :: got == NONE || reused -> skip
+  :: got != NONE && !reused && hasPinned(got - 1) -> unpinName(got - 1); again = true
+  :: got != NONE && !reused && !hasPinned(got - 1) -> pinned[t] = pinned[t] | bit(got - 1)
+  fi
+}
 
 /* Membership::unpin, of the strays; the addon refuses it while the thread blocks. */
 inline unpinStrays() {
@@ -361,12 +416,20 @@ inline unpinStrays() {
         :: else ->
            strays = strays & ~bit(at);
            pinned[t] = pinned[t] & ~bit(at);
+           forgetOnce(byStripe[at] - 1, at);
            unpinName(at)
         fi
      fi;
      at++
   od;
   at = 0
+}
+
+inline forgetOnce(k, s) {
+  if
+  :: once[shardOf(k)] == s + 1 -> once[shardOf(k)] = 0
+  :: else -> skip
+  fi
 }
 
 /* leave(), of a stripe that the thread holds: `flag` stays, or is set. */
@@ -462,7 +525,13 @@ inline unpinAll() {
   :: else -> at++
   od;
   at = 0;
-  pinned[t] = 0
+  d_step {
+    pinned[t] = 0;
+    once[0] = 0;
+#if SHARDS == 2
+    once[1] = 0
+#endif
+  }
 }
 
 /* The memory of its JavaScript ends. */
@@ -486,6 +555,8 @@ inline forgetScripts() {
     busy = 0;
     got = 0;
     again = false;
+    reused = false;
+    idle = 0;
     blocks = false;
     tells = false;
     remembered = false
@@ -551,7 +622,10 @@ inline lookUp(k) {
   :: cached[k] != 0 -> got = cached[k]
   :: else ->
      trim();
-     pin(k);
+     if
+     :: true -> pin(k)
+     :: MAY_REUSE && busy == 0 && !blocks -> pinOnce(k); strayed = true
+     fi;
      CAN_END;
      if
      :: got == NONE && busy == 0 ->
@@ -569,12 +643,13 @@ inline lookUp(k) {
      :: else -> skip
      fi;
      if
-     :: got != NONE && !again -> cached[k] = got
-     :: got != NONE -> strays = strays | bit(got - 1)
+     :: got != NONE && reused -> skip
+     :: got != NONE && !again && !strayed -> cached[k] = got
+     :: got != NONE && !reused -> strays = strays | bit(got - 1)
      :: got != NONE && MAY_OVERFLOW -> got = NONE
      :: got == NONE -> skip
      fi;
-     again = false;
+     d_step { again = false; reused = false; strayed = false };
      if
      :: remembered && got != NONE -> set[k] = got
      :: else -> skip
@@ -685,8 +760,9 @@ active [THREADS] proctype Thread() {
   byte rounds;
 #endif
   byte got, at, i, n, name, seen, victim, key, outer, outerKey, strays, async, asyncKey, busy;
-  byte cached[KEYS], set[KEYS], holds[KEYS];
-  bool ok, again, last, blocks, remembered, tells;
+  byte idle;
+  byte cached[KEYS], set[KEYS], holds[KEYS], once[SHARDS];
+  bool ok, again, reused, strayed, last, blocks, remembered, tells;
 
 turn:
 end_turn:

@@ -1214,6 +1214,66 @@ export const mutations = [
     as: ASSERTION,
   },
   {
+    name: 'N2: the stripe of a key that others have pinned is reused',
+    edits: [
+      [
+        'key_names.pml',
+        ' (idle != 0 && pins[byStripe[idle - 1] - 1] == 1 && word[idle - 1] == 0)',
+        ' (idle != 0 && word[idle - 1] == 0)',
+      ],
+    ],
+    by: 'keys-reuse',
+    as: ASSERTION,
+  },
+  {
+    name: 'N2: the stripe of an abandoned key is reused',
+    edits: [['key_names.pml', ' && word[idle - 1] == 0)', ')']],
+    by: 'keys-reuse',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: an unpinned stripe is reused',
+    edits: [['key_names.pml', '           forgetOnce(byStripe[at] - 1, at);\n', '']],
+    by: 'keys-reuse',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a stripe of a remembered set is reused',
+    edits: [
+      [
+        'key_names.pml',
+        '  :: once[shardOf(k)] == got -> once[shardOf(k)] = 0\n  :: else -> skip\n',
+        '  :: true -> skip\n',
+      ],
+    ],
+    by: 'keys-reuse-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'N3: a reused stripe is in the cache, too',
+    edits: [
+      [
+        'key_names.pml',
+        '     :: got != NONE && reused -> skip\n     :: got != NONE && !again && !strayed',
+        '     :: got != NONE && !again && (reused || !strayed)',
+      ],
+    ],
+    by: 'keys-reuse-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'N4: a stripe is reused between its look-up and when it is taken',
+    edits: [['key_names.pml', ':: MAY_REUSE && busy == 0 && !blocks', ':: MAY_REUSE && !blocks']],
+    by: 'keys-reuse-alone',
+    as: ASSERTION,
+  },
+  {
+    name: 'N5: the stripe of a key of another shard is reused',
+    edits: [['key_names.pml', '  idle = once[shardOf(k)];', '  idle = once[0];']],
+    by: 'keys-reuse-alone',
+    as: ASSERTION,
+  },
+  {
     name: 'N4: a key that its thread holds is unpinned',
     edits: [
       [

@@ -5,11 +5,14 @@ import {
   CROWDED,
   NO_STRIPE,
   PINNED_AGAIN,
+  RECURRING,
+  REUSED,
   STRIPE_MASK,
   type KeyNames,
 } from '../engine/contract/key-names.js';
 import { isRememberable } from './key.js';
 import type { KeyIndex } from './key-index.js';
+import { StrayPins } from './stray-pins.js';
 
 /** Most keys in each of the cache's two generations. */
 const CACHE_ENTRIES = 24_576;
@@ -26,17 +29,20 @@ const MISSES = 1024;
 const SAMPLE = 64;
 const FIRST_GENERATIONS = 2;
 /**
- * If it does not, so many keys bypass the cache, and then it is new. Twice as many after each such sample, up to so many
- * generations.
+ * If it does not, so many keys bypass the cache, and more until the engine says that keys recur. Then the cache is new. (To
+ * fill it costs several times as much as to bypass it.) Twice as many after each such sample, up to so many generations.
  */
 const PASSED = 4096;
 const MOST_PASSED_GENERATIONS = 32;
-/** Pins outside of the cache are ended so many at a time. */
-const STRAYS = 64;
+/**
+ * So many pins outside of the cache are ended at once. Of keys that bypass it, one in each of 64 shards stays pinned, for its
+ * stripe to be reused (`native/core/name_table.h`): so there are usually fewer.
+ */
+const STRAYS = 80;
 /** The same if nobody would end them for a dead thread. */
 const FEW_STRAYS = 8;
 /** Never more than one of so many of the keys that a lock may have: each of many idle threads keeps as many. */
-const STRAYS_SHARE = 1024;
+const STRAYS_SHARE = 800;
 
 /**
  * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched, and those
@@ -44,8 +50,8 @@ const STRAYS_SHARE = 1024;
  * as in `stripe-index.ts`. Keys that bypass it are strays, from their look-up on.
  *
  * Keeps N4 of `native/core/name_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
- * engine knows that it is held or waited for. So only {@link begin} and a miss unpin, and they do not while
- * {@link busy}. An acquisition counts there if code of the program may run in that time: getters of a list,
+ * engine knows that it is held or waited for. So only {@link begin} and a miss unpin (or reuse a stripe), and they do not
+ * while {@link busy}. An acquisition counts there if code of the program may run in that time: getters of a list,
  * `Error.prepareStackTrace`, a signal of the program's own. Such code may acquire keys, too.
  *
  * A stack overflow may end any of these functions at any call. Each stripe that is pinned is in one of three places: the
@@ -61,22 +67,17 @@ export class NamedIndex implements KeyIndex {
   /** To be called before anything is unpinned. */
   readonly #onUnpin: () => void;
   readonly #entries: number;
-  readonly #fewStrays: number;
+  readonly #strays: StrayPins;
   /** The young generation; undefined while all keys take the slow way. */
   #searched: ReadonlyMap<unknown, number> | undefined;
   #young = new Map<unknown, number>();
   #old = new Map<unknown, number>();
-  /** Stripes that are pinned and not in the cache, some twice. */
-  #strays: Int32Array;
-  #strayCount = 0;
-  /** With so many strays, those that are not in use are unpinned. */
-  #mostStrays: number;
-  /** The stripes of a generation that has ended. They become strays a few at a time, so that no call pays for all. */
-  #leaving = new Int32Array(0);
-  #leavingCount = 0;
   #missesLeft: number;
   #nextToPass: number;
-  /** How many keys still bypass the cache; how many the sample still needs; how many of it were young. */
+  /**
+   * How many keys still bypass the cache; 1 until keys recur. How many keys the sample still needs; how many of it were
+   * young.
+   */
   #toPass = 0;
   #toSample = 0;
   #found = 0;
@@ -95,9 +96,7 @@ export class NamedIndex implements KeyIndex {
     this.#missesLeft = FIRST_GENERATIONS * this.#entries;
     this.#nextToPass = this.#fewestPassed;
     const strays = names.keepsIdle ? STRAYS : FEW_STRAYS;
-    this.#fewStrays = Math.max(1, Math.min(strays, Math.floor(capacity / STRAYS_SHARE)));
-    this.#mostStrays = this.#fewStrays;
-    this.#strays = new Int32Array(2 * this.#fewStrays);
+    this.#strays = new StrayPins(Math.max(1, Math.min(strays, Math.floor(capacity / STRAYS_SHARE))));
     this.#searched = names.keepsIdle ? this.#young : undefined;
     this.#toPass = names.keepsIdle ? 0 : Infinity;
   }
@@ -122,25 +121,27 @@ export class NamedIndex implements KeyIndex {
 
   #stripeSlow(key: unknown, name: string): number {
     if (this.busy === 0) this.#trim();
-    else if (this.#strayCount > this.#mostStrays + STRAYS || this.#young.size > 2 * this.#entries)
-      this.#heal();
+    else if (this.#strays.isFull(STRAYS) || this.#young.size > 2 * this.#entries) this.#heal();
     const cached = isRememberable(key, name) && this.#toPass === 0;
     if (cached) {
       const known = this.#lookUp(key);
       if (known !== undefined) return known;
-    } else if (this.#toPass > 0 && --this.#toPass === 0) {
-      this.#missesLeft = this.#entries;
-      this.#searched = this.#young;
+    } else if (this.#toPass > 1) {
+      this.#toPass--;
     }
-    let answer = this.#names.pin(key as LockKey);
+    let answer =
+      cached || this.busy > 0 ? this.#names.pin(key as LockKey) : this.#names.pinOnce(key as LockKey);
     if (answer === NO_STRIPE && this.dropIdle()) answer = this.#names.pin(key as LockKey);
     if (answer === NO_STRIPE) throw this.#exhausted();
     const stripe = answer & STRIPE_MASK;
+    if (this.#toPass === 1 && (answer & RECURRING) !== 0) this.#endPass();
+    // It is a stray already.
+    if ((answer & REUSED) !== 0) return stripe;
     if ((answer & CROWDED) !== 0) this.#crowded = true;
     const again = (answer & PINNED_AGAIN) !== 0;
     if (cached && this.#toPass === 0 && !again) this.#young.set(key, stripe);
     // Pinned before, and yet not in the cache: it is a stray or about to be one, and stays that.
-    else if (!again || this.#leavingCount === 0) this.#addStray(stripe);
+    else if (!again || !this.#strays.anyLeaving) this.#strays.add(stripe);
     return stripe;
   }
 
@@ -164,8 +165,8 @@ export class NamedIndex implements KeyIndex {
 
   /** Ends pins, if there are too many. Nothing may be looked up and not taken. */
   #trim(): void {
-    if (this.#leavingCount > 0) this.#leave();
-    if (this.#strayCount >= this.#mostStrays) this.#unpinStrays();
+    if (this.#strays.anyLeaving) this.#strays.leave();
+    if (this.#strays.isFull(0)) this.#unpinStrays();
     if (this.#young.size >= this.#entries) this.#turnOver();
     if (this.#toPass > 0) {
       this.#crowded = false;
@@ -199,71 +200,38 @@ export class NamedIndex implements KeyIndex {
 
   #pass(): void {
     this.#searched = undefined;
-    this.#end(this.#old);
-    this.#end(this.#young);
+    this.#strays.end(this.#old);
+    this.#strays.end(this.#young);
     this.#toPass = this.#nextToPass;
     const most = Math.max(this.#fewestPassed, MOST_PASSED_GENERATIONS * this.#entries);
     this.#nextToPass = Math.min(2 * this.#nextToPass, most);
   }
 
+  #endPass(): void {
+    this.#toPass = 0;
+    this.#missesLeft = this.#entries;
+    this.#searched = this.#young;
+  }
+
   #turnOver(): void {
-    this.#end(this.#old);
+    this.#strays.end(this.#old);
     const young = this.#old;
     this.#old = this.#young;
     this.#young = young;
     if (this.#searched !== undefined) this.#searched = young;
   }
 
-  /** Empties a generation. Those of its keys that are in use stay pinned, as strays. */
-  #end(generation: Map<unknown, number>): void {
-    const count = this.#leavingCount + generation.size;
-    if (count > this.#leaving.length) {
-      const leaving = new Int32Array(count);
-      leaving.set(this.#leaving);
-      this.#leaving = leaving;
-    }
-    const leaving = this.#leaving;
-    let at = this.#leavingCount;
-    for (const stripe of generation.values()) leaving[at++] = stripe;
-    // From here on nothing fails. After a stack overflow they are still in the generation, and there alone.
-    generation.clear();
-    this.#leavingCount = count;
-  }
-
-  #leave(most = STRAYS): void {
-    const count = Math.min(this.#leavingCount, most);
-    this.#reserve(this.#strayCount + count);
-    const strays = this.#strays;
-    const leaving = this.#leaving;
-    for (let i = 0; i < count; i++) strays[this.#strayCount++] = leaving[--this.#leavingCount]!;
-  }
-
   /** The cache ends, at once. */
   #empty(): void {
-    this.#end(this.#old);
-    this.#end(this.#young);
-    this.#leave(Infinity);
+    this.#strays.end(this.#old);
+    this.#strays.end(this.#young);
+    this.#strays.leave(Infinity);
     this.#unpinStrays();
   }
 
-  #addStray(stripe: number): void {
-    if (this.#strayCount === this.#strays.length) this.#reserve(2 * this.#strayCount);
-    this.#strays[this.#strayCount++] = stripe;
-  }
-
-  #reserve(count: number): void {
-    if (count <= this.#strays.length) return;
-    const strays = new Int32Array(count);
-    strays.set(this.#strays);
-    this.#strays = strays;
-  }
-
-  /** Those in use stay strays, and are looked at again when there are a quarter more: so each costs constant time. */
   #unpinStrays(): void {
     this.#onUnpin();
-    const kept = this.#names.unpin(this.#strays, this.#strayCount);
-    this.#strayCount = kept;
-    this.#mostStrays = Math.max(this.#fewStrays, kept + (kept >> 2) + 1);
+    this.#strays.unpin(this.#names);
   }
 
   /** If {@link busy} was left too high, by the end of a `vm` timeout: in a microtask no acquisition is under way. */

@@ -61,19 +61,22 @@ class KeyTable {
   // The table must not have the node's key yet.
   Node& add(std::unique_ptr<Node> node) {
     if (++size_ > buckets_) split();
-    Node*& first = bucketOf(node->key.hash());
-    node->next = first;
-    return *(first = node.release());
+    return link(*node.release());
   }
 
   std::unique_ptr<Node> remove(Node& node) {
-    Node** link = &bucketOf(node.key.hash());
-    while (*link != &node) link = &(*link)->next;
-    *link = node.next;
+    unlink(node);
     --size_;
     // Four merges for one removal, so a table that becomes empty has given all of its added buckets back.
     for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
     return std::unique_ptr<Node>(&node);
+  }
+
+  // Gives one of the table's nodes another key, which the table must not have yet.
+  void rename(Node& node, const KeyView& key) {
+    unlink(node);
+    node.key.assign(key);
+    link(node);
   }
 
  private:
@@ -87,6 +90,17 @@ class KeyTable {
   Node*& bucketOf(std::uint64_t hash) {
     const std::size_t index = static_cast<std::size_t>(hash) & mask_;
     return bucket(index < buckets_ ? index : index & (mask_ >> 1));
+  }
+
+  Node& link(Node& node) {
+    Node*& first = bucketOf(node.key.hash());
+    node.next = first;
+    return *(first = &node);
+  }
+  void unlink(Node& node) {
+    Node** link = &bucketOf(node.key.hash());
+    while (*link != &node) link = &(*link)->next;
+    *link = node.next;
   }
 
   // Adds a bucket, and moves to it the nodes that belong there from the bucket that served for both.

@@ -10,6 +10,7 @@
 namespace stripelock {
 
 Membership::Membership(Table& table, Participant& participant) : table_(table), participant_(participant) {
+  onces_.fill(NameTable::kNone);
   const Lock lock(table.membersMutex);
   place_ = table.members.size();
   table.members.push_back(this);
@@ -68,20 +69,38 @@ void Membership::abandon(std::uint32_t stripe) {
 }
 
 Membership::Pinned Membership::pin(const KeyView& key) {
-  NameTable& names = *table_.names();
-  const auto [stripe, crowded] = names.pin(key);
+  const Pinned pinned = addPin(key, table_.names()->pin(key));
+  std::uint32_t& once = onces_[NameTable::shardOf(key)];
+  if (once == pinned.stripe) once = NameTable::kNone;
+  return pinned;
+}
+
+Membership::Pinned Membership::pinOnce(const KeyView& key) {
+  std::uint32_t& once = onces_[NameTable::shardOf(key)];
+  const std::uint32_t idle = once == NameTable::kNone || uses(once) ? NameTable::kNone : once;
+  const Pinned pinned = addPin(key, table_.names()->pin(key, idle));
+  if (!pinned.again && pinned.stripe != NameTable::kNone) once = pinned.stripe;
+  return pinned;
+}
+
+Membership::Pinned Membership::addPin(const KeyView& key, NameTable::Pinned got) {
+  const std::uint32_t stripe = got.stripe;
   if (stripe == NameTable::kNone) return {.stripe = stripe};
-  if (hasPinned(stripe)) {
-    names.unpin(stripe);
-    return {.stripe = stripe, .again = true};
+  const bool again = !got.reused && hasPinned(stripe);
+  recurrence_.note(key.hash, again);
+  const bool recurring = recurrence_.isUsual();
+  if (got.reused) return {.stripe = stripe, .reused = true, .recurring = recurring};
+  if (again) {
+    table_.names()->unpin(stripe);
+    return {.stripe = stripe, .again = true, .recurring = recurring};
   }
   if (pinned_.size() <= stripe / 64) {
     // Twice as many at least, as stripes come in rising order at first.
     const std::size_t most = (std::size_t{table_.stripes()} + 63) / 64;
     pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
   }
-  pinned_[stripe / 64] |= std::uint64_t{1} << (stripe % 64);
-  return {.stripe = stripe, .crowded = crowded};
+  setPinned(stripe);
+  return {.stripe = stripe, .crowded = got.crowded, .recurring = recurring};
 }
 
 std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {
@@ -90,19 +109,23 @@ std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {
     const auto stripe = static_cast<std::uint32_t>(stripes[i]);
     // It may be in the list twice.
     if (!hasPinned(stripe)) continue;
+    // Also if it is used, until the end: so each is kept once.
+    pinned_[stripe / 64] &= ~(std::uint64_t{1} << (stripe % 64));
     if (uses(stripe)) {
       stripes[kept++] = stripes[i];
       continue;
     }
-    pinned_[stripe / 64] &= ~(std::uint64_t{1} << (stripe % 64));
-    table_.names()->unpin(stripe);
+    std::uint32_t& once = onces_[table_.names()->unpin(stripe)];
+    if (once == stripe) once = NameTable::kNone;
   }
+  for (std::size_t i = 0; i < kept; ++i) setPinned(static_cast<std::uint32_t>(stripes[i]));
   return kept;
 }
 
 void Membership::unpinAll() {
   forEachPinned([this](std::uint32_t stripe) { table_.names()->unpin(stripe); });
   pinned_.clear();
+  onces_.fill(NameTable::kNone);
 }
 
 bool Membership::uses(std::uint32_t stripe) const {

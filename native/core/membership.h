@@ -2,9 +2,12 @@
 
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
+#include "core/name_table.h"
+#include "core/recurrence.h"
 #include "core/table.h"
 
 namespace stripelock {
@@ -88,10 +91,17 @@ class Membership {
     bool again = false;
     // As in NameTable::Pinned.
     bool crowded = false;
+    // The stripe was another key's of this thread.
+    bool reused = false;
+    // Most of the last keys that this thread pinned it had pinned before, so it should remember them.
+    bool recurring = false;
   };
   Pinned pin(const KeyView& key);
-  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front. Returns how
-  // many these are.
+  // The same for a key that is used once. It may get the stripe of a key that was pinned so before, is not in use any more,
+  // and was not pinned otherwise since: so it is an unpin(), too.
+  Pinned pinOnce(const KeyView& key);
+  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front, each once.
+  // Returns how many these are.
   std::size_t unpin(std::int32_t* stripes, std::size_t count);
   // The thread ends, or closes the table. Call it after abandon().
   void unpinAll();
@@ -124,9 +134,12 @@ class Membership {
     void operator()(std::uint32_t* counts) const;
   };
 
+  // With the pin that it has got from the names.
+  Pinned addPin(const KeyView& key, NameTable::Pinned got);
   bool hasPinned(std::uint32_t stripe) const {
     return stripe / 64 < pinned_.size() && (pinned_[stripe / 64] >> (stripe % 64) & 1) != 0;
   }
+  void setPinned(std::uint32_t stripe) { pinned_[stripe / 64] |= std::uint64_t{1} << (stripe % 64); }
   template <typename Visit>
   void forEachPinned(Visit visit) const;
   void abandon(std::uint32_t stripe);
@@ -139,6 +152,10 @@ class Membership {
   std::size_t place_ = 0;
   // Of an exact table: a bit for each stripe that this thread has pinned.
   std::vector<std::uint64_t> pinned_;
+  // Of an exact table: for each shard of its names the stripe that was pinned last by pinOnce(), with a key of that shard,
+  // or kNone. No stripe stays here that was pinned otherwise since, or unpinned.
+  std::array<std::uint32_t, NameTable::kShards> onces_;
+  Recurrence recurrence_;
   // Of an exact table: how many async acquisitions of this thread ask for each stripe.
   std::unique_ptr<std::uint32_t[], Freed> waits_;
 };

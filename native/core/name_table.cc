@@ -33,13 +33,13 @@ NameTable::NameTable(Table& table)
   if (!byStripe_) std::abort();
 }
 
-NameTable::Pinned NameTable::pin(const KeyView& key) {
-  Shard& shard = shards_[shardOf<kShards>(key)];
+NameTable::Pinned NameTable::pin(const KeyView& key, std::uint32_t idle) {
+  Shard& shard = shards_[shardOf(key)];
   for (;;) {
     {
       const Lock lock(shard.mutex);
-      const std::uint32_t stripe = pinLocked(shard, key);
-      if (stripe != kNone) return {.stripe = stripe, .crowded = isCrowded(shard)};
+      const Pinned pinned = pinLocked(shard, key, idle);
+      if (pinned.stripe != kNone) return pinned;
     }
     // Without the shard: stripes and orphans may be of another one.
     if (!moveFree(shard) && !forgetOldest()) return {.stripe = kNone, .crowded = true};
@@ -51,39 +51,50 @@ bool NameTable::isCrowded(const Shard& shard) const {
   return used_.load() > half && shard.names.size() * kShards > half;
 }
 
-std::uint32_t NameTable::pinLocked(Shard& shard, const KeyView& key) {
+NameTable::Pinned NameTable::pinLocked(Shard& shard, const KeyView& key, std::uint32_t idle) {
   if (Name* const name = shard.names.find(key)) {
     // Keeps N2: it is no orphan any more, so nobody forgets it.
     if (name->orphan) removeOrphan(*name);
     ++name->pins;
-    return name->stripe;
+    return {.stripe = name->stripe, .crowded = isCrowded(shard)};
   }
+  if (idle != kNone && reuse(shard, key, idle)) return {.stripe = idle, .reused = true};
   const std::uint32_t stripe = allocate(shard);
-  if (stripe == kNone) return kNone;
+  if (stripe == kNone) return {.stripe = kNone};
   STRIPELOCK_SEAM("pin: before the key has its stripe");
   std::unique_ptr<Name> node = make(shard, key);
   node->stripe = stripe;
   node->pins = 1;
   byStripe_[stripe] = &shard.names.add(std::move(node));
-  return stripe;
+  return {.stripe = stripe, .crowded = isCrowded(shard)};
 }
 
-void NameTable::unpin(std::uint32_t stripe) {
+bool NameTable::reuse(Shard& shard, const KeyView& key, std::uint32_t idle) {
+  Name& name = *byStripe_[idle];
+  // With the caller's pin alone nobody else changes the word (N3), or waits. An abandoned key keeps its stripe (N2).
+  if (name.pins != 1 || table_.word(idle).load() != 0) return false;
+  shard.names.rename(name, key);
+  return true;
+}
+
+std::uint32_t NameTable::unpin(std::uint32_t stripe) {
   Name& name = *byStripe_[stripe];
-  Shard& shard = shardFor(name);
+  const std::uint32_t number = shardOf(name.key.view());
+  Shard& shard = shards_[number];
   {
     const Lock lock(shard.mutex);
-    if (--name.pins != 0) return;
+    if (--name.pins != 0) return number;
     STRIPELOCK_SEAM("unpin: before the word is read");
     // By N3 nobody else changes the word from here on.
     if (table_.word(stripe).load() == 0) {
       drop(shard, name);
-      return;
+      return number;
     }
     addOrphan(name);
   }
   while (orphans() > mostOrphans_ && forgetOldest()) {
   }
+  return number;
 }
 
 NameTable::Shard::~Shard() {

@@ -11,7 +11,8 @@
 //   N3  A thread touches a word, or links a waiter, only while it has the key pinned. So nobody else changes a word
 //       whose key has no pins, and a stripe that is given to another key is free and has no queue.
 //   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
-//       The second half is kept by whoever looks up (lib/lock/named-index.ts), also in the addon's own calls.
+//       The second half is kept by whoever looks up (lib/lock/named-index.ts), also in the addon's own calls. To give a
+//       key's stripe to another key is to unpin it, too.
 //   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard.
 //
 // A thread that ends abandons what it holds, and then unpins everything (Registry::end). It may end between any two of
@@ -40,6 +41,7 @@ class Table;
 class NameTable {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffu;
+  static constexpr std::uint32_t kShards = 64;
 
   explicit NameTable(Table& table);
   NameTable(const NameTable&) = delete;
@@ -50,12 +52,17 @@ class NameTable {
     std::uint32_t stripe;
     // More than half of the stripes have keys, so the thread should keep pinned only what it uses. Then the threads
     // together remember no more idle keys than that, and a few each: the rest is for keys in use.
-    bool crowded;
+    bool crowded = false;
+    // It was `idle`, and its pin is the key's now.
+    bool reused = false;
   };
-  // The stripe of the key, with one more pin.
-  Pinned pin(const KeyView& key);
-  // One pin fewer. The caller has one.
-  void unpin(std::uint32_t stripe);
+  // The stripe of the key, with one more pin. A new key may get `idle`: a stripe that the caller has pinned and does not
+  // use, whose key is of the same shard. It does if nobody else has that pinned, and it is not abandoned. (This takes the
+  // shard once. To unpin the one and to pin the other would take it twice.)
+  Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
+  // One pin fewer. The caller has one. Returns the shard of the key.
+  std::uint32_t unpin(std::uint32_t stripe);
+  static std::uint32_t shardOf(const KeyView& key) { return stripelock::shardOf<kShards>(key); }
 
   // Keys that have a stripe.
   std::size_t size();
@@ -75,8 +82,6 @@ class NameTable {
   }
 
  private:
-  static constexpr std::uint32_t kShards = 64;
-
   // Everything is guarded by the key's shard, but for the links, which orphansMutex_ guards.
   struct Name : KeyNode<Name> {
     using KeyNode::KeyNode;
@@ -104,8 +109,10 @@ class NameTable {
 
   static std::unique_ptr<Name> make(Shard& shard, const KeyView& key);
   static void destroy(Shard& shard, std::unique_ptr<Name> name);
-  Shard& shardFor(const Name& name) { return shards_[shardOf<kShards>(name.key.view())]; }
-  std::uint32_t pinLocked(Shard& shard, const KeyView& key);
+  Shard& shardFor(const Name& name) { return shards_[shardOf(name.key.view())]; }
+  Pinned pinLocked(Shard& shard, const KeyView& key, std::uint32_t idle);
+  // Gives the key of `idle` another name, if nobody can notice. `idle` is as in pin().
+  bool reuse(Shard& shard, const KeyView& key, std::uint32_t idle);
   // An estimate, from the keys of the shard, which is locked.
   bool isCrowded(const Shard& shard) const;
   // A stripe for a key of the shard, which is locked; or kNone.

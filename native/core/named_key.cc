@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/narrow.h"
+
 namespace stripelock {
 
 namespace {
@@ -14,16 +16,6 @@ std::uint64_t headOf(const KeyView& key) {
   std::uint64_t head = 0;
   std::memcpy(&head, key.text.data(), kHead);
   return head;
-}
-
-// Copies the lower half of each unit. False if an upper half is not 0.
-bool narrow(std::u16string_view name, char* out) {
-  std::uint32_t all = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    all |= name[i];
-    out[i] = static_cast<char>(name[i]);
-  }
-  return all < 0x100;
 }
 
 }  // namespace
@@ -39,7 +31,7 @@ std::string_view NamedKey::encode(std::uint64_t manager, std::u16string_view nam
   }
   std::uint64_t head = manager << 1;
   std::size_t length = name.size();
-  if (!narrow(name, out + kHead)) {
+  if (narrow(name, out + kHead) >= 0x100) {
     head |= kWide;
     length *= sizeof(char16_t);
     std::memcpy(out + kHead, name.data(), length);
@@ -52,11 +44,7 @@ std::uint64_t NamedKey::managerOf(const KeyView& key) { return headOf(key) >> 1;
 
 std::u16string NamedKey::nameOf(const KeyView& key) {
   const std::string_view text = key.text.substr(kHead);
-  if ((headOf(key) & kWide) == 0) {
-    std::u16string name(text.size(), u'\0');
-    for (std::size_t i = 0; i < text.size(); ++i) name[i] = static_cast<unsigned char>(text[i]);
-    return name;
-  }
+  if ((headOf(key) & kWide) == 0) return widen(text);
   std::u16string name(text.size() / sizeof(char16_t), u'\0');
   std::memcpy(name.data(), text.data(), text.size());
   return name;

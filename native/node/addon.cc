@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/hash.h"
+#include "core/narrow.h"
 #include "core/platform.h"
 #include "node/acquisitions.h"
 #include "node/call.h"
@@ -147,16 +148,6 @@ napi_value openLocals(napi_env env, napi_callback_info info) {
   return call.environment().openLocals(membership->number, counts);
 }
 
-// Copies UTF-16 units as UTF-8 if all of them are ASCII. Otherwise false.
-bool narrow(const char16_t* units, std::size_t length, char* out) {
-  std::uint32_t all = 0;
-  for (std::size_t i = 0; i < length; ++i) {
-    all |= units[i];
-    out[i] = static_cast<char>(units[i]);
-  }
-  return all < 0x80;
-}
-
 // hash(key, stripes): stripe. It runs once for each key that is not cached.
 napi_value hash(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
@@ -169,8 +160,8 @@ napi_value hash(napi_env env, napi_callback_info info) {
   std::array<char16_t, 256> units;
   const bool isText =
       napi_get_value_string_utf16(env, call.at(0), units.data(), units.size(), &length) == napi_ok;
-  // If there is room for one more, nothing was cut off.
-  if (isText && length + 1 < units.size() && narrow(units.data(), length, few.data()))
+  // If there is room for one more, nothing was cut off. ASCII is UTF-8, too.
+  if (isText && length + 1 < units.size() && narrow({units.data(), length}, few.data()) < 0x80)
     return call.unsignedInteger(stripeOfBytes(few.data(), length, stripes));
   if (!isText) {
     napi_typedarray_type type{};

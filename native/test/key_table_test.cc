@@ -55,7 +55,7 @@ TEST(KeyTable, FindsWhatWasAddedAndNothingElseWhileItGrowsAndShrinks) {
   EXPECT_TRUE(table.empty());
 }
 
-TEST(KeyTable, AgreesWithAMapWhateverIsAddedAndRemoved) {
+TEST(KeyTable, AgreesWithAMapWhateverIsAddedRenamedAndRemoved) {
   std::mt19937_64 random = seeded("KeyTable");
   KeyTable<Node> table;
   std::map<std::uint32_t, Node*> expected;
@@ -63,11 +63,18 @@ TEST(KeyTable, AgreesWithAMapWhateverIsAddedAndRemoved) {
     // Mostly growing, then mostly shrinking.
     const std::uint64_t additions = phase % 2 == 0 ? 8 : 2;
     for (int i = 0; i < 2000; ++i) {
-      const auto number = static_cast<std::uint32_t>(random() % 5000);
+      const auto number = static_cast<std::uint32_t>(random() % 10'000);
       const auto known = expected.find(number);
       ASSERT_EQ(find(table, number), known == expected.end() ? nullptr : known->second);
       if (random() % 10 < additions) {
         if (known == expected.end()) expected[number] = &add(table, number);
+      } else if (known != expected.end() && random() % 2 == 0) {
+        const auto other = static_cast<std::uint32_t>(5000 + random() % 5000);
+        if (expected.contains(other)) continue;
+        const std::string text = name(other);
+        table.rename(*known->second, KeyView(text));
+        expected[other] = known->second;
+        expected.erase(known);
       } else if (known != expected.end()) {
         table.remove(*known->second);
         expected.erase(known);

@@ -26,6 +26,7 @@ import { oddValuesSuite } from './odd-values.js';
 import { otherRealmsSuite } from './other-realms.js';
 import { permitsSuite } from './permits.js';
 import { racesSuite } from './races.js';
+import { recyclingSuite } from './recycling.js';
 import { responsivenessSuite } from './responsiveness.js';
 import { selfWaitSuite } from './self-wait.js';
 import { sharedSuite } from './shared.js';
@@ -102,6 +103,7 @@ export function keyedContract(engine: EngineUnderTest): void {
   describe(`${engine.name} engine, exact keys`, () => {
     for (const suite of EXACT_TOO) suite(makeKeyedLocks(engine), engine);
     exactKeysSuite(engine);
+    recyclingSuite(engine);
     capacitySuite(engine);
     permitsSuite(engine);
   });

@@ -5,7 +5,6 @@ import { Agent } from '../support/agent.js';
 import type { EngineUnderTest } from '../support/engine.js';
 import { seedFor } from '../support/seed.js';
 import { sameTextDifferently } from '../support/strings.js';
-import { runThreads } from '../support/threads.js';
 import { thrownBy, until } from '../support/waiting.js';
 
 /** A lock of which a thread remembers few keys. */
@@ -130,27 +129,6 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       (await waiting).release();
     });
 
-    it('keeps a key that is held, or waited for, however many others come and go', async () => {
-      const lock = makeLock({ capacity: FEW_KEYS });
-      const held = ['held', 7, Uint8Array.of(1, 2), 'h'.repeat(230)];
-      const guards = held.map((key) => lock.acquireSync(key));
-      const stripes = guards.map((guard) => guard.stripes);
-      const waiting = held.map((key) => lock.acquire(key));
-      for (let round = 0; round < 3; round++) {
-        for (let i = 0; i < 3000; i++) lock.acquireSync(`other ${i}`).release();
-        for (let i = 0; i < 3000; i++) lock.acquireSync(`some ${i % 100}`).release();
-        // Looked up again, and so remembered again: still the same.
-        for (const key of held) expect(lock.tryAcquire(key)).toBeUndefined();
-      }
-      for (const guard of guards) guard.release();
-      const granted = await Promise.all(waiting);
-      expect(granted.map((guard) => guard.stripes)).toEqual(stripes);
-      for (let i = 0; i < 3000; i++) lock.acquireSync(`third ${i}`).release();
-      for (const key of held) expect(lock.tryAcquire(key)).toBeUndefined();
-      for (const guard of granted) guard.release();
-      expect(lock.size).toBe(0);
-    });
-
     it('keeps the keys of a list together while code of the program that is run in between uses others', async () => {
       const lock = makeLock({ capacity: FEW_KEYS });
       const uses = (): void => {
@@ -204,30 +182,6 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
         for (let i = 0; i < 40 * (round % 5); i++) lock.acquireSync(`between ${round} ${i}`).release();
         lists[(round + 1) % 20] = other.map((key) => `${key}+`);
       }
-    });
-
-    it('loses no update while its stripes pass from key to key, in several threads', async () => {
-      const lock = makeLock({ capacity: 128, timeout: 30_000 });
-      const keys = 400;
-      const cells = {
-        counters: new SharedArrayBuffer(4 * keys),
-        expected: new SharedArrayBuffer(4 * keys),
-      };
-      const data = {
-        handle: lock.handle,
-        cells,
-        rounds: 4000,
-        seed: seedFor('exact keys in threads'),
-        holds: 20,
-      };
-      const full = await runThreads<number>(
-        'exact-keys.mjs',
-        Array.from({ length: 4 }, (_, i) => ({ ...data, seed: data.seed + i })),
-      );
-      expect(full).toHaveLength(4);
-      expect(new Int32Array(cells.counters)).toEqual(new Int32Array(cells.expected));
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, deadlocks: 0 });
-      expect(lock.size).toBe(0);
     });
 
     it('refuses a thread that would block for a key that it holds itself, and no other', () => {

@@ -1,9 +1,13 @@
-import type { KeyState, LockKey, StripeState } from '../../common/types.js';
+import type { KeyState, LockKey } from '../../common/types.js';
 import { NO_STRIPE, PINNED_AGAIN, type KeyNames } from '../contract/key-names.js';
 import { wordIndex } from '../contract/layout.js';
 import { corrupt } from '../contract/table-memory.js';
 import { KeyText, keyFrom, lengthIn } from './key-text.js';
 import {
+  LOCK,
+  VERSION,
+  FREE,
+  USED,
   HEADER_INTS,
   PINS,
   NEXT,
@@ -16,6 +20,7 @@ import {
   MOST_UNITS,
   listsFor,
   intsFor,
+  type NamedWords,
 } from './names-memory.js';
 
 /*
@@ -35,26 +40,11 @@ import {
  *     that thread ends then, the stripe is lost. Each thread loses one at most.
  */
 
-const LOCK = 0;
-const VERSION = 1;
-/** The first stripe that was used and is free now. */
-const FREE = 2;
-/** No stripe from here on was ever used. */
-const USED = 3;
-
 /** How often `inspect()` looks at a key until nobody changes the lists meanwhile. */
 const MOST_LOOKS = 1000;
 
 /** After so many looks at LOCK, a thread sleeps for a millisecond: the thread that has it may need the processor. */
 const SPINS = 200;
-
-/** What the names need to know of the table's words. */
-export interface NamedWords {
-  readonly memory: Int32Array;
-  /** Whether this thread holds the stripe, or an acquisition of it waits for it. */
-  uses(stripe: number): boolean;
-  inspect(): StripeState[];
-}
 
 /** The exact keys of a table, as one thread uses them. */
 export class JavaScriptNames implements KeyNames {
@@ -67,6 +57,8 @@ export class JavaScriptNames implements KeyNames {
   readonly #words: NamedWords;
   /** 1 for each stripe that this thread has pinned. */
   readonly #pinned: Uint8Array;
+  /** 1 for each stripe that {@link unpin} has found in use. */
+  readonly #isKept: Uint8Array;
   /** A stripe that this thread took from the free ones for a key that another thread was faster to pin; or -1. */
   #spare = -1;
   readonly #key = new KeyText(MOST_UNITS);
@@ -82,6 +74,7 @@ export class JavaScriptNames implements KeyNames {
     this.#records = HEADER_INTS + listsFor(stripes);
     this.#words = words;
     this.#pinned = new Uint8Array(stripes);
+    this.#isKept = new Uint8Array(stripes);
   }
 
   pin(key: LockKey): number {
@@ -104,13 +97,27 @@ export class JavaScriptNames implements KeyNames {
     }
   }
 
+  /** Reuses nothing: few keys stay pinned here, so there is little to gain. */
+  pinOnce(key: LockKey): number {
+    return this.pin(key);
+  }
+
   unpin(stripes: Int32Array, count: number): number {
+    const isKept = this.#isKept;
     let kept = 0;
-    for (let i = 0; i < count; i++) {
-      const stripe = stripes[i]!;
-      if (this.#pinned[stripe] !== 1) continue;
-      if (this.#words.uses(stripe)) stripes[kept++] = stripe;
-      else this.#unpin(stripe, 1);
+    try {
+      for (let i = 0; i < count; i++) {
+        const stripe = stripes[i]!;
+        if (this.#pinned[stripe] !== 1 || isKept[stripe] === 1) continue;
+        if (this.#words.uses(stripe)) {
+          isKept[stripe] = 1;
+          stripes[kept++] = stripe;
+        } else {
+          this.#unpin(stripe, 1);
+        }
+      }
+    } finally {
+      for (let i = 0; i < kept; i++) isKept[stripes[i]!] = 0;
     }
     return kept;
   }

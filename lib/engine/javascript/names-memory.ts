@@ -1,7 +1,15 @@
+import type { StripeState } from '../../common/types.js';
+
 /*
  * Where things are in the memory of names: see `key-names.ts`. In units of 32-bit integers.
  */
 
+export const LOCK = 0;
+export const VERSION = 1;
+/** The first stripe that was used and is free now. */
+export const FREE = 2;
+/** No stripe from here on was ever used. */
+export const USED = 3;
 export const HEADER_INTS = 16;
 
 export const PINS = 0;
@@ -16,6 +24,14 @@ export const DATA = 8;
 export const RECORD_SHIFT = 7;
 export const RECORD_INTS = 1 << RECORD_SHIFT;
 export const MOST_UNITS = 2 * (RECORD_INTS - DATA);
+
+/** What the names need to know of the table's words. */
+export interface NamedWords {
+  readonly memory: Int32Array;
+  /** Whether this thread holds the stripe, or an acquisition of it waits for it. */
+  uses(stripe: number): boolean;
+  inspect(): StripeState[];
+}
 
 /** How many lists there are: a power of two. */
 export function listsFor(stripes: number): number {

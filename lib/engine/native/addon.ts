@@ -101,6 +101,7 @@ export interface Addon extends LeaseAddon, NamedAddon {
     locals: { threadId: number; count: number }[];
   }[];
   pin(table: number, key: LockKey): number;
+  pinOnce(table: number, key: LockKey): number;
   unpin(table: number, stripes: Int32Array, count: number): number;
   inUse(table: number): number;
   addNote(table: number, stripes: Int32Array, note: string): number;

@@ -24,6 +24,10 @@ export class NativeNames implements KeyNames {
     return this.#addon.pin(this.#table, key);
   }
 
+  pinOnce(key: LockKey): number {
+    return this.#addon.pinOnce(this.#table, key);
+  }
+
   unpin(stripes: Int32Array, count: number): number {
     return this.#addon.unpin(this.#table, stripes, count);
   }
