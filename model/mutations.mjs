@@ -1188,8 +1188,8 @@ export const mutations = [
     edits: [
       [
         'key_names.pml',
-        '     :: got != NONE && !again -> cached[k] = got\n',
-        '     :: got != NONE -> cached[k] = got\n',
+        '     :: got != NONE && !again && !strayed -> cached[k] = got\n',
+        '     :: got != NONE && !strayed -> cached[k] = got\n',
       ],
     ],
     by: 'keys',
@@ -1340,7 +1340,7 @@ export const mutations = [
     edits: [
       [
         'key_names.pml',
-        '  :: got != NONE && hasPinned(got - 1) -> unpinName(got - 1); again = true\n',
+        '  :: got != NONE && !reused && hasPinned(got - 1) -> unpinName(got - 1); again = true\n',
         '  :: got != NONE && hasPinned(got - 1) -> again = true\n',
       ],
     ],

@@ -102,7 +102,7 @@ export const namedMutations = [
   ),
   mutation(
     'units are kept by their lower half',
-    [['named_key.cc', 'return all < 0x100;', 'return all < 0x200;']],
+    [['named_key.cc', 'narrow(name, out + kHead) >= 0x100', 'narrow(name, out + kHead) >= 0x200']],
     'NamedKeys.DistinguishEveryString*',
   ),
   mutation(

@@ -163,8 +163,8 @@ export const nameMutations = [
   mutation(
     'N4: the stripe of a key that was unpinned is reused',
     'membership.cc',
-    '    if (once == stripe) once = NameTable::kNone;\n  }\n  return kept;',
-    '  }\n  return kept;',
+    '    if (once == stripe) once = NameTable::kNone;\n  }\n',
+    '  }\n',
     'PinOnce.*',
   ),
   mutation(
