@@ -168,10 +168,10 @@ export const nameMutations = [
     'PinOnce.*',
   ),
   mutation(
-    'N1: a key that bypasses the cache keeps its stripe when another gets it',
+    'N1: a stripe that is reused keeps the name of the key before',
     'key_table.h',
-    '    unlink(node);\n    node.key.assign(key);',
-    '    node.key.assign(key);',
+    '    node.key.assign(key);\n',
+    '',
     'PinOnce.*',
   ),
   mutation(
