@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from './redis-server.mjs';
+import { freePort } from './free-port.mjs';
 
 export const ETCD_ADVICE =
   'Put etcd (3.4 or later) on the PATH. On Debian or Ubuntu: apt-get install etcd-server; on macOS: brew install etcd.';
@@ -35,6 +35,9 @@ export async function ask(port, path, body, token) {
   });
   return response.json();
 }
+
+/** @param {EtcdNode} node */
+const statusOf = (node) => ask(node.port, 'maintenance/status', {}).catch(() => ({}));
 
 export const base64 = (/** @type {string} */ text) => Buffer.from(text).toString('base64');
 
@@ -113,10 +116,19 @@ export class EtcdCluster {
     return this.nodes.map(({ port }) => `http://127.0.0.1:${port}`);
   }
 
-  /** Starts all that were killed, with their data. */
+  /** Starts all that were killed, with their data. Resolves when each follows the same leader. */
   async start() {
     for (const node of this.nodes) if (!node.isRunning) this.startNode(node);
-    await this.leader();
+    const until = performance.now() + LEADS_WITHIN;
+    while (performance.now() < until) {
+      const ended = this.nodes.find(({ isRunning }) => !isRunning);
+      if (ended) throw new Error(`the etcd server ${ended.name} ended by itself`);
+      const leaders = await Promise.all(this.nodes.map(async (node) => (await statusOf(node)).leader));
+      // A server without a leader leaves it out.
+      if (leaders[0] !== undefined && new Set(leaders).size === 1) return;
+      await delay(20);
+    }
+    throw new Error('the etcd servers do not agree on a leader');
   }
 
   /** @param {EtcdNode} node */
@@ -141,7 +153,7 @@ export class EtcdCluster {
     while (performance.now() < until) {
       const running = this.nodes.filter(({ isRunning }) => isRunning);
       for (const node of running) {
-        const { leader, header } = await ask(node.port, 'maintenance/status', {}).catch(() => ({}));
+        const { leader, header } = await statusOf(node);
         if (leader !== undefined && leader === header.member_id) return node;
       }
       await delay(20);

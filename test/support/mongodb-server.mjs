@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { freePort } from './redis-server.mjs';
+import { freePort } from './free-port.mjs';
 
 const PROGRAM = new URL('mongodb/process.mjs', import.meta.url);
 

@@ -5,7 +5,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from './redis-server.mjs';
+import { freePort } from './free-port.mjs';
 
 export const PGBOUNCER_ADVICE = 'On Debian or Ubuntu: apt-get install pgbouncer.';
 

@@ -4,7 +4,7 @@ import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from './redis-server.mjs';
+import { freePort } from './free-port.mjs';
 
 export const POSTGRES_ADVICE =
   'Put postgres and initdb on the PATH. On Debian or Ubuntu: apt-get install postgresql; on macOS: brew install postgresql.';

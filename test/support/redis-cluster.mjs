@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort, RedisServer } from './redis-server.mjs';
+import { freePort } from './free-port.mjs';
+import { RedisServer } from './redis-server.mjs';
 import { command } from './redis-wire.mjs';
 
 const SLOTS = 16_384;

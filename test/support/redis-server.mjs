@@ -1,10 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from './free-port.mjs';
 import { command } from './redis-wire.mjs';
 
 export const REDIS_ADVICE =
@@ -15,15 +15,6 @@ const runs = (/** @type {string} */ command) =>
 
 /** The command that starts a server; undefined where none is installed. */
 export const redisCommand = ['redis-server', 'valkey-server'].find(runs);
-
-export async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = /** @type {net.AddressInfo} */ (server.address());
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** @param {import('node:child_process').ChildProcess | undefined} child */
 async function endOf(child) {
