@@ -1,5 +1,5 @@
 // Blocks threads. Then it ends, by process.exit() or otherwise, and prints the time just before; or it prints how much
-// processor time the blocked threads use; or how long each takes to end when it is terminated.
+// processor time the blocked threads use, and how often they wake; or how long each takes to end when it is terminated.
 //
 //   node parked-exit.mjs <scenario> [threads] [atomics]
 //
@@ -14,13 +14,20 @@ const FOR_EVER = { timeout: Infinity };
 /** Milliseconds after which slices have reached their full length (kLongestSlice and kPatience of sync_wait.h). */
 const LONG = 1000;
 
-/** The share of one processor, over some seconds, so that the start and end of a measurement do not count. */
-async function processorTime(milliseconds) {
+/**
+ * Prints the share of one processor, and how often a second threads went to sleep: over some seconds, so that the start and end
+ * of the measurement do not count.
+ */
+async function effort(milliseconds) {
   const start = clock();
-  const before = process.cpuUsage();
+  const before = process.resourceUsage();
   await delay(milliseconds);
-  const { user, system } = process.cpuUsage(before);
-  console.log((user + system) / 1000 / (clock() - start));
+  const after = process.resourceUsage();
+  const elapsed = clock() - start;
+  const spent = (name) => after[name] - before[name];
+  const processor = (spent('userCPUTime') + spent('systemCPUTime')) / 1000 / elapsed;
+  const sleeps = (1000 * spent('voluntaryContextSwitches')) / elapsed;
+  console.log(JSON.stringify({ processor, sleeps }));
   process.exit(0);
 }
 
@@ -33,17 +40,17 @@ const scenarios = {
     // Blocked threads and pending acquisitions, past the first milliseconds.
     for (let i = 0; i < 1000; i++) void lock.acquire('key', FOR_EVER);
     await delay(100);
-    return processorTime(1000);
+    return effort(1000);
   },
   async longCpu() {
     await delay(LONG);
-    return processorTime(3000);
+    return effort(3000);
   },
   /** Threads whose event loops always have something to do. */
   async busyLoops(_lock, workers) {
     for (const worker of workers) for (let i = 0; i < 100; i++) worker.postMessage(i);
     await delay(LONG);
-    return processorTime(3000);
+    return effort(3000);
   },
   async terminate(_lock, workers) {
     for (const worker of workers) worker.postMessage('never read');

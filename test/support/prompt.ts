@@ -1,18 +1,9 @@
-import { availableParallelism, loadavg } from 'node:os';
 import { expect } from 'vitest';
+import { competition } from './competition.mjs';
 
 /**
- * The factor by which other programs slow this one down. A time limit holds if a thread gets a processor when it needs
- * one. With several programs for each processor, everything takes longer by this factor. It is 1 on a free machine, and
- * if the load is unknown (Windows).
- */
-function competition(): number {
-  return Math.max(1, loadavg()[0]! / availableParallelism());
-}
-
-/**
- * Even so a thread may get no processor for tens of milliseconds now and then. So the median must stay within the
- * limit, and each single round within a limit that is larger by a fixed factor. A fault exceeds it by far: a missed
+ * Beside {@link competition}, a thread may get no processor for tens of milliseconds now and then. So the median must stay
+ * within the limit, and each single round within a limit that is larger by a fixed factor. A fault exceeds it by far: a missed
  * wake-up or an undetected cycle lasts until the timeout of the acquisition, which is infinite.
  */
 const SLACK = 20;
