@@ -162,7 +162,9 @@ describe('a thread blocked in acquireSync', () => {
       ['does not spin if its event loop has unread messages', 'busyLoops'],
     ])('%s', { timeout: 60_000 }, async (_, scenario) => {
       const { processor, sleeps } = await effortOf(scenario, String(MANY));
-      console.log(`${MANY} blocked threads, ${scenario}: ${processor} of a processor, ${sleeps} sleeps a second`);
+      console.log(
+        `${MANY} blocked threads, ${scenario}: ${processor} of a processor, ${sleeps} sleeps a second`,
+      );
       expect(processor).toBeLessThan(LITTLE);
       // Its processor time depends on what else the machine does, too.
       expect(sleeps).toBeGreaterThan(0);
