@@ -14,7 +14,6 @@ import { promisify } from 'node:util';
 
 import { addonSources, includeDirOf, packageRoot } from './addon-inputs.mjs';
 import { unknownNames } from './lint/names.mjs';
-import { tooLong } from './lint/sizes.mjs';
 import { readSources } from './lint/sources.mjs';
 
 const require = createRequire(import.meta.url);
@@ -154,7 +153,6 @@ const checks = fix
       'tsc tests': () => tsc('tsconfig.test.json'),
       'tsc tools': () => tsc('tsconfig.tools.json'),
       names: () => verdict(unknownNames(readSources(packageRoot))),
-      sizes: () => verdict(tooLong(readSources(packageRoot))),
       'clang-format': clangFormat,
       'clang-tidy': clangTidy,
     };

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { unknownNames } from '../scripts/lint/names.mjs';
-import { tooLong } from '../scripts/lint/sizes.mjs';
 
 const project = {
   'lib/lock/guard.ts':
@@ -59,36 +58,5 @@ describe('a name in a comment', () => {
     expect(
       unknownIn('/** @typedef {object} Shape\n * @property {number} side */\n// A Shape: `Shape`, `side`'),
     ).toEqual([]);
-  });
-});
-
-describe('the size of a file', () => {
-  const lines = (count: number): string => 'x\n'.repeat(count);
-
-  it('is at most 300 lines, in TypeScript, C++ and programs, but for tables of cases', () => {
-    const sources = new Map([
-      ['lib/long.ts', lines(301)],
-      ['lib/right.ts', lines(300)],
-      ['native/core/long.cc', lines(301)],
-      ['native/test/long.h', lines(301)],
-      ['test/long.test.ts', lines(301)],
-      ['scripts/long.mjs', lines(301)],
-      ['docs/long.md', lines(301)],
-      ['test/table.mjs', lines(301)],
-    ]);
-    expect(tooLong(sources, ['test/table.mjs']).map((line) => line.split(':')[0])).toEqual([
-      'lib/long.ts',
-      'native/core/long.cc',
-      'native/test/long.h',
-      'test/long.test.ts',
-      'scripts/long.mjs',
-    ]);
-  });
-
-  it('is not allowed to be larger where that is not needed', () => {
-    expect(tooLong(new Map([['test/table.mjs', lines(300)]]), ['test/table.mjs', 'test/gone.mjs'])).toEqual([
-      expect.stringContaining('test/table.mjs: 300 lines, no need to allow it'),
-      expect.stringContaining('test/gone.mjs: 0 lines, no need to allow it'),
-    ]);
   });
 });
