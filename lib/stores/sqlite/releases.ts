@@ -1,0 +1,88 @@
+import { Listeners } from '../listeners.js';
+import type { LeaseRows } from './lease-rows.js';
+
+/** Milliseconds between looks, after somebody has begun to wait, and at most: a released key is kept for three of those. */
+const FIRST_PAUSE = 4;
+const LONGEST_PAUSE = 64;
+
+/**
+ * Wakes those who wait in this store for a key when they should ask again. SQLite notifies nobody, so the store looks
+ * while somebody waits, with one query for all keys: at the leases, which may have ended, and at the records of its
+ * waits. A record is gone when a release has left the key to this store.
+ */
+export class Releases {
+  readonly #rows: LeaseRows;
+  readonly #keys = new Map<string, Listeners>();
+  readonly #isAwaited = (key: string): boolean => this.#keys.has(key);
+  #timer: NodeJS.Timeout | undefined;
+  #pause = FIRST_PAUSE;
+  #closed = false;
+
+  constructor(rows: LeaseRows) {
+    this.#rows = rows;
+  }
+
+  /** Whether somebody waits in this store. */
+  get isAwaited(): (key: string) => boolean {
+    return this.#isAwaited;
+  }
+
+  /** Returns a function that ends it. */
+  listen(key: string, listener: () => void): () => void {
+    if (this.#closed) return () => undefined;
+    let listeners = this.#keys.get(key);
+    if (!listeners) this.#keys.set(key, (listeners = new Listeners()));
+    listeners.all.add(listener);
+    this.#pause = FIRST_PAUSE;
+    this.#timer ??= this.#nextLook();
+    return () => this.#leave(key, listeners, listener);
+  }
+
+  /** A lease of the key was released in this store. */
+  wake(key: string): void {
+    this.#keys.get(key)?.wake();
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const listeners of this.#keys.values()) listeners.close();
+    this.#keys.clear();
+    if (this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    this.#look();
+  }
+
+  #leave(key: string, listeners: Listeners, listener: () => void): void {
+    listeners.all.delete(listener);
+    if (listeners.all.size > 0 || this.#keys.get(key) !== listeners) return;
+    listeners.close();
+    this.#keys.delete(key);
+  }
+
+  /** Once more after the last has left, for the records. The waiters keep the process alive, so this need not. */
+  #nextLook(): NodeJS.Timeout {
+    const pause = this.#pause;
+    this.#pause = Math.min(2 * pause, LONGEST_PAUSE);
+    return setTimeout(() => {
+      this.#timer = this.#keys.size > 0 ? this.#nextLook() : undefined;
+      this.#look();
+    }, pause).unref();
+  }
+
+  #look(): void {
+    const unrecorded = new Set(this.#keys.values());
+    try {
+      for (const { key, remaining } of this.#rows.recorded(this.#isAwaited)) {
+        const listeners = this.#keys.get(key);
+        if (listeners === undefined) continue;
+        unrecorded.delete(listeners);
+        // Sooner than the next look, to the millisecond.
+        if (remaining <= LONGEST_PAUSE) listeners.wakeIn(Math.max(Number(remaining), 0));
+      }
+    } catch {
+      // The waiters' own attempts report it.
+      return;
+    }
+    for (const listeners of unrecorded) listeners.wake();
+  }
+}
