@@ -8,7 +8,10 @@ const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
 /** The token of a row that keeps its key for a waiter. Those of leases are higher. */
 const KEPT = 0n;
-/** Milliseconds for which a released key is kept for a waiter: several of its looks. One that hangs delays the others so long, once. */
+/**
+ * Milliseconds for which a released key is kept for a waiter: three of the longest pauses between its looks. One that
+ * hangs or is dead delays the others by this time, once.
+ */
 const KEPT_FOR = 200n;
 /** Milliseconds for which a waiter is recorded. While its process lives, the record is extended after half of them. */
 const RECORDED_FOR = 5000n;
@@ -144,13 +147,22 @@ export class LeaseRows {
     });
   }
 
-  /** `tokens`: if only these grants are to be released, and no later ones of the same owner. */
-  release(keys: readonly string[], owner: string, tokens?: readonly bigint[]): readonly boolean[] {
+  /**
+   * `keeps`: whether the key is not left to the first waiter. `tokens`: if only these grants are to be released, and no
+   * later ones of the same owner.
+   */
+  release(
+    keys: readonly string[],
+    owner: string,
+    keeps: (key: string) => boolean,
+    tokens?: readonly bigint[],
+  ): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
       return keys.map((key, i) => {
         const { changes } = statements.remove.run(key, owner, now, tokens?.[i] ?? null);
         if (Number(changes) === 0) return false;
+        if (keeps(key)) return true;
         const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
         if (next !== undefined) {
           statements.forget.run(next, key);

@@ -1,9 +1,20 @@
 import { Listeners } from '../listeners.js';
 import type { LeaseRows } from './lease-rows.js';
 
-/** Milliseconds between looks, after somebody has begun to wait, and at most: a released key is kept for three of those. */
+/** Milliseconds between looks: when somebody has just begun to wait, and at most. The pause doubles from look to look. */
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;
+/**
+ * Milliseconds for which those who wait in this store pass a key on among themselves before it is the turn of another
+ * store. That is far quicker than to wait for the next look of another process.
+ */
+const TURN = 50;
+
+/** Those who wait in this store for one key. */
+class Waiting extends Listeners {
+  /** Since when this store has had the key; undefined while it has not, or when its turn is over. */
+  since: number | undefined;
+}
 
 /**
  * Wakes those who wait in this store for a key when they should ask again. SQLite notifies nobody, so the store looks
@@ -12,8 +23,7 @@ const LONGEST_PAUSE = 64;
  */
 export class Releases {
   readonly #rows: LeaseRows;
-  readonly #keys = new Map<string, Listeners>();
-  readonly #isAwaited = (key: string): boolean => this.#keys.has(key);
+  readonly #keys = new Map<string, Waiting>();
   #timer: NodeJS.Timeout | undefined;
   #pause = FIRST_PAUSE;
   #closed = false;
@@ -23,20 +33,33 @@ export class Releases {
   }
 
   /** Whether somebody waits in this store. */
-  get isAwaited(): (key: string) => boolean {
-    return this.#isAwaited;
-  }
+  readonly isAwaited = (key: string): boolean => this.#keys.has(key);
 
   /** Returns a function that ends it. */
   listen(key: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     let listeners = this.#keys.get(key);
-    if (!listeners) this.#keys.set(key, (listeners = new Listeners()));
+    if (!listeners) this.#keys.set(key, (listeners = new Waiting()));
     listeners.all.add(listener);
     this.#pause = FIRST_PAUSE;
     this.#timer ??= this.#nextLook();
     return () => this.#leave(key, listeners, listener);
   }
+
+  /** This store was granted the key. */
+  granted(key: string): void {
+    const listeners = this.#keys.get(key);
+    if (listeners) listeners.since ??= performance.now();
+  }
+
+  /** Whether a key that is released now stays in this store; else it is the turn of the first waiter of all. */
+  readonly keeps = (key: string): boolean => {
+    const listeners = this.#keys.get(key);
+    if (listeners?.since === undefined) return false;
+    if (performance.now() - listeners.since < TURN) return true;
+    listeners.since = undefined;
+    return false;
+  };
 
   /** A lease of the key was released in this store. */
   wake(key: string): void {
@@ -49,10 +72,11 @@ export class Releases {
     this.#keys.clear();
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
+    this.#timer = undefined;
     this.#look();
   }
 
-  #leave(key: string, listeners: Listeners, listener: () => void): void {
+  #leave(key: string, listeners: Waiting, listener: () => void): void {
     listeners.all.delete(listener);
     if (listeners.all.size > 0 || this.#keys.get(key) !== listeners) return;
     listeners.close();
@@ -72,7 +96,7 @@ export class Releases {
   #look(): void {
     const unrecorded = new Set(this.#keys.values());
     try {
-      for (const { key, remaining } of this.#rows.recorded(this.#isAwaited)) {
+      for (const { key, remaining } of this.#rows.recorded(this.isAwaited)) {
         const listeners = this.#keys.get(key);
         if (listeners === undefined) continue;
         unrecorded.delete(listeners);

@@ -74,6 +74,9 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
  * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects
  * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database.
  *
+ * While acquisitions wait in managers, the store looks at the file every few milliseconds, so that stores that want a key
+ * take turns.
+ *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
@@ -203,6 +206,7 @@ class SqliteLeaseStore
       () => 0,
     );
     if (typeof answer === 'number') return answer;
+    for (const key of stored) this.#releases.granted(key);
     return grantInTime(answer, { store: 'SQLite', at, ttl }, performance.now(), () =>
       this.#release(stored, storedOwner, answer),
     );
@@ -226,7 +230,8 @@ class SqliteLeaseStore
     owner: string,
     tokens?: readonly FencingToken[],
   ): Promise<readonly boolean[]> {
-    const released = await this.#run(() => this.#rows.release(keys, owner, tokens), failBusy);
+    const { keeps } = this.#releases;
+    const released = await this.#run(() => this.#rows.release(keys, owner, keeps, tokens), failBusy);
     keys.forEach((key, i) => released[i] === true && this.#releases.wake(key));
     return released;
   }
