@@ -186,18 +186,21 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     },
   );
 
-  it.runIf(driver.name === 'node:sqlite')('opens a file that another process has locked as soon as it is unlocked', async () => {
-    const theirs = sqlite.open();
-    // As a process has it that is just opening or closing the file.
-    theirs.exec('CREATE TABLE theirs (id INTEGER PRIMARY KEY)');
-    theirs.exec('BEGIN EXCLUSIVE');
-    const refused = sqliteLeaseStore({ path: sqlite.file, timeout: 40 });
-    await expect(refused.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
-    await refused.close?.();
-    const store = sqliteLeaseStore({ path: sqlite.file, timeout: 30_000 });
-    const acquiring = store.tryAcquire('key', 'a', 60_000);
-    setTimeout(() => theirs.exec('COMMIT'), 50);
-    expect(await acquiring).toBeTypeOf('bigint');
-    await store.close?.();
-  });
+  it.runIf(driver.name === 'node:sqlite')(
+    'opens a file that another process has locked as soon as it is unlocked',
+    async () => {
+      const theirs = sqlite.open();
+      // As a process has it that is just opening or closing the file.
+      theirs.exec('CREATE TABLE theirs (id INTEGER PRIMARY KEY)');
+      theirs.exec('BEGIN EXCLUSIVE');
+      const refused = sqliteLeaseStore({ path: sqlite.file, timeout: 40 });
+      await expect(refused.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+      await refused.close?.();
+      const store = sqliteLeaseStore({ path: sqlite.file, timeout: 30_000 });
+      const acquiring = store.tryAcquire('key', 'a', 60_000);
+      setTimeout(() => theirs.exec('COMMIT'), 50);
+      expect(await acquiring).toBeTypeOf('bigint');
+      await store.close?.();
+    },
+  );
 });
