@@ -16,7 +16,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     await store.tryAcquire('key', 'a', 60_000);
     expect(mine.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
     const tables = mine.prepare(`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`).all();
-    expect(tables.map(({ name }) => name)).toEqual(['locks', 'locks_clock', 'mine']);
+    expect(tables.map(({ name }) => name)).toEqual(['locks', 'locks_clock', 'locks_waiters', 'mine']);
   });
 
   it('keeps tables of different names apart', async () => {
@@ -114,7 +114,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()];
       const store = sqliteLeaseStore({ database: mine });
       await store.tryAcquire('key', 'a', 60_000);
-      for (const dropped of ['stripelock_leases', 'stripelock_leases_clock']) {
+      for (const dropped of ['', '_clock', '_waiters'].map((end) => `stripelock_leases${end}`)) {
         theirs.exec(`DROP TABLE ${dropped}`);
         await (first === 'inspect' ? store.inspect('key') : store[first]('key', 'a', 60_000));
         expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
@@ -183,6 +183,24 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
       await store.close?.();
       await store.close?.();
       await expect(store.inspect('key')).rejects.toThrow(/was closed/);
+    },
+  );
+
+  it.runIf(driver.name === 'node:sqlite')(
+    'opens a file that another process has locked as soon as it is unlocked',
+    async () => {
+      const theirs = sqlite.open();
+      // As a process has it that is just opening or closing the file.
+      theirs.exec('CREATE TABLE theirs (id INTEGER PRIMARY KEY)');
+      theirs.exec('BEGIN EXCLUSIVE');
+      const refused = sqliteLeaseStore({ path: sqlite.file, timeout: 40 });
+      await expect(refused.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+      await refused.close?.();
+      const store = sqliteLeaseStore({ path: sqlite.file, timeout: 30_000 });
+      const acquiring = store.tryAcquire('key', 'a', 60_000);
+      setTimeout(() => theirs.exec('COMMIT'), 50);
+      expect(await acquiring).toBeTypeOf('bigint');
+      await store.close?.();
     },
   );
 });

@@ -6,6 +6,7 @@ export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;
 /** A prepared statement that gives integers as bigints. */
 export interface SqliteStatement {
   get(...parameters: SqliteValue[]): SqliteRow | undefined;
+  all(...parameters: SqliteValue[]): readonly SqliteRow[];
   run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
 }
 
@@ -20,6 +21,7 @@ export interface SqliteDatabase {
 interface DriverStatement {
   /** Where there is no row, bun:sqlite gives null. */
   get(...parameters: SqliteValue[]): SqliteRow | null | undefined;
+  all(...parameters: SqliteValue[]): readonly SqliteRow[];
   run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
   setReadBigInts?(enabled: boolean): void;
   safeIntegers?(enabled: boolean): unknown;
@@ -38,11 +40,12 @@ const BUSY = 5;
 const LOCKED = 6;
 const PRIMARY_CODE = 0xff;
 
-/** The caller's database, of any of the libraries. */
+/** A database of any of the libraries: the caller's, or one that the store has opened. */
 export class Connection {
   readonly #driver: Driver;
+  readonly #isOwn: boolean;
 
-  constructor(database: unknown) {
+  constructor(database: unknown, isOwn = false) {
     const candidate = database as Partial<Driver> | null | undefined;
     const complete =
       typeof candidate === 'object' &&
@@ -57,6 +60,7 @@ export class Connection {
       );
     }
     this.#driver = candidate as Driver;
+    this.#isOwn = isOwn;
   }
 
   /** Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this Node has none. */
@@ -69,10 +73,18 @@ export class Connection {
         `Node ${process.version} has no node:sqlite (22.13 and later have): give a better-sqlite3 database as options.database`,
       );
     }
-    const connection = new Connection(new sqlite.DatabaseSync(path));
+    return new Connection(new sqlite.DatabaseSync(path), true);
+  }
+
+  /**
+   * Before the first use. Another process that opens or closes the file just then has it locked, whatever the busy
+   * timeout is: this is tried again like an operation.
+   */
+  prepareFile(): void {
+    // Readers never lock a writer out. A database in memory has no such mode.
+    this.prepare('PRAGMA journal_mode = WAL').get();
     // In WAL mode the file stays intact however the machine stops. Leases need not survive that, and commits are quicker.
-    connection.exec('PRAGMA synchronous = NORMAL');
-    return connection;
+    if (this.#isOwn) this.exec('PRAGMA synchronous = NORMAL');
   }
 
   prepare(sql: string): SqliteStatement {
@@ -81,6 +93,7 @@ export class Connection {
     else statement.safeIntegers?.(true);
     return {
       get: (...parameters) => statement.get(...parameters) ?? undefined,
+      all: (...parameters) => statement.all(...parameters),
       run: (...parameters) => statement.run(...parameters),
     };
   }

@@ -1,9 +1,20 @@
+import { randomName } from '../../common/random-name.js';
+import { MARK } from '../exact-text.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
 /** How many expired rows an acquisition removes at most: more than it adds, so that they do not pile up. */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
+/** The token of a row that keeps its key for a waiter. Those of leases are higher. */
+const KEPT = 0n;
+/**
+ * Milliseconds for which a released key is kept for a waiter: three of the longest pauses between its looks. One that
+ * hangs or is dead delays the others by this time, once.
+ */
+const KEPT_FOR = 200n;
+/** Milliseconds for which a waiter is recorded. While its process lives, the record is extended after half of them. */
+const RECORDED_FOR = 5000n;
 
 type Statements = ReturnType<typeof prepare>;
 
@@ -15,11 +26,23 @@ export interface LeaseRow {
   readonly info: string | undefined;
 }
 
+/** A key for which somebody in this store waits. */
+export interface WaiterRow {
+  readonly key: string;
+  /** Milliseconds until the lease of the key, or what keeps it for a waiter, expires; 0 or less if nothing does. */
+  readonly remaining: bigint;
+}
+
 /**
- * The tables, and the operations on them. Each method except {@link find} is one transaction.
+ * The tables, and the operations on them. Each method that changes something is one transaction.
  *
- *     <table>         a row for each lease: key, owner, token, info, and when it expires on the store's clock
- *     <table>_clock   one row: the store's clock, the wall clock at that time, and the highest token
+ *     <table>           a row for each lease: key, owner, token, info, and when it expires on the store's clock
+ *     <table>_clock     one row: the store's clock, the wall clock at that time, and the highest token
+ *     <table>_waiters   a row for each store that waits for a key, in order of arrival, and when that record expires
+ *
+ * A release removes the row of the first waiter, and leaves the key to its store for a moment: by a row as of a lease,
+ * which processes of earlier versions respect, with the store in place of the owner and the token {@link KEPT}. So stores
+ * take turns, and a dead waiter, whose record has not expired, gets only one.
  *
  * The store's clock is the wall clock until somebody sets the wall clock. Then {@link StoreClock} continues by
  * monotonic time. The wall clock is read inside the transaction, so that readings are in the order of the transactions.
@@ -33,6 +56,8 @@ export class LeaseRows {
   readonly #monotonic: (() => number) | undefined;
   readonly #clock = new StoreClock();
   readonly #table: string;
+  /** This store among those that wait. No owner's text begins like this. */
+  readonly #store = `${MARK}store ${randomName()}`;
   #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
 
@@ -56,7 +81,7 @@ export class LeaseRows {
   find(key: string): LeaseRow | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
-      if (found === undefined) return undefined;
+      if (found === undefined || found['token'] === KEPT) return undefined;
       const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
       if (remaining <= 0n) return undefined;
       const text = found['info'] as string | null;
@@ -65,26 +90,48 @@ export class LeaseRows {
     });
   }
 
-  /** All of the keys, or none: then the place of the first that another owner holds. */
+  /**
+   * Without a transaction: the place of the first of the keys that cannot be granted. Undefined if there is none, or if it
+   * must be recorded that this store waits for that key.
+   */
+  refusal(keys: readonly string[], owner: string, isAwaited: (key: string) => boolean): number | undefined {
+    return this.#withTables((statements) => {
+      const now = this.#clock.now(rowOf(statements.clock.get()), this.#read());
+      const place = this.#firstTaken(statements, keys, owner, now);
+      if (place < 0) return undefined;
+      const key = keys[place]!;
+      return isAwaited(key) && !statements.isRecorded.get(this.#store, key, now) ? undefined : place;
+    });
+  }
+
+  /**
+   * All of the keys, or none: then the place of the first that another owner holds, or that is kept for another store. If
+   * it is awaited in this store, that is recorded.
+   */
   acquire(
     keys: readonly string[],
     owner: string,
     ttl: bigint,
     info: string | undefined,
+    isAwaited: (key: string) => boolean,
   ): readonly bigint[] | number {
     let refused = -1;
     const tokens = this.#atTime((statements, now, wall, highest) => {
-      refused = keys.findIndex((key) => {
-        const held = statements.lease.get(key);
-        return held !== undefined && held['owner'] !== owner && (held['expires'] as bigint) > now;
-      });
-      if (refused >= 0) return undefined;
+      refused = this.#firstTaken(statements, keys, owner, now);
+      if (refused >= 0) {
+        const key = keys[refused]!;
+        if (isAwaited(key)) statements.record.run(this.#store, key, now + RECORDED_FOR);
+        return undefined;
+      }
       const clock = wall * NANOSECONDS;
       const first = clock > highest ? clock : highest + 1n;
       const given = keys.map((_, i) => first + BigInt(i));
       statements.setClock.run(now, wall, given.at(-1)!);
       statements.purge.run(now, PURGED_PER_ACQUISITION * BigInt(keys.length));
-      keys.forEach((key, i) => statements.put.run(key, owner, given[i]!, now + ttl, info ?? null));
+      keys.forEach((key, i) => {
+        statements.put.run(key, owner, given[i]!, now + ttl, info ?? null);
+        if (isAwaited(key)) statements.forget.run(this.#store, key);
+      });
       return given;
     });
     return tokens ?? refused;
@@ -100,17 +147,64 @@ export class LeaseRows {
     });
   }
 
-  release(keys: readonly string[], owner: string): readonly boolean[] {
+  /**
+   * `keeps`: whether the key is not left to the first waiter. `tokens`: if only these grants are to be released, and no
+   * later ones of the same owner.
+   */
+  release(
+    keys: readonly string[],
+    owner: string,
+    keeps: (key: string) => boolean,
+    tokens?: readonly bigint[],
+  ): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return keys.map((key) => Number(statements.remove.run(key, owner, now).changes) > 0);
+      return keys.map((key, i) => {
+        const { changes } = statements.remove.run(key, owner, now, tokens?.[i] ?? null);
+        if (Number(changes) === 0) return false;
+        if (keeps(key)) return true;
+        const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
+        if (next !== undefined) {
+          statements.forget.run(next, key);
+          statements.put.run(key, next, KEPT, now + KEPT_FOR, null);
+        }
+        return true;
+      });
     });
   }
 
-  /** Removes the leases only if they are exactly these grants. */
-  withdraw(keys: readonly string[], owner: string, tokens: readonly bigint[]): void {
-    this.#transaction((statements) => {
-      keys.forEach((key, i) => statements.withdraw.run(key, owner, tokens[i]!));
+  /**
+   * Without a transaction, unless records must be extended, or removed because their keys are not awaited any more: the
+   * keys for which this store is recorded as waiting.
+   */
+  recorded(isAwaited: (key: string) => boolean): readonly WaiterRow[] {
+    return this.#withTables((statements) => {
+      const now = this.#clock.now(rowOf(statements.clock.get()), this.#read());
+      const rows = statements.recorded.all(this.#store);
+      const left = rows.map((row) => row['key'] as string).filter((key) => !isAwaited(key));
+      const isDue = rows.some((row) => (row['ends'] as bigint) - now < RECORDED_FOR / 2n);
+      if (left.length > 0 || isDue) this.#extend(left);
+      return rows.map((row) => ({
+        key: row['key'] as string,
+        remaining: ((row['expires'] as bigint | null) ?? now) - now,
+      }));
+    });
+  }
+
+  #extend(left: readonly string[]): void {
+    this.#atTime((statements, now) => {
+      for (const key of left) statements.forget.run(this.#store, key);
+      statements.extendRecords.run(now + RECORDED_FOR, this.#store);
+      statements.purgeRecords.run(now);
+    });
+  }
+
+  /** -1 if there is none. */
+  #firstTaken({ lease }: Statements, keys: readonly string[], owner: string, now: bigint): number {
+    return keys.findIndex((key) => {
+      const row = lease.get(key);
+      if (row === undefined || (row['expires'] as bigint) <= now) return false;
+      return row['owner'] !== (row['token'] === KEPT ? this.#store : owner);
     });
   }
 
@@ -190,9 +284,8 @@ export class LeaseRows {
   }
 }
 
-/** WAL: readers never lock a writer out. A database in memory has no such mode. */
 function create(connection: Connection, table: string): void {
-  connection.prepare('PRAGMA journal_mode = WAL').get();
+  connection.prepareFile();
   connection.exec(
     `CREATE TABLE IF NOT EXISTS ${table} (
        key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL, info TEXT
@@ -200,7 +293,11 @@ function create(connection: Connection, table: string): void {
      CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires);
      CREATE TABLE IF NOT EXISTS ${table}_clock (
        id INTEGER PRIMARY KEY CHECK (id = 1), time INTEGER NOT NULL, wall INTEGER NOT NULL, token INTEGER NOT NULL
-     );`,
+     );
+     CREATE TABLE IF NOT EXISTS ${table}_waiters (
+       place INTEGER PRIMARY KEY, store TEXT NOT NULL, key TEXT NOT NULL, ends INTEGER NOT NULL, UNIQUE (store, key)
+     );
+     CREATE INDEX IF NOT EXISTS ${table}_waiters_key ON ${table}_waiters (key);`,
   );
   addInfo(connection, table);
 }
@@ -232,11 +329,27 @@ function prepare(connection: Connection, table: string) {
     extend: statement(
       `UPDATE ${table} SET expires = ?, info = coalesce(?, info) WHERE key = ? AND owner = ? AND expires > ?`,
     ),
-    remove: statement(`DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ?`),
-    withdraw: statement(`DELETE FROM ${table} WHERE key = ? AND owner = ? AND token = ?`),
+    remove: statement(
+      `DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ? AND token = coalesce(?, token)`,
+    ),
     purge: statement(
       `DELETE FROM ${table} WHERE key IN (SELECT key FROM ${table} WHERE expires <= ? ORDER BY expires LIMIT ?)`,
     ),
+    isRecorded: statement(`SELECT 1 FROM ${table}_waiters WHERE store = ? AND key = ? AND ends > ?`),
+    record: statement(
+      `INSERT INTO ${table}_waiters (store, key, ends) VALUES (?, ?, ?)
+       ON CONFLICT (store, key) DO UPDATE SET ends = excluded.ends`,
+    ),
+    firstWaiter: statement(
+      `SELECT store FROM ${table}_waiters WHERE key = ? AND ends > ? ORDER BY place LIMIT 1`,
+    ),
+    forget: statement(`DELETE FROM ${table}_waiters WHERE store = ? AND key = ?`),
+    recorded: statement(
+      `SELECT waiter.key, waiter.ends, lease.expires FROM ${table}_waiters AS waiter
+       LEFT JOIN ${table} AS lease ON lease.key = waiter.key WHERE waiter.store = ?`,
+    ),
+    extendRecords: statement(`UPDATE ${table}_waiters SET ends = ? WHERE store = ?`),
+    purgeRecords: statement(`DELETE FROM ${table}_waiters WHERE ends <= ?`),
   };
 }
 

@@ -16,6 +16,7 @@ import {
   type InfoLeaseStore,
   type LeaseStoreSource,
   type ReopenableLeaseStore,
+  type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import { checkInfo } from '../../lease/contract/info.js';
 import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
@@ -23,6 +24,7 @@ import { checkDrift, withDrift, withoutDrift } from '../drift.js';
 import { decodeText, encodeText } from '../exact-text.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
+import { Releases } from './releases.js';
 
 const DEFAULT_TABLE = 'stripelock_leases';
 /** Milliseconds. A transaction of this store takes less than one. */
@@ -72,18 +74,24 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
  * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects
  * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database.
  *
+ * While acquisitions wait in managers, the store looks at the file every few milliseconds, so that stores that want a key
+ * take turns.
+ *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
  * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
  */
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
-): SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
+): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
   return new SqliteLeaseStore(options);
 }
 
-class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore {
+class SqliteLeaseStore
+  implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore
+{
   readonly source: LeaseStoreSource | undefined;
   readonly #rows: LeaseRows;
+  readonly #releases: Releases;
   readonly #connection: Connection;
   readonly #ownsConnection: boolean;
   readonly #timeout: number;
@@ -110,6 +118,7 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, Reopena
           () => Date.now(),
           () => localNow(),
         );
+    this.#releases = new Releases(this.#rows);
   }
 
   async tryAcquire(
@@ -146,12 +155,12 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, Reopena
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const [released] = await this.#release([checkKey(key)], owner);
+    const [released] = await this.releaseAll([checkKey(key)], owner);
     return released!;
   }
 
   async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
-    return this.#release(checkKeyList(keys), owner);
+    return this.#release(checkKeyList(keys).map(encodeText), encodeText(checkOwner(owner)));
   }
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
@@ -167,7 +176,12 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, Reopena
     );
   }
 
+  onRelease(key: string, listener: () => void): () => void {
+    return this.#releases.listen(encodeText(checkKey(key)), listener);
+  }
+
   close(): Promise<void> {
+    this.#releases.close();
     if (!this.#closed && this.#ownsConnection) this.#connection.close();
     this.#closed = true;
     return Promise.resolve();
@@ -182,21 +196,19 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, Reopena
     const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
     const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
     const storedInfo = storedInfoOf(info);
+    const { isAwaited } = this.#releases;
     const at = performance.now();
     const answer = await this.#run<readonly FencingToken[] | number>(
-      () => {
-        // Reads first, as polling must not keep others from writing.
-        const refused = stored.findIndex((key) => {
-          const held = this.#rows.find(key);
-          return held !== undefined && held.owner !== storedOwner;
-        });
-        return refused >= 0 ? refused : this.#rows.acquire(stored, storedOwner, length, storedInfo);
-      },
+      // Reads first, as polling must not keep others from writing.
+      () =>
+        this.#rows.refusal(stored, storedOwner, isAwaited) ??
+        this.#rows.acquire(stored, storedOwner, length, storedInfo, isAwaited),
       () => 0,
     );
     if (typeof answer === 'number') return answer;
+    for (const key of stored) this.#releases.granted(key);
     return grantInTime(answer, { store: 'SQLite', at, ttl }, performance.now(), () =>
-      this.#run(() => this.#rows.withdraw(stored, storedOwner, answer), failBusy),
+      this.#release(stored, storedOwner, answer),
     );
   }
 
@@ -212,9 +224,16 @@ class SqliteLeaseStore implements SeveralKeysLeaseStore, InfoLeaseStore, Reopena
     return this.#run(() => this.#rows.renew(stored, storedOwner, length, storedInfo), failBusy);
   }
 
-  async #release(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
-    const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
-    return this.#run(() => this.#rows.release(stored, storedOwner), failBusy);
+  /** Keys and owner as they are stored. `tokens`: if only these grants are to be released. */
+  async #release(
+    keys: readonly string[],
+    owner: string,
+    tokens?: readonly FencingToken[],
+  ): Promise<readonly boolean[]> {
+    const { keeps } = this.#releases;
+    const released = await this.#run(() => this.#rows.release(keys, owner, keeps, tokens), failBusy);
+    keys.forEach((key, i) => released[i] === true && this.#releases.wake(key));
+    return released;
   }
 
   /** Tries until the database is not locked. If the timeout passes first, `busy` decides. */
