@@ -153,10 +153,8 @@ const inner = GeneralPath.prototype as unknown as Readonly<
  * told: where the program formats stacks itself, and may leave frames out, or on another host than Node.
  */
 export function isUnderWay(): boolean {
-  const { prepareStackTrace: format, stackTraceLimit } = Error as {
-    prepareStackTrace?: { name: string };
-  } & typeof Error;
-  if (format?.name !== 'ErrorPrepareStackTrace' || !(stackTraceLimit > 0)) return true;
+  const format = Reflect.get(Error, 'prepareStackTrace') as { readonly name: string } | undefined;
+  if (format?.name !== 'ErrorPrepareStackTrace' || !(Error.stackTraceLimit > 0)) return true;
   return [inner.take, inner.takeSync, inner.tryTake].some((entry) => {
     // Has the frames above the function's, and none if it is not on the stack.
     const target: { stack?: string } = {};
