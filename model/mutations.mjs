@@ -136,7 +136,7 @@ export const mutations = [
   },
   {
     name: 'afterLeaving: a death leaves no flag',
-    edits: [['table.pml', 'left = (how == DIE -> left | ABANDONED : left)', 'skip']],
+    edits: [['table.pml', 'left = (how == DIE && !isSharedHold -> left | ABANDONED : left)', 'skip']],
     by: 'death',
     as: ASSERTION,
   },

@@ -269,7 +269,7 @@ inline afterLeaving(how, isSharedHold, holds) {
        left = seen & ~(HOLDER | LOCAL);                                           /* keeps I8 */
        left = (how == RELEASE -> left & ~ABANDONED : left)
     fi;
-    left = (how == DIE -> left | ABANDONED : left)
+    left = (how == DIE && !isSharedHold -> left | ABANDONED : left)
   }
 }
 
@@ -364,7 +364,7 @@ inline leaveLocked(s, how, isSharedHold, holds) {
          if
          :: word[s] == seen ->
             word[s] = next;
-            dirty[s] = dirty[s] || how == DIE;
+            dirty[s] = dirty[s] || (how == DIE && !isSharedHold);
             carryOutQueue(s);
             win();
             break

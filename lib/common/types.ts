@@ -63,7 +63,7 @@ export interface StripedLockStats {
   aborts: number;
   /** Acquisitions refused as deadlocks. */
   deadlocks: number;
-  /** Stripes freed for threads that ended while they held them. */
+  /** Stripes freed for threads that ended while they held them, except shared ones. */
   abandoned: number;
 }
 

@@ -147,3 +147,18 @@ export class GeneralPath {
 const inner = GeneralPath.prototype as unknown as Readonly<
   Record<'take' | 'takeSync' | 'tryTake', EntryPoints['inner']>
 >;
+
+/**
+ * Whether such an acquisition is under way in this thread, of any lock: whether it is on the stack. True where that cannot be
+ * told: where the program formats stacks itself, and may leave frames out, or on another host than Node.
+ */
+export function isUnderWay(): boolean {
+  const format = Reflect.get(Error, 'prepareStackTrace') as { readonly name: string } | undefined;
+  if (format?.name !== 'ErrorPrepareStackTrace' || !(Error.stackTraceLimit > 0)) return true;
+  return [inner.take, inner.takeSync, inner.tryTake].some((entry) => {
+    // Has the frames above the function's, and none if it is not on the stack.
+    const target: { stack?: string } = {};
+    Error.captureStackTrace(target, entry);
+    return target.stack?.includes('\n') !== false;
+  });
+}

@@ -121,8 +121,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * True when an earlier holder's thread ended without releasing: what the lock protects may be half-written.
-   * Told to shared holders and to the first exclusive one.
+   * True when the thread of an earlier exclusive holder, or of the holder of a permit, ended without releasing: what the lock
+   * protects may be half-written. Told to shared holders and to the first exclusive one.
    */
   get abandoned(): boolean {
     return (this.#state & ABANDONED) !== 0;

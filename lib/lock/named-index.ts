@@ -10,6 +10,7 @@ import {
   STRIPE_MASK,
   type KeyNames,
 } from '../engine/contract/key-names.js';
+import { isUnderWay } from './general-path.js';
 import { isRememberable } from './key.js';
 import type { KeyIndex } from './key-index.js';
 import { StrayPins } from './stray-pins.js';
@@ -59,7 +60,10 @@ const STRAYS_SHARE = 800;
  * later look-up makes it a stray. It is never in two of them, as one would outlive the pin that the other ends.
  */
 export class NamedIndex implements KeyIndex {
-  /** Acquisitions of this thread that look up stripes, and have not taken them yet; see above. */
+  /**
+   * Acquisitions of this thread that look up stripes, and have not taken them yet; see above. Left too high where a `vm`
+   * timeout has ended one.
+   */
   busy = 0;
   readonly #names: KeyNames;
   readonly #capacity: number;
@@ -114,7 +118,8 @@ export class NamedIndex implements KeyIndex {
 
   /** Unpins what this thread does not use. False if that is not possible now. */
   dropIdle(): boolean {
-    if (this.busy > 0) return false;
+    if (this.busy > 0 && isUnderWay()) return false;
+    this.busy = 0;
     this.#empty();
     return true;
   }
@@ -234,7 +239,7 @@ export class NamedIndex implements KeyIndex {
     this.#strays.unpin(this.#names);
   }
 
-  /** If {@link busy} was left too high, by the end of a `vm` timeout: in a microtask no acquisition is under way. */
+  /** If {@link busy} was left too high: in a microtask no acquisition is under way. */
   #heal(): void {
     if (this.#healing) return;
     this.#healing = true;
@@ -244,9 +249,9 @@ export class NamedIndex implements KeyIndex {
     }, undefined);
   }
 
-  /** Whether an acquisition failed for want of a stripe only because it kept idle keys pinned meanwhile. */
+  /** Whether an acquisition failed only because it kept idle keys pinned meanwhile: no stripe was free. */
   isExhausted(error: unknown): boolean {
-    return error === this.#exhaustion && this.busy === 1;
+    return error === this.#exhaustion && (this.busy === 1 || !isUnderWay());
   }
 
   #exhausted(): LockError {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -15,7 +16,7 @@ namespace stripelock {
 
 // A key as it is passed around. The text is the caller's.
 struct KeyView {
-  explicit KeyView(std::string_view key) : text(key), hash(hashBytes(key.data(), key.size())) {}
+  explicit KeyView(std::string_view key) : text(key), hash(hashSeeded(key.data(), key.size())) {}
   KeyView(std::string_view key, std::uint64_t hashed) : text(key), hash(hashed) {}
   std::string_view text;
   std::uint64_t hash;
@@ -26,12 +27,15 @@ struct KeyView {
 class ExactKey {
  public:
   explicit ExactKey(const KeyView& key) { assign(key); }
+  // Stands for any key with that hash, until it is assigned.
+  explicit ExactKey(std::uint64_t hash) : hash_(hash), length_(kUnknown) {}
   ExactKey(const ExactKey&) = delete;
   ExactKey& operator=(const ExactKey&) = delete;
 
   KeyView view() const { return {text(), hash_}; }
   std::uint64_t hash() const { return hash_; }
-  bool is(const KeyView& key) const { return hash_ == key.hash && text() == key.text; }
+  bool isKnown() const { return length_ != kUnknown; }
+  bool is(const KeyView& key) const { return hash_ == key.hash && (!isKnown() || text() == key.text); }
   bool isInPlace() const { return !many_; }
   void assign(const KeyView& key) {
     hash_ = key.hash;
@@ -41,7 +45,11 @@ class ExactKey {
   }
 
  private:
-  std::string_view text() const { return {many_ ? many_.get() : few_.data(), length_}; }
+  static constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
+
+  std::string_view text() const {
+    return isKnown() ? std::string_view(many_ ? many_.get() : few_.data(), length_) : std::string_view();
+  }
 
   std::uint64_t hash_ = 0;
   std::size_t length_ = 0;

@@ -4,9 +4,22 @@
 
 namespace stripelock {
 
+void FreeSpans::join(std::uint64_t arena) {
+  const Lock lock(mutex_);
+  ++arenas_[arena].threads;
+}
+
+void FreeSpans::leave(std::uint64_t arena) {
+  const Lock lock(mutex_);
+  const auto found = arenas_.find(arena);
+  if (--found->second.threads == 0) arenas_.erase(found);
+}
+
 void FreeSpans::add(const Span& span) {
   const Lock lock(mutex_);
-  Parts& parts = arenas_[span.arena];
+  const auto found = arenas_.find(span.arena);
+  if (found == arenas_.end()) return;
+  auto& parts = found->second.parts;
   std::uint32_t offset = span.offset;
   std::uint32_t bytes = span.bytes;
   const auto after = parts.lower_bound(offset);
@@ -30,13 +43,12 @@ std::optional<std::uint32_t> FreeSpans::take(std::uint64_t arena, std::uint32_t 
   const Lock lock(mutex_);
   const auto found = arenas_.find(arena);
   if (found == arenas_.end()) return std::nullopt;
-  Parts& parts = found->second;
+  auto& parts = found->second.parts;
   for (auto part = parts.begin(); part != parts.end(); ++part) {
     const auto [offset, room] = *part;
     if (room < bytes) continue;
     parts.erase(part);
     if (room > bytes) parts.emplace(offset + bytes, room - bytes);
-    if (parts.empty()) arenas_.erase(found);
     return offset;
   }
   return std::nullopt;

@@ -25,16 +25,23 @@ struct Span {
 // Any thread may call any of these. The mutex is a leaf.
 class FreeSpans {
  public:
+  // One more thread allocates in the arena. Once the last of them has left, nobody would take its spans, so the arena is
+  // forgotten.
+  void join(std::uint64_t arena);
+  void leave(std::uint64_t arena);
   void add(const Span& span);
   // The first part that is large enough, which is then no longer free. Its bytes are what the last table left there.
   std::optional<std::uint32_t> take(std::uint64_t arena, std::uint32_t bytes);
 
  private:
-  // Bytes by offset. No part touches another: they are joined.
-  using Parts = std::map<std::uint32_t, std::uint32_t>;
+  struct Arena {
+    std::uint32_t threads = 0;
+    // Bytes by offset. No part touches another: they are joined.
+    std::map<std::uint32_t, std::uint32_t> parts;
+  };
 
   Mutex mutex_;
-  std::unordered_map<std::uint64_t, Parts> arenas_;
+  std::unordered_map<std::uint64_t, Arena> arenas_;
 };
 
 }  // namespace stripelock

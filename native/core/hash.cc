@@ -1,10 +1,20 @@
 #include "core/hash.h"
 
+#include <random>
+
 #define XXH_INLINE_ALL
 #include "xxhash.h"
 
 namespace stripelock {
 
 std::uint64_t hashBytes(const void* data, std::size_t length) { return XXH3_64bits(data, length); }
+
+std::uint64_t hashSeeded(const void* data, std::size_t length) {
+  static const std::uint64_t seed = [] {
+    std::random_device random;
+    return (std::uint64_t{random()} << 32) | random();
+  }();
+  return XXH3_64bits_withSeed(data, length, seed);
+}
 
 }  // namespace stripelock

@@ -22,6 +22,7 @@ namespace stripelock {
 template <typename Node>
 struct KeyNode {
   explicit KeyNode(const KeyView& name) : key(name) {}
+  explicit KeyNode(std::uint64_t hash) : key(hash) {}
   ExactKey key;
   // For the table only.
   Node* next = nullptr;

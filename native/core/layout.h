@@ -14,10 +14,18 @@ inline constexpr std::uint32_t kContendedCell = 16;
 inline constexpr std::uint32_t kAbandonedCell = 20;
 inline constexpr std::uint32_t kWaitingCell = 21;
 
+// How many abandoned keys the last user of an exact table has left behind: see NameTable::~NameTable.
+inline constexpr std::uint32_t kLeftCell = 24;
+
 // In units of 32-bit integers.
 inline constexpr std::uint32_t kHeaderInts = 64;
 inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;
+
+// Where the hash of such a key is: a cell of a stripe's line, beside the word.
+constexpr std::uint32_t leftHashCell(std::uint32_t stripe) {
+  return (kHeaderInts + stripe * kStripeInts) / 2 + 1;
+}
 
 // Where a thread counts what waits in its JavaScript: a count for each stripe, then these.
 constexpr std::uint32_t localWaitingIndex(std::uint32_t stripes) { return stripes; }

@@ -5,7 +5,7 @@
 //   slot                        held exclusively by the participant with that slot
 //   kShared + n                 held shared, n times in all
 //   held + kQueued              somebody waits: a release goes through Membership::release
-//   free or shared + kAbandoned an earlier holder's thread ended without releasing
+//   free or shared + kAbandoned the thread of an earlier holder that may write ended without releasing
 //   slot + kAbandoned           the same, and the new holder was told; cleared when that holder releases
 //   slot + kLocal               tasks of the holder's own thread wait in JavaScript: its release goes there (I8)
 //   kShared + n, of permits     n of the limit's permits are taken (Table::limit); kQueued only while all of them are

@@ -79,7 +79,7 @@ class Membership {
     if (!waiter.async) countShares(&stripe, 1, waiter.mode, +1);
   }
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
-  // Frees the stripes that its thread still holds, and flags them as abandoned.
+  // Frees the stripes that its thread still holds, and flags as abandoned those whose next holder is to be told.
   void abandon();
 
   // ── exact keys ──
@@ -100,8 +100,8 @@ class Membership {
   // The same for a key that is used once. It may get the stripe of a key that was pinned so before, is not in use any more,
   // and was not pinned otherwise since: so it is an unpin(), too.
   Pinned pinOnce(const KeyView& key);
-  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front, each once.
-  // Returns how many these are.
+  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front.
+  // Returns how many these are. No more than it has pinned, however often each is in the list.
   std::size_t unpin(std::int32_t* stripes, std::size_t count);
   // The thread ends, or closes the table. Call it after abandon().
   void unpinAll();
@@ -152,6 +152,8 @@ class Membership {
   std::size_t place_ = 0;
   // Of an exact table: a bit for each stripe that this thread has pinned.
   std::vector<std::uint64_t> pinned_;
+  // How many these are.
+  std::size_t pins_ = 0;
   // Of an exact table: for each shard of its names the stripe that was pinned last by pinOnce(), with a key of that shard,
   // or kNone. No stripe stays here that was pinned otherwise since, or unpinned.
   std::array<std::uint32_t, NameTable::kShards> onces_;

@@ -27,8 +27,9 @@ struct ModeTraits {
   // The word counts the holds, and each thread counts its own (Membership::sharesOf). Otherwise the word has the slot
   // of the one holder.
   bool counted;
-  // A release clears kAbandoned: the holder was told, held the stripe alone, and has dealt with it.
-  bool clearsAbandoned;
+  // The holder may change what the lock protects, and is alone with it. So its death is told, and its release clears
+  // kAbandoned: it was told, and has dealt with it.
+  bool mayWrite;
   // The modes in which others may hold the stripe at the same time: bit n for mode n.
   std::uint32_t admits;
 };
@@ -36,12 +37,8 @@ struct ModeTraits {
 constexpr std::uint32_t bitOf(Mode mode) { return 1u << static_cast<unsigned>(mode); }
 
 inline constexpr std::array<ModeTraits, 2> kModeTraits{{
-    {.name = "exclusive", .flag = 0, .counted = false, .clearsAbandoned = true, .admits = 0},
-    {.name = "shared",
-     .flag = kShared,
-     .counted = true,
-     .clearsAbandoned = false,
-     .admits = bitOf(Mode::kShared)},
+    {.name = "exclusive", .flag = 0, .counted = false, .mayWrite = true, .admits = 0},
+    {.name = "shared", .flag = kShared, .counted = true, .mayWrite = false, .admits = bitOf(Mode::kShared)},
 }};
 inline constexpr std::size_t kModes = kModeTraits.size();
 // All bits of a word that say in which mode its stripe is held.
@@ -71,6 +68,10 @@ constexpr bool isHeldAloneBy(std::uint32_t word, std::uint32_t slot) {
 // Whether the stripes of a table with that limit have permits: shared holds, of which there are never more than `limit`
 // (P1, table.h). Such stripes are held in no other mode.
 constexpr bool hasPermits(std::uint32_t limit) { return limit > 1; }
+// Whether the next holders are told of a holder that died. A reader cannot have left anything half-written.
+constexpr bool isDeathTold(Mode mode, std::uint32_t limit) {
+  return traitsOf(mode).mayWrite || hasPermits(limit);
+}
 // The most holds of a word that counts them.
 constexpr std::uint32_t mostHolds(std::uint32_t limit) { return hasPermits(limit) ? limit : kHolderMask; }
 

@@ -10,8 +10,9 @@ namespace stripelock {
 
 namespace {
 
-// Enough for the keys of many threads that died at work, few enough to leave most stripes to the living.
+// Enough for the keys of many threads that died at work, few enough to leave most stripes of a large table to the living.
 constexpr std::uint32_t kMostOrphans = 1024;
+constexpr std::uint32_t kFewOrphans = 4;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // With spare memory the sanitizers would not see the use of a dropped key.
@@ -28,9 +29,27 @@ NameTable::NameTable(Table& table)
     : table_(table),
       // calloc takes large blocks as untouched zero pages.
       byStripe_(static_cast<Name**>(std::calloc(table.stripes(), sizeof(void*)))),
-      mostOrphans_(std::min(kMostOrphans, table.stripes() / 4)) {
+      mostOrphans_(std::clamp(table.stripes() / 4, kFewOrphans, kMostOrphans)) {
   // As operator new does with exceptions disabled.
   if (!byStripe_) std::abort();
+  // Anybody who has a handle can write to this number.
+  const auto left = static_cast<std::uint64_t>(table.cell(kLeftCell).exchange(0));
+  used_.store(
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(left, std::min(mostOrphans_, table.stripes()))));
+  for (std::uint32_t stripe = 0; stripe < used_.load(); ++stripe) {
+    auto name = std::make_unique<Name>(static_cast<std::uint64_t>(table.cell(leftHashCell(stripe)).load()));
+    name->stripe = stripe;
+    table.word(stripe).store(kAbandoned);
+    byStripe_[stripe] = &shardFor(*name).names.add(std::move(name));
+    addOrphan(*byStripe_[stripe]);
+  }
+}
+
+NameTable::~NameTable() {
+  std::uint32_t left = 0;
+  for (const Name* name = oldestOrphan_; name; name = name->newer)
+    table_.cell(leftHashCell(left++)).store(static_cast<std::int64_t>(name->key.hash()));
+  table_.cell(kLeftCell).store(left);
 }
 
 NameTable::Pinned NameTable::pin(const KeyView& key, std::uint32_t idle) {
@@ -55,6 +74,7 @@ NameTable::Pinned NameTable::pinLocked(Shard& shard, const KeyView& key, std::ui
   if (Name* const name = shard.names.find(key)) {
     // Keeps N2: it is no orphan any more, so nobody forgets it.
     if (name->orphan) removeOrphan(*name);
+    if (!name->key.isKnown()) name->key.assign(key);
     ++name->pins;
     return {.stripe = name->stripe, .crowded = isCrowded(shard)};
   }
@@ -140,7 +160,7 @@ std::uint32_t NameTable::allocate(Shard& shard) {
   do {
     if (stripe == table_.stripes()) return kNone;
   } while (!used_.compare_exchange_weak(stripe, stripe + 1));
-  // An earlier table on this memory, whose last thread has left, may have left it abandoned.
+  // An earlier table on this memory may have left it abandoned: its orphans are on the first stripes now.
   table_.word(stripe).store(0);
   return stripe;
 }

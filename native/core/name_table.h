@@ -7,7 +7,8 @@
 //   N1  No two keys have the same stripe at one time, and no key has two.
 //   N2  A key keeps its stripe while a thread has it pinned, and while the stripe's word is not 0. (Then, if nobody has it
 //       pinned, the word is abandoned: the next holder is to be told. Such keys are orphans. The oldest of more than
-//       mostOrphans() are forgotten, and so are all that are in the way of a key that needs a stripe.)
+//       mostOrphans() are forgotten, and so are all that are in the way of a key that needs a stripe. When the last thread
+//       leaves the table, its orphans stay in the shared memory, by their hashes, and the next table on it has them again.)
 //   N3  A thread touches a word, or links a waiter, only while it has the key pinned. So nobody else changes a word
 //       whose key has no pins, and a stripe that is given to another key is free and has no queue.
 //   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
@@ -43,7 +44,11 @@ class NameTable {
   static constexpr std::uint32_t kNone = 0xffffffffu;
   static constexpr std::uint32_t kShards = 64;
 
+  // With what the last table on this memory has left.
   explicit NameTable(Table& table);
+  // Leaves the orphans in the memory. It has only room for their hashes; that another key has one of these is as good as
+  // impossible, and would only tell that key of a death.
+  ~NameTable();
   NameTable(const NameTable&) = delete;
   NameTable& operator=(const NameTable&) = delete;
 

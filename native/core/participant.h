@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 
 #include "core/async_waits.h"
@@ -85,6 +86,8 @@ class Participant {
   // One per table that this thread uses, by the table's memory.
   std::unordered_map<void*, Membership*> memberships;
   Patience patience;
+  // Where it allocates tables (FreeSpans).
+  std::optional<std::uint64_t> arena;
   // What the thread blocks on; guarded by the wait graph's mutex.
   Waiter* blockedOn = nullptr;
 

@@ -4,6 +4,13 @@
 
 namespace stripelock {
 
+namespace {
+
+// What the host calls its main thread.
+constexpr std::int32_t kMainThread = 0;
+
+}  // namespace
+
 Registry& Registry::instance() {
   // Never destroyed: threads may outlive static destruction.
   static Registry& registry = *new Registry();
@@ -40,10 +47,20 @@ void Registry::leave(Participant& participant) {
   participant.stop();
   STRIPELOCK_SEAM("leave: before the waits are cancelled");
   participant.asyncWaits().close();
-  while (!participant.memberships.empty()) end(*participant.memberships.begin()->second);
+  // The main thread ends last: its host ends the others first, also those that never used a lock. Then the process ends, and
+  // nobody misses what this thread held. To look at all words of large locks would delay that.
+  const bool processEnds = participant.threadId() == kMainThread && isAlone();
+  while (!participant.memberships.empty()) end(*participant.memberships.begin()->second, processEnds);
+  if (participant.arena) freeSpans_.leave(*participant.arena);
+  participant.arena.reset();
   // No word names the slot anymore, so the next thread that gets it inherits nothing.
   const Lock lock(mutex_);
   freeSlots_.push_back(participant.slot());
+}
+
+bool Registry::isAlone() {
+  const Lock lock(mutex_);
+  return usedSlots_ - freeSlots_.size() == 1;
 }
 
 Participant* Registry::bySlot(std::uint32_t slot) {
@@ -96,12 +113,24 @@ void Registry::share(Membership& membership) {
   tables_.at(membership.table().memory()).own.reset();
 }
 
-void Registry::end(Membership& membership) {
+std::optional<std::uint32_t> Registry::takeSpan(Participant& participant, std::uint64_t arena,
+                                                std::uint32_t bytes) {
+  if (participant.arena != arena) {
+    freeSpans_.join(arena);
+    if (participant.arena) freeSpans_.leave(*participant.arena);
+    participant.arena = arena;
+  }
+  return freeSpans_.take(arena, bytes);
+}
+
+void Registry::end(Membership& membership, bool processEnds) {
   STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
-  // In this order (keeps N2): a key that was abandoned is an orphan, not free.
-  membership.abandon();
-  membership.unpinAll();
+  if (!processEnds) {
+    // In this order (keeps N2): a key that was abandoned is an orphan, not free.
+    membership.abandon();
+    membership.unpinAll();
+  }
   void* const memory = membership.table().memory();
   membership.participant().memberships.erase(memory);
   delete &membership;

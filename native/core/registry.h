@@ -45,6 +45,8 @@ class Registry {
   // From now on others may open the table at any time: call it before a handle is made.
   void share(Membership& membership);
   FreeSpans& freeSpans() { return freeSpans_; }
+  // FreeSpans::take for this thread, which allocates in that arena from now on, and in no other.
+  std::optional<std::uint32_t> takeSpan(Participant& participant, std::uint64_t arena, std::uint32_t bytes);
 
  private:
   struct SharedTable {
@@ -55,7 +57,10 @@ class Registry {
   };
 
   Registry();
-  void end(Membership& membership);
+  // `processEnds`: nobody will look at the words again.
+  void end(Membership& membership, bool processEnds = false);
+  // Whether only one thread uses locks.
+  bool isAlone();
 
   const std::uint64_t id_;
   FreeSpans freeSpans_;

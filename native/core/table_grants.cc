@@ -18,8 +18,8 @@ constexpr int kLocalSearch = 16;
 std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
   if (!left) return std::nullopt;
-  if (leave.how == Leave::How::kRelease && traitsOf(leave.mode).clearsAbandoned) *left &= ~kAbandoned;
-  if (leave.how == Leave::How::kDie) *left |= kAbandoned;
+  if (leave.how == Leave::How::kRelease && traitsOf(leave.mode).mayWrite) *left &= ~kAbandoned;
+  if (leave.how == Leave::How::kDie && isDeathTold(leave.mode, limit)) *left |= kAbandoned;
   if (hasPermits(limit)) {
     // Keeps P3. Who comes next is told in any case but this one.
     if (leave.how == Leave::How::kRelease && (*left & kTold) != 0) *left &= ~kAbandoned;

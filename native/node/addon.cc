@@ -85,10 +85,10 @@ napi_value reuse(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   std::uint64_t arena = 0;
   std::uint32_t stripes = 0;
-  if (!call.toArena(0, arena) || !call.toIndex(2, kMaxStripes, stripes) || stripes == 0)
+  if (!call.started() || !call.toArena(0, arena) || !call.toIndex(2, kMaxStripes, stripes) || stripes == 0)
     return call.refuse("expected the number of an arena and a number of stripes");
-  const std::optional<std::uint32_t> offset =
-      Registry::instance().freeSpans().take(arena, static_cast<std::uint32_t>(byteLengthFor(stripes)));
+  const std::optional<std::uint32_t> offset = Registry::instance().takeSpan(
+      call.environment().participant(), arena, static_cast<std::uint32_t>(byteLengthFor(stripes)));
   return call.number(offset ? static_cast<double>(*offset) : double{kNoRoom});
 }
 

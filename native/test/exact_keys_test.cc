@@ -35,6 +35,43 @@ TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   EXPECT_EQ(peer.pin("other"), stripe);
 }
 
+TEST(ExactKeys, AreToldOfADeathAfterTheLastThreadHasLeft) {
+  SharedMemory memory(64);
+  const std::string far(100, 'k');
+  for (int round = 0; round < 3; ++round) {
+    ExactPeer dying(memory);
+    dying.pin("idle");
+    for (const std::string& key : {std::string("near"), far, std::string("third")})
+      ASSERT_TRUE(dying.client.acquireSync({dying.pin(key)}).status == Status::kGranted);
+  }
+  ExactPeer next(memory);
+  EXPECT_EQ(next.names().orphans(), 3u);
+  EXPECT_EQ(next.names().used(), 3u);
+  EXPECT_EQ(countHeld(next.client.table()), 0u);
+  std::set<std::uint32_t> stripes;
+  for (const std::string& key : {std::string("idle"), std::string("near"), far}) {
+    const std::uint32_t stripe = next.pin(key);
+    EXPECT_TRUE(stripes.insert(stripe).second);
+    EXPECT_EQ(next.pin(key), stripe);
+    EXPECT_EQ(next.client.acquireSync({stripe}).abandoned, key != "idle");
+    EXPECT_TRUE(next.client.release({stripe}));
+  }
+  EXPECT_EQ(next.names().size(), 4u);
+  EXPECT_EQ(next.names().orphans(), 1u);
+}
+
+// Anybody who has a handle can write to the memory.
+TEST(ExactKeys, MayBeLeftInAnyNumberByWhoeverWritesToTheMemory) {
+  for (const std::int64_t left : {std::int64_t{-1}, std::int64_t{5}, std::int64_t{1} << 40}) {
+    SharedMemory memory(4);
+    static_cast<Cell*>(memory.data())[kLeftCell].store(left);
+    ExactPeer peer(memory);
+    EXPECT_EQ(peer.names().orphans(), 4u);
+    for (const char* const key : {"a", "b", "c", "d"}) EXPECT_NE(peer.pin(key), NameTable::kNone);
+    EXPECT_EQ(peer.pin("e"), NameTable::kNone);
+  }
+}
+
 TEST(ExactKeys, StayPinnedWhileTheirThreadHoldsThem) {
   SharedMemory memory(4);
   ExactPeer peer(memory);

@@ -16,7 +16,8 @@ namespace {
 // Different in each test: the registry is that of the process.
 std::uint64_t newArena() {
   static std::uint64_t last = 0;
-  return ++last;
+  Registry::instance().freeSpans().join(++last);
+  return last;
 }
 
 constexpr std::uint32_t kStripes = 4;
@@ -26,6 +27,7 @@ constexpr auto kBytes = static_cast<std::uint32_t>(byteLengthFor(kStripes));
 
 TEST(FreeSpans, AreGivenOutOnceAndOnlyIfTheyAreLargeEnough) {
   FreeSpans spans;
+  spans.join(1);
   EXPECT_EQ(spans.take(1, 64), std::nullopt);
   spans.add({.arena = 1, .offset = 640, .bytes = 128});
   EXPECT_EQ(spans.take(2, 64), std::nullopt);
@@ -41,6 +43,7 @@ TEST(FreeSpans, AreJoinedWithTheirNeighbours) {
   for (const std::vector<std::uint32_t>& order : std::vector<std::vector<std::uint32_t>>{
            {0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}}) {
     FreeSpans spans;
+    spans.join(1);
     for (const std::uint32_t i : order) spans.add({.arena = 1, .offset = 64 + i * 64, .bytes = 64});
     EXPECT_EQ(spans.take(1, 192), 64u);
     EXPECT_EQ(spans.take(1, 64), std::nullopt);
@@ -52,6 +55,7 @@ TEST(FreeSpans, NeverOverlapAndNeverGetLost) {
   constexpr std::uint32_t kUnit = 64;
   constexpr std::uint32_t kUnits = 500;
   FreeSpans spans;
+  spans.join(7);
   spans.add({.arena = 7, .offset = 0, .bytes = kUnits * kUnit});
   std::vector<int> used(kUnits, 0);
   std::vector<Span> taken;
@@ -73,6 +77,25 @@ TEST(FreeSpans, NeverOverlapAndNeverGetLost) {
   }
   for (const Span& span : taken) spans.add(span);
   EXPECT_EQ(spans.take(7, kUnits * kUnit), 0u);
+}
+
+TEST(FreeSpans, AreForgottenWithTheLastThreadThatAllocatesInTheirArena) {
+  Registry& registry = Registry::instance();
+  const Span span{.arena = 1'000'000, .offset = 64, .bytes = kBytes};
+  Environment first;
+  {
+    Environment second;
+    for (Environment* const each : {&first, &second, &second})
+      EXPECT_EQ(registry.takeSpan(each->participant(), span.arena, kBytes), std::nullopt);
+    registry.freeSpans().add(span);
+  }
+  EXPECT_EQ(registry.takeSpan(first.participant(), span.arena, kBytes), span.offset);
+  registry.freeSpans().add(span);
+  first.end();
+  // Nobody would take it.
+  registry.freeSpans().add(span);
+  Environment next;
+  EXPECT_EQ(registry.takeSpan(next.participant(), span.arena, kBytes), std::nullopt);
 }
 
 TEST(FreeSpans, GetTheMemoryOfATableWhenItsOnlyThreadClosesIt) {

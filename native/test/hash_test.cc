@@ -1,9 +1,12 @@
 #include "core/hash.h"
 
 #include <array>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "core/exact_key.h"
 
 namespace stripelock::test {
 
@@ -77,6 +80,19 @@ TEST(Hash, SpreadsSimilarKeysEvenly) {
   }
   // Seven standard deviations of a fair draw.
   for (const int count : counts) EXPECT_NEAR(count, kPerStripe, 7 * 32);
+}
+
+TEST(Hash, GivesKeysThatWereChosenToMeetInAChainPlacesOfTheirOwn) {
+  constexpr std::uint64_t kPlaces = 1 << 16;
+  std::set<std::uint64_t> places;
+  std::size_t keys = 0;
+  for (std::uint32_t i = 0; keys < 16; ++i) {
+    const std::string key = std::to_string(i);
+    if (hashBytes(key.data(), key.size()) % kPlaces != 0) continue;
+    ++keys;
+    places.insert(KeyView(key).hash % kPlaces);
+  }
+  EXPECT_GT(places.size(), 12u);
 }
 
 }  // namespace stripelock::test

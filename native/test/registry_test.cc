@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -219,6 +220,27 @@ TEST(Registry, KeepsATableForAsLongAsOneThreadUsesIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counter, 4 * 400);
+}
+
+// To look at a million words would delay the end of the process, in which nobody looks at them again.
+TEST(Registry, LeavesTheWordsAsTheyAreWhenTheMainThreadIsTheLastToEnd) {
+  constexpr std::uint32_t kStripes = 4;
+  SharedMemory memory(kStripes);
+  Registry& registry = Registry::instance();
+  for (const bool alone : {false, true}) {
+    std::optional<Peer> peer;
+    if (!alone) peer.emplace(memory);
+    Participant& main = *registry.join(0, {});
+    Membership* const membership = registry.open(main, memory.data(), kStripes);
+    bool abandoned = false;
+    ASSERT_TRUE(membership->table().tryTake(1, main.slot(), Mode::kExclusive, abandoned));
+    const std::uint32_t slot = main.slot();
+    registry.leave(main);
+    EXPECT_EQ(memory.word(1).load(), alone ? slot : kAbandoned);
+    if (alone) break;
+    EXPECT_TRUE(peer->client.acquireSync({1}).abandoned);
+    EXPECT_TRUE(peer->client.release({1}));
+  }
 }
 
 }  // namespace stripelock::test

@@ -182,6 +182,7 @@ void Life::noteDeaths(Use& use) {
   std::vector<std::uint32_t> stripes;
   for (Held& held : use.held) {
     held.beforeDeath();
+    if (held.mode() == Mode::kShared) continue;
     stripes.insert(stripes.end(), held.stripes().begin(), held.stripes().end());
   }
   std::sort(stripes.begin(), stripes.end());

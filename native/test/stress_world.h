@@ -30,8 +30,6 @@ struct GuardedData {
   std::int32_t writer = 0;
   // A writer's thread ended while it held the stripe, and no later writer has dealt with it.
   bool dirty = false;
-  // The same for readers. They hold the stripe together, so they cannot write without atomics.
-  std::atomic<bool> readerDied{false};
 };
 
 // One lock and its data.
@@ -59,7 +57,7 @@ class Held {
   void beforeDeath();
 
  private:
-  void enter(GuardedData& data, bool& flagged);
+  void enter(GuardedData& data);
   void check(const GuardedData& data, std::uint64_t expected) const;
 
   World* world_;

@@ -194,7 +194,13 @@ export const nativeMutations = [
   ),
   mutation(
     'a thread that dies leaves no flag',
-    [['table_grants.cc', '  if (leave.how == Leave::How::kDie) *left |= kAbandoned;\n', '']],
+    [
+      [
+        'table_grants.cc',
+        '  if (leave.how == Leave::How::kDie && isDeathTold(leave.mode, limit)) *left |= kAbandoned;\n',
+        '',
+      ],
+    ],
     { tests: 'ThreadEnd.Frees*' },
   ),
   mutation(

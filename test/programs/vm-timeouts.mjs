@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import vm from 'node:vm';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { StripedLock } from 'stripelock';
+import { KeyedLock, StripedLock } from 'stripelock';
 
 /** Milliseconds: how long a script waits if nothing interrupts it. */
 const LONG = 20_000;
@@ -86,8 +86,31 @@ async function timeouts(lock, holder) {
   return times;
 }
 
+/** Scripts that are ended while an acquisition reads its arguments: idle keys make room for others at once, as before. */
+function cutWhileReading() {
+  const lock = new KeyedLock({ engine: 'native', capacity: 64 });
+  const held = lock.acquireSync(['held', 'held too']);
+  const endless = (keys) =>
+    Object.defineProperty(keys, keys.length, {
+      get() {
+        for (;;);
+      },
+    });
+  for (const way of ['acquireSync', 'acquire', 'tryAcquire']) {
+    interrupted('lock[way](keys)', { lock, way, keys: endless(['cut', 'cut too']) }, 20);
+    for (let i = 0; i < 300; i++) {
+      lock.acquireSync(`${way} ${i}`).release();
+      lock.acquireSync([`${way} ${i} a`, `${way} ${i} b`]).release();
+      lock.acquireSync(`${way} ${i} timed`, { timeout: 10 }).release();
+    }
+    lock.acquireSync(Array.from({ length: 62 }, (_, i) => `${way} together ${i}`)).release();
+  }
+  held.release();
+}
+
 async function main() {
   const lock = new StripedLock({ engine: 'native' });
+  cutWhileReading();
   const holder = new Holder(lock);
   const times = await timeouts(lock, holder);
   const sandbox = { cell: new Int32Array(new SharedArrayBuffer(4)) };
