@@ -25,7 +25,6 @@ std::uint64_t FencingGate::admit(const KeyView& key, std::uint64_t token) {
     Entry& added = shard.entries.add(std::make_unique<Entry>(key));
     added.token = token;
     shard.tokens.add(added, token);
-    size_.fetch_add(1, std::memory_order_relaxed);
   }
   std::uint64_t highest = highest_.load();
   while (highest < token && !highest_.compare_exchange_weak(highest, token)) {
@@ -33,12 +32,20 @@ std::uint64_t FencingGate::admit(const KeyView& key, std::uint64_t token) {
   return 0;
 }
 
+std::size_t FencingGate::size() {
+  std::size_t sum = 0;
+  for (Shard& shard : shards_) {
+    const Lock lock(shard.mutex);
+    sum += shard.entries.size();
+  }
+  return sum;
+}
+
 void FencingGate::forgetLowest(Shard& shard) {
   Entry& lowest = shard.tokens.least();
   shard.floor = std::max(shard.floor, lowest.token);  // keeps I2
   shard.tokens.remove(lowest);
   shard.entries.remove(lowest);
-  size_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace stripelock

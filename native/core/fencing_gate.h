@@ -29,7 +29,8 @@ class FencingGate {
   std::uint64_t admit(const KeyView& key, std::uint64_t token);
   // The highest token admitted for any key.
   std::uint64_t highest() const { return highest_.load(); }
-  std::size_t size() const { return size_.load(); }
+  // How many keys it remembers. Sums up the shards one after the other, not at one moment.
+  std::size_t size();
 
  private:
   static constexpr std::uint32_t kShards = 16;
@@ -52,7 +53,6 @@ class FencingGate {
   // Only one shard if there are too few keys to spread.
   std::vector<Shard> shards_;
   std::atomic<std::uint64_t> highest_{0};
-  std::atomic<std::size_t> size_{0};
 };
 
 }  // namespace stripelock

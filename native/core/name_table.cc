@@ -159,6 +159,7 @@ std::uint32_t NameTable::allocate(Shard& shard) {
   std::uint32_t stripe = used_.load();
   do {
     if (stripe == table_.stripes()) return kNone;
+    STRIPELOCK_SEAM("allocate: before the count of used stripes changes");
   } while (!used_.compare_exchange_weak(stripe, stripe + 1));
   // An earlier table on this memory may have left it abandoned: its orphans are on the first stripes now.
   table_.word(stripe).store(0);

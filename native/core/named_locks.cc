@@ -1,5 +1,7 @@
 #include "core/named_locks.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/named_client.h"
@@ -7,6 +9,11 @@
 #include "core/wake_set.h"
 
 namespace stripelock {
+
+struct NamedCopy {
+  std::uint64_t manager = 0;
+  std::vector<NamedLocks::NameInfo> names;
+};
 
 NamedLocks& NamedLocks::instance() {
   // Never destroyed: threads may outlive static destruction.
@@ -19,7 +26,7 @@ NamedAnswer NamedLocks::request(NamedRequest& request, const KeyView& key, Named
   WakeSet wakes(&request.client.participant());
   NamedShard& shard = shards_[shardOf<kShards>(key)];
   STRIPELOCK_SEAM("named request: before the shard");
-  const ShortLock lock(shard.mutex);
+  const ShortLock lock = lockToChange(shard);
   NamedRecord* record = shard.records.find(key);
   const bool isNew = !record;
   if (isNew) {
@@ -44,7 +51,7 @@ NamedAnswer NamedLocks::request(NamedRequest& request, const KeyView& key, Named
 bool NamedLocks::cancel(NamedRequest& request) {
   WakeSet wakes(&request.client.participant());
   STRIPELOCK_SEAM("named cancel: before the shard");
-  const ShortLock lock(request.shard->mutex);
+  const ShortLock lock = lockToChange(*request.shard);
   if (request.state != NamedRequest::State::kPending) return false;
   remove(request, wakes);
   return true;
@@ -53,7 +60,7 @@ bool NamedLocks::cancel(NamedRequest& request) {
 bool NamedLocks::end(NamedRequest& request) {
   WakeSet wakes(&request.client.participant());
   STRIPELOCK_SEAM("named end: before the shard");
-  const ShortLock lock(request.shard->mutex);
+  const ShortLock lock = lockToChange(*request.shard);
   // If it was stolen, the record is another's by now, or gone (keeps W3).
   const bool kept = request.state != NamedRequest::State::kStolen;
   if (kept) remove(request, wakes);
@@ -108,26 +115,48 @@ void NamedLocks::remove(NamedRequest& request, WakeSet& wakes) {
   if (!shard.spare && dropped->key.isInPlace()) shard.spare = std::move(dropped);
 }
 
-std::vector<NamedLocks::NameInfo> NamedLocks::query(std::uint64_t manager) {
-  std::vector<NameInfo> all;
-  // All at once: a request that moves from name to name must not be seen twice, or nowhere.
-  for (NamedShard& shard : shards_) shard.mutex.lock();
-  for (NamedShard& shard : shards_) {
-    STRIPELOCK_SEAM("named query: at a shard");
-    shard.records.forEach([&](const NamedRecord& record) {
-      const KeyView key = record.key.view();
-      if (NamedKey::managerOf(key) != manager) return;
-      NameInfo& info = all.emplace_back(NameInfo{.name = NamedKey::nameOf(key), .requests = {}});
-      for (const NamedRecord::List* const list : {&record.held, &record.pending}) {
-        for (const NamedRequest* request = list->first(); request; request = list->after(*request)) {
-          info.requests.push_back({.mode = request->mode,
-                                   .held = list == &record.held,
-                                   .threadId = request->client.participant().threadId()});
-        }
+ShortLock NamedLocks::lockToChange(NamedShard& shard) {
+  ShortLock lock(shard.mutex);
+  copyIfAsked(shard);
+  return lock;
+}
+
+void NamedLocks::copyIfAsked(NamedShard& shard) {
+  if (!shard.asked) return;
+  NamedCopy& copy = *std::exchange(shard.asked, nullptr);
+  shard.records.forEach([&](const NamedRecord& record) {
+    const KeyView key = record.key.view();
+    if (NamedKey::managerOf(key) != copy.manager) return;
+    NameInfo& info = copy.names.emplace_back(NameInfo{.name = NamedKey::nameOf(key), .requests = {}});
+    for (const NamedRecord::List* const list : {&record.held, &record.pending}) {
+      for (const NamedRequest* request = list->first(); request; request = list->after(*request)) {
+        info.requests.push_back({.mode = request->mode,
+                                 .held = list == &record.held,
+                                 .threadId = request->client.participant().threadId()});
       }
-    });
+    }
+  });
+}
+
+std::vector<NamedLocks::NameInfo> NamedLocks::query(std::uint64_t manager) {
+  const Lock only(queries_);
+  std::array<NamedCopy, kShards> copies;
+  // All at once: a request that moves from name to name must not be seen twice, or nowhere (keeps W8).
+  for (NamedShard& shard : shards_) shard.mutex.lock();
+  for (std::size_t i = 0; i < kShards; ++i) {
+    copies[i].manager = manager;
+    shards_[i].asked = &copies[i];
   }
   for (NamedShard& shard : shards_) shard.mutex.unlock();
+  std::vector<NameInfo> all;
+  for (std::size_t i = 0; i < kShards; ++i) {
+    STRIPELOCK_SEAM("named query: at a shard");
+    {
+      const ShortLock lock(shards_[i].mutex);
+      copyIfAsked(shards_[i]);
+    }
+    std::move(copies[i].names.begin(), copies[i].names.end(), std::back_inserter(all));
+  }
   return all;
 }
 

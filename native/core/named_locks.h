@@ -20,10 +20,13 @@
 // W6  The state of a request that is in a record, or in the ready list, changes only with both its shard and that list
 //     locked. So its thread reads it under either.
 // W7  Wakes go out when the shard is unlocked.
+// W8  A query shows all shards as they were at one moment, and has more than one of them locked only in that moment: it
+//     leaves each shard a request for a copy (NamedShard::asked). Who then locks a shard to change it makes that copy
+//     first; the query makes the rest. So other threads wait for the copy of one shard, never for that of all.
 //
 // No step allocates between the first change of a record and its last, but for the set of who is to be woken.
 //
-// Order of locks: shards by rising address, then a client's ready list.
+// Order of locks: that of the queries, shards by rising address, then a client's ready list.
 
 #pragma once
 
@@ -43,6 +46,7 @@ namespace stripelock {
 
 class NamedClient;
 class WakeSet;
+struct NamedCopy;
 struct NamedRecord;
 struct NamedShard;
 
@@ -97,6 +101,8 @@ struct alignas(64) NamedShard {
   KeyTable<NamedRecord> records;
   // For the next new name: an uncontended lock makes and drops a record each time.
   std::unique_ptr<NamedRecord> spare;
+  // Where a query wants a copy of what is here, before anything changes. nullptr: nowhere.
+  NamedCopy* asked = nullptr;
 };
 
 class NamedLocks {
@@ -141,12 +147,17 @@ class NamedLocks {
   static constexpr std::uint32_t kShards = 64;
 
   NamedLocks() = default;
+  // Locks it to change it (keeps W8).
+  static ShortLock lockToChange(NamedShard& shard);
   // All of these with the shard locked.
+  static void copyIfAsked(NamedShard& shard);
   static NamedRecord& add(NamedShard& shard, const KeyView& key);
   static void rob(NamedRecord& record, WakeSet& wakes);
   static void remove(NamedRequest& request, WakeSet& wakes);
 
   std::array<NamedShard, kShards> shards_;
+  // One query at a time.
+  Mutex queries_;
   std::atomic<std::uint64_t> nextManager_{kDefaultManager + 1};
 };
 

@@ -63,6 +63,7 @@ TEST(FencingGate, AdmitsNoStaleTokenHoweverLittleItRemembers) {
       ASSERT_LE(gate.size(), capacity);
     }
     if (capacity == 1000) {
+      EXPECT_EQ(gate.size(), highest.size());
       EXPECT_EQ(refusedThoughFresh, 0u);
     }
   }
@@ -95,6 +96,27 @@ TEST(FencingGate, AdmitsNothingStaleOnceTheRegistryHasForgottenItsFloor) {
   registry.closeGate(first);
   EXPECT_EQ(admit(*registry.openGate(unborn, 10), "a", 1), 0u) << "it never admitted anything";
   registry.closeGate(unborn);
+}
+
+TEST(FencingGate, IsNotForgottenForOneThatIsOpenedOverAndOver) {
+  LeaseRegistry& registry = LeaseRegistry::instance();
+  // Higher than all of the other tests, so that those are forgotten first. They fill what is remembered.
+  constexpr std::uint64_t kHigh = 1'000'000;
+  std::uint64_t number = 0;
+  for (std::uint64_t i = 0; i <= LeaseRegistry::kRemembered; ++i) {
+    number = registry.issueGate();
+    EXPECT_EQ(admit(*registry.openGate(number, 10), "a", kHigh + i), 0u);
+    registry.closeGate(number);
+  }
+  const std::uint64_t other = registry.issueGate();
+  EXPECT_EQ(admit(*registry.openGate(other, 10), "a", 2 * kHigh), 0u);
+  registry.closeGate(other);
+  for (std::uint64_t i = 0; i < 2 * LeaseRegistry::kRemembered; ++i) {
+    for (int users = 0; users < 2; ++users) registry.openGate(other, 10);
+    for (int users = 0; users < 2; ++users) registry.closeGate(other);
+  }
+  EXPECT_EQ(admit(*registry.openGate(number, 10), "a", kHigh + LeaseRegistry::kRemembered), 0u);
+  registry.closeGate(number);
 }
 
 }  // namespace stripelock::test

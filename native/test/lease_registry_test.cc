@@ -53,4 +53,19 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
   registry.closeTable(number);
 }
 
+TEST(LeaseRegistry, LeavesATableWithAClockOfItsOwnToThatClock) {
+  LeaseRegistry& registry = LeaseRegistry::instance();
+  const std::uint64_t number = registry.issue();
+  // Long ago on the steady clock.
+  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a", .at = 0};
+  const std::uint64_t token = registry.openTable(number, true)->tryAcquire(claim, kTtl).token;
+  registry.closeTable(number);
+  LeaseTable* const again = registry.openTable(number, true);
+  const std::optional<LeaseTable::Info> info = again->inspect(claim.key, kTtl - 1);
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->token, token);
+  EXPECT_TRUE(again->release(claim, nullptr));
+  registry.closeTable(number);
+}
+
 }  // namespace stripelock::test

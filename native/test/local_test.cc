@@ -46,6 +46,15 @@ TEST(Local, FlagKeepsTheFastPathFromReleasingAndEndsWithTheHold) {
   }
 }
 
+TEST(Local, TimeOfAStandInCountsForItsTurnThoughNobodyElseWaited) {
+  SharedMemory memory(1);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  standIn(peer.client, 0, 1000);
+  EXPECT_LT(holder.client.table().fairIn(0), 0) << "it has waited for longer than kFairness";
+}
+
 TEST(Local, FlagEndsWithItsThread) {
   SharedMemory memory(1);
   Peer other(memory);

@@ -143,6 +143,34 @@ TEST(NameTable, ForgetsAbandonedKeysRatherThanRefuseOne) {
   EXPECT_EQ(of.pin("another"), NameTable::kNone);
 }
 
+TEST(NameTable, ForgetsNoAbandonedKeyWhileAnotherShardHasAFreeStripe) {
+  Names of(8);
+  std::vector<std::uint32_t> stripes;
+  for (std::size_t i = 0; i < 8; ++i) stripes.push_back(of.pin(name(i)));
+  of.abandon(stripes[0]);
+  for (const std::size_t i : {0u, 1u}) of.names().unpin(stripes[i]);
+  std::string other = "another";
+  while (NameTable::shardOf(view(other)) == NameTable::shardOf(view(name(1)))) other += "!";
+  EXPECT_EQ(of.pin(other), stripes[1]);
+  EXPECT_EQ(of.pin(name(0)), stripes[0]);
+  EXPECT_EQ(of.memory.word(stripes[0]).load(), kAbandoned);
+}
+
+TEST(NameTable, GivesTwoNewKeysOfTwoShardsTwoStripes) {
+  Names of(10);
+  std::string other = "other";
+  while (NameTable::shardOf(view(other)) == NameTable::shardOf(view("key"))) other += "!";
+  Barrier barrier("allocate: before the count of used stripes changes");
+  std::uint32_t first = NameTable::kNone;
+  std::thread pinning([&] { first = of.pin("key"); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  const std::uint32_t second = of.pin(other);
+  barrier.open();
+  pinning.join();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(of.names().used(), 2u);
+}
+
 TEST(NameTable, StartsWithFreeStripesOnMemoryThatAnEarlierTableLeft) {
   SharedMemory memory(3);
   memory.word(0).store(kAbandoned);

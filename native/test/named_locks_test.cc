@@ -107,6 +107,7 @@ TEST_F(NamedLocksTest, CancelsInTheMiddleOfAQueue) {
   const std::uint32_t last = three.pend(u"a");
   EXPECT_TRUE(one.cancel(middle));
   EXPECT_EQ(lines(), Lines{"a: 1X | 2X 3X"});
+  EXPECT_EQ(one.client().waiting(), 0u) << "its event loop may end";
   EXPECT_TRUE(three.cancel(last));
   two.pend(u"a", Mode::kShared);
   EXPECT_EQ(lines(), Lines{"a: 1X | 2X 2S"});
@@ -152,24 +153,35 @@ TEST_F(NamedLocksTest, KeepsManagersApart) {
   EXPECT_EQ(describe(other, stranger), Lines{"a: 1X"});
 }
 
-// Or a request that moves from name to name could be seen twice, or nowhere.
-TEST_F(NamedLocksTest, AreSeenAtOneMoment) {
-  one.hold(u"a");
+// Or a request that moves from name to name could be seen twice, or nowhere. Everybody goes on meanwhile, however long
+// the query takes.
+TEST_F(NamedLocksTest, AreSeenAtOneMomentWhileTheyChange) {
+  const std::uint32_t held = one.hold(u"a");
+  one.hold(u"b");
+  const std::uint32_t waiting = two.pend(u"b");
+  const Lines before = lines();
+  Lines seen;
   Barrier barrier("named query: at a shard");
-  std::thread looking([&] { EXPECT_EQ(NamedLocks::instance().query(manager).size(), 1u); });
+  std::thread looking([&] { seen = lines(); });
   ASSERT_TRUE(barrier.awaitArrival());
   std::atomic<bool> changed{false};
   std::thread changing([&] {
-    // Not in the shard at which the look has been stopped: these are in many.
-    for (const char16_t name : std::u16string_view(u"bcdefghi")) two.hold(std::u16string(1, name));
+    // In all shards.
+    for (int i = 0; i < 1000; ++i) {
+      const std::string name = "c" + std::to_string(i);
+      two.hold(std::u16string(name.begin(), name.end()));
+    }
+    two.cancel(waiting);
+    one.release(held);
+    one.steal(u"b");
     changed.store(true);
   });
-  // Far longer than that takes.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(changed.load()) << "a name changes while others are looked at";
+  EXPECT_TRUE(eventually([&] { return changed.load(); })) << "a query holds others up";
   barrier.open();
   looking.join();
   changing.join();
+  EXPECT_EQ(seen, before);
+  EXPECT_EQ(lines().size(), 1001u);
 }
 
 TEST(NamedManagers, AreKnownOnceTheyAreIssued) {
@@ -200,6 +212,11 @@ TEST(NamedKeys, DistinguishEveryStringOfUnitsAndGiveItBack) {
       std::u16string(127, u'x'),
       std::u16string(128, u'x'),
       std::u16string(129, u'x'),
+      // Around what fits without an allocation.
+      std::u16string(128, u'\u0101'),
+      std::u16string(129, u'\u0101'),
+      std::u16string(132, u'\u0101'),
+      std::u16string(133, u'\u0101'),
       std::u16string(1000, u'x'),
       std::u16string(1000, u'\u0101'),
       std::u16string(999, u'x') + u'\u0100',

@@ -74,6 +74,35 @@ TEST_F(Permits, BesideTheOneOfADesignatedWaiterGoToThoseBehindIt) {
   EXPECT_TRUE(memory.isFree());
 }
 
+TEST_F(Permits, BesideTheOneOfADesignatedWaiterPassBlockedThreadsAndLeaveTheClockOfTheHead) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  PermitPeer blocked(memory, 3);
+  blocked.client.pend({0}, kPermit);
+  Blocking first(two.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 2));
+  blocked.client.pend({0}, kPermit);
+  late.client.pend({0}, kPermit);
+  blocked.environment.participant().block();
+  putHandOverOff(one.client, 0);
+  const Nanoseconds fairAt = table().queueOf(0).fairAt;
+  Barrier barrier("designated: before it tries");
+  EXPECT_TRUE(one.release(0));
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(one.client.releaseSlow(0, Mode::kShared));
+  ASSERT_EQ(awaitGrants(late.environment).size(), 1u);
+  EXPECT_FALSE(blocked.async().hasReady());
+  EXPECT_EQ(table().queueOf(0).fairAt, fairAt);
+  barrier.open();
+  EXPECT_EQ(first.status(), Status::kGranted);
+  EXPECT_TRUE(two.release(0));
+  EXPECT_TRUE(late.release(0));
+  blocked.environment.participant().unblock();
+  EXPECT_EQ(awaitGrants(blocked.environment).size(), 2u);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(blocked.release(0));
+  EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
 TEST_F(Permits, AreNotMissedByADesignatedWaiterThatIsOvertaken) {
   // Nothing but a wake-up lets it go on.
   const NoSlices none;
@@ -121,7 +150,7 @@ TEST_F(Permits, AreGrantedTogetherWhenSeveralBecomeFreeAtOnce) {
   EXPECT_TRUE(first.join().abandoned);
   EXPECT_TRUE(second.join().abandoned);
   EXPECT_FALSE(third.decided());
-  EXPECT_EQ(word() & kHolderMask, 3u);
+  EXPECT_EQ(word(), kShared | kQueued | kAbandoned | kTold | 3u) << "they ran out, and one waits";
   EXPECT_TRUE(one.release(0));
   EXPECT_EQ(third.status(), Status::kGranted);
   EXPECT_FALSE(third.join().abandoned) << "two were told, and one has released";
@@ -139,6 +168,24 @@ TEST_F(Permits, AreNotMissedByThoseBehindAWaiterThatGivesUp) {
   EXPECT_EQ(second.status(), Status::kGranted);
   EXPECT_TRUE(late.release(0));
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, ThatAWaiterForSeveralStripesLacksAreMarkedAsAwaited) {
+  for (const std::uint32_t stripe : {0u, 1u}) {
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(stripe));
+  }
+  two.client.pend({0, 1}, kPermit);
+  EXPECT_EQ(word(1), kShared | 3u) << "nobody has come there yet";
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(word(0), kShared | 3u);
+  EXPECT_EQ(word(1), kShared | kQueued | 3u);
+  EXPECT_TRUE(one.release(1));
+  ASSERT_EQ(awaitGrants(two.environment).size(), 1u);
+  EXPECT_TRUE(two.client.release({0, 1}, Mode::kShared));
+  for (int i = 0; i < 2; ++i) {
+    for (const std::uint32_t stripe : {0u, 1u}) EXPECT_TRUE(one.release(stripe));
+  }
   EXPECT_TRUE(memory.isFree());
 }
 

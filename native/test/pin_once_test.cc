@@ -93,6 +93,16 @@ TEST(PinOnce, LeavesAKeyThatWasPinnedOtherwiseSinceItsStripe) {
   EXPECT_EQ(peer.pin(keys[0]), stripe);
 }
 
+TEST(PinOnce, LeavesAKeyThatWasPinnedOtherwiseBeforeItsStripe) {
+  SharedMemory memory(100);
+  ExactPeer peer(memory);
+  const auto keys = keysOfAShard(2);
+  const std::uint32_t stripe = peer.pin(keys[0]);
+  EXPECT_TRUE(peer.pinOnce(keys[0]).again);
+  EXPECT_FALSE(peer.pinOnce(keys[1]).reused);
+  EXPECT_EQ(peer.pin(keys[0]), stripe);
+}
+
 TEST(PinOnce, LeavesAnAbandonedKeyItsStripe) {
   SharedMemory memory(100);
   ExactPeer peer(memory);

@@ -233,6 +233,26 @@ TEST_F(Revocation, IsDoneByTheEventLoopsOfOtherThreads) {
   expectNothingLeft();
 }
 
+TEST_F(Revocation, IsDoneInEachLockThatAnEventLoopWaitsFor) {
+  const Patience none(0);
+  SharedMemory second(1);
+  Client holding(holder.environment, second);
+  Client idle(busy.environment, second);
+  Client waiting(next.environment, second);
+  // The same stripe of two locks, one right after the other.
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(holding.take(0));
+  busy.client.pend({0});
+  idle.pend({0});
+  next.client.pend({0});
+  waiting.pend({0});
+  handOver();
+  makeHandOverDue(holding, 0);
+  EXPECT_TRUE(holding.release({0}));
+  next.async().lookForIdle();
+  EXPECT_EQ(takeGrants(next.environment).size(), 2u);
+}
+
 TEST_F(Revocation, GrantsAnAsyncWaiterWhoseTimeIsUpWhatOthersHaveNotTaken) {
   for (const bool handedOver : {false, true}) {
     Idle world;

@@ -103,6 +103,23 @@ TEST(SharedMode, LetsAllReadersUpToTheNextWriterInTogether) {
   EXPECT_EQ(memory.word(0).load(), kShared + 1);
 }
 
+TEST(SharedMode, LetsNoReaderOfABlockedThreadInWithTheOthers) {
+  SharedMemory memory(1);
+  Peer writer(memory);
+  Peer reader(memory);
+  Peer blocked(memory);
+  ASSERT_TRUE(writer.client.take(0));
+  reader.client.pend({0}, {.mode = Mode::kShared});
+  blocked.client.pend({0}, {.mode = Mode::kShared});
+  blocked.environment.participant().block();
+  makeHandOverDue(writer.client, 0);
+  EXPECT_TRUE(writer.client.release({0}));
+  EXPECT_EQ(memory.word(0).load(), kShared + 1);
+  blocked.environment.participant().unblock();
+  EXPECT_EQ(memory.word(0).load(), kShared + 2);
+  EXPECT_EQ(takeGrants(blocked.environment).size(), 1u);
+}
+
 namespace {
 
 // Overlapping readers. Without a rule against it the stripe would never be free.
