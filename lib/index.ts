@@ -58,6 +58,7 @@ export type {
   AsyncAcquireOptions,
   HostUrl,
   KeyedLockHandle,
+  KeyedLockMode,
   KeyedLockOptions,
   KeyState,
   LockKey,
@@ -66,4 +67,5 @@ export type {
   StripedLockHandle,
   StripedLockOptions,
   StripedLockStats,
+  SyncResult,
 } from './common/types.js';

@@ -31,13 +31,13 @@ export class LockManager {
    * handle; a LockError (ERR_LOCK_ENGINE) for one of another process, and in another thread if the addon cannot be loaded
    * here and there.
    */
-  static from(handle: object): LockManager {
+  static from(handle: object & { readonly kind?: 'stripelock/lock-manager' }): LockManager {
     const { name, locks: opened } = openHandle(handle);
     return new LockManager(new ManagerContext(name, () => opened));
   }
 
   /** Structured-cloneable: send it to another thread, and join there with {@link LockManager.from}. */
-  get handle(): object {
+  get handle(): object & { readonly kind?: 'stripelock/lock-manager' } {
     return handleOf(this.#context.locks.number, this.#context.name);
   }
 

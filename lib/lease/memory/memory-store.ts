@@ -28,6 +28,7 @@ export interface MemoryLeaseStoreOptions {
 }
 
 interface StoreHandle extends HandleFields {
+  readonly kind: typeof KIND;
   readonly ownClock: boolean;
 }
 
@@ -66,7 +67,7 @@ class OpenedTable {
  */
 export class MemoryLeaseStore implements InfoLeaseStore {
   /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
-  readonly handle: object;
+  readonly handle: object & { readonly kind?: 'stripelock/memory-lease-store' };
   readonly #table: LeaseTable;
   readonly #clock: Clock | undefined;
 
@@ -91,7 +92,7 @@ export class MemoryLeaseStore implements InfoLeaseStore {
    * The same leases, in another thread (or again in this one). Throws a TypeError for what is not a handle, or if only
    * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
-  static from(handle: object, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
+  static from(handle: object & { readonly kind?: 'stripelock/memory-lease-store' }, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
     const clock = clockOf(options);
     const fields = checkHandle(handle, KIND, 'the handle of a MemoryLeaseStore') as StoreHandle;
     const ownClock = checkBoolean(fields.ownClock, 'handle.ownClock');
