@@ -12,6 +12,7 @@ export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
 export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gate.js';
 export { Lease } from './lease/hold/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
+export { deserializeError, serializeError } from './lease/contract/sent-errors.js';
 export { answerWithin } from './lease/contract/answer-within.js';
 export { LeaseManager } from './lease/manager.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';

@@ -108,7 +108,10 @@ export function lockDeadlock(
   stripes: readonly number[],
   details?: string,
 ): DeadlockError {
-  const why = threads.length === 1 ? selfText(exact, keys, threads[0]!, stripes[0]!, details) : cycleText(exact, threads, stripes);
+  const why =
+    threads.length === 1
+      ? selfText(exact, keys, threads[0]!, stripes[0]!, details)
+      : cycleText(exact, threads, stripes);
   const collision = exact ? '' : ' In a StripedLock, different keys can share a stripe.';
   const message =
     `${lockName(name)}: waiting for ${keyNames(keys)} would never end: ${why}.${collision} ` +
@@ -133,7 +136,10 @@ function selfText(
 function cycleText(exact: boolean, threads: readonly number[], stripes: readonly number[]): string {
   const next = (i: number): number => threads[(i + 1) % threads.length]!;
   return threads
-    .map((thread, i) => `thread ${thread} waits for ${exact ? '' : `stripe ${stripes[i]}, held by `}thread ${next(i)}`)
+    .map(
+      (thread, i) =>
+        `thread ${thread} waits for ${exact ? '' : `stripe ${stripes[i]}, held by `}thread ${next(i)}`,
+    )
     .join(', ');
 }
 

@@ -2,13 +2,7 @@ import { inspect, type InspectOptions } from 'node:util';
 import { callArguments, checkFunction } from '../common/checks.js';
 import { invalidArg } from '../common/errors.js';
 import { defer } from '../common/host.js';
-import type {
-  AcquireOptions,
-  AsyncAcquireOptions,
-  LockKey,
-  LockMode,
-  SyncResult,
-} from '../common/types.js';
+import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
 import { THREAD_BOUND } from '../engine/contract/engine.js';
 import { isThenable } from './arguments.js';
 import type { Guard } from './guard.js';
@@ -97,7 +91,10 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /** Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise: use withLock. */
-  withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => SyncResult<T>): T;
+  withLockSync<T, K extends LockKey>(
+    keys: K | readonly K[],
+    fn: (guard: Guard<K, 'exclusive'>) => SyncResult<T>,
+  ): T;
   withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
     options: AcquireOptions<M> & { mode?: A },
@@ -108,7 +105,10 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     optionsOrFn: (AcquireOptions<M> & { mode?: A }) | ((guard: Guard<K, M>) => T),
     maybeFn?: (guard: Guard<K, M>) => T,
   ): T {
-    const [options, fn] = callArguments<AcquireOptions<M> & { mode?: A }, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
+    const [options, fn] = callArguments<AcquireOptions<M> & { mode?: A }, (guard: Guard<K, M>) => T>(
+      optionsOrFn,
+      maybeFn,
+    );
     const guard = this.acquireSync<K, M>(keys, options);
     let result: T;
     let thenable: boolean;
@@ -124,7 +124,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
       }
     }
     if (thenable) {
-      throw invalidArg('fn returned a promise, and withLockSync released the lock before it settled: use withLock');
+      throw invalidArg(
+        'fn returned a promise, and withLockSync released the lock before it settled: use withLock',
+      );
     }
     return result;
   }

@@ -1,4 +1,4 @@
-import { checkBoolean, checkOptionsObject, checkString, checkTimeout } from '../common/checks.js';
+import { checkBoolean, checkString, checkTimeout } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import type {
   KeyedLockHandle,
@@ -126,13 +126,11 @@ function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
 }
 
 export function openedLock(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
-  checkOptionsObject(options);
   if (OpenedLock.is(options)) return options;
   return OpenedLock.create(STRIPED, resolveLockOptions(options));
 }
 
 export function openedKeyedLock(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
-  checkOptionsObject(options);
   if (OpenedLock.is(options)) return options;
   return OpenedLock.create(KEYED, resolveKeyedLockOptions(options));
 }

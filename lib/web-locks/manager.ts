@@ -1,4 +1,4 @@
-import { checkFunction, checkOptionsObject, checkString } from '../common/checks.js';
+import { checkFunction, checkOptionsObject, checkString, type Names } from '../common/checks.js';
 import { DEFAULT_MANAGER } from '../engine/contract/named-locks.js';
 import { namedEngine } from '../engine/select.js';
 import { checkSupported, DEFAULTS, readOptions, toDomString } from './arguments.js';
@@ -98,8 +98,10 @@ export class LockManager {
   }
 }
 
+const NAMES: Names<LockManagerOptions> = { name: true };
+
 function create(options: LockManagerOptions | undefined): ManagerContext {
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   const name = options?.name === undefined ? '' : checkString(options.name, 'options.name');
   const opened = namedEngine().open();
   return new ManagerContext(name, () => opened);

@@ -1,4 +1,4 @@
-import { checkOptionsObject } from '../../common/checks.js';
+import { checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { GateTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
@@ -80,8 +80,10 @@ export class FencingGate {
   }
 }
 
+const NAMES: Names<FencingGateOptions> = { capacity: true };
+
 function create(options: FencingGateOptions | undefined): OpenedGate {
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   const capacity =
     options?.capacity === undefined ? DEFAULT_CAPACITY : checkCapacity(options.capacity, 'options.capacity');
   return new OpenedGate(leaseEngine().openGate(capacity));

@@ -1,4 +1,4 @@
-import { checkBoolean, checkOptionsObject } from '../../common/checks.js';
+import { checkBoolean, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
@@ -92,7 +92,10 @@ export class MemoryLeaseStore implements InfoLeaseStore {
    * The same leases, in another thread (or again in this one). Throws a TypeError for what is not a handle, or if only
    * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
-  static from(handle: object & { readonly kind?: 'stripelock/memory-lease-store' }, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
+  static from(
+    handle: object & { readonly kind?: 'stripelock/memory-lease-store' },
+    options?: MemoryLeaseStoreOptions,
+  ): MemoryLeaseStore {
     const clock = clockOf(options);
     const fields = checkHandle(handle, KIND, 'the handle of a MemoryLeaseStore') as StoreHandle;
     const ownClock = checkBoolean(fields.ownClock, 'handle.ownClock');
@@ -163,7 +166,9 @@ function create(options: MemoryLeaseStoreOptions | undefined): OpenedTable {
   return new OpenedTable(leaseEngine().openTable(clock !== undefined), clock);
 }
 
+const NAMES: Names<MemoryLeaseStoreOptions> = { clock: true };
+
 function clockOf(options: MemoryLeaseStoreOptions | undefined): Clock | undefined {
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   return options?.clock === undefined ? undefined : checkClock(options.clock);
 }
