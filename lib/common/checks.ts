@@ -7,7 +7,7 @@ export const DEFAULT_TIMEOUT = 5000;
 export type Names<O> = Readonly<Record<keyof O, true>>;
 
 /** `names`: there may be no other options. */
-export function checkOptionsObject(options: unknown, names?: Names<object>): void {
+export function checkOptionsObject(options: unknown, names?: Names<Record<string, unknown>>): void {
   if (options === undefined) return;
   if (typeof options !== 'object' || options === null || !mayBeOptions(options)) {
     throw invalidArgType('options', 'an object', options);
@@ -16,7 +16,7 @@ export function checkOptionsObject(options: unknown, names?: Names<object>): voi
 }
 
 /** Throws for an option that nothing would read: its name is probably misspelt. */
-export function checkNames(options: object, names: Names<object>, what = 'options'): void {
+export function checkNames(options: object, names: Names<Record<string, unknown>>, what = 'options'): void {
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(names, name)) throw unknownOption(what, name, Object.keys(names));
   }

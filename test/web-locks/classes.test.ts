@@ -89,7 +89,7 @@ describe('LockManager', () => {
       expect(thrownBy(() => LockManager.from({ ...handle, number } as object))).toBeInstanceOf(RangeError);
     }
     for (const other of [{ id: [1, 2] }, { engine: 'javascript' }, { number: 2 ** 40 }]) {
-      expect(thrownBy(() => LockManager.from({ ...handle, ...other } as object))).toMatchObject({
+      expect(thrownBy(() => LockManager.from({ ...handle, ...other }))).toMatchObject({
         code: 'ERR_LOCK_ENGINE',
       });
     }

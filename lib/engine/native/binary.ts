@@ -41,14 +41,14 @@ function prebuiltFor(target: string): string {
 function foundByName(known?: string): object {
   const all = installed();
   const failures: string[] = [];
-  let forbidden = false;
+  const codes = new Set<unknown>();
   const attempt = (file: string, load: () => object): object | undefined => {
     try {
       return load();
     } catch (error) {
       throwIfStackOverflow(error);
       failures.push(`${file}: ${reasonOf(error)}`);
-      forbidden ||= (error as { code?: unknown }).code === 'ERR_DLOPEN_DISABLED';
+      codes.add((error as { code?: unknown }).code);
       return undefined;
     }
   };
@@ -65,7 +65,7 @@ function foundByName(known?: string): object {
     if (prebuilt !== undefined) return prebuilt;
   }
   throw new AddonMissing(
-    `${failures.map((each) => `  - ${each}\n`).join('')}${forbidden ? permission() : remedy(all.folder)}`,
+    `${failures.map((each) => `  - ${each}\n`).join('')}${codes.has('ERR_DLOPEN_DISABLED') ? permission() : remedy(all.folder)}`,
   );
 }
 

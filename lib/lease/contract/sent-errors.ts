@@ -52,7 +52,10 @@ export function serializeError(error: unknown): unknown {
 function sent(error: unknown, depth: number): unknown {
   if (!isError(error) || depth > MOST_CAUSES) return error;
   const { name, message, stack } = error;
-  const entries = FIELDS.filter((field) => field in error).map((field) => [field, Reflect.get(error, field)]);
+  const entries = FIELDS.filter((field) => field in error).map((field) => [
+    field,
+    Reflect.get(error, field) as unknown,
+  ]);
   const plain: SentError = {
     kind: KIND,
     name,
@@ -84,7 +87,8 @@ function cloneable(value: unknown): unknown {
  * value is returned as it is.
  */
 export function deserializeError(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || (value as SentError).kind !== KIND) return value;
+  if (typeof value !== 'object' || value === null || (value as { kind?: unknown }).kind !== KIND)
+    return value;
   const { name, message, stack, fields, ...rest } = value as SentError;
   const error = new Error(message, 'cause' in rest ? { cause: deserializeError(rest.cause) } : undefined);
   const known = CLASSES[name];
