@@ -210,7 +210,7 @@ void lock.withLockSync(text, async () => Promise.resolve(5));
 void lock.withLockSync(text, { timeout: 5 }, async () => Promise.resolve());
 // @ts-expect-error: nor if it may return a promise
 lock.withLockSync(text, (guard) => (guard.held ? 5 : Promise.resolve(5)));
-const nothing = (): void => lock.withLockSync(text, () => undefined);
+export const nothing = (): void => lock.withLockSync(text, () => undefined);
 const either = lock.withLockSync(text, (guard) => (guard.held ? guard.stripes : undefined));
 same<typeof either, readonly number[] | undefined>();
 export function passOn<T>(fn: () => SyncResult<T>): T {
