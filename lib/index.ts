@@ -12,6 +12,7 @@ export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
 export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gate.js';
 export { Lease } from './lease/hold/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
+export { deserializeError, serializeError } from './lease/contract/sent-errors.js';
 export { answerWithin } from './lease/contract/answer-within.js';
 export { LeaseManager } from './lease/manager.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';
@@ -58,6 +59,7 @@ export type {
   AsyncAcquireOptions,
   HostUrl,
   KeyedLockHandle,
+  KeyedLockMode,
   KeyedLockOptions,
   KeyState,
   LockKey,
@@ -66,4 +68,5 @@ export type {
   StripedLockHandle,
   StripedLockOptions,
   StripedLockStats,
+  SyncResult,
 } from './common/types.js';

@@ -1,12 +1,50 @@
-import { invalidArgType, outOfRange } from './errors.js';
+import { invalidArg, invalidArgType, outOfRange } from './errors.js';
 
 /** The default timeout of an acquisition, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
 
-export function checkOptionsObject(options: unknown): void {
-  if (options !== undefined && (typeof options !== 'object' || options === null || !mayBeOptions(options))) {
+/** The names of options: those of a type, all of them. */
+export type Names<O> = Readonly<Record<keyof O, true>>;
+
+/** `names`: there may be no other options. */
+export function checkOptionsObject(options: unknown, names?: Names<Record<string, unknown>>): void {
+  if (options === undefined) return;
+  if (typeof options !== 'object' || options === null || !mayBeOptions(options)) {
     throw invalidArgType('options', 'an object', options);
   }
+  if (names !== undefined) checkNames(options, names);
+}
+
+/** Throws for an option that nothing would read: its name is probably misspelt. */
+export function checkNames(options: object, names: Names<Record<string, unknown>>, what = 'options'): void {
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(names, name)) throw unknownOption(what, name, Object.keys(names));
+  }
+}
+
+const NAME_CHARACTERS_SHOWN = 64;
+
+function unknownOption(what: string, given: string, known: readonly string[]): Error {
+  const name = given.slice(0, NAME_CHARACTERS_SHOWN);
+  const [nearest] = known
+    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ candidate, distance }) => distance <= 0.4 * candidate.length || name.startsWith(candidate))
+    .sort((a, b) => a.distance - b.distance);
+  const hint = nearest ? `did you mean ${what}.${nearest.candidate}?` : `the options are ${known.join(', ')}`;
+  return invalidArg(`${what}.${name} is not an option: ${hint}`);
+}
+
+/** How many characters must be added, removed or replaced to make one text of the other (Levenshtein). */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 0; i < a.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) {
+      next.push(Math.min(row[j]! + (a[i] === b[j] ? 0 : 1), row[j + 1]! + 1, next[j]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
 }
 
 /** False for lists, and for a revoked Proxy, which cannot be read. */

@@ -47,17 +47,30 @@ export class LockTimeoutError extends LockError {
   }
 }
 
-/** `details`: what the message says about the holders. */
+/** What errors say of a lock. */
+export interface NamedLock {
+  readonly name: string;
+  /** Whether each key has a stripe of its own: then messages do not speak of stripes. */
+  readonly exact: boolean;
+}
+
+/** `thread`: who waited. `details`: what the message says about the holders. */
 export function lockTimeout(
-  lock: string,
+  lock: NamedLock,
   keys: readonly LockKey[],
   timeout: number,
   stripe: number,
   holders: readonly number[],
+  thread: number,
   details?: string,
 ): LockTimeoutError {
-  const held = holders.length > 0 ? `, held by ${details ?? threadNames(holders)}` : '';
-  const message = `${lockName(lock)}: could not acquire ${keyNames(keys)} within ${timeout} ms (stripe ${stripe}${held})`;
+  const held = holders.length > 0 ? [`held by ${details ?? threadNames(holders)}`] : [];
+  const facts = (lock.exact ? held : [`stripe ${stripe}`, ...held]).join(', ');
+  const what = `could not acquire ${keyNames(keys)} within ${timeout} ms`;
+  const again = holders.includes(thread)
+    ? `. Thread ${thread} is this same one: locks are not reentrant, so code that holds a key cannot acquire it again`
+    : '';
+  const message = `${lockName(lock.name)}: ${what}${facts === '' ? '' : ` (${facts})`}${again}`;
   return new LockTimeoutError(message, keys, timeout, stripe, holders);
 }
 
@@ -71,12 +84,12 @@ export class DeadlockError extends LockError {
   readonly stripes: readonly number[];
 
   constructor(
-    lock: string,
+    message: string,
     keys: readonly LockKey[],
     threads: readonly number[],
     stripes: readonly number[],
   ) {
-    super('ERR_LOCK_DEADLOCK', `${lockName(lock)}: ${deadlockText(keys, threads, stripes)}`);
+    super('ERR_LOCK_DEADLOCK', message);
     this.keys = keys;
     this.threads = threads;
     this.stripes = stripes;
@@ -87,21 +100,47 @@ export class DeadlockError extends LockError {
   }
 }
 
-function deadlockText(
+/** `details`: what the message says about the holders of the first stripe. */
+export function lockDeadlock(
+  { name, exact }: NamedLock,
   keys: readonly LockKey[],
   threads: readonly number[],
   stripes: readonly number[],
+  details?: string,
+): DeadlockError {
+  const why =
+    threads.length === 1
+      ? selfText(exact, keys, threads[0]!, stripes[0]!, details)
+      : cycleText(exact, threads, stripes);
+  const collision = exact ? '' : ' In a StripedLock, different keys can share a stripe.';
+  const message =
+    `${lockName(name)}: waiting for ${keyNames(keys)} would never end: ${why}.${collision} ` +
+    'Acquire all keys that are needed together in one call';
+  return new DeadlockError(message, keys, threads, stripes);
+}
+
+function selfText(
+  exact: boolean,
+  keys: readonly LockKey[],
+  thread: number,
+  stripe: number,
+  details = 'trace: true shows where it was acquired',
 ): string {
-  const advice =
-    'In a StripedLock, different keys can share a stripe. Acquire all keys that are needed together in one call';
-  if (threads.length === 1) {
-    return (
-      `waiting for ${keyNames(keys)} would never end: this thread (${threads[0]}) itself holds stripe ` +
-      `${stripes[0]}, and cannot release it while it is blocked. ${advice}, or use acquire() instead of acquireSync()`
-    );
-  }
-  const cycle = threads.map((thread, i) => `thread ${thread} waits for stripe ${stripes[i]}`).join(', ');
-  return `waiting for ${keyNames(keys)} would never end: ${cycle}, each held by the next. ${advice}`;
+  const what = exact ? (keys.length === 1 ? 'it' : 'one of them') : `stripe ${stripe}`;
+  return (
+    `this same thread (${thread}) holds ${what}, by a guard that is not released (${details}), and cannot ` +
+    'release it while it is blocked. Locks are not reentrant: pass the guard on instead of acquiring the key again'
+  );
+}
+
+function cycleText(exact: boolean, threads: readonly number[], stripes: readonly number[]): string {
+  const next = (i: number): number => threads[(i + 1) % threads.length]!;
+  return threads
+    .map(
+      (thread, i) =>
+        `thread ${thread} waits for ${exact ? '' : `stripe ${stripes[i]}, held by `}thread ${next(i)}`,
+    )
+    .join(', ');
 }
 
 export function invalidArgType(
@@ -109,9 +148,16 @@ export function invalidArgType(
   expected: string,
   actual: unknown,
 ): TypeError & { code: string } {
-  const error = new TypeError(`${name} must be ${expected}; received ${describe(actual)}`);
-  return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
+  return invalidArg(`${name} must be ${expected}; received ${describe(actual)}`);
 }
+
+export function invalidArg(message: string): TypeError & { code: string } {
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
+}
+
+/** What to say of a handle that came from another process. */
+export const ONLY_FOR_THREADS =
+  'a handle is for the threads of its process, by workerData or postMessage; processes share leases, by a store such as sqliteLeaseStore';
 
 export function outOfRange(name: string, expected: string, actual: unknown): RangeError & { code: string } {
   const error = new RangeError(`${name} must be ${expected}; received ${describe(actual)}`);

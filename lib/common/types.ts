@@ -4,6 +4,9 @@ export type LockKey = string | number | Uint8Array;
 /** Shared holders exclude only exclusive ones. */
 export type LockMode = 'exclusive' | 'shared';
 
+/** What a function of `withLockSync` may return: no promise, as the lock is released before that settles. */
+export type SyncResult<T> = T extends PromiseLike<unknown> ? 'an async function needs withLock' : T;
+
 /** For a new lock. */
 export interface StripedLockOptions {
   /** Number of stripes, an integer 1 … 1_048_576. Default 1024. */
@@ -42,6 +45,8 @@ export type HostSignal = typeof globalThis extends { AbortSignal: { prototype: i
 
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
 export interface StripedLockHandle {
+  /** Whose handle it is. */
+  readonly kind: 'stripelock/striped-lock';
   readonly [opaque: string]: unknown;
 }
 
@@ -128,8 +133,13 @@ export interface KeyedLockOptions {
   trace?: boolean;
 }
 
+/** The modes of a {@link KeyedLock} with that limit: no shared one where it has permits. */
+export type KeyedLockMode<L extends number> = 1 extends L ? LockMode : 'exclusive';
+
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
 export interface KeyedLockHandle {
+  /** Whose handle it is. */
+  readonly kind: 'stripelock/keyed-lock';
   readonly [opaque: string]: unknown;
 }
 

@@ -1,7 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { channels, type LockMessage } from '../common/diagnostics.js';
-import { DeadlockError, LockError, lockTimeout } from '../common/errors.js';
+import { lockDeadlock, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
@@ -118,6 +118,9 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   /** The error for an outcome. */
   failure(outcome: Failure): LockError {
     const { table, name } = this.#terms.lock;
+    const lock = { name, exact: table.names !== undefined };
+    const details = (stripe: number): string | undefined =>
+      this.note === undefined ? undefined : tracedHolders(table, stripe);
     switch (outcome.status) {
       case 'timeout': {
         const { timeout } = this;
@@ -127,8 +130,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.message(), timeout, stripe, holders });
         }
-        const details = this.note === undefined ? undefined : tracedHolders(table, stripe);
-        return lockTimeout(name, this.shownKeys(), timeout, stripe, holders, details);
+        return lockTimeout(lock, this.shownKeys(), timeout, stripe, holders, threadId, details(stripe));
       }
       case 'deadlock': {
         const { threads, stripes } = outcome;
@@ -137,7 +139,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.message(), threads, stripes });
         }
-        return new DeadlockError(name, this.shownKeys(), threads, stripes);
+        return lockDeadlock(lock, this.shownKeys(), threads, stripes, details(stripes[0]!));
       }
       case 'interrupted':
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');

@@ -1,21 +1,29 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { callArguments, checkFunction } from '../common/checks.js';
-import { invalidArgType } from '../common/errors.js';
+import { invalidArg } from '../common/errors.js';
 import { defer } from '../common/host.js';
-import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
+import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
+import { THREAD_BOUND } from '../engine/contract/engine.js';
 import { isThenable } from './arguments.js';
 import type { Guard } from './guard.js';
 
 /**
  * What all locks on keys of this package share. A function that takes one of these works with each of them. It cannot be
- * made itself.
+ * made itself. `A`: its modes.
  */
-export abstract class BaseLock {
+export abstract class BaseLock<A extends LockMode = LockMode> {
   /** Shown in errors, `inspect()` and diagnostics. */
   readonly name: string;
   /** Default time allowed for one whole acquisition, in milliseconds. */
   readonly timeout: number;
   /** Which engine the lock runs on, in all threads. */
   readonly engine: 'native' | 'javascript';
+  /**
+   * Enumerable, so that structured clone refuses the lock: its copy would be none. See {@link THREAD_BOUND}.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
 
   protected constructor(name: string, timeout: number, engine: 'native' | 'javascript') {
     this.name = name;
@@ -30,7 +38,7 @@ export abstract class BaseLock {
    */
   abstract acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options?: AsyncAcquireOptions<M>,
+    options?: AsyncAcquireOptions<M> & { mode?: A },
   ): Promise<Guard<K, M>>;
 
   /**
@@ -39,13 +47,13 @@ export abstract class BaseLock {
    */
   abstract acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options?: AcquireOptions<M>,
+    options?: AcquireOptions<M> & { mode?: A },
   ): Guard<K, M>;
 
   /** Makes one attempt and never waits. Undefined if the keys are not free. */
   abstract tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options?: { mode?: M },
+    options?: { mode?: M & A },
   ): Guard<K, M> | undefined;
 
   /** Runs fn while holding the keys; releases however fn ends. */
@@ -55,12 +63,12 @@ export abstract class BaseLock {
   ): Promise<T>;
   withLock<T, K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options: AsyncAcquireOptions<M>,
+    options: AsyncAcquireOptions<M> & { mode?: A },
     fn: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T>;
   withLock<T, K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
-    optionsOrFn: AsyncAcquireOptions<M> | ((guard: Guard<K, M>) => T | PromiseLike<T>),
+    optionsOrFn: (AsyncAcquireOptions<M> & { mode?: A }) | ((guard: Guard<K, M>) => T | PromiseLike<T>),
     maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T> {
     let acquired: Promise<Guard<K, M>> | undefined;
@@ -71,7 +79,7 @@ export abstract class BaseLock {
       checkFunction(fn, 'fn');
       acquired = this.acquire<K, M>(
         keys,
-        withoutOptions ? undefined : (optionsOrFn as AsyncAcquireOptions<M>),
+        withoutOptions ? undefined : (optionsOrFn as AsyncAcquireOptions<M> & { mode?: A }),
       );
       return runHeld(acquired, fn as (guard: Guard<K, M>) => T | PromiseLike<T>);
     } catch (error) {
@@ -82,19 +90,25 @@ export abstract class BaseLock {
     }
   }
 
-  /** Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise. */
-  withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T): T;
+  /** Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise: use withLock. */
+  withLockSync<T, K extends LockKey>(
+    keys: K | readonly K[],
+    fn: (guard: Guard<K, 'exclusive'>) => SyncResult<T>,
+  ): T;
   withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options: AcquireOptions<M>,
-    fn: (guard: Guard<K, M>) => T,
+    options: AcquireOptions<M> & { mode?: A },
+    fn: (guard: Guard<K, M>) => SyncResult<T>,
   ): T;
   withLockSync<T, K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
-    optionsOrFn: AcquireOptions<M> | ((guard: Guard<K, M>) => T),
+    optionsOrFn: (AcquireOptions<M> & { mode?: A }) | ((guard: Guard<K, M>) => T),
     maybeFn?: (guard: Guard<K, M>) => T,
   ): T {
-    const [options, fn] = callArguments<AcquireOptions<M>, (guard: Guard<K, M>) => T>(optionsOrFn, maybeFn);
+    const [options, fn] = callArguments<AcquireOptions<M> & { mode?: A }, (guard: Guard<K, M>) => T>(
+      optionsOrFn,
+      maybeFn,
+    );
     const guard = this.acquireSync<K, M>(keys, options);
     let result: T;
     let thenable: boolean;
@@ -110,9 +124,21 @@ export abstract class BaseLock {
       }
     }
     if (thenable) {
-      throw invalidArgType('fn', 'a function that does its work before it returns (use withLock)', fn);
+      throw invalidArg(
+        'fn returned a promise, and withLockSync released the lock before it settled: use withLock',
+      );
     }
     return result;
+  }
+
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const { threadBound: _, ...shown } = this;
+    return `${this.constructor.name} ${inspect(shown, options)}`;
   }
 }
 

@@ -7,7 +7,7 @@ import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
 import type { KeyIndex } from './key-index.js';
 import type { KeySets } from './key-set.js';
-import { modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
+import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
 import { attempt, block, showHeld, wait, type GoOn } from './slow-path.js';
 import type { LockContext } from './terms.js';
 import { traceCall, type EntryPoints } from './trace.js';
@@ -65,10 +65,12 @@ export class GeneralPath {
     const mode = this.modeIn(options);
     const timeout = timeoutIn(options, this.#timeout);
     if (this.#context.trace || isList(keys)) {
-      return this.#take(this.#prepare<K, M>('sync', keys, mode), timeout, undefined, block);
+      return this.#take(this.#prepare<K, M>('sync', keys, mode), options, timeout, undefined, block);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
-    return tryTake(guard) ? guard : block(this.#context, guard, timeout);
+    if (tryTake(guard)) return guard;
+    checkAcquisitionNames(options);
+    return block(this.#context, guard, timeout);
   }
 
   take<K extends LockKey, M extends LockMode>(
@@ -81,7 +83,7 @@ export class GeneralPath {
     const guard = this.#prepare<K, M>('async', keys, mode);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     this.#context.table.acquiringAsync();
-    const taken = this.#take(guard, timeout, signal, wait);
+    const taken = this.#take(guard, options, timeout, signal, wait);
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
   }
 
@@ -89,7 +91,7 @@ export class GeneralPath {
     keys: K | readonly K[],
     mode: Mode,
   ): Guard<K, M> | undefined {
-    return this.#take(this.#prepare<K, M>('try', keys, mode), 0, undefined, attempt);
+    return this.#take(this.#prepare<K, M>('try', keys, mode), undefined, 0, undefined, attempt);
   }
 
   /** Checks the keys and finds their stripes; takes nothing. */
@@ -117,6 +119,7 @@ export class GeneralPath {
    */
   #take<G extends Guard, R>(
     guard: G,
+    options: AcquireOptions | undefined,
     timeout: number,
     signal: AbortSignal | undefined,
     goOn: GoOn<G, R>,
@@ -126,7 +129,10 @@ export class GeneralPath {
     const all = tryTake(guard);
     if (all && !context.trace) return guard;
     try {
-      if (!all) return goOn(context, guard, timeout, signal);
+      if (!all) {
+        checkAcquisitionNames(options);
+        return goOn(context, guard, timeout, signal);
+      }
       showHeld(context, guard);
     } catch (error) {
       try {

@@ -1,4 +1,4 @@
-import { checkBoolean, checkOptionsObject, checkString, checkTimeout } from '../common/checks.js';
+import { checkBoolean, checkString, checkTimeout } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import type {
   KeyedLockHandle,
@@ -19,7 +19,7 @@ import {
 
 /** Which class of lock a handle is of. */
 interface LockKind {
-  readonly mark: string;
+  readonly mark: (StripedLockHandle | KeyedLockHandle)['kind'];
   readonly name: string;
   /** Whether each key in use has a stripe of its own. */
   readonly exact: boolean;
@@ -30,7 +30,7 @@ const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exac
 
 /** What crosses threads: the shared memory, and what the locks of all threads must agree on. */
 interface HandleFields extends TableMemory {
-  readonly kind: string;
+  readonly kind: LockKind['mark'];
   readonly stripes: number;
   readonly limit: number;
   readonly name: string;
@@ -45,7 +45,7 @@ export class OpenedLock {
   readonly timeout: number;
   readonly trace: boolean;
   readonly #kind: LockKind;
-  #handle: (StripedLockHandle & KeyedLockHandle) | undefined;
+  #handle: object | undefined;
 
   private constructor(
     kind: LockKind,
@@ -94,12 +94,12 @@ export class OpenedLock {
   }
 
   /** The same object each time. Before the first, no other thread can open the lock. */
-  get handle(): StripedLockHandle & KeyedLockHandle {
+  get handle(): object {
     return (this.#handle ??= this.#makeHandle());
   }
 
-  #makeHandle(): StripedLockHandle & KeyedLockHandle {
-    const fields: HandleFields = {
+  #makeHandle(): object {
+    return Object.freeze<HandleFields>({
       kind: this.#kind.mark,
       ...this.table.memory,
       stripes: this.table.stripes,
@@ -107,8 +107,7 @@ export class OpenedLock {
       name: this.name,
       timeout: this.timeout,
       trace: this.trace,
-    };
-    return Object.freeze({ ...fields });
+    });
   }
 }
 
@@ -127,13 +126,11 @@ function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
 }
 
 export function openedLock(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
-  checkOptionsObject(options);
   if (OpenedLock.is(options)) return options;
   return OpenedLock.create(STRIPED, resolveLockOptions(options));
 }
 
 export function openedKeyedLock(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
-  checkOptionsObject(options);
   if (OpenedLock.is(options)) return options;
   return OpenedLock.create(KEYED, resolveKeyedLockOptions(options));
 }

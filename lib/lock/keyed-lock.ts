@@ -3,6 +3,7 @@ import type {
   AcquireOptions,
   AsyncAcquireOptions,
   KeyedLockHandle,
+  KeyedLockMode,
   KeyedLockOptions,
   KeyState,
   LockKey,
@@ -32,9 +33,10 @@ import { LockContext } from './terms.js';
  * one key. An acquisition fails with a LockError (ERR_LOCK_CAPACITY) and takes nothing if {@link capacity} other keys are in
  * use.
  *
- * Acquisitions of several keys take them in one order in all threads, so that they never deadlock each other.
+ * Acquisitions of several keys take them in one order in all threads, so that they never deadlock each other. `L`: its
+ * {@link limit}, where the types know it.
  */
-export class KeyedLock extends BaseLock {
+export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode<L>> {
   /** Most keys in use at once, over all threads. */
   readonly capacity: number;
   /** How many may hold a key at once; 1 for an exclusive lock. */
@@ -49,7 +51,7 @@ export class KeyedLock extends BaseLock {
   readonly #general: GeneralPath;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
-  constructor(options?: KeyedLockOptions) {
+  constructor(options?: KeyedLockOptions & { limit?: L }) {
     const opened = openedKeyedLock(options);
     const { table, name, timeout, trace } = opened;
     super(name, timeout, table.engine);
@@ -71,7 +73,7 @@ export class KeyedLock extends BaseLock {
    * lock's once nobody has this one any more.
    */
   get handle(): KeyedLockHandle {
-    return this.#opened.handle;
+    return this.#opened.handle as KeyedLockHandle;
   }
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
@@ -92,7 +94,7 @@ export class KeyedLock extends BaseLock {
 
   override acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options?: AsyncAcquireOptions<M>,
+    options?: AsyncAcquireOptions<M> & { mode?: KeyedLockMode<L> },
   ): Promise<Guard<K, M>> {
     try {
       if (options !== undefined || this.#special || typeof keys === 'object') {
@@ -108,7 +110,7 @@ export class KeyedLock extends BaseLock {
 
   override acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options?: AcquireOptions<M>,
+    options?: AcquireOptions<M> & { mode?: KeyedLockMode<L> },
   ): Guard<K, M> {
     if (options !== undefined || this.#special || typeof keys === 'object') {
       return this.#acquireSyncGeneral(keys, options);
@@ -119,7 +121,7 @@ export class KeyedLock extends BaseLock {
 
   override tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
-    options?: { mode?: M },
+    options?: { mode?: M & KeyedLockMode<L> },
   ): Guard<K, M> | undefined {
     const mode = this.#special ? this.#general.modeIn(options) : modeIn(options);
     if (this.#special || isList(keys)) return this.#tryAcquireGeneral(keys, mode);

@@ -63,7 +63,7 @@ export class StripedLock extends BaseLock {
    * lock's once nobody has this one any more.
    */
   get handle(): StripedLockHandle {
-    return this.#opened.handle;
+    return this.#opened.handle as StripedLockHandle;
   }
 
   /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { checkNames, type Names } from '../common/checks.js';
 import type { LeaseStore } from '../lease/contract/lease-store.js';
 
 /** What the suite needs of `expect`: a small part of what vitest and jest offer. */
@@ -87,6 +88,16 @@ const MARGIN = 30;
 /** A machine that is too slow this often is too slow for the TTL. */
 const STARTS = 20;
 
+const NAMES: Names<StoreUnderTest> = {
+  store: true,
+  peers: true,
+  advance: true,
+  dispose: true,
+  ttl: true,
+  late: true,
+  keepsInfo: true,
+};
+
 class TooSlow extends Error {
   constructor(ttl: number) {
     super(`the machine, or the store, is too slow for a ttl of ${ttl} ms: pass a longer one`);
@@ -114,6 +125,7 @@ async function runOnce(
   expect: Expect,
 ): Promise<void> {
   const made = await makeStore();
+  if ('store' in made) checkNames(made, NAMES, 'the store under test');
   const subject: StoreUnderTest = 'store' in made ? made : { store: made };
   const clients = [subject.store, ...(subject.peers ?? [])];
   const ttl = subject.ttl ?? (subject.advance ? 10_000 : 400);

@@ -1,4 +1,4 @@
-import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
+import { invalidArgType, LockError, ONLY_FOR_THREADS, outOfRange } from '../common/errors.js';
 import { checkString } from '../common/checks.js';
 import type { EngineName } from '../engine/contract/engine.js';
 import type { NamedLocks } from '../engine/contract/named-locks.js';
@@ -16,7 +16,7 @@ interface HandleFields {
 }
 
 /** The handle of a manager that was opened in this thread. */
-export function handleOf(number: number, name: string): object {
+export function handleOf(number: number, name: string): { readonly kind: typeof KIND } {
   const { name: engine, id } = namedEngine();
   return Object.freeze<HandleFields>({ kind: KIND, engine, id, number, name });
 }
@@ -40,7 +40,7 @@ export function openHandle(handle: unknown): { locks: NamedLocks; name: string }
   throw new LockError(
     'ERR_LOCK_ENGINE',
     here.name === 'native' && engine === 'native'
-      ? 'the handle was made in another process, or by another copy of the stripelock addon'
+      ? `the handle was made in another process, or by another copy of the stripelock addon: ${ONLY_FOR_THREADS}`
       : 'web locks are shared between threads by the native addon only, and it could not be loaded here or where the handle was made',
   );
 }

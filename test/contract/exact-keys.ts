@@ -5,7 +5,7 @@ import { Agent } from '../support/agent.js';
 import type { EngineUnderTest } from '../support/engine.js';
 import { seedFor } from '../support/seed.js';
 import { sameTextDifferently } from '../support/strings.js';
-import { thrownBy, until } from '../support/waiting.js';
+import { rejectionOf, thrownBy, until } from '../support/waiting.js';
 
 /** A lock of which a thread remembers few keys. */
 const FEW_KEYS = 512;
@@ -184,7 +184,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       }
     });
 
-    it('refuses a thread that would block for a key that it holds itself, and no other', () => {
+    it('refuses a thread that would block for a key that it holds itself, and no other', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       expect(thrownBy(() => lock.acquireSync('key'))).toMatchObject({
@@ -193,6 +193,15 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
         message: expect.stringMatching(/^lock: waiting for key "key" would never end/) as unknown,
       });
       expect(thrownBy(() => lock.acquireSync(['other', 'key']))).toMatchObject({ code: 'ERR_LOCK_DEADLOCK' });
+      const failures = [
+        thrownBy(() => lock.acquireSync('key')),
+        thrownBy(() => lock.acquireSync('key', { timeout: 0 })),
+        await rejectionOf(lock.acquire(['other', 'key'], { timeout: 1 })),
+      ];
+      for (const { message } of failures as Error[]) {
+        expect(message).toMatch(/thread.*not reentrant/);
+        expect(message).not.toMatch(/stripe/i);
+      }
       lock.acquireSync('other', { timeout: 0 }).release();
       guard.release();
       lock.acquireSync(['key', 'other']).release();
@@ -201,9 +210,9 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
     it('refuses the handle of another class', () => {
       const refused = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as unknown;
       const striped = new StripedLock({ engine: engine.name });
-      expect(thrownBy(() => KeyedLock.from(striped.handle))).toEqual(refused);
-      expect(thrownBy(() => StripedLock.from(makeLock().handle))).toEqual(refused);
-      const forged = { ...striped.handle, kind: 'stripelock/keyed-lock' };
+      expect(thrownBy(() => KeyedLock.from(striped.handle as never))).toEqual(refused);
+      expect(thrownBy(() => StripedLock.from(makeLock().handle as never))).toEqual(refused);
+      const forged = { ...striped.handle, kind: 'stripelock/keyed-lock' } as const;
       expect(thrownBy(() => KeyedLock.from(forged))).toEqual(refused);
       const again = KeyedLock.from(structuredClone(makeLock({ capacity: 12, name: 'n', timeout: 7 }).handle));
       expect(again).toMatchObject({ capacity: 12, name: 'n', timeout: 7, engine: engine.name });

@@ -4,7 +4,7 @@ import { DeadlockError, LockError } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
 import { keysApart, keysTogether } from '../support/keys.js';
-import { thrownBy, turns, watch } from '../support/waiting.js';
+import { rejectionOf, thrownBy, turns, watch } from '../support/waiting.js';
 
 const EXCLUSIVE = { mode: 'exclusive' } as const;
 const SHARED = { mode: 'shared' } as const;
@@ -35,6 +35,23 @@ export const selfWaitSuite: Suite = (makeLock) => {
         expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
       }
       expect(lock.stats().deadlocks).toBe(4);
+    });
+
+    it('is told that locks are not reentrant, and where its own guard was acquired', async () => {
+      const traced = makeLock({ trace: true });
+      for (const lock of [makeLock(), traced]) {
+        const guard = lock.acquireSync('key');
+        const refused = (thrownBy(() => lock.acquireSync('key')) as Error).message;
+        // An await of the same task would end in a timeout, so that is no advice either.
+        const timedOut = ((await rejectionOf(lock.acquire('key', { timeout: 1 }))) as Error).message;
+        for (const message of [refused, timedOut]) {
+          expect(message).toContain('this same');
+          expect(message).toContain('not reentrant');
+          expect(message).not.toContain('acquire()');
+          expect(message.includes('self-wait.ts')).toBe(lock === traced);
+        }
+        guard.release();
+      }
     });
 
     it('gets none of the keys that it asked for', () => {
@@ -73,6 +90,7 @@ export const selfWaitSuite: Suite = (makeLock) => {
       const guard = lock.acquireSync('key');
       const error = await other.acquireSync('key', { timeout: 30 }).catch((reason: unknown) => reason);
       expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+      expect((error as Error).message).not.toContain('reentrant');
       guard.release();
     });
   });

@@ -31,7 +31,8 @@ function stringsInSources(): string[] {
 const strings = new Set(stringsInSources());
 
 it('every code of an error is in the table, and every code of the table is in the sources', () => {
-  const codes = [...strings].filter((text) => /^ERR_[A-Z\d_]+$/.test(text)).sort();
+  // Those are Node's.
+  const codes = [...strings].filter((text) => /^ERR_(?!DLOPEN_)[A-Z\d_]+$/.test(text)).sort();
   expect(codes).toContain('ERR_LOCK_TIMEOUT');
   expect(codesOf(errors)).toEqual(codes);
 });
@@ -51,6 +52,6 @@ it('every class of the table is exported, or is of the language', async () => {
 });
 
 it('every class of an error that is exported is in the table', async () => {
-  const exported = Object.keys(await import('stripelock')).filter((name) => name.endsWith('Error'));
+  const exported = Object.keys(await import('stripelock')).filter((name) => /^[A-Z].*Error$/.test(name));
   expect(new Set(errors.map(([, name]) => name))).toEqual(new Set([...exported, 'TypeError', 'RangeError']));
 });

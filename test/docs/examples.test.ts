@@ -48,11 +48,11 @@ describe('the examples of the README', () => {
   );
 });
 
-describe('the example of docs/web-locks.md', () => {
-  const examples = javaScriptOf('docs/web-locks.md');
+describe.each(['web-locks', 'errors'])('the example of docs/%s.md', (page) => {
+  const examples = javaScriptOf(`docs/${page}.md`);
 
   it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>
-    runs(code, `web-locks-${i}`),
+    runs(code, `${page}-${i}`),
   );
 });
 

@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { copyPackage, makeFolder, removeFolder } from '../support/package-copy.js';
+import { runProgram } from '../support/programs.js';
 import { runThread } from '../support/threads.js';
 
 type Opened =
@@ -53,4 +54,23 @@ describe('a lock that another installation of the package opens in another threa
       guard.release();
     }
   });
+});
+
+describe('a handle in a forked process', () => {
+  const NAMES = ['StripedLock', 'KeyedLock', 'MemoryLeaseStore', 'FencingGate', 'LockManager'];
+
+  it.each(['json', 'advanced'])(
+    'is refused, with what is for processes instead, over %s',
+    async (serialization) => {
+      const { code, stdout, stderr } = await runProgram('handles-in-a-fork.mjs', [serialization]);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const lines = stdout.trim().split('\n').sort();
+      expect(lines.map((line) => line.split(' ')[0])).toEqual([...NAMES].sort());
+      for (const line of lines) {
+        // V8 itself refuses to send shared memory to a process, so nothing of this package can say more.
+        if (line.includes('SharedArrayBuffer> could not be cloned')) expect(serialization).toBe('advanced');
+        else expect(line).toMatch(/ERR_[A-Z_]+ .*threads of its process.*processes share leases/);
+      }
+    },
+  );
 });

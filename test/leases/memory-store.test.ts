@@ -63,8 +63,8 @@ describe('MemoryLeaseStore', () => {
     for (const wrong of [undefined, null, 5, {}, { kind: 'stripelock/striped-lock' }, { ...handle, id: 5 }]) {
       expect(() => MemoryLeaseStore.from(wrong as object)).toThrow(type);
     }
-    expect(() => MemoryLeaseStore.from({ ...handle, number: handle.number + 1e6 })).toThrow(engine);
-    expect(() => MemoryLeaseStore.from({ ...handle, id: [1, 2] })).toThrow(engine);
+    expect(() => MemoryLeaseStore.from({ ...handle, number: handle.number + 1e6 } as object)).toThrow(engine);
+    expect(() => MemoryLeaseStore.from({ ...handle, id: [1, 2] } as object)).toThrow(engine);
     const clock = new FixedClock();
     expect(() => MemoryLeaseStore.from(handle, { clock })).toThrow(type);
     const fixed = new MemoryLeaseStore({ clock });

@@ -35,8 +35,12 @@ export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends Acqu
 
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
 export interface StripedLockHandle {
+  readonly kind: 'stripelock/striped-lock';
   readonly [opaque: string]: unknown;
 }
+
+/** No promise: the lock is released before that settles. */
+export type SyncResult<T> = T extends PromiseLike<unknown> ? 'an async function needs withLock' : T;
 
 export class StripedLock {
   constructor(options?: StripedLockOptions);
@@ -79,11 +83,14 @@ export class StripedLock {
     fn: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T>;
   /** Throws a TypeError, after releasing, if fn returns a promise. */
-  withLockSync<T, K extends LockKey>(keys: K | readonly K[], fn: (guard: Guard<K, 'exclusive'>) => T): T;
+  withLockSync<T, K extends LockKey>(
+    keys: K | readonly K[],
+    fn: (guard: Guard<K, 'exclusive'>) => SyncResult<T>,
+  ): T;
   withLockSync<T, K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
     options: AcquireOptions<M>,
-    fn: (guard: Guard<K, M>) => T,
+    fn: (guard: Guard<K, M>) => SyncResult<T>,
   ): T;
 
   /** Counters of the whole lock, all threads together. */

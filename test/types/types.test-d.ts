@@ -9,6 +9,7 @@ import {
   DeadlockError,
   FencingGate,
   Guard,
+  KeyedLock,
   Lease,
   LeaseLostError,
   LeaseManager,
@@ -20,6 +21,7 @@ import {
   StripedLock,
   type AcquireOptions,
   type AsyncAcquireOptions,
+  type BaseLock,
   type Clock,
   type FencingToken,
   type LeaseManagerOptions,
@@ -31,6 +33,7 @@ import {
   type StripedLockOptions,
   type StripedLockStats,
   type StripeState,
+  type SyncResult,
 } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 import { LockManager, locks, type LockManagerSnapshot, type LockOptions } from 'stripelock/web-locks';
@@ -198,6 +201,63 @@ exclusive.held = false;
 lock.timeout = 5;
 // @ts-expect-error: nor the list of keys
 exclusive.keys.push('other');
+
+// ── functions of withLockSync ──
+
+// @ts-expect-error: the lock is released before this one has done its work
+void lock.withLockSync(text, async () => Promise.resolve(5));
+// @ts-expect-error: nor with options
+void lock.withLockSync(text, { timeout: 5 }, async () => Promise.resolve());
+// @ts-expect-error: nor if it may return a promise
+lock.withLockSync(text, (guard) => (guard.held ? 5 : Promise.resolve(5)));
+export const nothing = (): void => lock.withLockSync(text, () => undefined);
+const either = lock.withLockSync(text, (guard) => (guard.held ? guard.stripes : undefined));
+same<typeof either, readonly number[] | undefined>();
+export function passOn<T>(fn: () => SyncResult<T>): T {
+  return lock.withLockSync(text, fn);
+}
+
+// ── handles ──
+
+is<StripedLock>(StripedLock.from(lock.handle));
+is<Record<string, unknown>>(lock.handle);
+// @ts-expect-error: the handle of another class
+KeyedLock.from(lock.handle);
+// @ts-expect-error: the handle of another class
+StripedLock.from(new KeyedLock().handle);
+// @ts-expect-error: the handle of another class
+LockManager.from(lock.handle);
+// @ts-expect-error: the handle of another class
+FencingGate.from(new MemoryLeaseStore().handle);
+declare const received: { readonly striped: StripedLockHandle; readonly other: object };
+StripedLock.from(received.striped);
+MemoryLeaseStore.from(received.other);
+FencingGate.from(received.other);
+LockManager.from(received.other);
+
+// ── modes of locks with permits ──
+
+const permits = new KeyedLock({ limit: 4 });
+// @ts-expect-error: there is no shared mode
+void permits.acquire(text, { mode: 'shared' });
+// @ts-expect-error: there is no shared mode
+permits.acquireSync(text, { mode: 'shared' });
+// @ts-expect-error: there is no shared mode
+permits.tryAcquire(text, { mode: 'shared' });
+// @ts-expect-error: there is no shared mode
+void permits.withLock(text, { mode: 'shared' }, () => 5);
+// @ts-expect-error: there is no shared mode
+permits.withLockSync(text, { mode: 'shared' }, () => 5);
+same<ReturnType<typeof permits.acquireSync<string>>, Guard<string, 'exclusive'>>();
+permits.acquireSync(text, { mode: 'exclusive', timeout: 5 });
+for (const limit of [1, 4]) new KeyedLock({ limit }).acquireSync(text, { mode: 'shared' });
+for (const keyed of [new KeyedLock(), new KeyedLock({ capacity: 5 }), new KeyedLock({ limit: 1 })]) {
+  same<ReturnType<typeof keyed.acquireSync<string, 'shared'>>, Guard<string, 'shared'>>();
+  keyed.withLockSync(text, { mode: 'shared' }, (guard) => is<Guard<string, 'shared'>>(guard));
+}
+is<KeyedLock>(permits);
+is<BaseLock>(permits);
+is<BaseLock[]>([permits, lock, KeyedLock.from(permits.handle)]);
 
 // ── web locks ──
 

@@ -83,16 +83,16 @@ describe('LockManager', () => {
       expect(thrownBy(() => LockManager.from(wrong as object))).toBeInstanceOf(TypeError);
     }
     for (const number of ['1', undefined]) {
-      expect(thrownBy(() => LockManager.from({ ...handle, number }))).toBeInstanceOf(TypeError);
+      expect(thrownBy(() => LockManager.from({ ...handle, number } as object))).toBeInstanceOf(TypeError);
     }
     for (const number of [-1, 0.5, NaN, 2 ** 53]) {
-      expect(thrownBy(() => LockManager.from({ ...handle, number }))).toBeInstanceOf(RangeError);
+      expect(thrownBy(() => LockManager.from({ ...handle, number } as object))).toBeInstanceOf(RangeError);
     }
     for (const other of [{ id: [1, 2] }, { engine: 'javascript' }, { number: 2 ** 40 }]) {
       expect(thrownBy(() => LockManager.from({ ...handle, ...other }))).toMatchObject({
         code: 'ERR_LOCK_ENGINE',
       });
     }
-    expect(thrownBy(() => LockManager.from({ ...handle, name: 5 }))).toBeInstanceOf(TypeError);
+    expect(thrownBy(() => LockManager.from({ ...handle, name: 5 } as object))).toBeInstanceOf(TypeError);
   });
 });

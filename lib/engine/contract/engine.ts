@@ -46,7 +46,7 @@ export interface Request {
 
 /** A property of what must not be cloned to another thread. Symbols cannot be cloned, and the DataCloneError shows this. */
 export const THREAD_BOUND = Symbol(
-  'a stripelock Guard belongs to its thread: send the handle of the lock instead, and acquire there',
+  'a stripelock Guard or lock belongs to its thread: pass lock.handle instead, and acquire there',
 );
 
 /** An acquisition that waits on the event loop. */

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { invalidArgType } from '../../common/errors.js';
+import { invalidArg, invalidArgType, ONLY_FOR_THREADS } from '../../common/errors.js';
 import { bufferOfWasmMemory } from '../../common/wasm-memory.js';
 import { byteLengthFor, STRIPE_INTS } from './layout.js';
 
@@ -38,14 +38,12 @@ const LINE = STRIPE_INTS * Int32Array.BYTES_PER_ELEMENT;
 export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number): TableSpan {
   const length = byteLengthFor(stripes);
   if (arena === undefined) {
-    if (!types.isSharedArrayBuffer(buffer)) {
-      throw invalidArgType('handle.buffer', 'a SharedArrayBuffer', buffer);
-    }
+    if (!types.isSharedArrayBuffer(buffer)) throw notShared('handle.buffer', 'a SharedArrayBuffer', buffer);
     if (offset !== 0 || buffer.byteLength !== length) throw corrupt('its size does not fit its stripes');
     return { buffer, offset };
   }
   const whole = bufferOfWasmMemory(arena);
-  if (whole === undefined) throw invalidArgType('handle.arena', 'a shared WebAssembly.Memory', arena);
+  if (whole === undefined) throw notShared('handle.arena', 'a shared WebAssembly.Memory', arena);
   // One of them would be unused, so the handle was put together from several.
   if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
@@ -54,6 +52,11 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
 }
 
 export function corrupt(why: string): TypeError {
-  const error = new TypeError(`handle must be the intact handle of a StripedLock: ${why}`);
-  return Object.assign(error, { code: 'ERR_INVALID_ARG_TYPE' });
+  return invalidArg(`handle must be the intact handle of a lock: ${why}`);
+}
+
+/** What became of shared memory on the way to another process. */
+function notShared(name: string, expected: string, actual: unknown): TypeError {
+  const { message } = invalidArgType(name, expected, actual);
+  return invalidArg(`${message}: ${ONLY_FOR_THREADS}`);
 }

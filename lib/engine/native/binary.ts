@@ -41,12 +41,14 @@ function prebuiltFor(target: string): string {
 function foundByName(known?: string): object {
   const all = installed();
   const failures: string[] = [];
+  const codes = new Set<unknown>();
   const attempt = (file: string, load: () => object): object | undefined => {
     try {
       return load();
     } catch (error) {
       throwIfStackOverflow(error);
       failures.push(`${file}: ${reasonOf(error)}`);
+      codes.add((error as { code?: unknown }).code);
       return undefined;
     }
   };
@@ -62,7 +64,9 @@ function foundByName(known?: string): object {
     const prebuilt = attempt(prebuiltFor(target), load);
     if (prebuilt !== undefined) return prebuilt;
   }
-  throw new AddonMissing(`${failures.map((each) => `  - ${each}\n`).join('')}${remedy(all.folder)}`);
+  throw new AddonMissing(
+    `${failures.map((each) => `  - ${each}\n`).join('')}${codes.has('ERR_DLOPEN_DISABLED') ? permission() : remedy(all.folder)}`,
+  );
 }
 
 function installed(): Binaries {
@@ -99,6 +103,14 @@ function reasonOf(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   if (code === 'MODULE_NOT_FOUND') return 'not found';
   return String(message ?? error).split('\n')[0]!;
+}
+
+/** What of Node's options keeps addons from being loaded, and what lets them. */
+function permission(): string {
+  const { permission: model } = process as { permission?: { has(scope: string): boolean } };
+  return model?.has('addon') === false
+    ? "Node's option --permission forbids addons: add --allow-addons"
+    : "Node's option --no-addons forbids addons: leave it out";
 }
 
 /** The command that compiles the addon for this machine. Only a checkout has the sources of lib/. */

@@ -1,4 +1,4 @@
-import { checkFunction } from '../../common/checks.js';
+import { checkFunction, checkNames, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { LeaseStoreError } from './errors.js';
 import { checkInfo } from './info.js';
@@ -64,10 +64,13 @@ function checkMinHold(minHold: unknown): number {
   throw outOfRange('options.minHold', `a number of milliseconds from 0 to ${MAX_TTL}`, minHold);
 }
 
+const WARNING: Names<LeaseWarningOptions> = { before: true, call: true };
+
 function checkWarning(warning: unknown): LeaseWarningOptions {
   if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
     throw invalidArgType('options.warning', 'an object', warning);
   }
+  checkNames(warning, WARNING, 'options.warning');
   const { before, call } = warning as { before?: unknown; call?: unknown };
   checkFunction(call, 'options.warning.call');
   const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };

@@ -1,9 +1,11 @@
 import {
   checkBoolean,
+  checkNames,
   checkOptionsObject,
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
+  type Names,
 } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostSignal } from '../../common/types.js';
@@ -33,6 +35,18 @@ const WARNING_PART = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
 const NO_EXTRAS: LeaseExtras = {};
+
+const TERMS = { ttl: true, renew: true, maxHold: true, warning: true, minHold: true, info: true } as const;
+const LEASE: Names<WithLeaseOptions> = { ...TERMS, timeout: true, signal: true, ifAvailable: true };
+const MANAGER: Names<WarningLeaseManagerOptions> = {
+  ...TERMS,
+  store: true,
+  holder: true,
+  reentrant: true,
+  backoff: true,
+  clock: true,
+};
+const BACKOFF: Names<Backoff> = { initial: true, max: true, jitter: true };
 const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
 /** How long a lease lasts. */
@@ -157,7 +171,7 @@ export interface ManagerSettings {
 
 /** Checks the options, and fills in the defaults. */
 export function resolveManagerOptions(options: WarningLeaseManagerOptions | undefined): ManagerSettings {
-  checkOptionsObject(options);
+  checkOptionsObject(options, MANAGER);
   const { store, ttl, renew, maxHold, holder, reentrant, backoff, clock } = options ?? {};
   const settings = {
     store: store === undefined ? undefined : checkStore(store),
@@ -182,7 +196,7 @@ export function resolveTerms(
   options: TryAcquireLeaseOptions | undefined,
 ): LeaseTerms {
   if (options === undefined) return manager.terms;
-  checkOptionsObject(options);
+  checkOptionsObject(options, LEASE);
   const { ttl, renew, maxHold } = options;
   const extras = checkExtras(options, manager.extras);
   if (ttl === undefined && renew === undefined && maxHold === undefined && extras === manager.extras) {
@@ -235,6 +249,7 @@ function checkBackoff(backoff: unknown): Backoff {
   if (typeof backoff !== 'object' || backoff === null || Array.isArray(backoff)) {
     throw invalidArgType('options.backoff', 'an object', backoff);
   }
+  checkNames(backoff, BACKOFF, 'options.backoff');
   const { initial, max, jitter } = { ...DEFAULT_BACKOFF, ...withoutUndefined(backoff) };
   checkPositive(initial, 'options.backoff.initial');
   checkPositive(max, 'options.backoff.max');

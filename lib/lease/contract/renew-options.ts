@@ -1,4 +1,4 @@
-import { checkBoolean } from '../../common/checks.js';
+import { checkBoolean, checkNames, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { checkPositive } from './extras.js';
 
@@ -26,6 +26,7 @@ export interface Renewals {
 }
 
 export const BY_DEFAULT: Renewals = { every: undefined, background: false };
+const RENEW: Names<LeaseRenewOptions> = { every: true, background: true };
 const NONE: Renewals = { every: Infinity, background: false };
 
 export function checkRenew(renew: unknown): Renewals {
@@ -33,6 +34,7 @@ export function checkRenew(renew: unknown): Renewals {
   if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
     throw invalidArgType('options.renew', 'a boolean or an object', renew);
   }
+  checkNames(renew, RENEW, 'options.renew');
   const { every, background } = renew as { every?: unknown; background?: unknown };
   return {
     every: every === undefined ? undefined : checkPositive(every, 'options.renew.every'),

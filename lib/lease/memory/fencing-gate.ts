@@ -1,4 +1,4 @@
-import { checkOptionsObject } from '../../common/checks.js';
+import { checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { GateTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
@@ -18,6 +18,7 @@ export interface FencingGateOptions {
 }
 
 interface GateHandle extends HandleFields {
+  readonly kind: typeof KIND;
   readonly capacity: number;
 }
 
@@ -37,7 +38,7 @@ class OpenedGate {
  */
 export class FencingGate {
   /** Structured-cloneable; see {@link FencingGate.from}. */
-  readonly handle: object;
+  readonly handle: object & { readonly kind?: 'stripelock/fencing-gate' };
   readonly #gate: GateTable;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
@@ -54,7 +55,7 @@ export class FencingGate {
    * The same gate, in another thread (or again in this one). Throws a TypeError for what is not a handle, a LockError
    * (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be loaded in both threads.
    */
-  static from(handle: object): FencingGate {
+  static from(handle: object & { readonly kind?: 'stripelock/fencing-gate' }): FencingGate {
     const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
     const capacity = checkCapacity(fields.capacity, 'handle.capacity');
     const gate = leaseEngine().openGate(capacity, numberOf(fields));
@@ -79,8 +80,10 @@ export class FencingGate {
   }
 }
 
+const NAMES: Names<FencingGateOptions> = { capacity: true };
+
 function create(options: FencingGateOptions | undefined): OpenedGate {
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   const capacity =
     options?.capacity === undefined ? DEFAULT_CAPACITY : checkCapacity(options.capacity, 'options.capacity');
   return new OpenedGate(leaseEngine().openGate(capacity));

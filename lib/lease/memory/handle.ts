@@ -1,4 +1,4 @@
-import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
+import { invalidArgType, LockError, ONLY_FOR_THREADS, outOfRange } from '../../common/errors.js';
 import { leaseEngine } from '../../engine/select.js';
 
 /** What a handle of a lease table or a gate carries to another thread. */
@@ -28,7 +28,7 @@ export function numberOf({ engine, id, number }: HandleFields): number {
   throw new LockError(
     'ERR_LOCK_ENGINE',
     here.name === 'native' && engine === 'native'
-      ? 'the handle was made in another process, or by another copy of the stripelock addon'
+      ? `the handle was made in another process, or by another copy of the stripelock addon: ${ONLY_FOR_THREADS}`
       : 'leases are shared between threads by the native addon only, and it could not be loaded here or where the handle was made',
   );
 }

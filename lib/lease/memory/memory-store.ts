@@ -1,4 +1,4 @@
-import { checkBoolean, checkOptionsObject } from '../../common/checks.js';
+import { checkBoolean, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
@@ -28,6 +28,7 @@ export interface MemoryLeaseStoreOptions {
 }
 
 interface StoreHandle extends HandleFields {
+  readonly kind: typeof KIND;
   readonly ownClock: boolean;
 }
 
@@ -66,7 +67,7 @@ class OpenedTable {
  */
 export class MemoryLeaseStore implements InfoLeaseStore {
   /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
-  readonly handle: object;
+  readonly handle: object & { readonly kind?: 'stripelock/memory-lease-store' };
   readonly #table: LeaseTable;
   readonly #clock: Clock | undefined;
 
@@ -91,7 +92,10 @@ export class MemoryLeaseStore implements InfoLeaseStore {
    * The same leases, in another thread (or again in this one). Throws a TypeError for what is not a handle, or if only
    * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
-  static from(handle: object, options?: MemoryLeaseStoreOptions): MemoryLeaseStore {
+  static from(
+    handle: object & { readonly kind?: 'stripelock/memory-lease-store' },
+    options?: MemoryLeaseStoreOptions,
+  ): MemoryLeaseStore {
     const clock = clockOf(options);
     const fields = checkHandle(handle, KIND, 'the handle of a MemoryLeaseStore') as StoreHandle;
     const ownClock = checkBoolean(fields.ownClock, 'handle.ownClock');
@@ -162,7 +166,9 @@ function create(options: MemoryLeaseStoreOptions | undefined): OpenedTable {
   return new OpenedTable(leaseEngine().openTable(clock !== undefined), clock);
 }
 
+const NAMES: Names<MemoryLeaseStoreOptions> = { clock: true };
+
 function clockOf(options: MemoryLeaseStoreOptions | undefined): Clock | undefined {
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   return options?.clock === undefined ? undefined : checkClock(options.clock);
 }

@@ -1,4 +1,10 @@
-import { checkOptionsObject, checkString, checkTimeout } from '../../common/checks.js';
+import {
+  checkNames,
+  checkOptionsObject,
+  checkString,
+  checkTimeout,
+  type Names,
+} from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
 import { checkDrift } from '../drift.js';
@@ -59,10 +65,28 @@ export interface EtcdSettings {
   readonly source: LeaseStoreSource;
 }
 
+const NAMES: Names<EtcdLeaseStoreOptions> = {
+  endpoints: true,
+  credentials: true,
+  tls: true,
+  prefix: true,
+  timeout: true,
+  drift: true,
+};
+const CREDENTIALS: Names<EtcdCredentials> = { username: true, password: true };
+const TLS: Names<EtcdTls> = {
+  ca: true,
+  cert: true,
+  key: true,
+  passphrase: true,
+  servername: true,
+  rejectUnauthorized: true,
+};
+
 /** Checks the options, and fills in the defaults. */
 export function resolveOptions(options: EtcdLeaseStoreOptions): EtcdSettings {
   if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   const { endpoints, credentials, tls, prefix, timeout, drift } = options;
   const settings = {
     urls: checkEndpoints(endpoints),
@@ -99,6 +123,7 @@ function checkCredentials(credentials: unknown): EtcdCredentials {
   if (typeof credentials !== 'object' || credentials === null) {
     throw invalidArgType('options.credentials', 'an object', credentials);
   }
+  checkNames(credentials, CREDENTIALS, 'options.credentials');
   const { username, password } = credentials as Partial<EtcdCredentials>;
   // Messages name no password.
   if (typeof password !== 'string') {
@@ -111,6 +136,7 @@ function checkTls(tls: unknown): EtcdTls {
   if (typeof tls !== 'object' || tls === null || Array.isArray(tls)) {
     throw invalidArgType('options.tls', 'an object', tls);
   }
+  checkNames(tls, TLS, 'options.tls');
   const { ca, cert, key, passphrase, servername, rejectUnauthorized } = tls as EtcdTls;
   const all = { ca, cert, key, passphrase, servername, rejectUnauthorized };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));

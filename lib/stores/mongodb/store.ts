@@ -1,4 +1,4 @@
-import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { invalidArgType } from '../../common/errors.js';
 import { checkInfo } from '../../lease/contract/info.js';
@@ -35,6 +35,13 @@ import {
   type Found,
 } from './statements.js';
 
+const NAMES: Names<MongodbLeaseStoreOptions> = {
+  collection: true,
+  db: true,
+  clientModule: true,
+  timeout: true,
+  drift: true,
+};
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 
@@ -72,7 +79,7 @@ class MongodbLeaseStore implements WakingLeaseStore, InfoLeaseStore, ReopenableL
 
   constructor(options: MongodbLeaseStoreOptions) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-    checkOptionsObject(options);
+    checkOptionsObject(options, NAMES);
     const { timeout: given, drift } = options;
     const timeout = given === undefined ? DEFAULT_TIMEOUT : checkTimeout(given, 'options.timeout');
     this.#drift = checkDrift(drift);

@@ -1,4 +1,4 @@
-import { checkOptionsObject } from '../../common/checks.js';
+import { checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
@@ -44,10 +44,19 @@ export interface PostgresClientOptions extends CommonOptions {
 /** A pool, or a client. */
 export type PostgresLeaseStoreOptions = PostgresPoolOptions | PostgresClientOptions;
 
+const NAMES: Names<PostgresLeaseStoreOptions> = {
+  pool: true,
+  client: true,
+  clientModule: true,
+  table: true,
+  timeout: true,
+  drift: true,
+};
+
 /** What the options name. */
 export function connectTo(options: PostgresLeaseStoreOptions): Connection {
   if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-  checkOptionsObject(options);
+  checkOptionsObject(options, NAMES);
   const { client, pool } = options as { client?: unknown; pool?: unknown };
   if (pool === undefined) return connectionOf(client, 'options.client');
   if (client === undefined) return connectionOf(pool, 'options.pool');

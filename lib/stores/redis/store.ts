@@ -1,4 +1,4 @@
-import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
@@ -27,6 +27,14 @@ import { Releases } from './releases.js';
 import { ACQUIRE, BEFORE_INFO, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 import { SeveralKeys, textOf, type Late, type Wanted } from './several-keys.js';
 
+const NAMES: Names<RedisLeaseStoreOptions | RedisUrlOptions> & { readonly clientModule: true } = {
+  client: true,
+  clientModule: true,
+  url: true,
+  prefix: true,
+  timeout: true,
+  drift: true,
+};
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 const MICROSECOND = 1000n;
@@ -69,7 +77,7 @@ class RedisLeaseStore
 
   constructor(options: RedisLeaseStoreOptions | RedisUrlOptions) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-    checkOptionsObject(options);
+    checkOptionsObject(options, NAMES);
     const { prefix, timeout, drift } = options;
     const checkedPrefix = checkPrefix(prefix);
     this.#names = new KeyNaming(checkedPrefix);

@@ -1,4 +1,4 @@
-import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
+import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
 import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
@@ -26,6 +26,14 @@ import { Connection, isBusy, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
 
+const NAMES: Names<SqliteLeaseStoreOptions> = {
+  path: true,
+  database: true,
+  table: true,
+  timeout: true,
+  drift: true,
+  clock: true,
+};
 const DEFAULT_TABLE = 'stripelock_leases';
 /** Milliseconds. A transaction of this store takes less than one. */
 const DEFAULT_TIMEOUT = 1000;
@@ -100,7 +108,7 @@ class SqliteLeaseStore
 
   constructor(options: SqliteLeaseStoreOptions) {
     if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-    checkOptionsObject(options);
+    checkOptionsObject(options, NAMES);
     const { table, timeout, drift, clock } = options;
     const name = table === undefined ? DEFAULT_TABLE : checkTable(table);
     this.#timeout = timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout');

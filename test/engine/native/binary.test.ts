@@ -32,7 +32,7 @@ describe('addon.cjs', () => {
 });
 
 /** Makes a lock on the copy of the package, by its entry point, and prints its engine and the addon's file. */
-function engineOf(entry: string): Promise<ProgramResult> {
+function engineOf(entry: string, nodeOptions: readonly string[] = []): Promise<ProgramResult> {
   const script = `
     import { createRequire } from 'node:module';
     const { StripedLock } = await import(${JSON.stringify(pathToFileURL(entry).href)});
@@ -40,7 +40,7 @@ function engineOf(entry: string): Promise<ProgramResult> {
     const { cache } = createRequire(import.meta.url);
     console.log(engine, Object.keys(cache).filter((file) => file.endsWith('.node')).join());
   `;
-  return runNode(['--input-type=module', '-e', script]);
+  return runNode([...nodeOptions, '--input-type=module', '-e', script]);
 }
 
 async function put(copy: string, file: string, contents?: string): Promise<string> {
@@ -86,6 +86,22 @@ describe.each([
     for (const file of [ADDON, PREBUILT]) {
       const line = stderr.split('\n').find((each) => each.startsWith(`  - ${file}: `));
       expect(line?.length).toBeGreaterThan(`  - ${file}: not found`.length);
+    }
+  });
+
+  it('names the option of Node that forbids addons, and no compiler', async () => {
+    const copy = await copyForTest({ addon: 'link' });
+    const known = process.allowedNodeEnvironmentFlags;
+    const model = known.has('--permission') ? '--permission' : '--experimental-permission';
+    const cases = [
+      [['--no-addons'], '--no-addons forbids addons: leave it out'],
+      [[model, '--allow-fs-read=*'], '--permission forbids addons: add --allow-addons'],
+    ] as const;
+    for (const [nodeOptions, says] of cases) {
+      const { code, stdout, stderr } = await engineOf(path.join(copy, entry), nodeOptions);
+      expect({ code, stdout }).toEqual({ code: 0, stdout: 'javascript \n' });
+      expect(stderr).toContain(says);
+      expect(stderr).not.toContain('compiler');
     }
   });
 
