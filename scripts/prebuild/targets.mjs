@@ -48,6 +48,8 @@ export const targets = [
   'darwin-arm64',
 ].map(target);
 
+export const listOfTargets = `The targets are ${targets.map(({ name }) => name).join(', ')}`;
+
 /**
  * What cannot be built on Debian, and why.
  *
@@ -79,8 +81,7 @@ export function targetsNamed(names) {
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
     throw new UsageError(
-      `unknown target${unknown.length > 1 ? 's' : ''}: ${unknown.join(', ')}. ` +
-        `The targets are ${[...known.keys()].join(', ')}`,
+      `unknown target${unknown.length > 1 ? 's' : ''}: ${unknown.join(', ')}. ` + listOfTargets,
     );
   }
   return [...new Set(names)].flatMap((name) => known.get(name) ?? []);
