@@ -32,3 +32,9 @@ it.runIf(process.platform === 'linux')(
     expect(stderr).toMatch(/^There is no step nosuch\. The steps are: test .*\blint\b.* model$/m);
   },
 );
+
+it('.ci/run runs all tests: what npm test leaves out is a step of its own', () => {
+  expect(scripts['test']).toBe('vitest run --project quick');
+  expect(scripts['test:slow']).toBe('vitest run --project slow');
+  expect(textOf('.ci/run')).toMatch(/npm ci && npm test'[^]*npm run test:slow'/);
+});
