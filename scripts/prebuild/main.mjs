@@ -14,18 +14,16 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { build } from './build.mjs';
-import { whatDebianLacks } from './debian.mjs';
-import { addonFlags } from './flags.mjs';
-import { hostFor, machineTarget } from './hosts.mjs';
+import { addonFlags, build, buildWithNodeGyp, systemHeaders } from './build.mjs';
+import { npmPackage, whatDebianLacks } from './downloads.mjs';
+import { hostFor, tryOut } from './hosts.mjs';
 import { describeNeeds, excessiveNeeds } from './needs.mjs';
-import { npmPackage } from './npm.mjs';
-import { buildWithNodeGyp, systemHeaders } from './system.mjs';
 import {
   UsageError,
   binaryOf,
   defaultOutput,
   listOfTargets,
+  machineTarget,
   notOnDebian,
   targets,
   targetsNamed,
@@ -126,7 +124,6 @@ async function handle(target, options) {
   const host = await hostFor(target);
   if ('missing' in host) return { ...result(UNTESTED, host.missing), ...described };
   console.log(`   trying it: ${host.described}`);
-  const { tryOut } = await import('./try-out.mjs');
   const failure = await tryOut(binary, host);
   if (failure !== undefined) return { ...result(FAILED, `${host.described}: ${failure}`), ...described };
   return { ...result(TESTED, `by ${host.described}`), ...described };

@@ -48,6 +48,13 @@ export const targets = [
   'darwin-arm64',
 ].map(target);
 
+/** The target that the running node loads. */
+export function machineTarget() {
+  const report = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
+  const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
+  return `${process.platform}-${process.arch}${musl ? '-musl' : ''}`;
+}
+
 export const listOfTargets = `The targets are ${targets.map(({ name }) => name).join(', ')}`;
 
 /**

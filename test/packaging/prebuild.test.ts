@@ -4,8 +4,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { platformName } from '../../unbundled/engine/native/platform.js';
-import { addonFlags } from '../../scripts/prebuild/flags.mjs';
-import { systemHeaders } from '../../scripts/prebuild/system.mjs';
+import { addonFlags, systemHeaders } from '../../scripts/prebuild/build.mjs';
 import { targets } from '../../scripts/prebuild/targets.mjs';
 import { PACKAGE_ROOT, makeFolder, removeFolder } from '../support/package-copy.js';
 
