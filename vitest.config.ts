@@ -1,8 +1,20 @@
 import { defineConfig } from 'vitest/config';
 
+/**
+ * What `npm test` leaves to `npm run test:slow`, as it takes more than half of the processor time: what packs, installs,
+ * compiles or measures, and what many processes or threads do for long.
+ */
+const slow = [
+  'test/bench/{against,verification}.test.ts',
+  'test/docs/site.test.ts',
+  'test/hosts.test.ts',
+  'test/packaging/**/*.test.ts',
+  'test/robustness/blocked-threads.test.ts',
+  'test/soak/**/*.test.ts',
+];
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     pool: 'forks',
     maxWorkers: 2,
     retry: 0,
@@ -11,5 +23,9 @@ export default defineConfig({
     // Tests and their threads use the built package, as users do. Node must load `stripelock` itself, once: vite must
     // not transform a copy of it.
     server: { deps: { external: [/\/dist\//] } },
+    projects: [
+      { extends: true, test: { name: 'quick', include: ['test/**/*.test.ts'], exclude: slow } },
+      { extends: true, test: { name: 'slow', include: slow } },
+    ],
   },
 });

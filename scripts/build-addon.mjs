@@ -22,7 +22,8 @@ function inputDigest() {
   const hash = createHash('sha256');
   hash.update(`${process.platform} ${process.arch} werror=${String(warningsAreErrors())}\n`);
   for (const file of addonInputs()) {
-    hash.update(`${file}\n`);
+    // Relative, so that a copy of a checkout has been built already.
+    hash.update(`${path.relative(packageRoot, file)}\n`);
     hash.update(readFileSync(file));
   }
   return hash.digest('hex');

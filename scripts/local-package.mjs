@@ -8,8 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { addonPath } from './build-addon.mjs';
-import { machineTarget } from './prebuild/hosts.mjs';
-import { binaryOf } from './prebuild/targets.mjs';
+import { binaryOf, machineTarget } from './prebuild/targets.mjs';
 
 const require = createRequire(import.meta.url);
 

@@ -1,10 +1,114 @@
-// Compiles, links and strips one target with a compiler that takes GCC's options.
+// Builds one target: with a compiler that takes GCC's options and the flags that node-gyp's own gyp takes from binding.gyp,
+// so that a prebuilt binary is compiled as by `npm run build`; or with node-gyp itself, on macOS and Windows.
 
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 
+import { packageRoot } from '../addon-inputs.mjs';
+import { nodedirArguments } from '../build-addon.mjs';
 import { inParallel, run } from './run.mjs';
+import { UsageError } from './targets.mjs';
+
+const require = createRequire(import.meta.url);
+
+/**
+ * What a compiler with GCC's options needs.
+ *
+ * @typedef {object} AddonFlags
+ * @property {string[]} sources
+ * @property {string[]} compile Options, with the include directories.
+ * @property {string[]} link Options and libraries.
+ */
+
+/**
+ * @param {import('./targets.mjs').Target} target
+ * @param {string} nodedir Holds Node's headers in include/node.
+ */
+export async function addonFlags(target, nodedir) {
+  // node-gyp writes next to binding.gyp. A copy leaves the repository's own build/ unchanged.
+  const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-flags-')));
+  try {
+    for (const part of ['binding.gyp', 'native', 'node_modules', 'package.json', 'scripts']) {
+      symlinkSync(path.join(packageRoot, part), path.join(stage, part));
+    }
+    const nodeGyp = require.resolve('node-gyp/bin/node-gyp.js');
+    const gyp = ['-f', 'gypd', `-DOS=${target.os}`];
+    const configure = [
+      'configure',
+      '--release',
+      '--loglevel=error',
+      `--arch=${target.arch}`,
+      `--nodedir=${nodedir}`,
+    ];
+    await run(process.execPath, [nodeGyp, ...configure, '--', ...gyp], { cwd: stage });
+    return effective(await parse(path.join(stage, 'binding.gypd')), stage);
+  } finally {
+    rmSync(stage, { recursive: true, force: true });
+  }
+}
+
+/**
+ * The part of gyp's output for a target that is used here.
+ *
+ * @typedef {object} GypTarget
+ * @property {string[]} sources
+ * @property {string[]} [libraries]
+ * @property {{ Release: GypConfiguration }} configurations
+ */
+
+/**
+ * @typedef {object} GypConfiguration
+ * @property {string[]} include_dirs
+ * @property {string[]} [cflags]
+ * @property {string[]} [cflags_cc]
+ * @property {string[]} [defines]
+ * @property {string[]} [ldflags]
+ */
+
+/**
+ * gyp writes a Python literal.
+ *
+ * @param {string} file
+ * @returns {Promise<GypTarget>}
+ */
+async function parse(file) {
+  const program =
+    'import ast, json, sys; print(json.dumps(ast.literal_eval(open(sys.argv[1]).read())["targets"][0]))';
+  return JSON.parse(await run('python3', ['-c', program, file]));
+}
+
+/**
+ * @param {GypTarget} target
+ * @param {string} stage The folder of its binding.gyp.
+ * @returns {AddonFlags}
+ */
+function effective({ sources, libraries = [], configurations }, stage) {
+  const { cflags = [], cflags_cc = [], defines = [], ldflags = [], ...release } = configurations.Release;
+  const resolve = (/** @type {string} */ file) => path.resolve(stage, file);
+  const includes = release.include_dirs.map(resolve).filter((folder) => existsSync(folder));
+  return {
+    sources: sources.map((file) => realpathSync(resolve(file))),
+    compile: [
+      ...cflags,
+      ...cflags_cc,
+      ...defines.map((define) => `-D${define.replace('<(EXECUTABLE_SUFFIX)', '.exe')}`),
+      ...includes.map((folder) => `-I${realpathSync(folder)}`),
+    ],
+    link: [...ldflags, ...libraries],
+  };
+}
 
 /**
  * What to call, and what to add to the flags of binding.gyp.
@@ -26,7 +130,7 @@ import { inParallel, run } from './run.mjs';
  * Writes the stripped binary.
  *
  * @param {Toolchain} toolchain
- * @param {import('./flags.mjs').AddonFlags} flags
+ * @param {AddonFlags} flags
  * @param {string} binary
  */
 export async function build(toolchain, flags, binary) {
@@ -49,5 +153,44 @@ export async function build(toolchain, flags, binary) {
     await run(strip, ['-o', binary, linked], { env });
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The folder with Node's headers in include/node: beside this node, from npm's settings, or from the last build. */
+export function systemHeaders() {
+  const config = path.join(packageRoot, 'build', 'config.gypi');
+  const built = existsSync(config)
+    ? /"nodedir": "([^"]+)"/.exec(readFileSync(config, 'utf8'))?.[1]
+    : undefined;
+  const found = [path.resolve(process.execPath, '../..'), process.env.npm_config_nodedir, built]
+    .flatMap((folder) => folder ?? [])
+    .find((folder) => existsSync(path.join(folder, 'include/node/common.gypi')));
+  if (found === undefined)
+    throw new UsageError("Node's headers are not on this machine: run `npm run build` first");
+  return found;
+}
+
+/**
+ * Builds with Xcode's or Microsoft's compiler, in a copy: the repository's own build/ stays as it is.
+ *
+ * @param {string} binary
+ */
+export async function buildWithNodeGyp(binary) {
+  const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-prebuild-')));
+  try {
+    for (const part of ['binding.gyp', 'native', 'package.json', 'scripts']) {
+      cpSync(path.join(packageRoot, part), path.join(stage, part), { recursive: true });
+    }
+    symlinkSync(path.join(packageRoot, 'node_modules'), path.join(stage, 'node_modules'), 'junction');
+    const nodeGyp = require.resolve('node-gyp/bin/node-gyp.js');
+    const options = ['rebuild', '--release', '--jobs=max', '--loglevel=warn', ...nodedirArguments()];
+    await run(process.execPath, [nodeGyp, ...options], { cwd: stage });
+    const built = path.join(stage, 'build', 'Release', 'stripelock.node');
+    // Microsoft's linker puts symbols in a file of their own.
+    if (process.platform === 'darwin') await run('strip', ['-x', built]);
+    mkdirSync(path.dirname(binary), { recursive: true });
+    copyFileSync(built, binary);
+  } finally {
+    rmSync(stage, { recursive: true, force: true });
   }
 }

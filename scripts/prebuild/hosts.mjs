@@ -1,15 +1,27 @@
-// What runs a target's binary on this machine: Node itself, or a host of the other platform under an emulator.
+// Tries a binary in a staged package, by a host of its platform: Node itself, or a host of the other one under an emulator.
 
-import { copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import {
+  closeSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import os from 'node:os';
 import path from 'node:path';
 
-import { cached } from './cache.mjs';
-import { debianRoot, whatDebianLacks } from './debian.mjs';
-import { gnuRoot } from './gnu.mjs';
-import { muslHostLibraries } from './musl.mjs';
-import { npmPackage } from './npm.mjs';
+import { packageRoot } from '../addon-inputs.mjs';
+import { cached, debianRoot, environmentFor, npmPackage, whatDebianLacks } from './downloads.mjs';
 import { run } from './run.mjs';
-import { environmentFor } from './tool-environment.mjs';
+import { UsageError, machineTarget } from './targets.mjs';
+import { gnuRoot, muslHostLibraries } from './toolchains.mjs';
 
 /** @typedef {import('./targets.mjs').Target} Target */
 
@@ -21,13 +33,6 @@ import { environmentFor } from './tool-environment.mjs';
  */
 
 const suite = 'bookworm';
-
-/** The target that the running node loads. */
-export function machineTarget() {
-  const report = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
-  const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
-  return `${process.platform}-${process.arch}${musl ? '-musl' : ''}`;
-}
 
 const emulator = async () =>
   path.join(
@@ -126,3 +131,79 @@ export async function hostFor(target) {
   if (target.name === 'win32-x64') return windows();
   return { missing: `nothing on ${machineTarget()} runs ${target.name}` };
 }
+
+const require = createRequire(import.meta.url);
+
+/** For the whole program, including the start of an emulated host. */
+const limit = 300_000;
+
+/** What `program.mjs` prints if a binary passes. */
+const parts = ['loads', 'counts', 'terminates', 'recovers', 'all'];
+
+/**
+ * A package with only this binary, in the place of a compiled one.
+ *
+ * @param {string} binary
+ */
+function stagePackage(binary) {
+  const dist = path.join(packageRoot, 'dist');
+  if (!existsSync(path.join(dist, 'index.mjs')))
+    throw new UsageError('no dist/: run `npm run build:ts` first');
+  const stage = mkdtempSync(path.join(os.tmpdir(), 'stripelock-try-'));
+  cpSync(dist, path.join(stage, 'dist'), { recursive: true });
+  for (const name of ['package.json', 'addon.cjs']) {
+    copyFileSync(path.join(packageRoot, name), path.join(stage, name));
+  }
+  copyFileSync(new URL('program.mjs', import.meta.url), path.join(stage, 'program.mjs'));
+  const bindings = require.resolve('bindings/package.json');
+  for (const manifest of [bindings, createRequire(bindings).resolve('file-uri-to-path/package.json')]) {
+    const folder = path.dirname(manifest);
+    cpSync(folder, path.join(stage, 'node_modules', path.basename(folder)), {
+      recursive: true,
+      dereference: true,
+    });
+  }
+  const place = path.join(stage, 'build', 'Release', 'stripelock.node');
+  mkdirSync(path.dirname(place), { recursive: true });
+  copyFileSync(binary, place);
+  return stage;
+}
+
+/**
+ * Resolves to undefined if the binary passes, otherwise to what it printed.
+ *
+ * @param {string} binary
+ * @param {Host} host
+ */
+export async function tryOut(binary, { command: [program, ...words], env }) {
+  const stage = stagePackage(binary);
+  // A file and not a pipe: under wine a pipe is no console, and the last output gets lost.
+  const output = path.join(stage, 'output');
+  const file = openSync(output, 'w');
+  try {
+    const end = await ended(
+      spawn(program, [...words, 'program.mjs'], {
+        cwd: stage,
+        env,
+        stdio: ['ignore', file, file],
+        timeout: limit,
+      }),
+    );
+    const printed = readFileSync(output, 'utf8').replaceAll('\r', '').trim();
+    if (end === 0 && printed.split('\n').join() === parts.join()) return undefined;
+    return `ended with ${end}, printed:\n${printed}`;
+  } finally {
+    closeSync(file);
+    rmSync(stage, { recursive: true, force: true });
+  }
+}
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<number | string | null>} The exit code, else the signal, or why it did not start.
+ */
+const ended = (child) =>
+  new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(code ?? signal));
+  });

@@ -1,6 +1,6 @@
 // Builds prebuilt binaries, tests each on a host of its platform, and reports what could not be done here.
 //
-//   npm run prebuild -- <target …>   linux-x64, linux-arm64, linux-x64-musl, … ; `all` for what can be built here
+//   npm run build:prebuilds -- <target …>   linux-x64, linux-arm64, linux-x64-musl, … ; `all` for what can be built here
 //
 //   --system          with this machine's own compiler, for this machine's own platform
 //   --test-only       build nothing: try the binaries that are there
@@ -14,14 +14,20 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { build } from './build.mjs';
-import { whatDebianLacks } from './debian.mjs';
-import { addonFlags } from './flags.mjs';
-import { hostFor, machineTarget } from './hosts.mjs';
+import { addonFlags, build, buildWithNodeGyp, systemHeaders } from './build.mjs';
+import { npmPackage, whatDebianLacks } from './downloads.mjs';
+import { hostFor, tryOut } from './hosts.mjs';
 import { describeNeeds, excessiveNeeds } from './needs.mjs';
-import { npmPackage } from './npm.mjs';
-import { buildWithNodeGyp, systemHeaders } from './system.mjs';
-import { UsageError, binaryOf, defaultOutput, notOnDebian, targets, targetsNamed } from './targets.mjs';
+import {
+  UsageError,
+  binaryOf,
+  defaultOutput,
+  listOfTargets,
+  machineTarget,
+  notOnDebian,
+  targets,
+  targetsNamed,
+} from './targets.mjs';
 import { toolchainFor } from './toolchains.mjs';
 
 const TESTED = 'tested';
@@ -118,7 +124,6 @@ async function handle(target, options) {
   const host = await hostFor(target);
   if ('missing' in host) return { ...result(UNTESTED, host.missing), ...described };
   console.log(`   trying it: ${host.described}`);
-  const { tryOut } = await import('./try-out.mjs');
   const failure = await tryOut(binary, host);
   if (failure !== undefined) return { ...result(FAILED, `${host.described}: ${failure}`), ...described };
   return { ...result(TESTED, `by ${host.described}`), ...described };
@@ -150,6 +155,7 @@ function optionsOf(words) {
 
 /** @param {Options} options */
 function choose({ named, testOnly, out, system }) {
+  if (named.length === 0) throw new UsageError(`name targets, or all. ${listOfTargets}`);
   if (!named.includes('all')) return targetsNamed(named);
   if (testOnly) return targets.filter(({ name }) => existsSync(binaryOf(out, name)));
   return system ? targetsNamed([machineTarget()]) : targets;
@@ -170,12 +176,6 @@ function table(results) {
 
 async function main() {
   const options = optionsOf(process.argv.slice(2));
-  if (options.named.length === 0) {
-    // npm runs a script of this name before each `npm run build`, without arguments. Its environment is then the same
-    // as for a plain `npm run prebuild`.
-    console.log('prebuild: no target named, nothing done (`npm run prebuild all` for all)');
-    return;
-  }
   /** @type {({ target: Target } & Result)[]} */
   const results = [];
   for (const target of choose(options)) {

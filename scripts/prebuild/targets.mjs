@@ -48,6 +48,15 @@ export const targets = [
   'darwin-arm64',
 ].map(target);
 
+/** The target that the running node loads. */
+export function machineTarget() {
+  const report = /** @type {{ header: { glibcVersionRuntime?: string } }} */ (process.report.getReport());
+  const musl = process.platform === 'linux' && report.header.glibcVersionRuntime === undefined;
+  return `${process.platform}-${process.arch}${musl ? '-musl' : ''}`;
+}
+
+export const listOfTargets = `The targets are ${targets.map(({ name }) => name).join(', ')}`;
+
 /**
  * What cannot be built on Debian, and why.
  *
@@ -79,8 +88,7 @@ export function targetsNamed(names) {
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
     throw new UsageError(
-      `unknown target${unknown.length > 1 ? 's' : ''}: ${unknown.join(', ')}. ` +
-        `The targets are ${[...known.keys()].join(', ')}`,
+      `unknown target${unknown.length > 1 ? 's' : ''}: ${unknown.join(', ')}. ` + listOfTargets,
     );
   }
   return [...new Set(names)].flatMap((name) => known.get(name) ?? []);

@@ -4,7 +4,7 @@
 import { chmodSync } from 'node:fs';
 import path from 'node:path';
 
-import { unpackedPackage } from '../prebuild/npm.mjs';
+import { unpackedPackage } from '../prebuild/downloads.mjs';
 
 /**
  * @typedef {object} Host

@@ -14,7 +14,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { packLocally } from '../local-package.mjs';
-import { machineTarget } from '../prebuild/hosts.mjs';
+import { machineTarget } from '../prebuild/targets.mjs';
 import { inParallel } from '../prebuild/run.mjs';
 import { attempt } from './attempt.mjs';
 import { managers } from './managers.mjs';

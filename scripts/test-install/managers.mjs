@@ -3,7 +3,7 @@
 import { chmodSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-import { unpackedPackage } from '../prebuild/npm.mjs';
+import { unpackedPackage } from '../prebuild/downloads.mjs';
 import { binaryPackage } from '../test-hosts/hosts.mjs';
 
 /**

@@ -4,12 +4,11 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { platformName } from '../../unbundled/engine/native/platform.js';
-import { addonFlags } from '../../scripts/prebuild/flags.mjs';
-import { systemHeaders } from '../../scripts/prebuild/system.mjs';
+import { addonFlags, systemHeaders } from '../../scripts/prebuild/build.mjs';
 import { targets } from '../../scripts/prebuild/targets.mjs';
 import { PACKAGE_ROOT, makeFolder, removeFolder } from '../support/package-copy.js';
 
-// The script behind `npm run prebuild`, with the compiler of this machine and for its own platform.
+// The script behind `npm run build:prebuilds`, with the compiler of this machine and for its own platform.
 
 const linux = process.platform === 'linux';
 const glibc = linux && !platformName().endsWith('-musl');
@@ -186,10 +185,9 @@ describe('the command', () => {
     expect(existsSync(path.join(folder, 'foreign'))).toBe(false);
   });
 
-  it('does nothing where no target is named, as npm calls it before each `npm run build`', async () => {
-    const { code, stdout } = await prebuild('--out', path.join(folder, 'nothing'));
-    expect(stdout).toContain('nothing done');
-    expect(code).toBe(0);
-    expect(existsSync(path.join(folder, 'nothing'))).toBe(false);
+  it('refuses to guess where no target is named', async () => {
+    const { code, stderr } = await prebuild();
+    expect(code).toBe(1);
+    expect(stderr).toBe(`prebuild: name targets, or all. The targets are ${names.join(', ')}\n`);
   });
 });

@@ -10,7 +10,7 @@ import { APART, fuzz } from './fuzz.mjs';
 export const background = {
   async 'the event loop of holders is blocked, and another thread renews their leases'(world) {
     // A thread of a busy machine must be in time.
-    world.ttl = Math.max(900, world.ttl);
+    world.ttl = Math.max(Math.round(900 * world.slowness), world.ttl);
     const settings = { ttl: world.ttl, blockFor: 3 * world.ttl, steps: 3, patience: 20_000 };
     await world.start(2, { ...settings, background: true });
     await world.start(1, { ...settings, blockFor: 0 });

@@ -1,9 +1,10 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { slowness } from './clock.mjs';
 
 const HOLDER = new URL('holder.mjs', import.meta.url);
-/** Milliseconds in which a holder must end when told to, on a busy machine. */
+/** Milliseconds in which a holder must end when told to. */
 const ENDS_IN = 20_000;
 
 /**
@@ -102,10 +103,11 @@ export class Holder {
   async stop() {
     if (this.isRunning && this.child.connected) this.child.send('stop', () => undefined);
     const late = new AbortController();
-    const result = await Promise.race([this.ended, delay(ENDS_IN, 'late', { signal: late.signal })]);
+    const most = ENDS_IN * slowness();
+    const result = await Promise.race([this.ended, delay(most, 'late', { signal: late.signal })]);
     late.abort();
     if (result !== 'late') return this.child.exitCode === 1 ? [`${this.name} crashed`] : [];
     await this.kill();
-    return [`${this.name} did not end within ${ENDS_IN} ms`];
+    return [`${this.name} did not end within ${most} ms`];
   }
 }

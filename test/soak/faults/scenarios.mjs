@@ -63,7 +63,7 @@ const common = {
   },
 
   async 'two thousand wait'(world) {
-    world.ttl = Math.max(1500, world.ttl);
+    world.ttl = Math.max(Math.round(1500 * world.slowness), world.ttl);
     const processes = 4;
     const settings = {
       waiters: 2000 / processes,
@@ -74,7 +74,7 @@ const common = {
     };
     await world.start(processes, { ...settings, ttl: world.ttl });
     const ended = world.holders.map((holder) => holder.ended);
-    await Promise.race([Promise.all(ended), delay(60_000, undefined, { ref: false })]);
+    await Promise.race([Promise.all(ended), delay(60_000 * world.slowness, undefined, { ref: false })]);
     const { history } = await world.finish();
     const grants = history.filter(({ op }) => op === 'acquire').length;
     if (grants !== 2000) world.violations.push(`only ${grants} of 2000 were granted`);

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Proxy } from '../../support/proxy.mjs';
 import { randomFrom } from '../../workers/random.mjs';
 import { check } from './checker.mjs';
-import { now } from './clock.mjs';
+import { now, slowness } from './clock.mjs';
 import { readHistories } from './history.mjs';
 import { DEFAULTS, Holder } from './process.mjs';
 import { FencedResource } from './resource.mjs';
@@ -60,7 +60,8 @@ export class World {
     this.plant = plant;
     this.seed = seed;
     this.random = randomFrom(seed);
-    this.ttl = kind.ttl ?? TTL;
+    this.slowness = slowness();
+    this.ttl = Math.round((kind.ttl ?? TTL) * this.slowness);
   }
 
   /** @param {WorldOptions} options */
@@ -95,7 +96,8 @@ export class World {
   }
 
   /**
-   * Starts `count` processes, and waits until they are connected.
+   * Starts `count` processes, and waits until they are connected. Lengths of time are those of a machine that is not busy,
+   * but for those that come from the TTL.
    *
    * @param {number} count
    * @param {Partial<Settings>} [settings]
@@ -120,6 +122,9 @@ export class World {
         patience: 2000,
         ...settings,
       };
+      for (const length of /** @type {const} */ (['step', 'gap', 'timeout', 'patience'])) {
+        all[length] = Math.round(all[length] * this.slowness);
+      }
       const holder = new Holder(name, all, this.resource, this.#reads);
       this.holders.push(holder);
       return holder;
@@ -129,7 +134,8 @@ export class World {
   }
 
   /**
-   * The next process that is about to write under a lease, or undefined if there is none within the time.
+   * The next process that is about to write under a lease, or undefined if there is none within the time, which is longer
+   * on a busy machine.
    *
    * @param {number} [milliseconds]
    * @param {(holder: Holder) => boolean} [wanted]
@@ -143,7 +149,8 @@ export class World {
       this.#reads.add(read);
     });
     const late = new AbortController();
-    const holder = await Promise.race([found, delay(milliseconds, undefined, { signal: late.signal })]);
+    const most = milliseconds * this.slowness;
+    const holder = await Promise.race([found, delay(most, undefined, { signal: late.signal })]);
     late.abort();
     this.#reads.delete(read);
     return holder;

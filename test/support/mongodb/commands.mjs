@@ -1,11 +1,19 @@
 // The commands of the stand-in. Each is one step of the event loop, so it is atomic.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { matches, projected, updated } from './documents.mjs';
-import { isSame } from './data.mjs';
-import { BSON, CommandError, refuse } from './values.mjs';
+import {
+  BAD_VALUE,
+  BSON,
+  CommandError,
+  isSame,
+  matches,
+  projected,
+  refuse,
+  UNKNOWN_STAGE,
+  updated,
+} from './language.mjs';
 
-/** @typedef {import('./values.mjs').Document} Document */
+/** @typedef {import('./language.mjs').Document} Document */
 
 /**
  * @typedef {object} Context What a command works with.
@@ -16,7 +24,6 @@ import { BSON, CommandError, refuse } from './values.mjs';
  * @property {AbortSignal} gone Aborts when the connection has ended.
  */
 
-const BAD_VALUE = 2;
 const DUPLICATE_KEY = 11000;
 const INDEX_CONFLICT = 85;
 const NO_WRITE_CONCERN = 79;
@@ -55,7 +62,7 @@ export const commands = {
 };
 
 /** Of this process. Its presence has the driver keep a greeting pending, so that it notices at once when a server is gone. */
-const topologyVersion = { processId: new BSON.ObjectId(), counter: BSON.Long.ZERO };
+const topologyVersion = { processId: new BSON.ObjectId(), counter: 0n };
 
 /** Nothing changes, so one that waits for a change is answered when its time is over. */
 /** @type {(command: Document, context: Context) => Promise<Document>} */
@@ -181,13 +188,13 @@ function find(command, { data }) {
   );
   const limit = Number(command['limit'] ?? 0) || found.length;
   const firstBatch = found.slice(0, limit).map((document) => projected(document, command['projection'], now));
-  return { cursor: { id: BSON.Long.ZERO, ns: namespace, firstBatch } };
+  return { cursor: { id: 0n, ns: namespace, firstBatch } };
 }
 
 /** @type {(command: Document, context: Context) => Document} */
 function aggregate(command, { streams, isReplicaSet }) {
   const [first] = command['pipeline'];
-  if (first?.$changeStream === undefined) refuse(40324, 'an aggregation that is not a change stream');
+  if (first?.$changeStream === undefined) refuse(UNKNOWN_STAGE, 'an aggregation that is not a change stream');
   if (!isReplicaSet) {
     throw new CommandError(ONLY_ON_REPLICA_SETS, 'The $changeStream stage is only supported on replica sets');
   }
@@ -234,5 +241,5 @@ function listCollections(command, { data }) {
   const namespace = `${command['$db']}.${name}`;
   const { indexes: _, ...options } = data.optionsOf(namespace);
   const firstBatch = data.has(namespace) ? [{ name, type: 'collection', options }] : [];
-  return { cursor: { id: BSON.Long.ZERO, ns: `${command['$db']}.$cmd.listCollections`, firstBatch } };
+  return { cursor: { id: 0n, ns: `${command['$db']}.$cmd.listCollections`, firstBatch } };
 }

@@ -4,20 +4,13 @@
 
 import { appendFileSync, existsSync, readFileSync, truncateSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
-import { BSON, CommandError } from './values.mjs';
+import { BSON, CommandError, decode, isSame } from './language.mjs';
 
-/** @typedef {import('./values.mjs').Document} Document */
+/** @typedef {import('./language.mjs').Document} Document */
 
 /** How many changes a stream can go back. */
 const KEPT_CHANGES = 10_000;
 const HISTORY_LOST = 286;
-
-const decode = (/** @type {Uint8Array} */ bytes) => BSON.deserialize(bytes, { promoteValues: false });
-
-/** Whether two documents are the same, byte by byte. */
-export function isSame(/** @type {Document} */ a, /** @type {Document} */ b) {
-  return Buffer.compare(BSON.serialize(a), BSON.serialize(b)) === 0;
-}
 
 export class Data {
   /**

@@ -12,11 +12,11 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { Data } from './data.mjs';
 import { checkWriteConcern, commands } from './commands.mjs';
+import { CommandError } from './language.mjs';
 import { Streams } from './streams.mjs';
-import { CommandError } from './values.mjs';
 import { reader, reply } from './wire.mjs';
 
-/** @typedef {import('./values.mjs').Document} Document */
+/** @typedef {import('./language.mjs').Document} Document */
 
 /**
  * What goes wrong with the next commands of a name.

