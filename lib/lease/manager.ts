@@ -14,7 +14,6 @@ import {
 } from './contract/options.js';
 import { checkKeys } from './contract/several-keys.js';
 import type { Grants } from './grants/grants.js';
-import { leaseOf } from './grants/acquisition.js';
 import { StoreGrants } from './grants/store-grants.js';
 import { hasTable, TableGrants } from './grants/table-grants.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
@@ -73,7 +72,10 @@ export class LeaseManager {
    */
   acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     const hold = options === undefined ? this.#grants.takeAtOnce(keys as string) : undefined;
-    return hold ? Promise.resolve(createLease(hold)) : this.#acquireSlow(keys, options);
+    if (hold === undefined) return this.#acquireSlow(keys, options);
+    const lease = createLease([hold]);
+    hold.join(lease);
+    return Promise.resolve(lease);
   }
 
   /**
@@ -148,7 +150,7 @@ export class LeaseManager {
     const terms = this.#begin(options);
     signal?.throwIfAborted();
     return checked.length === 0
-      ? Promise.resolve(leaseOf(this.#grants, checked, terms, []))
+      ? Promise.resolve(createLease([]))
       : this.#grants.tryAcquire(checked, terms, signal);
   }
 
@@ -159,7 +161,7 @@ export class LeaseManager {
       const { timeout, signal } = resolveWait(options);
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
       return checked.length === 0
-        ? Promise.resolve(leaseOf(this.#grants, checked, terms, []))
+        ? Promise.resolve(createLease([]))
         : this.#grants.acquire(checked, terms, timeout, signal);
     } catch (error) {
       return Promise.reject(error);

@@ -2,8 +2,8 @@ import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
 import { leaseTimeout } from '../contract/errors.js';
 import type { Clock } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
-import { createLease, discardLease, partOf, type Lease } from '../hold/lease.js';
-import { LeaseSet } from '../hold/lease-set.js';
+import type { Hold } from '../hold/hold.js';
+import { createLease, type Lease } from '../hold/lease.js';
 import type { Due } from '../time/schedule.js';
 import type { Grants } from './grants.js';
 
@@ -16,7 +16,7 @@ const ROUNDS = 3;
 /** Milliseconds: a timer is later than this only if the event loop was blocked. */
 const BLOCKED = 5;
 
-/** Who asks the store in the attempts of an acquisition. */
+/** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
 export interface Asker {
   /** Undefined for an anonymous one in a memory table. */
   readonly owner: string | undefined;
@@ -35,7 +35,8 @@ export interface Refusal {
   readonly retryAfter: number;
 }
 
-export type Answer = readonly Lease[] | Refusal;
+/** The holds, which the asker uses, or why there are none. */
+export type Answer = readonly Hold[] | Refusal;
 
 /** Where acquisitions wait for keys, first come, first served. A queue calls `attempt` of the one at its head. */
 export interface Queues {
@@ -74,7 +75,7 @@ export class Acquisition implements Due, Abortable {
   /** All attempts have one owner. If the answer with a grant was lost, the next attempt is granted the same again. */
   #asker: Asker;
   /** What it keeps while it waits for the rest. */
-  readonly #taken = new Map<string, Lease>();
+  readonly #taken = new Map<string, Hold>();
   /** In whose queue it is; undefined if it does not wait. */
   #at: string | undefined;
   #round = 0;
@@ -228,27 +229,24 @@ export class Acquisition implements Due, Abortable {
     this.#move(inOrder ? this.#keys[0]! : key, !inOrder);
   }
 
-  #wasGranted(leases: readonly Lease[]): void {
-    for (const lease of leases) this.#taken.set(lease.key, lease);
+  #wasGranted(holds: readonly Hold[]): void {
+    for (const hold of holds) this.#taken.set(hold.key, hold);
     if (this.#settled) return;
     const next = this.#keys.find((key) => !this.#taken.has(key));
     if (next !== undefined) {
       this.#move(next, false);
-    } else if (this.#round > 0 && [...this.#taken.values()].some((lease) => !lease.held)) {
+    } else if (this.#round > 0 && [...this.#taken.values()].some((hold) => !hold.look())) {
       // Some of it was lost while it waited for the rest.
       this.#giveBack();
       this.#replaceAsker();
       this.#move(this.#keys[0]!, false);
     } else {
       const lease = leaseOf(
-        this.#grants,
-        this.#keys,
-        this.#terms,
         this.#keys.map((key) => this.#taken.get(key)!),
+        this.#asker,
       );
       this.#taken.clear();
       if (this.#settle()) this.#resolve(lease);
-      else discardLease(lease).catch(() => undefined);
     }
   }
 
@@ -299,14 +297,9 @@ export class Acquisition implements Due, Abortable {
   }
 }
 
-/** One lease of all the keys. */
-export function leaseOf(
-  grants: Grants,
-  keys: readonly string[],
-  terms: LeaseTerms,
-  leases: readonly Lease[],
-): Lease {
-  return leases.length === 1
-    ? leases[0]!
-    : createLease(new LeaseSet(keys, leases.map(partOf), grants, terms.ttl));
+/** One lease of all the holds, which an asker has used until now. */
+export function leaseOf(holds: readonly Hold[], asker: Asker): Lease {
+  const lease = createLease(holds);
+  for (const hold of holds) hold.pass(asker, lease);
+  return lease;
 }

@@ -50,7 +50,8 @@ export abstract class Grants implements HoldContext {
     ownNow?: () => number,
   ) {
     this.store = store;
-    this.schedule = new Schedule(settings.clock, false, ownNow);
+    // Leases that are due together are renewed in one request, if the store can.
+    this.schedule = new Schedule(settings.clock, false, ownNow, (body) => this.together(body));
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
     this.holder = settings.holder ?? (settings.reentrant ? this.name : undefined);
@@ -93,8 +94,8 @@ export abstract class Grants implements HoldContext {
     inTurn: boolean,
   ): Answer | Promise<Answer>;
 
-  /** Releases, in reverse, leases that nobody got to use. Never rejects. */
-  abstract discard(leases: readonly Lease[], asker: Asker, terms: LeaseTerms): Promise<void>;
+  /** Releases, in reverse, what the asker uses. Never rejects. */
+  abstract discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void>;
 
   /** Frees what the asker may have been granted without an answer. Never throws. */
   abstract giveBack(asker: Asker, terms: LeaseTerms): void;

@@ -11,6 +11,9 @@ interface Request {
   readonly reject: (error: unknown) => void;
 }
 
+/** A store may have a limit for one step: the transactions of etcd have 128 parts by default. */
+const MOST_KEYS = 50;
+
 /** Requests that differ only in their keys. */
 interface Group {
   readonly owner: string;
@@ -26,7 +29,7 @@ interface Group {
  */
 export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   readonly #store: InfoLeaseStore;
-  #groups: Group[] | undefined;
+  #groups: Map<string, Group> | undefined;
 
   constructor(store: LeaseStore) {
     this.#store = store;
@@ -51,13 +54,13 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   /** What holds ask of the store while the body runs goes there together. */
   together<T>(body: () => T): T {
     if (this.#groups !== undefined) return body();
-    const groups: Group[] = [];
+    const groups = new Map<string, Group>();
     this.#groups = groups;
     try {
       return body();
     } finally {
       this.#groups = undefined;
-      for (const group of groups) this.#send(group);
+      for (const group of groups.values()) this.#send(group);
     }
   }
 
@@ -109,7 +112,13 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     });
   }
 
-  #send(group: Group): void {
+  #send({ requests, ...alike }: Group): void {
+    for (let i = 0; i < requests.length; i += MOST_KEYS) {
+      this.#sendPart({ ...alike, requests: requests.slice(i, i + MOST_KEYS) });
+    }
+  }
+
+  #sendPart(group: Group): void {
     const { requests } = group;
     const keys = requests.map(({ key }) => key);
     if (canDoTogether(this.#store, keys)) {
@@ -169,7 +178,7 @@ function extra(info: string | undefined): [info?: string] {
 }
 
 function add(
-  groups: Group[],
+  groups: Map<string, Group>,
   key: string,
   owner: string,
   ttl: number | undefined,
@@ -177,8 +186,9 @@ function add(
 ): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const request = { key, resolve, reject };
-    const group = groups.find((other) => other.owner === owner && other.ttl === ttl && other.info === info);
+    const alike = JSON.stringify([owner, ttl, info]);
+    const group = groups.get(alike);
     if (group) group.requests.push(request);
-    else groups.push({ owner, ttl, info, requests: [request] });
+    else groups.set(alike, { owner, ttl, info, requests: [request] });
   });
 }

@@ -6,7 +6,7 @@ import { grantInTime } from '../contract/late-grant.js';
 import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
-import { createLease, discardLease, type Lease } from '../hold/lease.js';
+import type { Lease } from '../hold/lease.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
 import { Grants } from './grants.js';
 import { PollingQueues } from './polling-queue.js';
@@ -76,9 +76,11 @@ export class StoreGrants extends Grants {
     );
   }
 
-  async discard(leases: readonly Lease[], asker: Asker, terms: LeaseTerms): Promise<void> {
-    const reversed = [...leases].reverse();
-    const results = await Promise.allSettled(this.together(() => reversed.map(discardLease)));
+  async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
+    const reversed = [...holds].reverse();
+    const results = await Promise.allSettled(
+      this.together(() => reversed.map((hold) => hold.discard(asker))),
+    );
     results.forEach(({ status }, i) => {
       if (status === 'rejected') leftOver(asker, reversed[i]!.key);
     });
@@ -137,12 +139,16 @@ export class StoreGrants extends Grants {
 
   /** Joins the leases that this owner has, if it shares them, and asks for the other keys. */
   async #tryShared(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
-    const joined: Lease[] = [];
+    const joined: Hold[] = [];
     const others: string[] = [];
     for (const key of keys) {
       const hold = this.shared(key);
-      if (hold === undefined) others.push(key);
-      else joined.push(createLease(hold));
+      if (hold === undefined) {
+        others.push(key);
+      } else {
+        hold.join(asker);
+        joined.push(hold);
+      }
     }
     if (others.length === 0) return joined;
     try {
@@ -206,11 +212,12 @@ export class StoreGrants extends Grants {
     }
     const waited = performance.now() - started;
     const holds = keys.map((key, i) => new Hold(this, key, owner, granted[i]!, 0, terms, at));
-    return holds.map((hold) => {
+    for (const hold of holds) {
       this.add(hold, waited);
       if (terms.background) this.#background!.add(hold);
-      return createLease(hold);
-    });
+      hold.join(asker);
+    }
+    return holds;
   }
 
   async #giveBackLate(keys: readonly string[], owner: string): Promise<void> {

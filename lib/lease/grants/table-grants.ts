@@ -5,7 +5,7 @@ import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../cont
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { announceGrant } from '../hold/announcements.js';
 import { Hold } from '../hold/hold.js';
-import { createLease, discardLease, type Lease } from '../hold/lease.js';
+import type { Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
 import { FOREIGN_CLOCK_POLL } from '../time/schedule.js';
 import { Acquisition, leaseOf, type Answer, type Asker } from './acquisition.js';
@@ -96,8 +96,9 @@ export class TableGrants extends Grants {
   }
 
   tryAcquire(keys: readonly string[], terms: LeaseTerms): Promise<Lease | undefined> {
-    const answer = this.tryAll(keys, this.newAsker(keys, NaN), terms, false);
-    return Promise.resolve('retryAfter' in answer ? undefined : leaseOf(this, keys, terms, answer));
+    const asker = this.newAsker(keys, NaN);
+    const answer = this.tryAll(keys, asker, terms, false);
+    return Promise.resolve('retryAfter' in answer ? undefined : leaseOf(answer, asker));
   }
 
   /** The first attempt needs no queue, unless earlier acquisitions go first. */
@@ -110,8 +111,9 @@ export class TableGrants extends Grants {
     const goesFirst = keys.find((key) => this.isAwaited(key));
     let refused = goesFirst;
     if (goesFirst === undefined) {
-      const answer = this.tryAll(keys, this.newAsker(keys, NaN), terms, true);
-      if (!('retryAfter' in answer)) return Promise.resolve(leaseOf(this, keys, terms, answer));
+      const asker = this.newAsker(keys, NaN);
+      const answer = this.tryAll(keys, asker, terms, true);
+      if (!('retryAfter' in answer)) return Promise.resolve(leaseOf(answer, asker));
       refused = answer.key;
     }
     if (timeout > 0) return new Acquisition(this, keys, terms, timeout, signal).wait();
@@ -127,21 +129,22 @@ export class TableGrants extends Grants {
 
   tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
     const { owner, since } = asker;
-    const taken: Lease[] = [];
+    const taken: Hold[] = [];
     try {
       for (const key of keys) {
         const result = this.shared(key) ?? this.#take(key, terms, owner, inTurn, since);
         if (typeof result === 'number') return { key, retryAfter: result };
-        taken.push(createLease(result));
+        result.join(asker);
+        taken.push(result);
       }
       return taken;
     } finally {
-      if (taken.length < keys.length) void this.discard(taken);
+      if (taken.length < keys.length) void this.discard(taken, asker);
     }
   }
 
-  async discard(leases: readonly Lease[]): Promise<void> {
-    await Promise.allSettled([...leases].reverse().map(discardLease));
+  async discard(holds: readonly Hold[], asker: Asker): Promise<void> {
+    await Promise.allSettled([...holds].reverse().map((hold) => hold.discard(asker)));
   }
 
   /** The table answers everything. */

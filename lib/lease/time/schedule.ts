@@ -26,14 +26,21 @@ export class Schedule<T extends Due = Due> {
   /** Whether an empty schedule needs any action. If not, V8 need not inline the code for it. */
   readonly #mayRest: boolean;
   readonly #entries: DeadlineTimer<T>;
+  readonly #together: (body: () => void) => void;
   #stopListening: (() => void) | undefined;
 
   /**
    * `keepAlive`: whether entries keep the process alive. `ownNow`: the clock in milliseconds if none is given, as fast as
-   * the timers; default `performance.now()`.
+   * the timers; default `performance.now()`. `together`: runs what makes entries run that are due together.
    */
-  constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = () => performance.now()) {
+  constructor(
+    clock: Clock | undefined,
+    keepAlive: boolean,
+    ownNow = () => performance.now(),
+    together = (body: () => void) => body(),
+  ) {
     this.#clock = clock;
+    this.#together = together;
     this.#ownNow = ownNow;
     this.#keepAlive = keepAlive;
     this.#mayRest = keepAlive || clock !== undefined;
@@ -105,7 +112,7 @@ export class Schedule<T extends Due = Due> {
       this.#entries.remove(first);
       due.push(first);
     }
-    this.#run(due, now);
+    this.#together(() => this.#run(due, now));
     this.#entries.rearm();
     if (this.#mayRest && this.#entries.first === undefined) this.#rest();
   }
