@@ -8,6 +8,8 @@ export const FOREIGN_CLOCK_POLL = 100;
 
 /** Entries that are due together may run for this many milliseconds before the event loop turns. */
 const BURST = 10;
+/** How many entries run before the time is looked at again. */
+const STEP = 50;
 /** How many entries are removed in one go: putting back more would take too long. */
 const BATCH = 1000;
 
@@ -112,7 +114,7 @@ export class Schedule<T extends Due = Due> {
       this.#entries.remove(first);
       due.push(first);
     }
-    this.#together(() => this.#run(due, now));
+    this.#run(due, now);
     this.#entries.rearm();
     if (this.#mayRest && this.#entries.first === undefined) this.#rest();
   }
@@ -123,11 +125,16 @@ export class Schedule<T extends Due = Due> {
    */
   #run(due: readonly T[], now: number): void {
     const until = this.#clock === undefined ? performance.now() + BURST : Infinity;
-    for (const entry of due) {
-      // Another entry may have scheduled it again, or cleared it.
-      if (entry.place >= 0 || entry.deadline === Infinity) continue;
-      if (until === Infinity || performance.now() < until) entry.run(now);
-      else this.#entries.add(entry);
+    for (let i = 0; i < due.length; i += STEP) {
+      const inTime = until === Infinity || performance.now() < until;
+      this.#together(() => {
+        for (const entry of due.slice(i, i + STEP)) {
+          // Another entry may have scheduled it again, or cleared it.
+          if (entry.place >= 0 || entry.deadline === Infinity) continue;
+          if (inTime) entry.run(now);
+          else this.#entries.add(entry);
+        }
+      });
     }
   }
 }
