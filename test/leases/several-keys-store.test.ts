@@ -15,9 +15,10 @@ describe('what a lease of several keys asks of its store', () => {
     const clock = new FixedClock();
     const manager = new LeaseManager({ store, clock, ttl: 60_000 });
     const lease = await manager.acquire(['b', 'a']);
-    clock.advance(20_000);
-    await turns(1);
-    clock.advance(20_000);
+    for (let i = 0; i < 2; i++) {
+      clock.advance(20_000);
+      await turns(1);
+    }
     await lease.renew();
     await lease.release();
     expect(asked).toEqual([
