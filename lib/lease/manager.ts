@@ -14,7 +14,6 @@ import {
 } from './contract/options.js';
 import { checkKeys } from './contract/several-keys.js';
 import type { Grants } from './grants/grants.js';
-import { acquireSeveral, tryAcquireSeveral } from './grants/several.js';
 import { StoreGrants } from './grants/store-grants.js';
 import { hasTable, TableGrants } from './grants/table-grants.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
@@ -73,7 +72,10 @@ export class LeaseManager {
    */
   acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     const hold = options === undefined ? this.#grants.takeAtOnce(keys as string) : undefined;
-    return hold ? Promise.resolve(createLease(hold)) : this.#acquireSlow(keys, options);
+    if (hold === undefined) return this.#acquireSlow(keys, options);
+    const lease = createLease([hold]);
+    hold.join(lease);
+    return Promise.resolve(lease);
   }
 
   /**
@@ -146,9 +148,10 @@ export class LeaseManager {
   ): Promise<Lease | undefined> {
     const checked = checkKeys(keys);
     const terms = this.#begin(options);
-    return typeof checked === 'string'
-      ? this.#grants.tryAcquire(checked, terms, signal)
-      : tryAcquireSeveral(this.#grants, checked, terms, signal);
+    signal?.throwIfAborted();
+    return checked.length === 0
+      ? Promise.resolve(createLease([]))
+      : this.#grants.tryAcquire(checked, terms, signal);
   }
 
   #acquireSlow(keys: string | readonly string[], options: AcquireLeaseOptions | undefined): Promise<Lease> {
@@ -157,9 +160,9 @@ export class LeaseManager {
       const terms = this.#begin(options);
       const { timeout, signal } = resolveWait(options);
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
-      return typeof checked === 'string'
-        ? this.#grants.acquire(checked, terms, timeout, signal)
-        : acquireSeveral(this.#grants, checked, terms, timeout, signal);
+      return checked.length === 0
+        ? Promise.resolve(createLease([]))
+        : this.#grants.acquire(checked, terms, timeout, signal);
     } catch (error) {
       return Promise.reject(error);
     }

@@ -34,6 +34,19 @@ it('hands a key on to a waiter in another manager of the same store', async () =
   expect(performance.now() - released).toBeLessThan(10_000);
 });
 
+it('hears of a release that comes before the refusal of its first attempt', async () => {
+  const store = new FaultyStore();
+  const held = await new LeaseManager({ store }).acquire('key');
+  store.after.tryAcquire = async () => {
+    delete store.after.tryAcquire;
+    await held.release();
+  };
+  const waiting = new LeaseManager({ store, backoff: NEVER }).acquire('key', { timeout: 40_000 });
+  const began = performance.now();
+  expect((await waiting).held).toBe(true);
+  expect(performance.now() - began).toBeLessThan(10_000);
+});
+
 it('has the next waiter ask when the first gives up, even while it is asking', async () => {
   const store = new FaultyStore();
   const hangs = gate();

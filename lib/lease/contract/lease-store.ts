@@ -154,11 +154,6 @@ export function onAdvance(clock: Clock | undefined, listener: () => void): () =>
   return typeof advancing?.onAdvance === 'function' ? advancing.onAdvance(listener) : () => undefined;
 }
 
-/**
- * Calls `listener` when the key may have become free. Returns a function that ends it; undefined if the store does not
- * report releases.
- */
-export function onRelease(store: LeaseStore, key: string, listener: () => void): (() => void) | undefined {
-  const waking = store as Partial<WakingLeaseStore>;
-  return typeof waking.onRelease === 'function' ? waking.onRelease(key, listener) : undefined;
+export function reportsReleases(store: LeaseStore): store is WakingLeaseStore {
+  return typeof (store as Partial<WakingLeaseStore>).onRelease === 'function';
 }

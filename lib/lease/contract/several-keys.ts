@@ -46,11 +46,9 @@ export function checkKeyList(keys: unknown): readonly string[] {
 }
 
 /**
- * A key, or the keys of a lease: each once, by their UTF-16 code units. All threads and processes take keys in this
- * order, so that they cannot wait for each other in a cycle.
+ * The keys of a lease: each once, by their UTF-16 code units. All threads and processes take keys in this order, so that
+ * they cannot wait for each other in a cycle.
  */
-export function checkKeys(keys: string | readonly string[]): string | readonly string[] {
-  if (!Array.isArray(keys)) return checkKey(keys);
-  const sorted = [...new Set(checkKeyList(keys))].sort();
-  return sorted.length === 1 ? sorted[0]! : sorted;
+export function checkKeys(keys: string | readonly string[]): readonly string[] {
+  return Array.isArray(keys) ? [...new Set(checkKeyList(keys))].sort() : [checkKey(keys)];
 }

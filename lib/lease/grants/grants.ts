@@ -1,15 +1,14 @@
 import { leaseChannels } from '../../common/diagnostics.js';
 import { randomName } from '../../common/random-name.js';
 import { managerClosed } from '../contract/errors.js';
-import type { FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
+import type { Clock, FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { announceGrant } from '../hold/announcements.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import type { Renewable } from '../hold/renewal.js';
 import { Schedule } from '../time/schedule.js';
-import { Waits } from '../wait/acquisition.js';
-import type { Round } from '../wait/several.js';
+import type { Acquisition, Answer, Asker, Queues } from './acquisition.js';
 
 /**
  * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides
@@ -31,7 +30,11 @@ export abstract class Grants implements HoldContext {
   protected readonly name = randomName();
   /** The terms of a lease whose options say nothing. */
   protected readonly terms: LeaseTerms;
-  readonly waits = new Waits();
+  /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
+  readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
+  abstract readonly queues: Queues;
+  /** The clock of the memory store's table, if that is not the table's own. */
+  abstract readonly tableClock: Clock | undefined;
   protected isClosed = false;
   readonly #reentrant: boolean;
   /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
@@ -47,7 +50,8 @@ export abstract class Grants implements HoldContext {
     ownNow?: () => number,
   ) {
     this.store = store;
-    this.schedule = new Schedule(settings.clock, false, ownNow);
+    // Leases that are due together are renewed in one request, if the store can.
+    this.schedule = new Schedule(settings.clock, false, ownNow, (body) => this.together(body));
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
     this.holder = settings.holder ?? (settings.reentrant ? this.name : undefined);
@@ -61,26 +65,45 @@ export abstract class Grants implements HoldContext {
    */
   abstract takeAtOnce(key: string): Hold | undefined;
 
-  /** One attempt. Undefined if another owner has the key. Rejects if the store fails. */
+  /** One attempt. Undefined if another owner has one of the keys. Rejects if the store fails. */
   abstract tryAcquire(
-    key: string,
+    keys: readonly string[],
     terms: LeaseTerms,
     signal: AbortSignal | undefined,
   ): Promise<Lease | undefined>;
 
   /** Waits for up to `timeout` milliseconds. Rejects with a LockTimeoutError, or with the signal's reason. */
   abstract acquire(
-    key: string,
+    keys: readonly string[],
     terms: LeaseTerms,
     timeout: number,
     signal: AbortSignal | undefined,
   ): Promise<Lease>;
 
+  /** For an acquisition of these keys: with an owner of its own, unless owners are stable. */
+  abstract newAsker(keys: readonly string[], since: number): Asker;
+
   /**
-   * Attempts at several keys, by an owner of their own unless owners are stable. `inTurn`: after acquisitions that have
-   * waited longer.
+   * One attempt of an acquisition, all or none. `inTurn`: after those of other threads that have waited longer. Rejects
+   * with a LeaseStoreError.
    */
-  abstract beginRound(terms: LeaseTerms, inTurn: boolean): Round;
+  abstract tryAll(
+    keys: readonly string[],
+    asker: Asker,
+    terms: LeaseTerms,
+    inTurn: boolean,
+  ): Answer | Promise<Answer>;
+
+  /** Releases, in reverse, what the asker uses. Never rejects. */
+  abstract discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void>;
+
+  /** Frees what the asker may have been granted without an answer. Never throws. */
+  abstract giveBack(asker: Asker, terms: LeaseTerms): void;
+
+  /** Whether another acquisition waits for the key, and goes first. */
+  isAwaited(key: string): boolean {
+    return this.queues.isAwaited(key) && this.shared(key) === undefined;
+  }
 
   /** What holds ask of the store while the body runs goes there together, if the store can. */
   abstract together<T>(body: () => T): T;
@@ -107,7 +130,7 @@ export abstract class Grants implements HoldContext {
   }
 
   /** Milliseconds for which the key must stay taken after its release; 0 for none. */
-  protected restOf({ since, terms: { minHold } }: Hold): number {
+  restOf({ since, terms: { minHold } }: Hold): number {
     if (minHold === 0) return 0;
     return Math.min(Math.max(0, Math.ceil(since + minHold - this.schedule.now())), minHold);
   }
@@ -121,7 +144,7 @@ export abstract class Grants implements HoldContext {
     return Math.max(0, left);
   }
 
-  protected letRest(key: string, milliseconds: number): void {
+  letRest(key: string, milliseconds: number): void {
     if (!this.stableOwners) return;
     const now = this.schedule.now();
     for (const [other, until] of this.#resting) if (until <= now) this.#resting.delete(other);
@@ -135,7 +158,7 @@ export abstract class Grants implements HoldContext {
 
   /** Ends waiting acquisitions, and releases everything, including later grants. Rejects with the first LeaseStoreError. */
   async close(): Promise<void> {
-    this.waits.failAll(managerClosed());
+    for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
     const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
     await this.settled();
     const failed = closing.find((result) => result.status === 'rejected');
@@ -153,11 +176,11 @@ export abstract class Grants implements HoldContext {
   }
 
   /** With stable owners: the last hold of the key, until it is lost or freed. */
-  protected latest(key: string): Hold | undefined {
+  latest(key: string): Hold | undefined {
     return this.#latest.get(key);
   }
 
-  protected forget(hold: Hold): void {
+  forget(hold: Hold): void {
     if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
   }
 

@@ -1,102 +1,100 @@
 import { localNow, setClock } from '../../common/elapsed.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/background-store.js';
-import {
-  cannotReopen,
-  LeaseStoreError,
-  leaseTimeout,
-  managerClosed,
-  storeFailure,
-} from '../contract/errors.js';
-import { sourceOf, type LeaseStore } from '../contract/lease-store.js';
+import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
+import { grantInTime } from '../contract/late-grant.js';
+import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
-import type { Hold } from '../hold/hold.js';
-import { createLease, type Lease } from '../hold/lease.js';
-import { askOnce } from '../wait/ask-once.js';
-import { Attempts, type Asker } from '../wait/attempts.js';
-import { PollingAcquisition, PollingQueues } from '../wait/polling-queue.js';
-import type { Round } from '../wait/several.js';
+import { Hold } from '../hold/hold.js';
+import type { Lease } from '../hold/lease.js';
+import { Acquisition, type Answer, type Asker } from './acquisition.js';
 import { Grants } from './grants.js';
-import { StoreAsking, type AskContext } from './store-asking.js';
-import { StoreOperations } from './store-operations.js';
-import { StoreRound, type RoundContext } from './store-round.js';
-import { Together } from './together.js';
+import { PollingQueues } from './polling-queue.js';
+import { leftOver, StoreAdapter } from './store-adapter.js';
+import { announceFailure, StoreOperations } from './store-operations.js';
 import { Unanswered } from './unanswered.js';
 
 /** Grants of a store that must be asked. */
-export class StoreGrants extends Grants implements AskContext {
+export class StoreGrants extends Grants {
   /** A store does not say when a lease ended, only that it is gone. */
   readonly looksBeforeRelease = true;
-  readonly #together: Together;
+  readonly tableClock = undefined;
+  readonly queues: PollingQueues;
+  readonly #adapter: StoreAdapter;
   readonly #operations: StoreOperations;
-  readonly #asking: StoreAsking;
   readonly #unanswered: Unanswered;
-  readonly #queues: PollingQueues;
   /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
   readonly #background: BackgroundStore | undefined;
   #owners = 0;
+  /** The first failure to give back a grant that came after the manager was closed. */
+  #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
-    const together = new Together(store);
-    super(together, settings, localNow);
+    const adapter = new StoreAdapter(store);
+    super(adapter, settings, localNow);
     const clock = engineClock();
     if (clock) setClock(clock);
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
     const { backoff, stableOwners } = this;
-    this.#together = together;
-    this.#operations = new StoreOperations({
-      store,
-      releases: together,
-      stableOwners,
-      latest: (key) => this.latest(key),
-      forget: (hold) => this.forget(hold),
-      restOf: (hold) => this.restOf(hold),
-      letRest: (...of) => this.letRest(...of),
-    });
-    this.#asking = new StoreAsking(store, this.#operations, this);
+    this.#adapter = adapter;
+    this.#operations = new StoreOperations(this);
     this.#unanswered = new Unanswered((key, owner) => this.#operations.freeUnheld(key, owner), backoff);
-    this.#queues = new PollingQueues({ store, backoff, schedule: this.waits.schedule, stableOwners });
+    this.queues = new PollingQueues({ store, backoff, schedule: this.waiting.schedule, stableOwners });
   }
 
   takeAtOnce(): undefined {
     return undefined;
   }
 
-  tryAcquire(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease | undefined> {
-    return askOnce(this.#attempts(key, terms, this.#owner()), signal);
+  tryAcquire(
+    keys: readonly string[],
+    terms: LeaseTerms,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease | undefined> {
+    return new Acquisition(this, keys, terms, 0, signal).once(false);
   }
 
-  acquire(key: string, terms: LeaseTerms, timeout: number, signal: AbortSignal | undefined): Promise<Lease> {
-    return timeout === 0
-      ? this.#acquireOnce(key, terms, signal)
-      : this.#wait(key, terms, this.#owner(), timeout, signal);
+  acquire(
+    keys: readonly string[],
+    terms: LeaseTerms,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease> {
+    const acquisition = new Acquisition(this, keys, terms, timeout, signal);
+    return timeout > 0 ? acquisition.wait() : this.#acquireOnce(acquisition, signal);
   }
 
-  beginRound(terms: LeaseTerms, inTurn: boolean): Round {
-    const context: RoundContext = {
-      attemptAll: async (keys, owner, unsure, taken) =>
-        (inTurn ? this.#awaited(keys) : undefined) ??
-        this.#operations.inOrder(keys, () => this.#attemptAll(keys, terms, owner, unsure, taken)),
-      waitFor: (key, owner, timeout, signal) => this.#wait(key, terms, owner, timeout, signal),
-      together: (body) => this.together(body),
-      giveBack: (key, owner) => this.#unanswered.add(key, owner, terms.ttl),
-    };
-    return new StoreRound(context, this.#owner());
+  newAsker(_keys: readonly string[], since: number): Asker {
+    const owner = this.holder ?? `${this.name}:${this.#owners++}`;
+    return { owner, since, unsure: undefined, isSpent: false };
+  }
+
+  tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+    return this.#operations.inOrder(keys, () =>
+      this.stableOwners ? this.#tryShared(keys, asker, terms) : this.#tryAll(keys, asker, terms),
+    );
+  }
+
+  async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
+    const reversed = [...holds].reverse();
+    const results = await Promise.allSettled(
+      this.together(() => reversed.map((hold) => hold.discard(asker))),
+    );
+    results.forEach(({ status }, i) => {
+      if (status === 'rejected') leftOver(asker, reversed[i]!.key);
+    });
+    this.giveBack(asker, terms);
+  }
+
+  giveBack(asker: Asker, { ttl }: LeaseTerms): void {
+    const { unsure } = asker;
+    asker.unsure = undefined;
+    for (const key of unsure ?? []) this.#unanswered.add(key, asker.owner!, ttl);
   }
 
   together<T>(body: () => T): T {
-    return this.#together.run(body);
-  }
-
-  get closed(): boolean {
-    return this.isClosed;
-  }
-
-  granted(hold: Hold, waited: number): Hold {
-    this.add(hold, waited);
-    if (hold.terms.background) this.#background!.add(hold);
-    return hold;
+    return this.#adapter.together(body);
   }
 
   tokenOf(): never {
@@ -113,7 +111,7 @@ export class StoreGrants extends Grants implements AskContext {
 
   override async close(): Promise<void> {
     await super.close();
-    if (this.#asking.lateFailure !== undefined) throw this.#asking.lateFailure as Error;
+    if (this.#lateFailure !== undefined) throw this.#lateFailure as Error;
   }
 
   /** With stable owners, later operations on the key wait until nothing renews the hold any more. */
@@ -129,73 +127,51 @@ export class StoreGrants extends Grants implements AskContext {
     this.#background?.close();
   }
 
-  #wait(
-    key: string,
-    terms: LeaseTerms,
-    owner: string,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Lease> {
-    const wait = { key, timeout, signal, waits: this.waits };
-    return this.waits.start(new PollingAcquisition(wait, this.#queues, this.#attempts(key, terms, owner)));
-  }
-
-  async #acquireOnce(key: string, terms: LeaseTerms, signal: AbortSignal | undefined): Promise<Lease> {
-    let failure: unknown;
+  async #acquireOnce(acquisition: Acquisition, signal: AbortSignal | undefined): Promise<Lease> {
     try {
-      const lease = await this.tryAcquire(key, terms, signal);
+      const lease = await acquisition.once(true);
       if (lease) return lease;
     } catch (error) {
       if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
-      failure = error;
     }
-    throw leaseTimeout([key], 0, failure);
+    throw acquisition.timeoutError();
   }
 
-  /** The attempts of one acquisition, all by one owner. */
-  #attempts(key: string, terms: LeaseTerms, owner: string): Attempts {
-    const asked = {
-      attempt: (asker: Asker) => this.#operations.inOrder([key], () => this.#attempt(key, terms, asker)),
-      giveBack: () => this.#unanswered.add(key, owner, terms.ttl),
-    };
-    return new Attempts(asked, owner);
-  }
-
-  #owner(): string {
-    return this.holder ?? `${this.name}:${this.#owners++}`;
-  }
-
-  async #attempt(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
-    const shared = this.shared(key);
-    if (shared) return createLease(shared);
-    // The manager may have been closed while this waited for an earlier operation.
-    if (this.isClosed) throw managerClosed();
-    if (this.rests(key) > 0) return undefined;
-    return this.#asks([key], terms, () => this.#asking.forOne(key, terms, asker));
-  }
-
-  async #attemptAll(
-    keys: readonly string[],
-    terms: LeaseTerms,
-    owner: string,
-    unsure: Set<string>,
-    taken: Map<string, Lease>,
-  ): Promise<string | undefined> {
-    if (this.isClosed) throw managerClosed();
+  /** Joins the leases that this owner has, if it shares them, and asks for the other keys. */
+  async #tryShared(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+    const joined: Hold[] = [];
+    const others: string[] = [];
     for (const key of keys) {
-      const shared = this.shared(key);
-      if (shared) taken.set(key, createLease(shared));
+      const hold = this.shared(key);
+      if (hold === undefined) {
+        others.push(key);
+      } else {
+        hold.join(asker);
+        joined.push(hold);
+      }
     }
-    const others = keys.filter((key) => !taken.has(key));
-    const resting = others.find((key) => this.rests(key) > 0);
-    if (others.length === 0 || resting !== undefined) return resting;
-    return this.#asks(others, terms, () => this.#asking.forAll(others, terms, owner, unsure, taken));
+    if (others.length === 0) return joined;
+    try {
+      const resting = others.find((key) => this.rests(key) > 0);
+      const answer: Answer =
+        resting === undefined
+          ? await this.#tryAll(others, asker, terms)
+          : { key: resting, retryAfter: this.rests(resting) };
+      return 'retryAfter' in answer ? answer : [...joined.splice(0), ...answer];
+    } finally {
+      if (joined.length > 0) await this.discard(joined, asker, terms);
+    }
   }
 
-  /** Asks the store for keys: at once, unless renewal in another thread must be prepared or ended first. */
-  #asks<R>(keys: readonly string[], terms: LeaseTerms, ask: () => Promise<R>): Promise<R> {
+  /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */
+  #tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
     const waits = terms.background || keys.some((key) => this.latest(key)?.delegated === true);
-    return this.#operations.count(waits ? () => this.#prepare(keys, terms).then(ask) : ask);
+    return this.#operations.count(async () => {
+      // The manager may have been closed while this waited for an earlier operation.
+      if (this.isClosed) throw managerClosed();
+      if (waits) await this.#prepare(keys, terms);
+      return this.#ask(keys, asker, terms);
+    });
   }
 
   async #prepare(keys: readonly string[], { background }: LeaseTerms): Promise<void> {
@@ -207,9 +183,66 @@ export class StoreGrants extends Grants implements AskContext {
     }
   }
 
-  /** An acquisition of this manager waits for one of them, and goes first. */
-  #awaited(keys: readonly string[]): string | undefined {
-    return keys.find((key) => this.#queues.isAwaited(key) && this.shared(key) === undefined);
+  async #ask(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+    const owner = asker.owner!;
+    const { ttl } = terms;
+    const started = performance.now();
+    const at = this.schedule.now();
+    let answer: readonly FencingToken[] | number;
+    try {
+      answer = await this.#adapter.tryAcquireAll(keys, asker, ttl, terms.info);
+    } catch (error) {
+      const failure = storeFailure('acquire', keys, error);
+      for (const key of keys) announceFailure('acquire', key, owner, failure);
+      throw failure;
+    }
+    if (typeof answer === 'number') {
+      if (this.isClosed) throw managerClosed();
+      return { key: keyAt(keys, answer), retryAfter: Infinity };
+    }
+    checkTokens(keys, answer);
+    // Once the manager is closed, no grant is in time.
+    const now = this.isClosed ? Infinity : this.schedule.now();
+    const giveBack = (): Promise<unknown> => this.#giveBackLate(keys, owner);
+    const granted = grantInTime(answer, { store: 'the lease store', at, ttl }, now, giveBack);
+    if (granted instanceof Promise) {
+      return granted.catch((error: unknown) => {
+        throw this.isClosed ? managerClosed() : error;
+      });
+    }
+    const waited = performance.now() - started;
+    const holds = keys.map((key, i) => new Hold(this, key, owner, granted[i]!, 0, terms, at));
+    for (const hold of holds) {
+      this.add(hold, waited);
+      if (terms.background) this.#background!.add(hold);
+      hold.join(asker);
+    }
+    return holds;
+  }
+
+  async #giveBackLate(keys: readonly string[], owner: string): Promise<void> {
+    const releases = this.together(() =>
+      [...keys].reverse().map((key) => this.#operations.release(key, owner)),
+    );
+    for (const result of await Promise.allSettled(releases)) {
+      if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
+    }
+  }
+}
+
+function keyAt(keys: readonly string[], place: number): string {
+  const key = keys[place];
+  if (key !== undefined) return key;
+  throw storeFailure('acquire', keys, new TypeError(`${place} is not the place of a key`));
+}
+
+function checkTokens(keys: readonly string[], tokens: unknown): void {
+  const list = tokens as readonly unknown[];
+  const wrong = list.find((token) => typeof token !== 'bigint');
+  if (wrong !== undefined || list.length !== keys.length) {
+    const what =
+      list.length === 1 ? `its token is a ${typeof wrong}, not a bigint` : 'it gave no list of bigints';
+    throw storeFailure('acquire', keys, new TypeError(what));
   }
 }
 

@@ -1,45 +1,48 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../../common/diagnostics.js';
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
-import type { LeaseStore } from '../contract/lease-store.js';
+import type { InfoLeaseStore } from '../contract/lease-store.js';
 import type { Hold } from '../hold/hold.js';
-import { handOn } from '../wait/hand-on.js';
-import { OrderedOperations } from './ordered.js';
-
-/** What releases need of the manager's grants. */
-export interface HeldLeases {
-  readonly store: LeaseStore;
-  /** Where releases go: the store, or what collects them for it. */
-  readonly releases: Pick<LeaseStore, 'renew' | 'release'>;
-  readonly stableOwners: boolean;
-  /** With stable owners: the last hold of the key, until it is lost or freed. */
-  latest(key: string): Hold | undefined;
-  forget(hold: Hold): void;
-  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
-  restOf(hold: Hold): number;
-  /** The key stays taken for so long. */
-  letRest(key: string, milliseconds: number): void;
-}
+import type { Grants } from './grants.js';
 
 /**
  * The pending operations of a store: releases, and attempts that are counted with them. With stable owners the
- * operations on one key are sent one after the other.
+ * operations on one key are sent one after the other. Otherwise a store could execute a later one first.
  */
 export class StoreOperations {
-  readonly #held: HeldLeases;
-  readonly #ordered = new OrderedOperations();
+  readonly #grants: Grants;
+  /** Where renewals and releases go. */
+  readonly #store: Pick<InfoLeaseStore, 'renew' | 'release'>;
+  /** With stable owners, the last operation on each key, settled without a result. */
+  readonly #last = new Map<string, Promise<void>>();
   /** Operations that the store has not answered. */
   #underWay = 0;
   /** Called when none are left. */
   #answered: (() => void) | undefined;
 
-  constructor(held: HeldLeases) {
-    this.#held = held;
+  constructor(grants: Grants) {
+    this.#grants = grants;
+    this.#store = grants.store;
   }
 
-  /** Runs it, if owners are stable, after earlier operations on the keys have ended. */
+  /**
+   * Runs it, if owners are stable, after earlier operations on the keys have ended. An operation on several keys comes
+   * after the earlier ones on each of them, and before all later ones.
+   */
   inOrder<T>(keys: readonly string[], operation: () => Promise<T>): Promise<T> {
-    return this.#held.stableOwners ? this.#ordered.run(keys, operation) : operation();
+    if (!this.#grants.stableOwners) return operation();
+    const before = keys.map((key) => this.#last.get(key)).filter((last) => last !== undefined);
+    const result = before.length === 0 ? operation() : Promise.all(before).then(operation);
+    const settled: Promise<void> = result
+      .then(
+        () => undefined,
+        () => undefined,
+      )
+      .then(() => {
+        for (const key of keys) if (this.#last.get(key) === settled) this.#last.delete(key);
+      });
+    for (const key of keys) this.#last.set(key, settled);
+    return result;
   }
 
   /** Counts it as pending until it settles. */
@@ -62,37 +65,31 @@ export class StoreOperations {
 
   /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError. */
   free(hold: Hold): Promise<boolean> {
-    const { stableOwners } = this.#held;
     const { key } = hold;
-    if (stableOwners) return this.inOrder([key], () => this.#freeLatest(hold));
+    if (this.#grants.stableOwners) return this.inOrder([key], () => this.#freeLatest(hold));
     if (!hold.delegated) return this.release(key, hold.owner, hold);
     const detached = hold.renewals.detach();
     // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later. But it must
     // not extend a lease that is only shortened.
-    if (this.#held.restOf(hold) === 0) return this.release(key, hold.owner, hold);
+    if (this.#grants.restOf(hold) === 0) return this.release(key, hold.owner, hold);
     return this.count(() => detached.then(() => this.release(key, hold.owner, hold)));
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
   freeUnheld(key: string, owner: string): Promise<boolean> {
     return this.inOrder([key], async () => {
-      return this.#held.latest(key) === undefined && (await this.release(key, owner));
+      return this.#grants.latest(key) === undefined && (await this.release(key, owner));
     });
   }
 
   /** `hold`: what was held; undefined for a grant whose answer was lost or came late. */
   release(key: string, owner: string, hold?: Hold): Promise<boolean> {
-    const { store, releases } = this.#held;
     return this.count(async () => {
       try {
-        const rest = hold === undefined ? 0 : this.#held.restOf(hold);
-        if (rest > 0) {
-          this.#held.letRest(key, rest);
-          return await releases.renew(key, owner, rest);
-        }
-        const freed = await releases.release(key, owner);
-        if (freed) handOn(store, key);
-        return freed;
+        const rest = hold === undefined ? 0 : this.#grants.restOf(hold);
+        if (rest === 0) return await this.#store.release(key, owner);
+        this.#grants.letRest(key, rest);
+        return await this.#store.renew(key, owner, rest);
       } catch (error) {
         const failure = storeFailure('release', key, error);
         if (hold === undefined) announceFailure('release', key, owner, failure);
@@ -106,10 +103,10 @@ export class StoreOperations {
   async #freeLatest(hold: Hold): Promise<boolean> {
     // A renewal that another thread has sent must not reach the store after the owner's next acquisition.
     if (hold.delegated) await hold.renewals.detach();
-    const latest = this.#held.latest(hold.key);
+    const latest = this.#grants.latest(hold.key);
     if (latest !== undefined && latest !== hold) return false;
     const freed = await this.release(hold.key, hold.owner, hold);
-    this.#held.forget(hold);
+    this.#grants.forget(hold);
     return freed;
   }
 }

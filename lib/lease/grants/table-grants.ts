@@ -5,13 +5,14 @@ import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../cont
 import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
 import { announceGrant } from '../hold/announcements.js';
 import { Hold } from '../hold/hold.js';
-import { createLease, discardLease, type Lease } from '../hold/lease.js';
+import type { Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
-import type { Round } from '../wait/several.js';
-import { queuesFor, TableAcquisition, type TableQueues } from '../wait/table-queue.js';
+import { FOREIGN_CLOCK_POLL } from '../time/schedule.js';
+import { Acquisition, leaseOf, type Answer, type Asker } from './acquisition.js';
 import { Grants } from './grants.js';
 import { KeptInTable, type KeepingTable } from './kept-in-table.js';
 import { StoreOperations } from './store-operations.js';
+import { queuesFor, type TableQueues } from './table-queue.js';
 
 /** Created once, so that a release need not allocate one. */
 const FREED = Promise.resolve(true);
@@ -44,9 +45,9 @@ export class TableGrants extends Grants {
   readonly looksBeforeRelease = false;
   readonly #table: LeaseTable;
   /** The table's clock; undefined if the table reads its own. */
-  readonly #clock: Clock | undefined;
+  readonly tableClock: Clock | undefined;
   readonly #keeping: KeepingTable;
-  readonly #queues: TableQueues;
+  readonly queues: TableQueues;
   /** Whether the manager and the table read the same clock. If so, the table reports when it granted. */
   readonly #sameClock: boolean;
   /** The table, while {@link takeAtOnce} may ask it. */
@@ -63,10 +64,10 @@ export class TableGrants extends Grants {
     super(store, settings);
     const { table, clock } = directLeases(store);
     this.#table = table;
-    this.#clock = clock;
+    this.tableClock = clock;
     const { schedule } = this;
     this.#keeping = { table, clock, schedule, ttlInStore: (ttl) => this.ttlInStore(ttl) };
-    this.#queues = queuesFor(table);
+    this.queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
     const isPlain = clock === undefined && this.#sameClock && !this.stableOwners;
@@ -74,15 +75,7 @@ export class TableGrants extends Grants {
     this.#plain = isPlain && info === undefined && !background ? table : undefined;
     this.#freesPlainly = store.release === original.release && !this.stableOwners && minHold === 0;
     if (store.release !== original.release) {
-      this.#operations = new StoreOperations({
-        store,
-        releases: store,
-        stableOwners: this.stableOwners,
-        latest: (key) => this.latest(key),
-        forget: (hold) => this.forget(hold),
-        restOf: (hold) => this.restOf(hold),
-        letRest: (...of) => this.letRest(...of),
-      });
+      this.#operations = new StoreOperations(this);
     }
   }
 
@@ -93,7 +86,7 @@ export class TableGrants extends Grants {
   takeAtOnce(key: string): Hold | undefined {
     const table = this.#plain;
     if (table === undefined || typeof key !== 'string' || key === '') return undefined;
-    if (this.#queues.isAwaited(key)) return undefined;
+    if (this.queues.isAwaited(key)) return undefined;
     if (table.takeTurn(key, undefined, this.#plainTtl, NaN) !== 0) return undefined;
     const { granted, grantedHint, grantedAt } = table;
     const hold = new Hold(this, key, undefined, granted, grantedHint, this.terms, grantedAt);
@@ -102,43 +95,61 @@ export class TableGrants extends Grants {
     return hold;
   }
 
-  tryAcquire(key: string, terms: LeaseTerms): Promise<Lease | undefined> {
-    const hold = this.shared(key) ?? this.#take(key, terms);
-    return Promise.resolve(hold && createLease(hold));
+  tryAcquire(keys: readonly string[], terms: LeaseTerms): Promise<Lease | undefined> {
+    const asker = this.newAsker(keys, NaN);
+    const answer = this.tryAll(keys, asker, terms, false);
+    return Promise.resolve('retryAfter' in answer ? undefined : leaseOf(answer, asker));
   }
 
+  /** The first attempt needs no queue, unless earlier acquisitions go first. */
   acquire(
-    key: string,
+    keys: readonly string[],
     terms: LeaseTerms,
     timeout: number,
     signal: AbortSignal | undefined,
-    owner: string | undefined = this.holder,
   ): Promise<Lease> {
-    // Other waiters of the key wait for its holders. An acquisition that shares the holders' lease must not wait behind
-    // them.
-    const shared = this.shared(key);
-    if (shared) return Promise.resolve(createLease(shared));
-    // Earlier acquisitions go first.
-    const first = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, owner, 0);
-    if (typeof first !== 'number') return Promise.resolve(createLease(first));
-    if (timeout === 0) return Promise.reject(leaseTimeout([key], timeout, undefined));
-    const asked = performance.now();
-    const tryTurn = (): Lease | number => {
-      const turn = this.#takeTurn(key, terms, owner, performance.now() - asked);
-      return typeof turn === 'number' ? turn : createLease(turn);
-    };
-    const wait = { key, timeout, signal, waits: this.waits };
-    return this.waits.start(new TableAcquisition(wait, this.#queues, this.#clock, tryTurn));
+    const goesFirst = keys.find((key) => this.isAwaited(key));
+    let refused = goesFirst;
+    if (goesFirst === undefined) {
+      const asker = this.newAsker(keys, NaN);
+      const answer = this.tryAll(keys, asker, terms, true);
+      if (!('retryAfter' in answer)) return Promise.resolve(leaseOf(answer, asker));
+      refused = answer.key;
+    }
+    if (timeout > 0) return new Acquisition(this, keys, terms, timeout, signal).wait();
+    const named = keys.length > 1 ? refused : undefined;
+    return Promise.reject(leaseTimeout(keys, timeout, undefined, undefined, named));
   }
 
-  beginRound(terms: LeaseTerms, inTurn: boolean): Round {
-    const owner = this.holder ?? `${this.name}:${this.#owners++}`;
-    return {
-      tryAll: (keys) => settled(() => this.#takeAll(keys, terms, owner, inTurn)),
-      waitFor: (key, timeout, signal) => this.acquire(key, terms, timeout, signal, owner),
-      release,
-      end: () => undefined,
-    };
+  newAsker(keys: readonly string[], since: number): Asker {
+    // The keys of one lease have one owner.
+    const owner = this.holder ?? (keys.length > 1 ? `${this.name}:${this.#owners++}` : undefined);
+    return { owner, since, unsure: undefined, isSpent: false };
+  }
+
+  tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
+    const { owner, since } = asker;
+    const taken: Hold[] = [];
+    try {
+      for (const key of keys) {
+        const result = this.shared(key) ?? this.#take(key, terms, owner, inTurn, since);
+        if (typeof result === 'number') return { key, retryAfter: result };
+        result.join(asker);
+        taken.push(result);
+      }
+      return taken;
+    } finally {
+      if (taken.length < keys.length) void this.discard(taken, asker);
+    }
+  }
+
+  async discard(holds: readonly Hold[], asker: Asker): Promise<void> {
+    await Promise.allSettled([...holds].reverse().map((hold) => hold.discard(asker)));
+  }
+
+  /** The table answers everything. */
+  giveBack(): void {
+    return;
   }
 
   /** Each operation on the table is decided at once. */
@@ -161,7 +172,7 @@ export class TableGrants extends Grants {
   }
 
   override ttlInStore(ttl: number): number {
-    return this.#clock === undefined ? Math.min(ttl + MARGIN, MAX_TTL) : ttl;
+    return this.tableClock === undefined ? Math.min(ttl + MARGIN, MAX_TTL) : ttl;
   }
 
   override refuse(): void {
@@ -177,7 +188,8 @@ export class TableGrants extends Grants {
     try {
       // Grants of a table are numbers.
       const granted = hold.granted as number;
-      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.#clock))) return FREED;
+      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.tableClock)))
+        return FREED;
       hold.notFreed();
       return NOT_FREED;
     } catch (error) {
@@ -196,51 +208,26 @@ export class TableGrants extends Grants {
     return this.#freeGrant(hold);
   }
 
-  /** One attempt, even if others wait. Undefined if another owner has the key. */
-  #take(key: string, terms: LeaseTerms, owner = this.holder): Hold | undefined {
-    if (this.rests(key) > 0) return undefined;
-    const asked = this.#askedAt();
-    return this.#table.tryAcquire(key, owner, this.ttlInStore(terms.ttl), timeArgument(this.#clock))
-      ? this.#granted(key, terms, owner, asked, 0)
-      : undefined;
-  }
-
-  /** One attempt, after those of other threads that have waited longer. Else the milliseconds until the next attempt. */
-  #takeTurn(key: string, terms: LeaseTerms, owner: string | undefined, waited: number): Hold | number {
-    const shared = this.shared(key);
-    if (shared) return shared;
+  /** Else the milliseconds after which to try again at the latest. `since`: see {@link Asker}. */
+  #take(
+    key: string,
+    terms: LeaseTerms,
+    owner: string | undefined,
+    inTurn: boolean,
+    since: number,
+  ): Hold | number {
     const rests = this.rests(key);
     if (rests > 0) return rests;
+    const clock = this.tableClock;
     const asked = this.#askedAt();
     const ttl = this.ttlInStore(terms.ttl);
-    const retryAfter = this.#table.takeTurn(key, owner, ttl, timeArgument(this.#clock));
-    return retryAfter === 0 ? this.#granted(key, terms, owner, asked, waited) : retryAfter;
-  }
-
-  /** All or none. The first key that another owner has, or that is awaited by others who go first. */
-  #takeAll(
-    keys: readonly string[],
-    terms: LeaseTerms,
-    owner: string,
-    inTurn: boolean,
-  ): readonly Lease[] | string {
-    const taken: Lease[] = [];
-    try {
-      for (const key of keys) {
-        const hold = this.shared(key) ?? this.#takeOne(key, terms, owner, inTurn);
-        if (hold === undefined) return key;
-        taken.push(createLease(hold));
-      }
-      return taken;
-    } finally {
-      if (taken.length < keys.length) void release(taken);
-    }
-  }
-
-  #takeOne(key: string, terms: LeaseTerms, owner: string, inTurn: boolean): Hold | undefined {
-    if (!inTurn) return this.#take(key, terms, owner);
-    const hold = this.#queues.isAwaited(key) ? NaN : this.#takeTurn(key, terms, owner, 0);
-    return typeof hold === 'number' ? undefined : hold;
+    const time = timeArgument(clock);
+    if (!inTurn)
+      return this.#table.tryAcquire(key, owner, ttl, time) ? this.#granted(key, terms, owner, asked, 0) : 0;
+    const retryAfter = this.#table.takeTurn(key, owner, ttl, time);
+    if (retryAfter > 0) return clock === undefined ? retryAfter : Math.min(retryAfter, FOREIGN_CLOCK_POLL);
+    const waited = Number.isNaN(since) ? 0 : performance.now() - since;
+    return this.#granted(key, terms, owner, asked, waited);
   }
 
   #granted(
@@ -257,7 +244,7 @@ export class TableGrants extends Grants {
     const hold = this.add(new Hold(this, key, owner, granted, grantedHint, terms, since), waited);
     if (terms.background) hold.renewals.attach(new KeptInTable(hold, this.#keeping));
     if (info !== undefined && info !== '') {
-      this.#table.setInfo(key, hold.owner, info, timeArgument(this.#clock));
+      this.#table.setInfo(key, hold.owner, info, timeArgument(this.tableClock));
     }
     return hold;
   }
@@ -269,25 +256,12 @@ export class TableGrants extends Grants {
     // Or the table would extend it again.
     if (hold.terms.background) void hold.renewals.end();
     this.letRest(hold.key, rest);
-    return this.#table.renew(hold.key, hold.owner, rest, timeArgument(this.#clock));
+    return this.#table.renew(hold.key, hold.owner, rest, timeArgument(this.tableClock));
   }
 
   /** A time not later than the grant, for when the table does not report when it granted. */
   #askedAt(): number | undefined {
     return this.#sameClock ? undefined : this.schedule.now();
-  }
-}
-
-/** In reverse. Never rejects. */
-async function release(leases: readonly Lease[]): Promise<void> {
-  await Promise.allSettled([...leases].reverse().map(discardLease));
-}
-
-function settled<T>(operation: () => T): Promise<T> {
-  try {
-    return Promise.resolve(operation());
-  } catch (error) {
-    return Promise.reject(error);
   }
 }
 

@@ -3,18 +3,44 @@ import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
-import type { Due } from '../time/schedule.js';
+import type { Due, Schedule } from '../time/schedule.js';
 import * as channels from './announcements.js';
-import type { Aborted, ContextOf } from './hold-context.js';
-import { MATE_LOST, renewTogether, type Mate } from './mates.js';
-import { Renewal, type Renewable } from './renewal.js';
-import { Users, warnForgotten, type Forgetful } from './users.js';
+import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
+import { Users, warnForgotten } from './users.js';
 
 /** What a hold needs of its manager. */
-export type HoldContext = ContextOf<Hold>;
+export interface HoldContext extends RenewalContext {
+  /** On the manager's clock. It contains every hold that has not ended. */
+  readonly schedule: Schedule<Hold>;
+  /**
+   * Whether owners outlive their leases. If so, a lost lease is not given back: the same owner may have another lease
+   * of that key by now.
+   */
+  readonly stableOwners: boolean;
+  /**
+   * Whether a release reads the clock first, to distinguish an expired lease from a released one. A memory table
+   * reports which it was (`Hold.notFreed`), and reading the clock would cost as much as its release.
+   */
+  readonly looksBeforeRelease: boolean;
+  /** The token of a grant of the memory table. */
+  tokenOf(granted: number): FencingToken;
+  /** Frees the key in the store. Rejects with a LeaseStoreError. */
+  free(hold: Hold): Promise<boolean>;
+  /** The hold was lost. */
+  lost(hold: Hold): void;
+  /** What holds ask of the store while the body runs goes there together, if the store can. */
+  together<T>(body: () => T): T;
+}
+
+/** What is told that a hold was lost: an AbortController, or the other holds of a lease. */
+export interface LossListener {
+  abort(error: LeaseLostError): void;
+}
 
 /** The reason if a hold was lost only because it expired. */
 const EXPIRED = 'its time is over';
+/** The reason if a hold ended because another hold of its lease was lost. */
+export const OTHER_LOST = 'the lease of another of its keys was lost';
 
 /**
  * A grant of the store, and how long it is known to last. It is
@@ -29,7 +55,7 @@ const EXPIRED = 'its time is over';
  * Its fields are declared, and none of its members has a `#`: V8 defines fields in a separate function, and marks each
  * object of a class with private methods. It inlines neither if the code becomes too long.
  */
-export class Hold implements Due, Forgetful, Mate, Renewable {
+export class Hold implements Due, Renewable {
   declare readonly key: string;
   /** Its token, or the number of the grant in the memory table. */
   declare readonly granted: FencingToken | number;
@@ -50,8 +76,8 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   declare users: number;
   /** Those leases. A single one is kept without a set until it must be watched. */
   declare private leases: object | undefined;
-  /** Their signals, which are aborted when it is lost. */
-  declare private controllers: Set<Aborted> | undefined;
+  /** Told when it is lost. */
+  declare private listeners: Set<LossListener> | undefined;
   declare private renewal: Renewal | undefined;
   declare private readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
@@ -83,7 +109,7 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     this.extendedTo = undefined;
     this.users = 0;
     this.leases = undefined;
-    this.controllers = undefined;
+    this.listeners = undefined;
     this.renewal = undefined;
   }
 
@@ -117,14 +143,17 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     return false;
   }
 
-  lose(reason: string): void {
+  /** `error`: of the hold that was lost first. */
+  lose(reason: string, error?: LeaseLostError): void {
     if (this.ended) return;
     this.lostReason = reason;
     this.context.schedule.clear(this);
     this.context.lost(this);
     void this.renewal?.end();
     channels.announceLoss(this, reason);
-    if (this.controllers) for (const controller of this.controllers) controller.abort(this.lostError(reason));
+    if (this.listeners === undefined) return;
+    const told = error ?? this.lostError(reason);
+    for (const listener of this.listeners) listener.abort(told);
   }
 
   expire(): void {
@@ -137,11 +166,20 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     else this.sharers().add(lease);
   }
 
-  /** A lease no longer uses it; true if it was the last. `controller`: the one that it gave to {@link abortWhenLost}. */
-  leave(lease: object, controller: Aborted | undefined): boolean {
-    if (controller !== undefined) this.controllers?.delete(controller);
+  /** A lease no longer uses it; true if it was the last. */
+  leave(lease: object): boolean {
     if (this.leases instanceof Users) this.leases.delete(lease);
     return --this.users === 0;
+  }
+
+  /** A lease uses it in place of the acquisition that got it, or of a lease of fewer keys. */
+  pass(from: object, to: object): void {
+    if (this.leases === from) {
+      this.leases = to;
+    } else {
+      this.sharers().delete(from);
+      this.sharers().add(to);
+    }
   }
 
   /** A lease was garbage-collected: nobody can release it any more. Others that share the hold continue. */
@@ -157,19 +195,17 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
     return this.users === 0;
   }
 
-  /** Whether it may be renewed before it is due. */
-  get canRenew(): boolean {
-    const next = this.renewal?.next ?? this.since + this.terms.every;
-    return !this.ended && !this.delegated && this.renews(next);
+  /** Whether the listener will still be told when it is lost. */
+  tells(listener: LossListener): boolean {
+    return this.listeners?.has(listener) === true;
   }
 
-  /** Whether the controller will still be aborted when it is lost. */
-  watchesFor(controller: Aborted): boolean {
-    return this.controllers?.has(controller) === true;
+  tellWhenLost(listener: LossListener): void {
+    (this.listeners ??= new Set()).add(listener);
   }
 
-  abortWhenLost(controller: Aborted): void {
-    (this.controllers ??= new Set()).add(controller);
+  tellNoMore(listener: LossListener): void {
+    this.listeners?.delete(listener);
   }
 
   lostError(reason: string): LeaseLostError {
@@ -201,11 +237,10 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
       return;
     }
     if (this.delegated) this.heard();
-    else renewTogether(this, (body) => this.context.together(body));
+    else this.renewNow();
   }
 
-  /** Called when it is due to be renewed. */
-  renewNow(): void {
+  private renewNow(): void {
     this.sharers().watch();
     // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
@@ -229,6 +264,22 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
   heard(): void {
     this.sharers().watch();
     this.plan(Infinity);
+  }
+
+  /** Releases it for somebody who did not get to use it, whatever its `minHold`. */
+  discard(user: object): Promise<boolean> {
+    this.skipMinHold();
+    return this.leave(user) ? this.release() : Promise.resolve(false);
+  }
+
+  /** Its only user did not get to use it. */
+  skipMinHold(): void {
+    if (this.terms.minHold > 0 && this.users <= 1) this.terms = { ...this.terms, minHold: 0 };
+  }
+
+  /** What holds ask of the store while the body runs goes there together, if the store can. */
+  together<T>(body: () => T): T {
+    return this.context.together(body);
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
@@ -283,8 +334,8 @@ export class Hold implements Due, Forgetful, Mate, Renewable {
       this.context.schedule.clear(this);
       if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
     }
-    // If another key was lost and the time of this one is not over, no later lease of the same owner has replaced it.
-    const isOurs = this.lostReason === MATE_LOST && this.context.schedule.now() < this.expiresAt;
+    // If another key was lost and this one has not expired, no later lease of the same owner has replaced it.
+    const isOurs = this.lostReason === OTHER_LOST && this.context.schedule.now() < this.expiresAt;
     return this.released || isOurs ? this.context.free(this) : this.freeExpired();
   }
 

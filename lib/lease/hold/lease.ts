@@ -1,17 +1,14 @@
 import type { HostSignal } from '../../common/types.js';
-import type { FencingToken } from '../contract/lease-store.js';
+import { LeaseLostError, noSingleKey } from '../contract/errors.js';
 import { checkInfo } from '../contract/info.js';
-import { checkTtl } from '../contract/lease-store.js';
+import { checkTtl, type FencingToken } from '../contract/lease-store.js';
 import { heldSignal } from './held-signal.js';
-import type { Hold } from './hold.js';
-import { discardHold, LeaseSet, type Part } from './lease-set.js';
+import { OTHER_LOST, type Hold, type LossListener } from './hold.js';
 
-/** For managers only. */
-export let createLease: (hold: Hold | LeaseSet) => Lease;
+/** For managers only: a lease of these holds, in the order in which their keys are taken. */
+export let createLease: (holds: readonly Hold[]) => Lease;
 /** For managers only: releases a lease that nobody got to use, whatever its `minHold`. */
 export let discardLease: (lease: Lease) => Promise<boolean>;
-/** For managers only: a lease of one key, as a part of a lease of several. */
-export let partOf: (lease: Lease) => Part;
 
 /**
  * A key that is held in a store for a limited time, and renewed on request. It belongs to the thread that acquired it.
@@ -24,25 +21,28 @@ export let partOf: (lease: Lease) => Part;
  * the highest that it has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
-  readonly #hold: Hold | LeaseSet;
+  readonly #holds: readonly Hold[];
   #controller: AbortController | undefined = undefined;
   /** The result of the last call of {@link release}. */
   #releasing: Promise<boolean> | undefined = undefined;
+  /** Ends the other holds when one of several is lost. */
+  readonly #others: LossListener | undefined;
+  /** Of several holds, those that it was the last to use when it was released, and has not freed. */
+  #toFree: Hold[] | undefined = undefined;
 
-  private constructor(hold: Hold | LeaseSet) {
-    this.#hold = hold;
-    hold.join(this);
+  private constructor(holds: readonly Hold[]) {
+    this.#holds = holds;
+    this.#others = holds.length > 1 ? othersOf(holds) : undefined;
   }
 
   /** The key that is held. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none. */
   get key(): string {
-    return this.#hold.key;
+    return singleHold('key', this.#holds).key;
   }
 
   /** The keys that are held, each once, in the order in which they are taken: by their UTF-16 code units. */
   get keys(): readonly string[] {
-    const hold = this.#hold;
-    return hold instanceof LeaseSet ? hold.keys : Object.freeze([hold.key]);
+    return Object.freeze(this.#holds.map(({ key }) => key));
   }
 
   /**
@@ -50,18 +50,17 @@ export class Lease implements AsyncDisposable {
    * LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
    */
   get token(): FencingToken {
-    return this.#hold.token;
+    return singleHold('token', this.#holds).token;
   }
 
   /** The {@link token} of each key, in the order of {@link keys}. */
   get tokens(): ReadonlyMap<string, FencingToken> {
-    const hold = this.#hold;
-    return hold instanceof LeaseSet ? hold.tokens : new Map([[hold.key, hold.token]]);
+    return new Map(this.#holds.map(({ key, token }) => [key, token]));
   }
 
-  /** Who holds it, as the store knows it. */
+  /** Who holds it, as the store knows it; '' without keys. */
   get holder(): string {
-    return this.#hold.owner;
+    return this.#holds[0]?.owner ?? '';
   }
 
   /**
@@ -69,7 +68,7 @@ export class Lease implements AsyncDisposable {
    * earliest; Infinity without keys.
    */
   get expiresAt(): number {
-    return this.#hold.expiresAt;
+    return this.#holds.reduce((earliest, { expiresAt }) => Math.min(earliest, expiresAt), Infinity);
   }
 
   /**
@@ -77,12 +76,13 @@ export class Lease implements AsyncDisposable {
    * released. Of several keys, the most that use one of them.
    */
   get users(): number {
-    return this.#hold.users;
+    if (this.#holds.length === 0) return this.#releasing === undefined ? 1 : 0;
+    return Math.max(...this.#holds.map(({ users }) => users));
   }
 
   /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
   get held(): boolean {
-    return this.#releasing === undefined && this.#hold.look();
+    return this.#releasing === undefined && look(this.#holds);
   }
 
   /**
@@ -91,31 +91,33 @@ export class Lease implements AsyncDisposable {
    */
   get signal(): HostSignal {
     if (this.#controller) return this.#controller.signal;
+    const holds = this.#holds;
     const controller = new AbortController();
     this.#controller = controller;
     if (this.#releasing === undefined) {
-      const { lostReason } = this.#hold;
-      if (lostReason !== undefined) return (this.#controller = abortedBy(this.#hold)).signal;
-      this.#hold.abortWhenLost(controller);
+      const lost = firstLost(holds);
+      if (lost !== undefined) return (this.#controller = abortedBy(lost)).signal;
+      for (const hold of holds) hold.tellWhenLost(controller);
     }
-    // The signal must not refer to this lease: the hold has the signal, and would keep a forgotten lease alive.
-    const hold = this.#hold instanceof LeaseSet ? this.#hold.bond : this.#hold;
-    return heldSignal(controller.signal, () => hold.watchesFor(controller) && hold.look());
+    // The signal must not refer to this lease: the holds have the signal, and would keep a forgotten lease alive.
+    return heldSignal(controller.signal, () => holds.every((hold) => hold.tells(controller)) && look(holds));
   }
 
   /** Throws LeaseLostError unless the local deadline is still ahead. Right even after the event loop was blocked. */
   assertHeld(): void {
     if (this.held) return;
-    throw this.#hold.lostError(this.#hold.lostReason ?? 'it was released');
+    const hold = firstLost(this.#holds) ?? this.#holds[0];
+    const reason = hold?.lostReason ?? 'it was released';
+    throw hold?.lostError(reason) ?? new LeaseLostError('', 0n, reason);
   }
 
   /**
    * Extends it to `ttl` milliseconds from now; default: its own ttl. False if it is not held any more; the signal is then
    * aborted, too. Rejects with LeaseStoreError when the store fails; the lease is then held until its deadline.
    */
-  async renew(ttl: number = this.#hold.terms.ttl): Promise<boolean> {
+  async renew(ttl: number = longestTtl(this.#holds)): Promise<boolean> {
     checkTtl(ttl);
-    return this.#releasing === undefined && this.#hold.renew(ttl);
+    return this.#releasing === undefined && renewAll(this.#holds, ttl);
   }
 
   /**
@@ -125,7 +127,7 @@ export class Lease implements AsyncDisposable {
    */
   async setInfo(info: string): Promise<boolean> {
     checkInfo(info);
-    return this.#releasing === undefined && this.#hold.renew(this.#hold.terms.ttl, info);
+    return this.#releasing === undefined && renewAll(this.#holds, longestTtl(this.#holds), info);
   }
 
   /**
@@ -135,14 +137,30 @@ export class Lease implements AsyncDisposable {
    * the latest, and the call can be repeated.
    */
   release(): Promise<boolean> {
-    const hold = this.#hold;
     const before = this.#releasing;
-    if (before !== undefined) return (this.#releasing = releaseAgain(hold, before));
+    const holds = this.#holds;
+    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree ?? [...holds]));
     // If it had already expired, its signal is aborted, also for those who read it later.
     const controller = this.#controller;
-    if (controller !== undefined) hold.look();
-    const releasing = hold.leave(this, controller) ? hold.release() : leaveToOthers(hold);
-    if (hold.lostReason !== undefined) this.#controller ??= abortedBy(hold);
+    if (controller !== undefined) {
+      look(holds);
+      for (const hold of holds) hold.tellNoMore(controller);
+    }
+    const others = this.#others;
+    let releasing: Promise<boolean>;
+    if (holds.length === 1) {
+      releasing = holds[0]!.leave(this) ? holds[0]!.release() : leaveToOthers(holds);
+    } else {
+      if (others !== undefined) for (const hold of holds) hold.tellNoMore(others);
+      const last = holds.filter((hold) => hold.leave(this)).reverse();
+      this.#toFree = last;
+      releasing =
+        last.length === holds.length
+          ? freeAll(last)
+          : (last.length === 0 ? leaveToOthers(holds) : freeAll(last)).then(() => false);
+    }
+    const lost = firstLost(holds);
+    if (lost !== undefined) this.#controller ??= abortedBy(lost);
     return (this.#releasing = releasing);
   }
 
@@ -152,34 +170,94 @@ export class Lease implements AsyncDisposable {
   }
 
   static {
-    createLease = (hold) => new Lease(hold);
+    createLease = (holds) => new Lease(holds);
     discardLease = (lease) => {
-      const hold = lease.#hold;
-      if (hold instanceof LeaseSet) hold.discard();
-      else discardHold(hold);
+      for (const hold of lease.#holds) hold.skipMinHold();
       return lease.release();
     };
-    // A part of a lease is made for a hold.
-    partOf = (lease) => ({ hold: lease.#hold as Hold, user: lease });
   }
 }
 
 // Functions, not private methods: V8 marks each object of a class that has private methods.
 
-function abortedBy(hold: Hold | LeaseSet): AbortController {
+function look(holds: readonly Hold[]): boolean {
+  return holds.every((hold) => hold.look());
+}
+
+/** The one that was lost first. */
+function firstLost(holds: readonly Hold[]): Hold | undefined {
+  const lost = holds.filter(({ lostReason }) => lostReason !== undefined);
+  return lost.find(({ lostReason }) => lostReason !== OTHER_LOST) ?? lost[0];
+}
+
+/**
+ * If one of the holds is lost, the others are not renewed any more, unless other leases share them. The store keeps them
+ * until the holder, who may still be working, releases the lease, or until they expire.
+ */
+function othersOf(holds: readonly Hold[]): LossListener {
+  const others: LossListener = {
+    abort(error) {
+      for (const hold of holds) if (hold.users <= 1) hold.lose(OTHER_LOST, error);
+    },
+  };
+  for (const hold of holds) hold.tellWhenLost(others);
+  return others;
+}
+
+function singleHold(property: 'key' | 'token', holds: readonly Hold[]): Hold {
+  if (holds.length === 1) return holds[0]!;
+  throw noSingleKey(
+    property,
+    holds.map(({ key }) => key),
+  );
+}
+
+function abortedBy(lost: Hold): AbortController {
   const controller = new AbortController();
-  controller.abort(hold.lostError(hold.lostReason!));
+  controller.abort(lost.lostError(lost.lostReason!));
   return controller;
 }
 
-function leaveToOthers(hold: Hold | LeaseSet): Promise<boolean> {
-  hold.look();
+/** They may have different ones, if other leases share them. 1 without keys, where it does not matter. */
+function longestTtl(holds: readonly Hold[]): number {
+  return Math.max(1, ...holds.map(({ terms }) => terms.ttl));
+}
+
+async function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<boolean> {
+  return everyTrue(await together(holds, (hold) => hold.renew(ttl, info)));
+}
+
+/** Leaves in the list what could not be freed. */
+async function freeAll(holds: Hold[]): Promise<boolean> {
+  const results = await together(holds, (hold) => hold.release());
+  const failed = holds.filter((_, i) => results[i]!.status === 'rejected');
+  holds.splice(0, holds.length, ...failed);
+  return everyTrue(results);
+}
+
+function together(
+  holds: readonly Hold[],
+  operation: (hold: Hold) => Promise<boolean>,
+): Promise<PromiseSettledResult<boolean>[]> {
+  const asked = holds[0]?.together(() => holds.map(operation)) ?? [];
+  return Promise.allSettled(asked);
+}
+
+/** Throws the first error. */
+function everyTrue(results: readonly PromiseSettledResult<boolean>[]): boolean {
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
+  return results.every((result) => result.status === 'fulfilled' && result.value);
+}
+
+function leaveToOthers(holds: readonly Hold[]): Promise<boolean> {
+  look(holds);
   return Promise.resolve(false);
 }
 
-function releaseAgain(hold: Hold | LeaseSet, before: Promise<boolean>): Promise<boolean> {
+function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
   return before.then(
     () => false,
-    () => (hold.unused ? hold.release() : false),
+    () => holds.every((hold) => hold.unused) && freeAll(holds),
   );
 }

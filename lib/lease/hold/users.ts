@@ -1,22 +1,18 @@
 import { HostFinalizationRegistry } from '../../common/host.js';
 import { keyNames } from '../../common/errors.js';
+import type { Hold } from './hold.js';
 
-/** Learns that a lease that uses it was garbage-collected without having been released. */
-export interface Forgetful {
-  forgotten(): void;
-}
-
-const collected = new HostFinalizationRegistry<Forgetful>((hold) => hold.forgotten());
+const collected = new HostFinalizationRegistry<Hold>((hold) => hold.forgotten());
 
 /**
  * The leases that use a hold. Until the first renewal it keeps them alive. From then on it only watches them: registering
  * an object for finalization costs more than an acquisition may, and most leases are released before.
  */
 export class Users {
-  readonly #hold: Forgetful;
+  readonly #hold: Hold;
   #kept: Set<object> | undefined = new Set();
 
-  constructor(hold: Forgetful, first: object) {
+  constructor(hold: Hold, first: object) {
     this.#hold = hold;
     this.#kept!.add(first);
   }

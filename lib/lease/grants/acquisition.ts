@@ -1,0 +1,305 @@
+import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
+import { leaseTimeout } from '../contract/errors.js';
+import type { Clock } from '../contract/lease-store.js';
+import type { LeaseTerms } from '../contract/options.js';
+import type { Hold } from '../hold/hold.js';
+import { createLease, type Lease } from '../hold/lease.js';
+import type { Due } from '../time/schedule.js';
+import type { Grants } from './grants.js';
+
+/**
+ * How often an acquisition goes to the queue of another key while it holds nothing. A set of keys that many want one by
+ * one may never be free at the same time. So after that it keeps what it has while it waits for the rest, in the order
+ * that all share.
+ */
+const ROUNDS = 3;
+/** Milliseconds: a timer is later than this only if the event loop was blocked. */
+const BLOCKED = 5;
+
+/** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
+export interface Asker {
+  /** Undefined for an anonymous one in a memory table. */
+  readonly owner: string | undefined;
+  /** When its acquisition began to wait, on the real clock; NaN if it does not wait. */
+  readonly since: number;
+  /** The keys that it may have been granted without an answer. */
+  unsure: Set<string> | undefined;
+  /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
+  isSpent: boolean;
+}
+
+/** Nothing was taken: another owner has the key, or goes first. */
+export interface Refusal {
+  readonly key: string;
+  /** Milliseconds after which to ask again at the latest; Infinity if that is not known. */
+  readonly retryAfter: number;
+}
+
+/** The holds, which the asker uses, or why there are none. */
+export type Answer = readonly Hold[] | Refusal;
+
+/** Where acquisitions wait for keys, first come, first served. A queue calls `attempt` of the one at its head. */
+export interface Queues {
+  /** Whether an acquisition waits for the key. */
+  isAwaited(key: string): boolean;
+  /** `wasRefused`: it has just been refused the key, and need not ask at once. */
+  join(key: string, waiter: Acquisition, wasRefused: boolean): void;
+  /** `mayBeFree`: it goes without the key, and nobody else is known to have it. */
+  leave(key: string, waiter: Acquisition, mayBeFree: boolean): void;
+  /** The error of the store's last answer for the key; undefined if it did not fail. */
+  failureOf(key: string): unknown;
+}
+
+/**
+ * An acquisition of n keys, of which one is the usual case. It is
+ *
+ *   together     in the queue of the key that it was refused last, at first of its first key: it asks for all keys, and
+ *                takes all or none, so a job that holds one key for long does not keep others from the rest
+ *   one by one   after ROUNDS changes of queue: it asks for the key in whose queue it is, and keeps those before it
+ *   settled      granted, failed, timed out or aborted; what it is granted now goes back
+ *
+ * Who keeps a key and waits for another waits for a later one, so there is no cycle. In each queue it gets its turn, so
+ * it does not starve. It is in one queue at a time, and changes queues only after its attempt has ended.
+ */
+export class Acquisition implements Due, Abortable {
+  readonly promise: Promise<Lease | undefined>;
+  deadline = Infinity;
+  place = -1;
+  /** When its timeout expires, on the real clock. */
+  readonly endsAt: number;
+  readonly #grants: Grants;
+  readonly #keys: readonly string[];
+  readonly #terms: LeaseTerms;
+  readonly #timeout: number;
+  readonly #signal: AbortSignal | undefined;
+  /** All attempts have one owner. If the answer with a grant was lost, the next attempt is granted the same again. */
+  #asker: Asker;
+  /** What it keeps while it waits for the rest. */
+  readonly #taken = new Map<string, Hold>();
+  /** In whose queue it is; undefined if it does not wait. */
+  #at: string | undefined;
+  #round = 0;
+  #settled = false;
+  #asking = false;
+  #isPutOff = false;
+  #refused: string | undefined;
+  /** See {@link Refusal.retryAfter}. */
+  retryAfter = Infinity;
+  #failure: unknown;
+  #resolve!: (lease: Lease | undefined) => void;
+  #reject!: (reason: unknown) => void;
+
+  /** `timeout`: milliseconds. */
+  constructor(
+    grants: Grants,
+    keys: readonly string[],
+    terms: LeaseTerms,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ) {
+    this.#grants = grants;
+    this.#keys = keys;
+    this.#terms = terms;
+    this.#timeout = timeout;
+    this.#signal = signal;
+    const now = grants.waiting.schedule.now();
+    this.endsAt = now + timeout;
+    this.#asker = grants.newAsker(keys, timeout > 0 ? now : NaN);
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    if (signal) awaitAbort(signal, this);
+  }
+
+  /** Waits in queues. Rejects with a LockTimeoutError, or with the signal's reason. */
+  wait(): Promise<Lease> {
+    const { waiting } = this.#grants;
+    waiting.acquisitions.add(this);
+    waiting.schedule.set(this, this.endsAt);
+    this.#join(this.#keys[0]!, false);
+    return this.promise as Promise<Lease>;
+  }
+
+  /** Asks once. Undefined if another owner has one of the keys. Rejects if the store fails. */
+  once(inTurn: boolean): Promise<Lease | undefined> {
+    Promise.resolve(this.#attempt(inTurn)).then(
+      () => {
+        if (this.#settle()) this.#resolve(undefined);
+      },
+      (error: unknown) => this.fail(error),
+    );
+    return this.promise;
+  }
+
+  /** The clock of the table that it asks, if that is not the table's own. */
+  get clock(): Clock | undefined {
+    return this.#grants.tableClock;
+  }
+
+  /** It is its turn: true if it was granted what it asked for. Rejects if the store fails. */
+  attempt(): boolean | Promise<boolean> {
+    return this.#attempt(true);
+  }
+
+  /** Called by the schedule: the timeout. If the event loop was blocked, the answer may have arrived. */
+  run(now: number): void {
+    const { schedule } = this.#grants.waiting;
+    const late = now - this.endsAt;
+    if (this.#settled) return;
+    if (late < 0) {
+      schedule.set(this, this.endsAt);
+    } else if (late >= BLOCKED && this.#asking && !this.#isPutOff) {
+      // It gets as much more time as the block lasted.
+      this.#isPutOff = true;
+      schedule.set(this, schedule.now() + Math.min(late, this.#timeout));
+    } else {
+      this.fail(this.timeoutError());
+    }
+  }
+
+  /** The signal was aborted. */
+  abort(reason: unknown): void {
+    this.fail(reason);
+  }
+
+  fail(reason: unknown): void {
+    if (this.#settle()) this.#reject(reason);
+  }
+
+  /** The error if nothing was granted in time. */
+  timeoutError(): Error {
+    const failure = this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at);
+    const refused = this.#keys.length > 1 ? this.#refused : undefined;
+    return leaseTimeout(this.#keys, this.#timeout, failure, this.#failure, refused);
+  }
+
+  /** A table decides at once, so nothing here may wait for a promise then. */
+  #attempt(inTurn: boolean): boolean | Promise<boolean> {
+    const grants = this.#grants;
+    const at = this.#at;
+    const others = this.#round >= ROUNDS ? [] : this.#keys.filter((key) => key !== at);
+    const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key)) : undefined;
+    if (goesFirst !== undefined) return this.#answered({ key: goesFirst, retryAfter: Infinity });
+    this.#asking = true;
+    let answer: Answer | Promise<Answer>;
+    try {
+      // Its queue's key comes first: if that is refused, a store that takes one key at a time has taken nothing.
+      answer = grants.tryAll(at === undefined ? others : [at, ...others], this.#asker, this.#terms, inTurn);
+    } catch (error) {
+      this.#asking = false;
+      this.fail(error);
+      return true;
+    }
+    if (!(answer instanceof Promise)) return this.#answered(answer);
+    return answer.then(
+      (result) => this.#answered(result),
+      (error: unknown) => this.#failed(error),
+    );
+  }
+
+  #answered(answer: Answer): boolean {
+    this.#asking = false;
+    const granted = !('retryAfter' in answer);
+    if (granted) this.#wasGranted(answer);
+    else this.#wasRefused(answer);
+    this.#ended();
+    return granted;
+  }
+
+  #failed(error: unknown): never {
+    this.#asking = false;
+    this.#failure = error;
+    this.#ended();
+    throw error;
+  }
+
+  #ended(): void {
+    if (this.#settled) this.#giveBack();
+    // The timeout was put off for this answer only.
+    else if (this.#isPutOff) this.fail(this.timeoutError());
+    else if (this.#asker.isSpent) this.#replaceAsker();
+  }
+
+  #wasRefused({ key, retryAfter }: Refusal): void {
+    this.#refused = key;
+    this.retryAfter = retryAfter;
+    if (this.#settled || this.#at === undefined || this.#at === key) return;
+    const inOrder = ++this.#round >= ROUNDS;
+    this.#move(inOrder ? this.#keys[0]! : key, !inOrder);
+  }
+
+  #wasGranted(holds: readonly Hold[]): void {
+    for (const hold of holds) this.#taken.set(hold.key, hold);
+    if (this.#settled) return;
+    const next = this.#keys.find((key) => !this.#taken.has(key));
+    if (next !== undefined) {
+      this.#move(next, false);
+    } else if (this.#round > 0 && [...this.#taken.values()].some((hold) => !hold.look())) {
+      // Some of it was lost while it waited for the rest.
+      this.#giveBack();
+      this.#replaceAsker();
+      this.#move(this.#keys[0]!, false);
+    } else {
+      const lease = leaseOf(
+        this.#keys.map((key) => this.#taken.get(key)!),
+        this.#asker,
+      );
+      this.#taken.clear();
+      if (this.#settle()) this.#resolve(lease);
+    }
+  }
+
+  #join(key: string, wasRefused: boolean): void {
+    this.#at = key;
+    this.#grants.queues.join(key, this, wasRefused);
+  }
+
+  /** To the queue of another key. It joins that once the queue that it leaves knows that the attempt has ended. */
+  #move(key: string, wasRefused: boolean): void {
+    const before = this.#at!;
+    if (key === before) {
+      this.retryAfter = 0;
+      return;
+    }
+    this.#at = key;
+    this.#grants.queues.leave(before, this, !this.#taken.has(before));
+    queueMicrotask(() => {
+      if (!this.#settled) this.#join(key, wasRefused);
+    });
+  }
+
+  /** Only while it holds nothing, or has given it back. */
+  #replaceAsker(): void {
+    this.#grants.giveBack(this.#asker, this.#terms);
+    this.#asker = this.#grants.newAsker(this.#keys, this.#asker.since);
+  }
+
+  #settle(): boolean {
+    if (this.#settled) return false;
+    this.#settled = true;
+    const { waiting, queues } = this.#grants;
+    if (this.#at !== undefined) {
+      waiting.schedule.clear(this);
+      waiting.acquisitions.delete(this);
+      queues.leave(this.#at, this, false);
+    }
+    if (this.#signal) forgetAbort(this.#signal, this);
+    if (!this.#asking) this.#giveBack();
+    return true;
+  }
+
+  /** Everything: what it has, and what it may have been granted without an answer. */
+  #giveBack(): void {
+    if (this.#taken.size > 0) void this.#grants.discard([...this.#taken.values()], this.#asker, this.#terms);
+    this.#taken.clear();
+    this.#grants.giveBack(this.#asker, this.#terms);
+  }
+}
+
+/** One lease of all the holds, which an asker has used until now. */
+export function leaseOf(holds: readonly Hold[], asker: Asker): Lease {
+  const lease = createLease(holds);
+  for (const hold of holds) hold.pass(asker, lease);
+  return lease;
+}

@@ -1,0 +1,229 @@
+import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
+import type { Backoff } from '../contract/options.js';
+import type { Due, Schedule } from '../time/schedule.js';
+import type { Acquisition, Queues } from './acquisition.js';
+
+/** Milliseconds: with less time left, nobody asks again. */
+const SHORTEST_CHANCE = 10;
+
+/** What the queues of a manager share. */
+interface Context {
+  readonly store: LeaseStore;
+  readonly backoff: Backoff;
+  /** Keeps the process alive; in real time. */
+  readonly schedule: Schedule;
+  /** All acquisitions have the same owner, so one grant may follow another at once. */
+  readonly stableOwners: boolean;
+}
+
+/** The managers of this thread that have queues over a store, in the order of their turns. */
+const queuesOf = new WeakMap<LeaseStore, Set<PollingQueues>>();
+
+/**
+ * A manager of this thread has released a lease of the key. Tells the manager whose turn it is, unless the store reports
+ * releases by itself.
+ */
+export function handOn(store: LeaseStore, key: string): void {
+  const managers = queuesOf.get(store);
+  if (managers === undefined) return;
+  for (const queues of managers) {
+    if (!queues.handOn(key)) continue;
+    managers.delete(queues);
+    managers.add(queues);
+    return;
+  }
+}
+
+/**
+ * The acquisitions of a manager that wait for keys of a store that must be asked: a queue for each key, first come,
+ * first served. Only the head asks, again and again, with growing pauses, so thousands of waiters burden the store no
+ * more than one. After a grant the next one becomes the head.
+ */
+export class PollingQueues implements Queues {
+  readonly #context: Context;
+  readonly #queues = new Map<string, PollingQueue>();
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  join(key: string, waiter: Acquisition, wasRefused: boolean): void {
+    const queue = this.#queues.get(key);
+    if (queue) {
+      queue.waiters.add(waiter);
+      return;
+    }
+    if (this.#queues.size === 0) this.#enlist();
+    const added = new PollingQueue(this.#context, key, waiter, () => this.#drop(key));
+    this.#queues.set(key, added);
+    if (wasRefused) added.pause();
+    else added.run();
+  }
+
+  leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
+    this.#queues.get(key)?.leave(waiter, mayBeFree);
+  }
+
+  isAwaited(key: string): boolean {
+    return this.#queues.get(key)?.isAwaited === true;
+  }
+
+  failureOf(key: string): unknown {
+    return this.#queues.get(key)?.failure;
+  }
+
+  /** False if nobody waits for the key. */
+  handOn(key: string): boolean {
+    const queue = this.#queues.get(key);
+    queue?.handOn();
+    return queue !== undefined;
+  }
+
+  #enlist(): void {
+    const { store } = this.#context;
+    if (reportsReleases(store)) return;
+    let managers = queuesOf.get(store);
+    if (managers === undefined) queuesOf.set(store, (managers = new Set()));
+    managers.add(this);
+  }
+
+  #drop(key: string): void {
+    this.#queues.delete(key);
+    if (this.#queues.size === 0) queuesOf.get(this.#context.store)?.delete(this);
+  }
+}
+
+/** The queue for one key. */
+class PollingQueue implements Due {
+  deadline = Infinity;
+  place = -1;
+  failure: unknown;
+  readonly waiters = new Set<Acquisition>();
+  readonly #context: Context;
+  readonly #key: string;
+  readonly #ended: () => void;
+  /** The attempt whose answer the queue waits for; 0 for none. An acquisition may come back while an older one runs. */
+  #asking = 0;
+  #attempts = 0;
+  /** The next pause, in milliseconds, before jitter. */
+  #step: number;
+  /** Whether it was woken while it asked: the answer may be older than the release. */
+  #woken = false;
+  /** Since when the key has been handed on within this process. */
+  #handingOnSince: number | undefined;
+  #stopListening: (() => void) | undefined;
+  #hasPaused = false;
+
+  constructor(context: Context, key: string, first: Acquisition, ended: () => void) {
+    this.#context = context;
+    this.#key = key;
+    this.#ended = ended;
+    this.#step = context.backoff.initial;
+    this.waiters.add(first);
+  }
+
+  /** Whether somebody waits, and not only asks for the first time. */
+  get isAwaited(): boolean {
+    return this.#hasPaused || this.waiters.size > 1;
+  }
+
+  /** Has the head ask. Called by the schedule when a pause ends. */
+  run(): void {
+    const [head] = this.waiters;
+    if (head === undefined) return;
+    const attempt = ++this.#attempts;
+    this.#asking = attempt;
+    this.#woken = false;
+    Promise.resolve(head.attempt()).then(
+      (granted) => this.#answered(attempt, granted, undefined),
+      (error: unknown) => this.#answered(attempt, false, error),
+    );
+  }
+
+  leave(waiter: Acquisition, mayBeFree: boolean): void {
+    const [head] = this.waiters;
+    if (!this.waiters.delete(waiter)) return;
+    if (this.waiters.size === 0) {
+      this.#end();
+    } else if (waiter === head && this.#asking !== 0) {
+      // It was granted, or does not wait for the answer any more, so the others need not wait for it either.
+      this.#asking = 0;
+      if (mayBeFree) this.wake();
+      else this.#pauseUnlessWoken();
+    } else if (waiter === head) {
+      this.#context.schedule.set(this, Math.min(this.deadline, this.#lastChance()));
+    }
+  }
+
+  /** The key may be free. */
+  wake(): void {
+    if (this.#asking !== 0) {
+      this.#woken = true;
+      return;
+    }
+    this.#context.schedule.clear(this);
+    this.#step = this.#context.backoff.initial;
+    this.run();
+  }
+
+  /**
+   * A lease of the key was released in this thread. Waiters of other processes do not hear of it. So when the key has
+   * been handed on here for as long as their longest pause, this thread leaves them one such pause.
+   */
+  handOn(): void {
+    const { backoff, schedule } = this.#context;
+    const now = schedule.now();
+    this.#handingOnSince ??= now;
+    if (now - this.#handingOnSince < backoff.max) {
+      this.wake();
+      return;
+    }
+    this.#handingOnSince = undefined;
+    this.#step = backoff.max;
+    if (this.#asking === 0) this.pause();
+  }
+
+  /** If the head's timeout would come before the end of the pause, the pause leaves room for one more attempt. */
+  pause(): void {
+    const { store, backoff, schedule } = this.#context;
+    this.#hasPaused = true;
+    if (reportsReleases(store)) this.#stopListening ??= store.onRelease(this.#key, () => this.wake());
+    const length = this.#step * (1 - backoff.jitter * Math.random());
+    this.#step = Math.min(this.#step * 2, backoff.max);
+    schedule.set(this, Math.min(schedule.now() + length, this.#lastChance()));
+  }
+
+  #pauseUnlessWoken(): void {
+    if (this.#woken) this.wake();
+    else this.pause();
+  }
+
+  #answered(attempt: number, granted: boolean, failure: unknown): void {
+    this.failure = failure;
+    if (this.#asking === attempt) {
+      this.#asking = 0;
+      // What a failed attempt gives back wakes its own queue: it would ask thousands of times a second.
+      if (failure === undefined) this.#pauseUnlessWoken();
+      else this.pause();
+    } else if (granted && this.#context.stableOwners && this.waiters.size > 0) {
+      // The store also grants the next one, which has the same owner.
+      this.wake();
+    }
+  }
+
+  /** One first pause before the head's timeout, or half of the time that is left if that pause would not fit. */
+  #lastChance(): number {
+    const [head] = this.waiters;
+    const { backoff, schedule } = this.#context;
+    const left = head!.endsAt - schedule.now();
+    if (left > 2 * backoff.initial) return head!.endsAt - backoff.initial;
+    return left > SHORTEST_CHANCE ? head!.endsAt - left / 2 : head!.endsAt;
+  }
+
+  #end(): void {
+    this.#context.schedule.clear(this);
+    this.#stopListening?.();
+    this.#asking = 0;
+    this.#ended();
+  }
+}
