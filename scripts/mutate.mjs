@@ -15,7 +15,6 @@ import { parseArgs } from 'node:util';
 
 import { mutations } from '../test/mutations/list.mjs';
 import { packageRoot } from './addon-inputs.mjs';
-import { JavaScriptMutants } from './mutate-javascript.mjs';
 import { NativeMutants } from './mutate-native.mjs';
 
 /** @typedef {import('../test/mutations/list.mjs').Mutation} Mutation */
@@ -93,7 +92,7 @@ function main() {
     } else if (list) {
       report.pass(`listed   ${mutation.name}`);
     } else if (mutation.smoke === true || !smoke) {
-      const tests = allTests && mutation.variant !== 'javascript' ? everythingButStress : mutation.tests;
+      const tests = allTests ? everythingButStress : mutation.tests;
       planted.push({ ...mutation, files, tests });
     }
   }
@@ -101,7 +100,7 @@ function main() {
   // One folder of objects for each build. Mutations of one build run one after the other.
   const variants = [...new Set(planted.map(({ variant }) => variant))];
   for (const variant of variants) {
-    const mutants = variant === 'javascript' ? new JavaScriptMutants() : new NativeMutants(variant);
+    const mutants = new NativeMutants(variant);
     const ofVariant = planted.filter((mutation) => mutation.variant === variant);
     // Mutations of headers come last: each rebuilds nearly everything.
     ofVariant.sort((one, other) => changesHeader(one) - changesHeader(other));

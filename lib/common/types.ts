@@ -127,7 +127,10 @@ export interface KeyedLockOptions {
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
-  /** Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. */
+  /**
+   * Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. On
+   * 'javascript' the lock works only in the thread that makes it.
+   */
   engine?: 'native' | 'javascript';
   /** Record time and call site of every acquisition for inspect() and errors. Slower. Default false. */
   trace?: boolean;

@@ -23,7 +23,7 @@ import {
   type TableShape,
   type TableSpan,
 } from './contract/table-memory.js';
-import { JavaScriptEngine } from './javascript/engine.js';
+import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
 import { JavaScriptNamedEngine } from './javascript/named-locks.js';
 import { loadNativeEngine } from './native/engine.js';
@@ -41,16 +41,20 @@ let nativeFailure: unknown;
 /** Makes a lock on the engine asked for, or on the best available one. */
 export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
-  const memory = engine.create(shape);
-  return open(engine, memory, spanOf(memory, shape.stripes), shape);
+  try {
+    return engine.create(shape);
+  } catch (error) {
+    throw asOurs(error);
+  }
 }
 
 /**
  * Joins a lock on the engine that it was made with. All its threads must use the same one. Throws a TypeError for what
- * is not the memory of a lock.
+ * is not the memory of a lock, and a LockError (ERR_LOCK_ENGINE) where this thread cannot join.
  */
 export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   const { stripes, exact, limit } = shape;
+  if (memory.local !== undefined) return openKeyedTable(memory.local, shape);
   const span = spanOf(memory, stripes);
   const header = new Int32Array(span.buffer, span.offset, HEADER_INTS);
   if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory is not that of a lock');

@@ -80,13 +80,13 @@ export class OpenedLock {
   }
 
   static #from(kind: LockKind, handle: unknown): OpenedLock {
-    const { arena, buffer, offset, names, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
+    const { arena, buffer, offset, local, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
     const settings = {
       name: checkString(name, 'handle.name'),
       timeout: checkTimeout(timeout, 'handle.timeout'),
       trace: checkBoolean(trace, 'handle.trace'),
     };
-    const memory: TableMemory = { arena, buffer, offset, names };
+    const memory: TableMemory = { arena, buffer, offset, local };
     const stripes = checkStripes(rest.stripes, 'handle.stripes');
     const limit = checkLimit(rest.limit, 'handle.limit');
     const table = openTable(memory, { stripes, exact: kind.exact, limit });
@@ -114,10 +114,10 @@ export class OpenedLock {
 /** Reads each field once. */
 function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
   try {
-    const { kind, arena, buffer, offset, names, stripes, limit, name, timeout, trace } =
+    const { kind, arena, buffer, offset, local, stripes, limit, name, timeout, trace } =
       handle as HandleFields;
     if (typeof handle === 'object' && kind === mark) {
-      return { kind, arena, buffer, offset, names, stripes, limit, name, timeout, trace };
+      return { kind, arena, buffer, offset, local, stripes, limit, name, timeout, trace };
     }
   } catch {
     // Null, undefined, or an object with a getter that throws: not a handle either.

@@ -27,7 +27,7 @@ import { LockContext } from './terms.js';
 /**
  * Locks on exact keys: unequal keys never wait for each other, and one may be acquired while another is held. Otherwise as
  * {@link StripedLock}, which has no limit of keys. Any number of threads of one process can use it: pass {@link handle}
- * to a worker and open it there with {@link KeyedLock.from}.
+ * to a worker and open it there with {@link KeyedLock.from}. On the JavaScript engine it is for the thread that made it.
  *
  * The keys `1` and `'1'` differ, and so do a string and its bytes, and any two strings that are not equal. Equal bytes are
  * one key. An acquisition fails with a LockError (ERR_LOCK_CAPACITY) and takes nothing if {@link capacity} other keys are in
@@ -76,7 +76,10 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
     return this.#opened.handle as KeyedLockHandle;
   }
 
-  /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
+  /**
+   * The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle, and a LockError
+   * (ERR_LOCK_ENGINE) for a lock that another thread made on the JavaScript engine.
+   */
   static from(handle: KeyedLockHandle): KeyedLock {
     return new KeyedLock(OpenedLock.ofKeyed(handle));
   }

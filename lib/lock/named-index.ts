@@ -40,8 +40,6 @@ const MOST_PASSED_GENERATIONS = 32;
  * stripe to be reused (`native/core/name_table.h`): so there are usually fewer.
  */
 const STRAYS = 80;
-/** The same if nobody would end them for a dead thread. */
-const FEW_STRAYS = 8;
 /** Never more than one of so many of the keys that a lock may have: each of many idle threads keeps as many. */
 const STRAYS_SHARE = 800;
 
@@ -97,12 +95,10 @@ export class NamedIndex implements KeyIndex {
     this.#lock = lock;
     this.#onUnpin = onUnpin;
     this.#entries = Math.max(1, Math.min(CACHE_ENTRIES, Math.floor(capacity / SHARE)));
+    this.#searched = this.#young;
     this.#missesLeft = FIRST_GENERATIONS * this.#entries;
     this.#nextToPass = this.#fewestPassed;
-    const strays = names.keepsIdle ? STRAYS : FEW_STRAYS;
-    this.#strays = new StrayPins(Math.max(1, Math.min(strays, Math.floor(capacity / STRAYS_SHARE))));
-    this.#searched = names.keepsIdle ? this.#young : undefined;
-    this.#toPass = names.keepsIdle ? 0 : Infinity;
+    this.#strays = new StrayPins(Math.max(1, Math.min(STRAYS, Math.floor(capacity / STRAYS_SHARE))));
   }
 
   /** Throws for a value that cannot be a key, and a LockError (ERR_LOCK_CAPACITY) if no stripe is left for it. */

@@ -41,6 +41,6 @@ export function openHandle(handle: unknown): { locks: NamedLocks; name: string }
     'ERR_LOCK_ENGINE',
     here.name === 'native' && engine === 'native'
       ? `the handle was made in another process, or by another copy of the stripelock addon: ${ONLY_FOR_THREADS}`
-      : 'web locks are shared between threads by the native addon only, and it could not be loaded here or where the handle was made',
+      : 'web locks are shared between threads by the native engine only, and its addon could not be loaded here or where the handle was made; the warning STRIPELOCK_NO_ADDON says why, and how to compile it',
   );
 }

@@ -88,7 +88,7 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('while waiting for a later key gives back the earlier ones', async () => {
+    engine.acrossThreads('while waiting for a later key gives back the earlier ones', async () => {
       const lock = makeLock();
       const [first, second, third] = keysApart(lock, 3) as [string, string, string];
       const other = await Agent.start(lock);
@@ -146,37 +146,40 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
       }
     });
 
-    it('at the moment of a release by another thread loses neither the key nor the waiter behind', async () => {
-      const random = randomFrom(seedFor('abort and release'));
-      const lock = makeLock({ timeout: 20_000 });
-      const other = await Agent.start(lock);
-      let granted = 0;
-      let aborted = 0;
-      for (let round = 0; round < 300; round++) {
-        const theirs = await other.acquireSync('key');
-        const abort = new AbortController();
-        const first = watch(lock.acquire('key', { signal: abort.signal }));
-        const behind = lock.acquire('key');
-        const released = theirs.release();
-        for (let i = below(random, 6000); i > 0; i--) Math.sqrt(i);
-        await turns(below(random, 4));
-        abort.abort();
-        await turns(1);
-        expect(first.state).not.toBe('pending');
-        if (first.value) {
-          granted++;
-          first.value.release();
-        } else {
-          aborted++;
+    engine.acrossThreads(
+      'at the moment of a release by another thread loses neither the key nor the waiter behind',
+      async () => {
+        const random = randomFrom(seedFor('abort and release'));
+        const lock = makeLock({ timeout: 20_000 });
+        const other = await Agent.start(lock);
+        let granted = 0;
+        let aborted = 0;
+        for (let round = 0; round < 300; round++) {
+          const theirs = await other.acquireSync('key');
+          const abort = new AbortController();
+          const first = watch(lock.acquire('key', { signal: abort.signal }));
+          const behind = lock.acquire('key');
+          const released = theirs.release();
+          for (let i = below(random, 6000); i > 0; i--) Math.sqrt(i);
+          await turns(below(random, 4));
+          abort.abort();
+          await turns(1);
+          expect(first.state).not.toBe('pending');
+          if (first.value) {
+            granted++;
+            first.value.release();
+          } else {
+            aborted++;
+          }
+          (await behind).release();
+          await released;
         }
-        (await behind).release();
-        await released;
-      }
-      console.log(`abort and release: ${granted} granted, ${aborted} aborted`);
-      expect(granted).toBeGreaterThan(0);
-      expect(aborted).toBeGreaterThan(0);
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, aborts: aborted, timeouts: 0 });
-    });
+        console.log(`abort and release: ${granted} granted, ${aborted} aborted`);
+        expect(granted).toBeGreaterThan(0);
+        expect(aborted).toBeGreaterThan(0);
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, aborts: aborted, timeouts: 0 });
+      },
+    );
 
     it('after the grant changes nothing', async () => {
       const lock = makeLock();

@@ -43,18 +43,21 @@ export const capacitySuite = (engine: EngineUnderTest): void => {
       }
     });
 
-    it('is left to keys in use by half, however many idle threads remember others', async () => {
-      const lock = makeLock({ capacity: 512 });
-      const threads = await Promise.all(
-        Array.from({ length: 8 }, () => Agent.start(lock as unknown as StripedLock)),
-      );
-      for (const [i, thread] of threads.entries()) {
-        await thread.useEach(Array.from({ length: 200 }, (_, j) => `thread ${i} key ${j}`));
-      }
-      expect(lock.size).toBe(0);
-      const guards = Array.from({ length: 240 }, (_, i) => lock.acquireSync(i));
-      expect(lock.size).toBe(240);
-      for (const guard of guards) guard.release();
-    });
+    engine.acrossThreads(
+      'is left to keys in use by half, however many idle threads remember others',
+      async () => {
+        const lock = makeLock({ capacity: 512 });
+        const threads = await Promise.all(
+          Array.from({ length: 8 }, () => Agent.start(lock as unknown as StripedLock)),
+        );
+        for (const [i, thread] of threads.entries()) {
+          await thread.useEach(Array.from({ length: 200 }, (_, j) => `thread ${i} key ${j}`));
+        }
+        expect(lock.size).toBe(0);
+        const guards = Array.from({ length: 240 }, (_, i) => lock.acquireSync(i));
+        expect(lock.size).toBe(240);
+        for (const guard of guards) guard.release();
+      },
+    );
   });
 };

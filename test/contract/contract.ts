@@ -1,7 +1,7 @@
-import { describe } from 'vitest';
+import { describe, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { makeKeyedLocks } from '../support/keyed.js';
-import type { EngineUnderTest, MakeLock, Suite } from '../support/engine.js';
+import type { Engine, EngineUnderTest, MakeLock, Suite } from '../support/engine.js';
 import { badInputSuite } from './bad-input.js';
 import { blockWhilePendingSuite } from './block-while-pending.js';
 import { cancellationSuite } from './cancellation.js';
@@ -84,24 +84,32 @@ const EXACT_TOO: readonly Suite[] = [
   oneAttemptSuite,
   cancellationSuite,
   idleLoopSuite,
-  blockWhilePendingSuite,
-  racesSuite,
   oddListsSuite,
   responsivenessSuite,
-  idleGrantsSuite,
+  crowdsSuite,
 ];
 
-function run(title: string, suites: readonly Suite[], engine: EngineUnderTest): void {
+/** The same between threads. */
+const EXACT_ACROSS_THREADS: readonly Suite[] = [blockWhilePendingSuite, racesSuite, idleGrantsSuite];
+
+function run(title: string, suites: readonly Suite[], of: Engine): void {
+  const engine = { ...of, acrossThreads: it };
   const makeLock: MakeLock = (options) => new StripedLock({ engine: engine.name, ...options });
   describe(title, () => {
     for (const suite of suites) suite(makeLock, engine);
   });
 }
 
-/** Runs what does not depend on which keys share a stripe, with locks on exact keys, and what only these promise. */
-export function keyedContract(engine: EngineUnderTest): void {
-  describe(`${engine.name} engine, exact keys`, () => {
-    for (const suite of EXACT_TOO) suite(makeKeyedLocks(engine), engine);
+/**
+ * Runs what does not depend on which keys share a stripe, with locks on exact keys, and what only these promise. On the
+ * JavaScript engine these are for one thread.
+ */
+export function keyedContract(of: Engine): void {
+  const acrossThreads = of.name === 'native' ? it : () => undefined;
+  const engine: EngineUnderTest = { ...of, acrossThreads };
+  const suites = of.name === 'native' ? [...EXACT_TOO, ...EXACT_ACROSS_THREADS] : EXACT_TOO;
+  describe(`${of.name} engine, exact keys`, () => {
+    for (const suite of suites) suite(makeKeyedLocks(engine), engine);
     exactKeysSuite(engine);
     recyclingSuite(engine);
     capacitySuite(engine);
@@ -110,16 +118,16 @@ export function keyedContract(engine: EngineUnderTest): void {
 }
 
 /** Runs the whole contract on one engine. */
-export function lockContract(engine: EngineUnderTest): void {
+export function lockContract(engine: Engine): void {
   run(`${engine.name} engine`, [...WORDS, ...MEMORY, ...UNCONTENDED, ...THE_REST], engine);
 }
 
 /** Runs the parts that can depend on where the native engine keeps the words of a lock. */
-export function memoryContract(engine: EngineUnderTest): void {
+export function memoryContract(engine: Engine): void {
   run(`${engine.name} engine, own memory`, [...WORDS, ...MEMORY, uncontendedOverflowSuite], engine);
 }
 
 /** Runs the parts that can depend on whether the fast path or the core takes and frees a free stripe. */
-export function coreOnlyContract(engine: EngineUnderTest): void {
+export function coreOnlyContract(engine: Engine): void {
   run(`${engine.name} engine, core only`, [...WORDS, ...UNCONTENDED, uncontendedOverflowSuite], engine);
 }

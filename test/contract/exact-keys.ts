@@ -97,7 +97,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
-    it('is the same in other threads, as a key, in inspect() and in errors', async () => {
+    engine.acrossThreads('is the same in other threads, as a key, in inspect() and in errors', async () => {
       const lock = makeLock({ name: 'exact' });
       const other = await Agent.start(lock as unknown as StripedLock);
       const theirs = await other.acquireSync(['a', 1]);
@@ -234,9 +234,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       for (const key of [1.5, NaN, 2 ** 53]) {
         expect(thrownBy(() => lock.acquireSync(key))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
       }
-      const long = 'k'.repeat(10_000);
-      if (engine.name === 'native') lock.acquireSync(long).release();
-      else expect(thrownBy(() => lock.acquireSync(long))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+      lock.acquireSync('k'.repeat(10_000)).release();
     });
   });
 };

@@ -22,33 +22,36 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
     });
 
   describe('a lock with a limit', () => {
-    it('admits as many holders of a key as that, in one thread and in several, and no more', async () => {
-      const lock = makeLock(5);
-      const [a, b] = await Promise.all([agentOf(lock), agentOf(lock)]);
-      const guards = [
-        lock.acquireSync('key'),
-        await lock.acquire('key', { mode: 'exclusive' }),
-        lock.tryAcquire('key')!,
-        await a.acquireSync('key'),
-        await b.acquire('key'),
-      ];
-      expect(guards.map((guard) => guard.mode)).toEqual(Array(5).fill('exclusive'));
-      expect(lock.tryAcquire('key')).toBeUndefined();
-      expect(await a.tryAcquire('key')).toBeUndefined();
-      lock.acquireSync('other').release();
-      for (const guard of guards) {
-        await guard.release();
-        const next = lock.tryAcquire('key')!;
-        expect(await b.tryAcquire('key')).toBeUndefined();
-        next.release();
-        await (await b.acquireSync('key', { timeout: 0 })).release();
-        guards.push(lock.acquireSync('key'));
-        if (guards.length === 10) break;
-      }
-      for (const guard of guards.slice(5)) await guard.release();
-      expect(lock.size).toBe(0);
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0 });
-    });
+    engine.acrossThreads(
+      'admits as many holders of a key as that, in one thread and in several, and no more',
+      async () => {
+        const lock = makeLock(5);
+        const [a, b] = await Promise.all([agentOf(lock), agentOf(lock)]);
+        const guards = [
+          lock.acquireSync('key'),
+          await lock.acquire('key', { mode: 'exclusive' }),
+          lock.tryAcquire('key')!,
+          await a.acquireSync('key'),
+          await b.acquire('key'),
+        ];
+        expect(guards.map((guard) => guard.mode)).toEqual(Array(5).fill('exclusive'));
+        expect(lock.tryAcquire('key')).toBeUndefined();
+        expect(await a.tryAcquire('key')).toBeUndefined();
+        lock.acquireSync('other').release();
+        for (const guard of guards) {
+          await guard.release();
+          const next = lock.tryAcquire('key')!;
+          expect(await b.tryAcquire('key')).toBeUndefined();
+          next.release();
+          await (await b.acquireSync('key', { timeout: 0 })).release();
+          guards.push(lock.acquireSync('key'));
+          if (guards.length === 10) break;
+        }
+        for (const guard of guards.slice(5)) await guard.release();
+        expect(lock.size).toBe(0);
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0 });
+      },
+    );
 
     it('is an exclusive lock without one, or with 1, and knows shared holders then', () => {
       for (const lock of [makeLock(), makeLock(1)]) {
@@ -78,14 +81,13 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
-    it('has its limit in every thread, and refuses one that is none', async () => {
+    it('has its limit wherever it is opened, and refuses one that is none', () => {
       const lock = makeLock(3, { name: 'few', timeout: 7 });
       const again = KeyedLock.from(structuredClone(lock.handle));
       expect(again).toMatchObject({ limit: 3, name: 'few', timeout: 7, capacity: 65_536 });
       const guards = fill(again, 1);
       expect(guards).toHaveLength(3);
       expect(lock.tryAcquire(1)).toBeUndefined();
-      expect(await (await agentOf(again)).tryAcquire(1)).toBeUndefined();
       for (const limit of [0, -1, 1.5, NaN, Infinity, 1_048_577, 2 ** 32 + 2]) {
         expect(
           thrownBy(() => makeLock(limit)),
@@ -130,28 +132,31 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       expect(lock.inspect()).toEqual([]);
     });
 
-    it('wakes blocked threads and event loops, each by one of several releases in another thread', async () => {
-      const lock = makeLock(3);
-      const agents = await Promise.all(Array.from({ length: 4 }, () => agentOf(lock)));
-      const holders = [await agents[0]!.acquireSync('key'), await agents[0]!.acquireSync('key')];
-      holders.push(await agents[0]!.acquireSync('key'));
-      const waits = [
-        watch(agents[1]!.acquireSync('key', FOR_EVER)),
-        watch(agents[2]!.acquire('key', FOR_EVER)),
-        watch(agents[3]!.acquireSync('key', FOR_EVER)),
-      ];
-      await until(() => lock.stats().waiting === 3, 'all wait');
-      for (let released = 1; released <= 3; released++) {
-        await holders[released - 1]!.release();
-        const granted = (): number => waits.filter(({ state }) => state === 'fulfilled').length;
-        await until(() => granted() === released, `${released} are granted`);
-        await turns();
-        expect(granted()).toBe(released);
-      }
-      expect(lock.stats()).toMatchObject({ held: 1, waiting: 0 });
-      for (const { promise } of waits) await (await promise).release();
-      expect(lock.size).toBe(0);
-    });
+    engine.acrossThreads(
+      'wakes blocked threads and event loops, each by one of several releases in another thread',
+      async () => {
+        const lock = makeLock(3);
+        const agents = await Promise.all(Array.from({ length: 4 }, () => agentOf(lock)));
+        const holders = [await agents[0]!.acquireSync('key'), await agents[0]!.acquireSync('key')];
+        holders.push(await agents[0]!.acquireSync('key'));
+        const waits = [
+          watch(agents[1]!.acquireSync('key', FOR_EVER)),
+          watch(agents[2]!.acquire('key', FOR_EVER)),
+          watch(agents[3]!.acquireSync('key', FOR_EVER)),
+        ];
+        await until(() => lock.stats().waiting === 3, 'all wait');
+        for (let released = 1; released <= 3; released++) {
+          await holders[released - 1]!.release();
+          const granted = (): number => waits.filter(({ state }) => state === 'fulfilled').length;
+          await until(() => granted() === released, `${released} are granted`);
+          await turns();
+          expect(granted()).toBe(released);
+        }
+        expect(lock.stats()).toMatchObject({ held: 1, waiting: 0 });
+        for (const { promise } of waits) await (await promise).release();
+        expect(lock.size).toBe(0);
+      },
+    );
 
     it('takes one permit of each of several keys, all or none', async () => {
       const lock = makeLock(2);
@@ -177,15 +182,20 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       expect(lock.stats()).toMatchObject({ held: 2, waiting: 0, aborts: 1 });
     });
 
-    it('refuses a thread that would block for a key of which it has all permits, and no other', async () => {
+    it('refuses a thread that would block for a key of which it has all permits', () => {
       const lock = makeLock(2, FOR_EVER);
-      const other = await agentOf(lock);
       const guards = fill(lock, 'key');
       const refusal = { code: 'ERR_LOCK_DEADLOCK', threads: [threadId] };
       expect(thrownBy(() => lock.acquireSync('key'))).toMatchObject(refusal);
       expect(thrownBy(() => lock.acquireSync(['free', 'key']))).toMatchObject(refusal);
       expect(lock.stats()).toMatchObject({ held: 1, deadlocks: 2 });
-      guards[0]!.release();
+      for (const guard of guards) guard.release();
+    });
+
+    engine.acrossThreads('lets a thread block for a key of which another one has a permit', async () => {
+      const lock = makeLock(2, FOR_EVER);
+      const other = await agentOf(lock);
+      const ours = lock.acquireSync('key');
       const theirs = await other.acquireSync('key');
       // The other thread may release, and then it does.
       expect(thrownBy(() => lock.acquireSync('key', { timeout: 60 }))).toMatchObject({
@@ -194,31 +204,37 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       void other.releaseAfter(theirs, 100);
       const second = lock.acquireSync('key');
       second.release();
-      guards[1]!.release();
+      ours.release();
       expect(lock.size).toBe(0);
     });
 
-    it('shows each permit with its thread, and counts keys as held', async () => {
-      const lock = makeLock(4, { trace: true });
-      const other = await agentOf(lock);
-      const guards = [lock.acquireSync('key'), lock.acquireSync(['key', 'more'])];
-      const theirs = await other.acquireSync('key');
-      const waits = [lock.acquireSync('key'), watch(lock.acquire('key', FOR_EVER))] as const;
+    it('shows each permit, and counts keys as held', async () => {
+      const lock = makeLock(3, { trace: true });
+      const guards = [lock.acquireSync('key'), lock.acquireSync(['key', 'more']), lock.acquireSync('key')];
+      const waiting = lock.acquire('key', FOR_EVER);
       await turns();
       const shown = lock.inspect().find(({ key }) => key === 'key')!;
       expect(shown.mode).toBe('exclusive');
       expect(shown.waiters).toMatchObject([{ threadId, kind: 'async', mode: 'exclusive', keys: ['key'] }]);
-      const here = shown.holders.filter((holder) => holder.threadId === threadId);
-      expect(here.map(({ keys }) => keys)).toEqual([['key'], ['key', 'more'], ['key']]);
-      const elsewhere = shown.holders.filter((holder) => holder.threadId !== threadId);
-      // The JavaScript engine knows this thread's own.
-      expect(elsewhere.map((holder) => holder.threadId)).toEqual(
-        engine.name === 'native' ? [other.threadId] : [],
-      );
+      expect(shown.holders.map(({ keys }) => keys)).toEqual([['key'], ['key', 'more'], ['key']]);
+      expect(shown.holders.map((holder) => holder.threadId)).toEqual(Array(3).fill(threadId));
       expect(lock.stats().held).toBe(2);
-      await theirs.release();
-      for (const guard of [...guards, waits[0], await waits[1].promise]) guard.release();
+      for (const guard of guards) guard.release();
+      (await waiting).release();
       expect(lock.inspect()).toEqual([]);
+    });
+
+    engine.acrossThreads('shows the permits of another thread', async () => {
+      const lock = makeLock(2);
+      const other = await agentOf(lock);
+      const guard = lock.acquireSync('key');
+      const theirs = await other.acquireSync('key');
+      const [shown] = lock.inspect();
+      expect(new Set(shown!.holders.map((holder) => holder.threadId))).toEqual(
+        new Set([threadId, other.threadId]),
+      );
+      guard.release();
+      await theirs.release();
     });
 
     const mixes: [manners: string[], limit: number, keys: number, mostKeys: number][] = [
@@ -232,7 +248,7 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
     ];
     for (const [manners, limit, keys, mostKeys] of mixes) {
       const what = `${manners.join(', ')}: ${limit} permits of ${keys} keys, up to ${mostKeys} at once`;
-      it(`never has more holders, and loses no call: ${what}`, async () => {
+      engine.acrossThreads(`never has more holders, and loses no call: ${what}`, async () => {
         const seed = seedFor(what);
         const lock = makeLock(limit, FOR_EVER);
         const cells = new SharedArrayBuffer(4 * keys);

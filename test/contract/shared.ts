@@ -7,27 +7,30 @@ import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 
 const SHARED = { mode: 'shared' } as const;
 
-export const sharedSuite: Suite = (makeLock) => {
+export const sharedSuite: Suite = (makeLock, engine) => {
   describe('shared acquisition', () => {
-    it('admits shared holders together, in one thread and in several, and no exclusive one', async () => {
-      const lock = makeLock();
-      const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
-      const guards = [
-        lock.acquireSync('key', SHARED),
-        await lock.acquire('key', SHARED),
-        lock.tryAcquire('key', SHARED)!,
-        await a.acquireSync('key', SHARED),
-        await b.acquire('key', SHARED),
-      ];
-      expect(guards.map((guard) => guard.mode)).toEqual(Array(5).fill('shared'));
-      for (const guard of guards) {
-        expect(lock.tryAcquire('key')).toBeUndefined();
-        expect(await a.tryAcquire('key')).toBeUndefined();
-        await guard.release();
-      }
-      expect(lock.stats().held).toBe(0);
-      expect(lock.tryAcquire('key')).toBeDefined();
-    });
+    engine.acrossThreads(
+      'admits shared holders together, in one thread and in several, and no exclusive one',
+      async () => {
+        const lock = makeLock();
+        const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
+        const guards = [
+          lock.acquireSync('key', SHARED),
+          await lock.acquire('key', SHARED),
+          lock.tryAcquire('key', SHARED)!,
+          await a.acquireSync('key', SHARED),
+          await b.acquire('key', SHARED),
+        ];
+        expect(guards.map((guard) => guard.mode)).toEqual(Array(5).fill('shared'));
+        for (const guard of guards) {
+          expect(lock.tryAcquire('key')).toBeUndefined();
+          expect(await a.tryAcquire('key')).toBeUndefined();
+          await guard.release();
+        }
+        expect(lock.stats().held).toBe(0);
+        expect(lock.tryAcquire('key')).toBeDefined();
+      },
+    );
 
     it('waits for an exclusive holder; then all shared waiters are granted together', async () => {
       const lock = makeLock();
@@ -41,7 +44,7 @@ export const sharedSuite: Suite = (makeLock) => {
       expect(guards.every((guard) => guard.held)).toBe(true);
     });
 
-    it('grants a writer when the last shared holder released, and not before', async () => {
+    engine.acrossThreads('grants a writer when the last shared holder released, and not before', async () => {
       const lock = makeLock();
       const other = await Agent.start(lock);
       const ours = [lock.acquireSync('key', SHARED), lock.acquireSync('key', SHARED)];
@@ -69,24 +72,27 @@ export const sharedSuite: Suite = (makeLock) => {
       expect(reader.held).toBe(true);
     });
 
-    it('does not let blocked readers in past a writer that waits on an event loop', async () => {
-      const lock = makeLock();
-      const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
-      // The holder is in another thread than the writer, or in the same one.
-      const holders = [() => a.acquireSync('key', SHARED), async () => lock.acquire('key', SHARED)];
-      for (const hold of holders) {
-        const reader = await hold();
-        const writer = watch(lock.acquire('key'));
-        await until(() => lock.stats().waiting === 1, 'the writer waits');
-        // Longer than a blocked thread sleeps without looking itself.
-        const late = watch(b.acquireSync('key', { ...SHARED, timeout: 150 }));
-        await rejectionOf(late.promise);
-        expect(writer.state).toBe('pending');
-        await reader.release();
-        (await writer.promise).release();
-        await (await b.acquireSync('key', SHARED)).release();
-      }
-    });
+    engine.acrossThreads(
+      'does not let blocked readers in past a writer that waits on an event loop',
+      async () => {
+        const lock = makeLock();
+        const [a, b] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
+        // The holder is in another thread than the writer, or in the same one.
+        const holders = [() => a.acquireSync('key', SHARED), async () => lock.acquire('key', SHARED)];
+        for (const hold of holders) {
+          const reader = await hold();
+          const writer = watch(lock.acquire('key'));
+          await until(() => lock.stats().waiting === 1, 'the writer waits');
+          // Longer than a blocked thread sleeps without looking itself.
+          const late = watch(b.acquireSync('key', { ...SHARED, timeout: 150 }));
+          await rejectionOf(late.promise);
+          expect(writer.state).toBe('pending');
+          await reader.release();
+          (await writer.promise).release();
+          await (await b.acquireSync('key', SHARED)).release();
+        }
+      },
+    );
 
     it('takes several keys shared', async () => {
       const lock = makeLock();
@@ -100,7 +106,7 @@ export const sharedSuite: Suite = (makeLock) => {
       two.release();
     });
 
-    it('shows readers only what writers finished', async () => {
+    engine.acrossThreads('shows readers only what writers finished', async () => {
       const lock = makeLock({ stripes: 1, timeout: 30_000 });
       const cells = new SharedArrayBuffer(8);
       const threads = await runThreads<{ torn: number; rounds: number }>(
@@ -119,7 +125,7 @@ export const sharedSuite: Suite = (makeLock) => {
 
     // The bounds of the two tests below mean "not for ever": the other threads keep coming until the waiter is served,
     // so a starved one would never be.
-    it('does not starve a writer by readers that overlap', async () => {
+    engine.acrossThreads('does not starve a writer by readers that overlap', async () => {
       const lock = makeLock({ stripes: 1, timeout: 20_000 });
       const stop = new SharedArrayBuffer(8);
       const readers = runThreads(
@@ -133,7 +139,7 @@ export const sharedSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
     });
 
-    it('does not starve a reader by writers', async () => {
+    engine.acrossThreads('does not starve a reader by writers', async () => {
       const lock = makeLock({ stripes: 1, timeout: 20_000 });
       const stop = new SharedArrayBuffer(8);
       const writers = runThreads(

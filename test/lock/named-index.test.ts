@@ -16,7 +16,6 @@ import { below, randomFrom } from '../workers/random.mjs';
 
 /** Names of one thread. A key gets any of the stripes that were freed last, as in the native engine. */
 class Names implements KeyNames {
-  readonly keepsIdle = true;
   readonly stripes = new Map<LockKey, number>();
   readonly used = new Set<number>();
   /** Stripes of keys that were pinned once, and not otherwise since. */

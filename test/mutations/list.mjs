@@ -7,7 +7,6 @@ import { nameMutations } from './names.mjs';
 import { namedMutations } from './named.mjs';
 import { nativeMutations } from './native.mjs';
 import { permitMutations } from './permits.mjs';
-import { javascriptPermitMutations } from './permits-javascript.mjs';
 
 /**
  * @typedef {object} Edit
@@ -18,8 +17,8 @@ import { javascriptPermitMutations } from './permits-javascript.mjs';
  * @typedef {object} Mutation
  * @property {string} name What the mutation does, as a sentence.
  * @property {readonly Edit[]} edits
- * @property {string} tests A filter of GoogleTest, or a file, a colon and a part of names: the fewest tests that find it.
- * @property {string} variant Of the build, as `npm run test:native` names it; `javascript` for a mutation of `lib`.
+ * @property {string} tests A filter of GoogleTest: the fewest tests that find it.
+ * @property {string} variant Of the build, as `npm run test:native` names it.
  * @property {boolean} [smoke] Whether it is one of the few that run in `.ci/run`.
  * @property {string} [argued] Instead of tests: why nothing can find it. Not run.
  */
@@ -31,5 +30,4 @@ export const mutations = [
   ...nameMutations,
   ...namedMutations,
   ...permitMutations,
-  ...javascriptPermitMutations,
 ];

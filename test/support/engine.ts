@@ -1,12 +1,18 @@
 import type { StripedLock, StripedLockOptions } from 'stripelock';
 
-/** The engine that a contract suite tests. */
-export interface EngineUnderTest {
+/** The engine that a test file asks for. */
+export interface Engine {
   readonly name: 'native' | 'javascript';
   /** Every acquisition goes through the engine, none through the fast path in JavaScript. */
   readonly coreOnly: boolean;
   /** Options of Node that select the same engine and memory in programs; none if these are the default. */
   readonly nodeOptions?: readonly string[];
+}
+
+/** The engine that a contract suite tests. */
+export interface EngineUnderTest extends Engine {
+  /** Defines a test in which several threads use a lock, where threads can share the locks under test. Else nothing. */
+  readonly acrossThreads: (title: string, test: () => Promise<void>) => void;
 }
 
 /** Makes a lock on the engine under test. */

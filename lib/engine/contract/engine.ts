@@ -8,7 +8,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * every change to this file, to `key-names.ts`, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 5;
+export const ENGINE_PROTOCOL = 6;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -153,8 +153,8 @@ export interface LockTable {
 /** Makes and opens tables. One per thread and engine. */
 export interface Engine {
   readonly name: EngineName;
-  /** New shared memory for a lock, its header filled in. */
-  create(shape: TableShape): TableMemory;
+  /** A new lock. */
+  create(shape: TableShape): LockTable;
   /**
    * Joins a lock whose header has been checked to be this engine's; its table is in `span`, a part of `memory`. Throws
    * a LockError or a TypeError if this thread cannot join.

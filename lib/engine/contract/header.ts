@@ -23,9 +23,9 @@ export function createMemory(engine: number, shape: TableShape): SharedArrayBuff
   return buffer;
 }
 
-/** The same in zeroed memory, at `offset` bytes from its start, a multiple of 8. */
+/** The header alone, in zeroed memory, at `offset` bytes from its start, a multiple of 8. */
 export function fillHeader(
-  buffer: SharedArrayBuffer,
+  buffer: ArrayBufferLike,
   offset: number,
   engine: number,
   { stripes, exact, limit }: TableShape,

@@ -18,12 +18,7 @@ export const STRIPE_MASK = RECURRING - 1;
  * key keeps its stripe while a thread has it pinned, and while the stripe is held.
  */
 export interface KeyNames {
-  /** False: a thread should unpin what it does not use soon, as nobody would unpin it if the thread ended. */
-  readonly keepsIdle: boolean;
-  /**
-   * The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. Throws a RangeError
-   * (ERR_OUT_OF_RANGE) for a key that is too long for the engine.
-   */
+  /** The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. */
   pin(key: LockKey): number;
   /**
    * The same for a key that will hardly come again. It may get the stripe of a key that was pinned so before and not

@@ -10,8 +10,11 @@ export interface TableMemory {
   readonly buffer: SharedArrayBuffer | undefined;
   /** Bytes from the start of the memory. */
   readonly offset: number;
-  /** JavaScript engine, exact keys: which stripe each key has. Undefined otherwise. */
-  readonly names: SharedArrayBuffer | undefined;
+  /**
+   * JavaScript engine, exact keys: instead of memory, a random name of the thread that has the lock, and the lock's number
+   * there. Undefined otherwise.
+   */
+  readonly local: readonly [number, number, number] | undefined;
 }
 
 /** What all threads that use a table agree on. */

@@ -11,14 +11,11 @@ import { LocalQueues, type QueuesOwner } from './local-queues.js';
 import type { Stripes } from './stripes.js';
 import type { GivesWay } from './thread.js';
 import { WaitTimes, type TimedWaits } from './wait-times.js';
-import type { WantedStripes } from './wanted-stripes.js';
 
 /** What the waits need of the table that they belong to. */
 export interface AsyncWaitsOwner {
   readonly cells: BigInt64Array;
   timedOut(stripe: number): Outcome;
-  /** Counts what the acquisitions that are not settled ask for. Undefined unless the table is exact. */
-  readonly wanted: WantedStripes | undefined;
 }
 
 /**
@@ -63,7 +60,6 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
       Atomics.add(cells, METRIC_CELLS.waiting, 1n);
       entry.isCounted = true;
       this.#byWaiter.set(waiter, entry);
-      this.#owner.wanted?.count(entry.stripes, 1);
       this.#updateJoined();
       this.#times.start(entry);
       return false;
@@ -234,7 +230,7 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
 
   #forget(entry: Pending): void {
     entry.state = 'settled';
-    if (this.#byWaiter.delete(entry.waiter)) this.#owner.wanted?.count(entry.stripes, -1);
+    this.#byWaiter.delete(entry.waiter);
     this.#times.remove(entry);
     this.#queues.partial.delete(entry);
     this.#uncount(entry);

@@ -1,10 +1,16 @@
-import { types } from 'node:util';
 import { threadId } from 'node:worker_threads';
+import { LockError } from '../../common/errors.js';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory } from '../contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../contract/layout.js';
-import { corrupt, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
-import { createNames } from './names-memory.js';
+import {
+  corrupt,
+  spanOf,
+  type TableMemory,
+  type TableShape,
+  type TableSpan,
+} from '../contract/table-memory.js';
+import { KeyedTable } from './keyed-table.js';
 import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
@@ -19,9 +25,12 @@ import { thread } from './thread.js';
  * | see cycles of threads             | a `DeadlockError` only where a thread would wait for itself               |
  * | notice that a waiter died         | a stripe that is handed to one as it dies is closed for up to 20 ms; one  |
  * |                                   | that readers hold lets no more of them in for up to 2 s                   |
- * | know what a dead thread had pinned | up to 16 keys stay in use for each thread that was terminated; KeyedLock    |
+ * | share exact keys between threads  | a KeyedLock is for the thread that made it, with its permits              |
  * | keep one queue for all waiters    | two lanes that take turns, so one sync and one async waiter may pass each |
  * |                                   | other; those of a thread are in order                                     |
+ *
+ * A thread can be terminated between any two lines, so there is no way to change more than one word at once, which the look-up
+ * of an exact key needs: whoever waits for such a thread to go on waits for ever.
  *
  * All locks from one handle share a table in a thread. A handle that came back to its own thread as a copy makes another
  * table, and neither knows the shared holds of the other.
@@ -29,26 +38,42 @@ import { thread } from './thread.js';
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
 
-  create(shape: TableShape): TableMemory {
+  create(shape: TableShape): LockTable {
+    if (shape.exact) return new KeyedTable(shape);
     const buffer = createMemory(ENGINE_JAVASCRIPT, shape);
-    return {
-      arena: undefined,
-      buffer,
-      offset: 0,
-      names: shape.exact ? createNames(shape.stripes) : undefined,
-    };
+    const memory = { arena: undefined, buffer, offset: 0, local: undefined };
+    return this.open(memory, spanOf(memory, shape.stripes), shape);
   }
 
-  open({ arena, names }: TableMemory, { buffer }: TableSpan, shape: TableShape): LockTable {
-    const { stripes, exact, limit } = shape;
-    if (arena !== undefined) throw corrupt('its memory is not for its engine');
-    if (exact ? !types.isSharedArrayBuffer(names) : names !== undefined)
-      throw corrupt('its names are not those of a lock');
+  open({ arena }: TableMemory, { buffer }: TableSpan, { stripes, exact }: TableShape): LockTable {
+    if (arena !== undefined || exact) throw corrupt('its memory is not for its engine');
     let table = thread.tables.get(buffer);
     if (table === undefined) {
-      table = new JavaScriptTable(buffer, stripes, threadId + 1, { names, limit });
+      table = new JavaScriptTable(buffer, stripes, threadId + 1);
       thread.tables.set(buffer, table);
     }
     return table;
   }
+}
+
+/** A lock on exact keys of this thread. */
+export function openKeyedTable(
+  local: NonNullable<TableMemory['local']>,
+  { stripes, exact, limit }: TableShape,
+): LockTable {
+  if (!exact || !Array.isArray(local)) throw corrupt('it is the handle of another class');
+  const [low, high, number] = local;
+  const { keyed } = thread;
+  if (keyed === undefined || low !== keyed.name[0] || high !== keyed.name[1]) {
+    throw new LockError(
+      'ERR_LOCK_ENGINE',
+      "a KeyedLock on the JavaScript engine works only in the thread that made it. Make it on the native engine, without the option engine: 'javascript'. " +
+        'If the addon of that engine does not load, the warning STRIPELOCK_NO_ADDON says why, and how to compile it',
+    );
+  }
+  const table = keyed.tables[number];
+  if (table === undefined) throw corrupt('its number was not given out');
+  if (table.stripes !== stripes) throw corrupt('its stripe counts differ');
+  if (table.limit !== limit) throw corrupt('its limits differ');
+  return table;
 }

@@ -130,7 +130,6 @@ export class LaneMember {
     if (now === (claim | OFFERED)) {
       if (stripes.takeCalled(stripe, mode, ASYNC_LANE, WAS_OFFERED)) return true;
       now = Atomics.compareExchange(memory, index, now, claim);
-      stripes.declined(stripe);
     }
     // The claim is void: it answered too late.
     if ((now & ~OFFERED) !== claim) this.#setClaim(queue, 0);

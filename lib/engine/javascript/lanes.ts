@@ -157,16 +157,6 @@ export class Lanes {
     );
   }
 
-  /** The same of a head that still has its claim: a permit that is left is for it. */
-  isReserved(stripe: number): boolean {
-    for (const lane of LANES) {
-      const index = laneIndex(stripe, lane);
-      if (Atomics.load(this.memory, index + CLAIM) === 0) continue;
-      if (this.#isOfLate(index + OFFERED_AT, patience.head)) return true;
-    }
-    return false;
-  }
-
   /** A writer says that it is alive. */
   writerWaits(stripe: number): void {
     Atomics.store(this.memory, wordIndex(stripe) + WRITER_AT, stamp());

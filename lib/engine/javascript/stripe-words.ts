@@ -1,14 +1,6 @@
 import { STRIPE_SHIFT, wordIndex } from '../contract/layout.js';
 import { ABANDONED, HOLDER_MASK, QUEUED, SHARED } from '../contract/lock-word.js';
-import {
-  admits,
-  firstWord,
-  hasPermits,
-  mostHolds,
-  namesHolder,
-  PERMIT_MODE,
-  type Mode,
-} from '../contract/mode.js';
+import { admits, firstWord, namesHolder, type Mode } from '../contract/mode.js';
 
 /** Held by readers, or just left by the last of them. */
 export function isShared(word: number): boolean {
@@ -28,15 +20,9 @@ export class StripeWords {
   /** See `LockTable.shares`. */
   shares: Int32Array | undefined = undefined;
 
-  /** Whether the table has permits, and how many holds a word may count. */
-  readonly hasPermits: boolean;
-  readonly #most: number;
-
-  constructor(memory: Int32Array, slot: number, limit = 1) {
+  constructor(memory: Int32Array, slot: number) {
     this.memory = memory;
     this.slot = slot;
-    this.hasPermits = hasPermits(limit);
-    this.#most = mostHolds(limit);
   }
 
   openShares(): Int32Array {
@@ -58,17 +44,10 @@ export class StripeWords {
     return this.#namesThisThread(this.load(stripe));
   }
 
-  /** Held, with no permit left, and known to its holders to be waited for. */
+  /** Held, and known to its holders to be waited for. */
   isAwaited(stripe: number): boolean {
     const word = this.load(stripe);
-    if (this.hasPermits) return (word & QUEUED) !== 0 && !this.hasRoom(word);
     return (word & QUEUED) !== 0 && (word & HOLDER_MASK) !== 0;
-  }
-
-  /** Whether a stripe with this word has a permit left, be it kept for somebody or not. */
-  hasRoom(word: number): boolean {
-    const bare = word & ~QUEUED;
-    return bare === 0 || admits(bare, PERMIT_MODE, this.#most);
   }
 
   /** Whether a word says that its stripe is held in this mode: exclusively, by this thread. */
@@ -79,7 +58,7 @@ export class StripeWords {
 
   /** Whether a stripe with this word can be taken, whoever waits for it. */
   canTake(word: number, mode: Mode): boolean {
-    return word === 0 || admits(word & ~QUEUED, mode, this.#most);
+    return word === 0 || admits(word & ~QUEUED, mode);
   }
 
   /**
@@ -100,14 +79,13 @@ export class StripeWords {
   arrive(stripe: number, mode: Mode): boolean {
     for (;;) {
       const word = this.load(stripe);
-      if (word !== 0 && !admits(word, mode, this.#most)) return false;
+      if (word !== 0 && !admits(word, mode)) return false;
       if (this.take(stripe, word, mode, 0)) return true;
     }
   }
 
   /**
-   * Changes who holds a stripe, within this thread: from the last holder, or from one that has a permit, to one that waited.
-   * False: not the last.
+   * Changes who holds a stripe, within this thread: from the last holder to one that waited. False: not the last.
    */
   handOver(stripe: number, mode: Mode, nextMode: Mode): boolean {
     const index = wordIndex(stripe);
@@ -117,31 +95,25 @@ export class StripeWords {
     const next = firstWord(nextMode, this.slot);
     for (;;) {
       const word = Atomics.load(this.memory, index);
-      // The other permits stay as they are.
-      const others = this.hasPermits ? (word & HOLDER_MASK) - 1 : 0;
-      if ((word & ~QUEUED) - others !== held) return false;
-      if (Atomics.compareExchange(this.memory, index, word, (next + others) | QUEUED) !== word) continue;
+      if ((word & ~QUEUED) !== held) return false;
+      if (Atomics.compareExchange(this.memory, index, word, next | QUEUED) !== word) continue;
       if (mode.counted) shares![stripe]!--;
       if (nextMode.counted) shares![stripe]!++;
       return true;
     }
   }
 
-  /** Ends a reservation: the stripe is free, or its permits are. */
+  /** Ends a reservation: the stripe is free. */
   unreserve(stripe: number): void {
-    if (this.hasPermits) this.clearQueued(stripe);
-    else Atomics.compareExchange(this.memory, wordIndex(stripe), QUEUED, 0);
+    Atomics.compareExchange(this.memory, wordIndex(stripe), QUEUED, 0);
   }
 
-  /**
-   * Clears QUEUED in a word that readers hold, or that has a permit left. False: it was not set, or they have all left, or
-   * all permits are taken.
-   */
+  /** Clears QUEUED in a word that readers hold. False: it was not set, or they have all left. */
   clearQueued(stripe: number): boolean {
     const index = wordIndex(stripe);
     for (;;) {
       const word = Atomics.load(this.memory, index);
-      if ((word & QUEUED) === 0 || !(this.hasPermits ? this.hasRoom(word) : isShared(word))) return false;
+      if ((word & QUEUED) === 0 || !isShared(word)) return false;
       if (Atomics.compareExchange(this.memory, index, word, word & ~QUEUED) === word) return true;
     }
   }

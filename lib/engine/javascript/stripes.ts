@@ -15,16 +15,10 @@
  * readers and writers take turns. A reader that is called joins other readers only if no writer claims or sleeps in the
  * other lane; one that was not called, but looks for itself, only if none sleeps in its own, either.
  *
- * Where a table has permits, its words are SHARED + n, and free means that n is below the limit. A reservation is then QUEUED
- * with a permit left, for as long as a head was offered it of late ({@link Lanes.isReserved}): only that head takes it. Each
- * release calls, and who was called calls the next while a permit is left; so all permits find their waiters, one waking the
- * other.
- *
  * ## Why nobody sleeps forever
  *
  * I1  A stripe is taken only by compare-and-swap: from 0; from reserved; or, shared, by adding to a shared word.
- *     Claims and offers decide whose turn it is, never who holds it: a stale one costs time, not exclusion. Permits
- *     are taken by adding to a count below the limit, so at most that many hold a stripe.
+ *     Claims and offers decide whose turn it is, never who holds it: a stale one costs time, not exclusion.
  * I2  Before a waiter sleeps it (a) counts itself or puts its claim, (b) reads what it will sleep on, (c) sets
  *     QUEUED by `Atomics.or`, and (d) takes the stripe instead if it was free. Atomics are in one order for all
  *     threads, so whoever clears QUEUED after (c) sees (a), and its call changes or follows (b).
@@ -33,10 +27,7 @@
  * I4  Whoever is called takes the stripe, which keeps QUEUED, or, if shared, calls on (I3); or sleeps again (I2);
  *     or leaves, and then calls the next instead ({@link Stripes.relay}).
  * I5  Somebody acts on a reserved word: the head that was offered it; or, for an instant, the thread that reserved it
- *     and has yet to offer it, or to take it (I2 d). Withdrawing a claim that was offered undoes the reservation. With
- *     permits, it may also be a thread that has just taken one and has yet to call on (I4); and a head that answers an
- *     offer in vain looks once more, as the next permit may have become free before its claim was open again
- *     ({@link Stripes.declined}).
+ *     and has yet to offer it, or to take it (I2 d). Withdrawing a claim that was offered undoes the reservation.
  *
  * By I2 and I3 there is for every sleeping waiter at any time either QUEUED in the word, whose end leads to a call,
  * or a call under way. A call gets lost only if the called thread is terminated, or stays busy or blocked elsewhere.
@@ -75,8 +66,8 @@ export class Stripes {
   readonly words: StripeWords;
   readonly lanes: Lanes;
 
-  constructor(memory: Int32Array, slot: number, limit = 1) {
-    this.words = new StripeWords(memory, slot, limit);
+  constructor(memory: Int32Array, slot: number) {
+    this.words = new StripeWords(memory, slot);
     this.lanes = new Lanes(memory, slot);
   }
 
@@ -104,7 +95,7 @@ export class Stripes {
     for (;;) {
       const word = words.load(stripe);
       if (!this.#admitsCalled(stripe, word, mode, lane, cause)) return false;
-      const queued = word === 0 || words.hasPermits ? QUEUED : 0;
+      const queued = word === 0 ? QUEUED : 0;
       if (words.take(stripe, word, mode, queued)) return true;
     }
   }
@@ -146,13 +137,10 @@ export class Stripes {
         return;
       }
       const last = !mode.counted || (word & HOLDER_MASK) === 1;
-      const passes = (last || words.hasPermits) && (word & QUEUED) !== 0;
+      const passes = last && (word & QUEUED) !== 0;
       const lane = passes ? lanes.nextLane(stripe) : 0;
       const claim = lane === 0 ? 0 : lanes.openClaim(stripe, lane);
-      const left = last ? 0 : (words.hasPermits ? word & ~QUEUED : word) - 1;
-      // A head that is on its way to a permit is to find one.
-      const reserves = claim !== 0 || (passes && words.hasPermits && lanes.isReserved(stripe));
-      const next = reserves ? left | QUEUED : left;
+      const next = !last ? word - 1 : claim === 0 ? 0 : QUEUED;
       if (claim !== 0 && lane !== 0) lanes.stampOffer(stripe, lane);
       if (Atomics.compareExchange(memory, index, word, next) !== word) continue;
       if (shares !== undefined) shares[stripe]!--;
@@ -179,8 +167,8 @@ export class Stripes {
     const { words } = this;
     const word = words.load(stripe);
     // Held by a writer whose release will call, or reserved by somebody who acts on it.
-    if (!words.hasPermits && (word & QUEUED) !== 0 && (namesHolder(word) || word === QUEUED)) return;
-    if (words.hasPermits || isShared(word)) this.#letReadersIn(stripe);
+    if ((word & QUEUED) !== 0 && (namesHolder(word) || word === QUEUED)) return;
+    if (isShared(word)) this.#letReadersIn(stripe);
     else this.lanes.callHeads(stripe);
   }
 
@@ -199,11 +187,6 @@ export class Stripes {
     this.relay(stripe);
   }
 
-  /** For a head that was offered the stripe and did not get it, once its claim is open again (keeps I5). */
-  declined(stripe: number): void {
-    if (this.words.hasPermits) this.relay(stripe);
-  }
-
   /**
    * For waiters that look again: declares calls void that have not been answered for long, and calls others. The heads
    * that were called, if they live, claim again.
@@ -211,26 +194,22 @@ export class Stripes {
   refresh(stripe: number): void {
     const { words, lanes } = this;
     lanes.voidOverdue(stripe);
-    const word = words.load(stripe);
-    const reserved = words.hasPermits ? (word & QUEUED) !== 0 && words.hasRoom(word) : word === QUEUED;
-    if (!reserved || (words.hasPermits ? lanes.isReserved(stripe) : lanes.isOfferedOfLate(stripe))) return;
+    if (words.load(stripe) !== QUEUED || lanes.isOfferedOfLate(stripe)) return;
     words.unreserve(stripe);
     this.relay(stripe);
   }
 
   #admitsCalled(stripe: number, word: number, mode: Mode, lane: Lane, cause: Cause): boolean {
     const { words, lanes } = this;
-    const awaited = (word & QUEUED) !== 0;
-    if (words.hasPermits)
-      return words.hasRoom(word) && (!awaited || cause === WAS_OFFERED || !lanes.isReserved(stripe));
     if (word === QUEUED) return cause === WAS_OFFERED;
     // Readers go in together, but not past a writer.
-    return words.canTake(word, mode) && !(awaited && lanes.keepsReadersOut(stripe, lane, cause));
+    return (
+      words.canTake(word, mode) && !((word & QUEUED) !== 0 && lanes.keepsReadersOut(stripe, lane, cause))
+    );
   }
 
   #admitsNewcomer(stripe: number, word: number, mode: Mode): boolean {
     const { words, lanes } = this;
-    if (words.hasPermits) return words.hasRoom(word) && ((word & QUEUED) === 0 || !lanes.isReserved(stripe));
     if (word === 0) return true;
     if (word === QUEUED) return !lanes.isOfferedOfLate(stripe);
     if (!words.canTake(word, mode)) return false;
@@ -247,8 +226,6 @@ export class Stripes {
   /** Shared, and more may come in: calls the next, up to the first writer. With nobody left, opens the fast path. */
   #letReadersIn(stripe: number): void {
     const { words, lanes } = this;
-    // No permit is left, and the next release will call.
-    if (words.hasPermits && words.isAwaited(stripe)) return;
     if (lanes.writerClaims(stripe) || lanes.callHeads(stripe)) return;
     // Keeps I3: somebody may have come to wait in between.
     if (words.clearQueued(stripe)) lanes.callHeads(stripe);

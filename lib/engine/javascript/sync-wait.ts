@@ -163,7 +163,6 @@ class Attempt {
       if (now === (claim | OFFERED)) {
         if (stripes.takeCalled(stripe, this.#mode, SYNC_LANE, WAS_OFFERED)) break;
         now = Atomics.compareExchange(memory, index, now, claim);
-        stripes.declined(stripe);
       }
       // The claim is void: it answered too late.
       if ((now & ~OFFERED) !== claim) {

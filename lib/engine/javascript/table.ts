@@ -4,7 +4,7 @@ import { GRANTED, type AsyncWaiter, type LockTable, type Outcome, type Request }
 import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
-import { hasPermits, modeOfWord, namesHolder, type Mode } from '../contract/mode.js';
+import { modeOfWord, namesHolder, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory } from '../contract/table-memory.js';
@@ -13,59 +13,39 @@ import { BlockedThread, recover, type BlockedTable } from './blocking.js';
 import { fnv1a } from './hash.js';
 import { clock, makeRoom } from './host.js';
 import { isWriter, LOOKS, SYNC_LANE } from './lanes.js';
-import { JavaScriptNames } from './key-names.js';
 import { LocalNotes } from './local-notes.js';
-import { leaveAtExit } from './names-at-exit.js';
 import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
-import { WantedStripes } from './wanted-stripes.js';
 
 /** One thread's view of a lock whose waiters are in its shared memory alone. */
 export class JavaScriptTable implements LockTable, BlockedTable {
   readonly engine = 'javascript';
   readonly stripes: number;
-  readonly limit: number;
+  readonly limit = 1;
   readonly memory: TableMemory;
   readonly words: Int32Array;
   readonly compareExchange = undefined;
   readonly firstAddress = 0;
   readonly cells: BigInt64Array;
   readonly slot: number;
-  readonly names: JavaScriptNames | undefined;
+  readonly names = undefined;
   readonly stripesHere: Stripes;
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
-  readonly #wanted: WantedStripes | undefined;
   readonly #notes = new LocalNotes();
 
-  constructor(
-    buffer: SharedArrayBuffer,
-    stripes: number,
-    slot: number,
-    { names, limit = 1 }: { names?: SharedArrayBuffer | undefined; limit?: number } = {},
-  ) {
+  constructor(buffer: SharedArrayBuffer, stripes: number, slot: number) {
     this.stripes = stripes;
-    this.limit = limit;
-    this.memory = { arena: undefined, buffer, offset: 0, names };
+    this.memory = { arena: undefined, buffer, offset: 0, local: undefined };
     this.words = new Int32Array(buffer);
     this.cells = cellsOf(buffer, 0);
     this.slot = slot;
-    this.stripesHere = new Stripes(this.words, slot, limit);
+    this.stripesHere = new Stripes(this.words, slot);
     this.#syncWait = new SyncWait(this.stripesHere);
-    this.#wanted = names && new WantedStripes();
     this.#asyncWaits = new AsyncWaits(this.stripesHere, {
       cells: this.cells,
       timedOut: (stripe) => this.#timedOut(stripe),
-      wanted: this.#wanted,
     });
-    this.names =
-      names &&
-      new JavaScriptNames(names, stripes, {
-        memory: this.words,
-        uses: (stripe) => this.#uses(stripe),
-        inspect: () => this.inspect(),
-      });
-    if (this.names) leaveAtExit(this.names);
   }
 
   get shares(): Int32Array | undefined {
@@ -159,8 +139,8 @@ export class JavaScriptTable implements LockTable, BlockedTable {
       if ((word & (HOLDER_MASK | QUEUED)) === 0 && here === undefined) continue;
       states.push({
         stripe,
-        mode: modeOfWord(word, this.limit)?.name,
-        holders: hasPermits(this.limit) ? this.#permitsHere(stripe) : this.#holdersNow(stripe, word),
+        mode: modeOfWord(word)?.name,
+        holders: this.#holdersNow(stripe, word),
         waiters: here ?? [],
       });
     }
@@ -171,20 +151,6 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return this.#holders(stripe, word).flatMap((threadId) =>
       threadId === this.slot - 1 ? this.#notes.holdersOf(stripe, threadId) : [{ threadId }],
     );
-  }
-
-  /** One for each permit of this thread. */
-  #permitsHere(stripe: number): StripeState['holders'] {
-    const threadId = this.slot - 1;
-    const traced = this.#notes.holdersOf(stripe, threadId);
-    const permits = this.stripesHere.words.sharesOf(stripe);
-    return Array.from({ length: permits }, (_, i) => traced[i] ?? { threadId });
-  }
-
-  /** Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. */
-  #uses(stripe: number): boolean {
-    const { words } = this.stripesHere;
-    return words.isOwn(stripe) || words.sharesOf(stripe) > 0 || this.#wanted?.has(stripe) === true;
   }
 
   #waitersByStripe(): Map<number, StripeState['waiters']> {
@@ -260,8 +226,6 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     const { words, lanes } = stripes;
     if (words.isOwn(stripe)) return true;
     if (words.sharesOf(stripe) === 0) return false;
-    // While another thread has one of the permits, that thread may release it.
-    if (hasPermits(this.limit)) return words.sharesOf(stripe) >= this.limit;
     if (isWriter(mode)) return true;
     // QUEUED may be all that is left of a writer that gave up, or died.
     stripes.relay(stripe);

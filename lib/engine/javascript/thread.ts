@@ -1,5 +1,6 @@
 import workerThreads from 'node:worker_threads';
 import type { LockTable } from '../contract/engine.js';
+import type { TableMemory } from '../contract/table-memory.js';
 
 /**
  * What a thread's async acquisitions do while the thread is blocked in `acquireSync`, of whatever lock. Nothing can
@@ -26,6 +27,13 @@ export interface Blocked {
   undo(): void;
 }
 
+interface KeyedTables {
+  /** Random, so that no other thread or process takes a handle of this thread for its own. */
+  readonly name: readonly [number, number];
+  /** By number. A lock whose handle was read may be opened at any time, so it stays here. */
+  readonly tables: LockTable[];
+}
+
 /**
  * What all copies of this package in one thread share: each evaluation of its modules is one, as in the registry of a
  * test runner, or where two packages depend on it. A blocked thread gives back what any of them holds.
@@ -37,12 +45,14 @@ export interface ThreadState {
   blocked: Blocked | undefined;
   /** A handle that is opened again in its own thread shares the table, which knows the thread's shared holds. */
   readonly tables: WeakMap<SharedArrayBuffer, LockTable>;
+  /** The locks on exact keys whose handles were read. Undefined before the first. */
+  keyed: KeyedTables | undefined;
   listensForEnd: boolean;
   recoverySet: boolean;
 }
 
 /** The number changes with what the copies agree on. */
-const NAME = Symbol.for('stripelock.javascript-engine.3');
+const NAME = Symbol.for('stripelock.javascript-engine.4');
 
 /** The exports of a module of Node are the same object in all realms of a thread, which `globalThis` is not. */
 const home = workerThreads as { [NAME]?: ThreadState };
@@ -51,8 +61,22 @@ export const thread: ThreadState = home[NAME] ?? {
   joined: new Set(),
   blocked: undefined,
   tables: new WeakMap(),
+  keyed: undefined,
   listensForEnd: false,
   recoverySet: false,
 };
 
 if (home[NAME] === undefined) Object.defineProperty(home, NAME, { value: thread });
+
+/** What a handle says of a lock on exact keys. */
+export function localMemory(table: LockTable): TableMemory {
+  thread.keyed ??= { name: randomPair(), tables: [] };
+  const { name, tables } = thread.keyed;
+  const number = tables.push(table) - 1;
+  return { arena: undefined, buffer: undefined, offset: 0, local: [...name, number] };
+}
+
+function randomPair(): [number, number] {
+  const [low, high] = crypto.getRandomValues(new Int32Array(2));
+  return [low!, high!];
+}

@@ -3,7 +3,7 @@ import { LockError } from '../../common/errors.js';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
-import { corrupt, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
+import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
 import { NativeNamedLocks } from './named-locks.js';
@@ -28,7 +28,7 @@ export class NativeEngine implements Engine {
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
   readonly #thread: NativeThread;
-  /** What the last call of {@link create} has made in the arena: only its caller knows of it. */
+  /** What the last call of {@link create} has allocated in the arena: nobody else knows of it. */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
   readonly #closed = new HostFinalizationRegistry((table: number) => {
@@ -54,19 +54,24 @@ export class NativeEngine implements Engine {
     return (this.#named ??= new NativeNamedLocks(this.#addon));
   }
 
-  create(shape: TableShape): TableMemory {
+  create(shape: TableShape): LockTable {
+    const memory = this.#allocate(shape);
+    return this.open(memory, spanOf(memory, shape.stripes), shape);
+  }
+
+  #allocate(shape: TableShape): TableMemory {
     const { stripes } = shape;
     const arena = this.#arena.get();
     const offset = arena && (this.#reuse(arena, stripes) ?? arena.allocate(stripes));
     if (offset === undefined) {
       const buffer = createMemory(ENGINE_NATIVE, shape);
       new Int32Array(buffer).set(this.#registry, REGISTRY_INDEX);
-      return { arena: undefined, buffer, offset: 0, names: undefined };
+      return { arena: undefined, buffer, offset: 0, local: undefined };
     }
     const { buffer, memory } = arena!;
     fillHeader(buffer, offset, ENGINE_NATIVE, shape);
     new Int32Array(buffer, offset).set(this.#registry, REGISTRY_INDEX);
-    this.#made = { arena: memory, buffer: undefined, offset, names: undefined };
+    this.#made = { arena: memory, buffer: undefined, offset, local: undefined };
     return this.#made;
   }
 
@@ -82,8 +87,6 @@ export class NativeEngine implements Engine {
 
   open(memory: TableMemory, { buffer, offset }: TableSpan, shape: TableShape): LockTable {
     const { stripes, exact, limit } = shape;
-    // The addon has the names.
-    if (memory.names !== undefined) throw corrupt('its names are not those of a lock');
     const words = new Int32Array(buffer, offset, byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
     if (words[REGISTRY_INDEX] !== this.#registry[0] || words[REGISTRY_INDEX + 1] !== this.#registry[1]) {
       throw new LockError(

@@ -5,8 +5,6 @@ import { toStripeState, type LocalWait } from './stripe-state.js';
 
 /** The exact keys of a table, whose names are in C++ (`native/core/name_table.h`). */
 export class NativeNames implements KeyNames {
-  /** The addon unpins everything when the thread ends. */
-  readonly keepsIdle = true;
   readonly #addon: Addon;
   readonly #table: number;
   readonly #limit: number;

@@ -26,9 +26,9 @@ export function withoutLooks(): void {
 }
 
 /** Tables of a new lock, as different threads have them. */
-export function tables(count: number, stripes: number, limit = 1): JavaScriptTable[] {
-  const memory = createMemory(ENGINE_JAVASCRIPT, { stripes, exact: false, limit });
-  return Array.from({ length: count }, (_, i) => new JavaScriptTable(memory, stripes, i + 1, { limit }));
+export function tables(count: number, stripes: number): JavaScriptTable[] {
+  const memory = createMemory(ENGINE_JAVASCRIPT, { stripes, exact: false, limit: 1 });
+  return Array.from({ length: count }, (_, i) => new JavaScriptTable(memory, stripes, i + 1));
 }
 
 /** The request for one stripe, of a caller that holds nothing yet. */
