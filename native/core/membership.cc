@@ -101,18 +101,12 @@ Membership::Pinned Membership::addPin(const KeyView& key, NameTable::Pinned got)
     pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
   }
   setPinned(stripe);
-  ++pins_;
   return {.stripe = stripe, .crowded = got.crowded, .recurring = recurring};
 }
 
 std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {
-  // If these are all that it has pinned, it looks for room: each key that a full table refuses costs this search. It is
-  // memory that takes the time, so nothing is written for what is in use.
-  const auto isKept = [this](std::uint32_t stripe) { return hasPinned(stripe) && uses(stripe); };
-  std::size_t first = 0;
-  while (count == pins_ && first < count && isKept(static_cast<std::uint32_t>(stripes[first]))) ++first;
-  std::size_t kept = first;
-  for (std::size_t i = first; i < count; ++i) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
     const auto stripe = static_cast<std::uint32_t>(stripes[i]);
     // It may be in the list twice.
     if (!hasPinned(stripe)) continue;
@@ -122,18 +116,16 @@ std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {
       stripes[kept++] = stripes[i];
       continue;
     }
-    --pins_;
     std::uint32_t& once = onces_[table_.names()->unpin(stripe)];
     if (once == stripe) once = NameTable::kNone;
   }
-  for (std::size_t i = first; i < kept; ++i) setPinned(static_cast<std::uint32_t>(stripes[i]));
+  for (std::size_t i = 0; i < kept; ++i) setPinned(static_cast<std::uint32_t>(stripes[i]));
   return kept;
 }
 
 void Membership::unpinAll() {
   forEachPinned([this](std::uint32_t stripe) { table_.names()->unpin(stripe); });
   pinned_.clear();
-  pins_ = 0;
   onces_.fill(NameTable::kNone);
 }
 

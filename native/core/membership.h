@@ -152,8 +152,6 @@ class Membership {
   std::size_t place_ = 0;
   // Of an exact table: a bit for each stripe that this thread has pinned.
   std::vector<std::uint64_t> pinned_;
-  // How many these are.
-  std::size_t pins_ = 0;
   // Of an exact table: for each shard of its names the stripe that was pinned last by pinOnce(), with a key of that shard,
   // or kNone. No stripe stays here that was pinned otherwise since, or unpinned.
   std::array<std::uint32_t, NameTable::kShards> onces_;
