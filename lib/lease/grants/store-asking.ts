@@ -1,5 +1,4 @@
-import { LockError } from '../../common/errors.js';
-import { LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
+import { isPermanent, managerClosed, storeFailure } from '../contract/errors.js';
 import { grantInTime } from '../contract/late-grant.js';
 import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
@@ -43,7 +42,7 @@ export class StoreAsking {
     this.#context = context;
   }
 
-  /** Undefined if another owner has the key. Rejects with a LeaseStoreError. */
+  /** Undefined if another owner has the key. Rejects with a LeaseStoreError, or the store's permanent error. */
   forOne(key: string, terms: LeaseTerms, asker: Asker): Promise<Lease | undefined> {
     const { owner } = asker;
     return this.#ask([key], terms, owner, {
@@ -107,8 +106,8 @@ export class StoreAsking {
     try {
       answer = request.read(await request.send());
     } catch (error) {
-      // With any other LockError the store was not asked.
-      request.note(!(error instanceof LockError) || error instanceof LeaseStoreError);
+      // A store that refuses for good has granted nothing. An earlier attempt may still have been granted.
+      if (!isPermanent(error)) request.note(true);
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceFailure('acquire', key, owner, failure);
       throw failure;

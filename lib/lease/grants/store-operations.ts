@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../../common/diagnostics.js';
-import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
+import type { LockError } from '../../common/errors.js';
+import { storeFailure } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Hold } from '../hold/hold.js';
 import { handOn } from '../wait/hand-on.js';
@@ -60,7 +61,7 @@ export class StoreOperations {
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
   }
 
-  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError. */
+  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError, or the store's permanent error. */
   free(hold: Hold): Promise<boolean> {
     const { stableOwners } = this.#held;
     const { key } = hold;
@@ -119,7 +120,7 @@ export function announceFailure(
   operation: 'acquire' | 'release',
   key: string,
   holder: string,
-  error: LeaseStoreError,
+  error: LockError,
 ): void {
   if (!leaseChannels.failed.hasSubscribers) return;
   const nothing = { token: undefined, remaining: undefined };

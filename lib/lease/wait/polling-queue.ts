@@ -1,3 +1,4 @@
+import { isPermanent } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import type { Due, Schedule } from '../time/schedule.js';
@@ -148,8 +149,8 @@ class PollingQueue implements Due, ReleaseListener {
     if (this.#asking === waiter) {
       this.#asking = undefined;
       this.#pause();
-    } else if (granted && this.#context.stableOwners && this.waiters.size > 0) {
-      // The store also grants the next one, which has the same owner.
+    } else if (this.waiters.size > 0 && ((granted && this.#context.stableOwners) || isPermanent(failure))) {
+      // The store also grants the next one, which has the same owner; or refuses it, too, which it need not wait for.
       this.wake();
     }
   }
@@ -234,6 +235,9 @@ export class PollingAcquisition extends WaitingAcquisition {
     let granted = false;
     try {
       granted = await this.#attempts.ask((lease) => this.grant(lease));
+    } catch (error) {
+      if (isPermanent(error)) this.fail(error);
+      throw error;
     } finally {
       if (!granted && this.#isPutOff) this.failTimedOut();
     }
