@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseStoreError } from 'stripelock';
 import { EtcdGateway } from '../support/etcd-gateway.js';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
-import { EtcdScene, expectSoon } from './etcd-setup.js';
+import { EtcdScene, expectSoon, GRANT } from './etcd-setup.js';
 
 const LONG = 60_000;
 

@@ -84,7 +84,8 @@ export function storeFailure(operation: string, keys: string | readonly string[]
 /** The message of whatever was thrown. That of an attempt to connect to several addresses is empty, but has a code. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error.message || String((error as { code?: unknown }).code ?? error.name);
+  const { code } = error as { code?: unknown };
+  return error.message || (typeof code === 'string' ? code : error.name);
 }
 
 /**

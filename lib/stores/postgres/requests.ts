@@ -100,7 +100,7 @@ export class Requests {
       try {
         const rows = await this.#connection.run(statement, values, { prepare, isWanted });
         // The server may have executed the statement although its answer was lost: then there is nothing left to do.
-        if (lost !== undefined && rows.length === 0) throw lost;
+        if (lost !== undefined && rows.length === 0) throw lost as Error;
         return rows;
       } catch (error) {
         if (error === lost) throw error;
