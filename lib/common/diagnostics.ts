@@ -99,7 +99,7 @@ export interface LeaseFailedMessage {
   readonly key: string;
   /** What the store was asked to do. */
   readonly operation: 'acquire' | 'renew' | 'release';
-  /** A LeaseStoreError; its cause is the store's own. */
+  /** A LeaseStoreError, whose cause is the store's own; or a LockError of another code that the store has given itself. */
   readonly error: Error;
   /**
    * Milliseconds until the local deadline of the lease. Undefined if no lease is held: for an acquisition, or a late

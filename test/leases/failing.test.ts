@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { LeaseWarning } from 'stripelock';
+import { LockError, type LeaseWarning } from 'stripelock';
 import { rejectionOf, until } from '../support/waiting.js';
 import { failing, gate } from './faulty-store.js';
 import { onFaultyStore } from './fixed-time.js';
@@ -100,6 +100,37 @@ describe('a warning before the end', () => {
     await until(() => store.inner.size === 0, 'it is released');
     expect(lease.held).toBe(false);
   });
+});
+
+it('an error that no repetition can mend reaches everybody who waits at once, as it is, and nothing else is told', async () => {
+  const { manager, store } = onFaultyStore({ backoff: { initial: 400, max: 400 } });
+  const lease = await manager.acquire('held');
+  const denied = (): never => {
+    throw new LockError('ERR_LEASE_STORE_DENIED', 'no right to write');
+  };
+  Object.assign(store.before, { tryAcquire: denied, renew: denied, release: denied });
+  const timeout = 30_000;
+  const started = performance.now();
+  const asked = [
+    ...Array.from({ length: 20 }, () => manager.acquire('key', { timeout })),
+    ...Array.from({ length: 20 }, () => manager.acquire(['a', 'b'], { timeout })),
+    manager.acquire('key', { timeout: 0 }),
+    manager.tryAcquire('key'),
+    manager.tryAcquire(['a', 'b']),
+    manager.withLease('key', { timeout }, () => undefined),
+    lease.renew(),
+    lease.release(),
+  ];
+  for (const answer of asked) {
+    expect(await rejectionOf<unknown>(answer)).toMatchObject({
+      code: 'ERR_LEASE_STORE_DENIED',
+      message: 'no right to write',
+    });
+  }
+  // The pauses of those who ask one after the other would take 8 seconds.
+  expect(performance.now() - started).toBeLessThan(4000);
+  Object.assign(store.before, { tryAcquire: undefined, renew: undefined, release: undefined });
+  await manager.close();
 });
 
 it('failures of the store are published, with their operation and the time that is left', async () => {

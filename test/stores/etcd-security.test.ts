@@ -7,6 +7,7 @@ import { LeaseManager } from 'stripelock';
 import { etcdLeaseStore, type EtcdLeaseStoreOptions } from 'stripelock/etcd';
 import { ask, base64, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
 import { reportMissing } from '../support/requirements.js';
+import { rejectionOf } from '../support/waiting.js';
 import { PATIENT, type EtcdStore } from './etcd-setup.js';
 
 const LONG = 60_000;
@@ -89,6 +90,21 @@ describe.runIf(hasEtcd)('the etcd store, where servers know users,', () => {
     await expect(elsewhere.tryAcquire('key', 'me', LONG)).rejects.toThrow(/permission denied/);
     // Far below the time limit.
     expect(performance.now() - started).toBeLessThan(20_000);
+  });
+
+  it('tells an acquisition that waits at once', async () => {
+    const { endpoints } = cluster;
+    const wrong = { ...CREDENTIALS, password: 'another' };
+    const stores = [
+      open({ endpoints }),
+      open({ endpoints, credentials: wrong }),
+      open({ endpoints, credentials: CREDENTIALS, prefix: 'another/' }),
+    ];
+    for (const store of stores) {
+      const manager = new LeaseManager({ store });
+      const error = await rejectionOf(manager.acquire('key', { timeout: 60_000 }));
+      expect(error).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED' });
+    }
   });
 });
 

@@ -63,6 +63,18 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     await expect.poll(() => mongo.store.inspect('other'), { timeout: 20_000 }).toBeUndefined();
   });
 
+  it('tells an acquisition that waits at once that its user may not write, or that the server is of another kind', async () => {
+    await mongo.store.inspect('key');
+    for (const [code, expected] of [
+      [13, { code: 'ERR_LEASE_STORE_DENIED', cause: { code: 13 } }],
+      [115, UNSUPPORTED],
+    ] as const) {
+      mongo.server.fail({ command: 'findAndModify', error: { code } });
+      const manager = new LeaseManager({ store: mongo.store });
+      expect(await rejectionOf(manager.acquire('key', { timeout: 60_000 }))).toMatchObject(expected);
+    }
+  });
+
   it('rejects in bounded time if duplicate keys do not end', async () => {
     const store = mongo.storeWith({ timeout: 300 });
     await store.inspect('key');

@@ -4,8 +4,9 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { openPgLite } from '../support/postgres-clients.mjs';
-import { thrownBy } from '../support/waiting.js';
-import { postgresLibraries, PostgresScene } from './postgres-setup.js';
+import { Proxy } from '../support/proxy.mjs';
+import { rejectionOf, thrownBy } from '../support/waiting.js';
+import { postgresLibraries, PostgresScene, type PostgresStore } from './postgres-setup.js';
 
 const LONG = 600_000;
 
@@ -34,6 +35,85 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     const store = scene.storeOn(pool, { table });
     expect(await store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
     expect(await store.release('key', 'a')).toBe(true);
+  });
+
+  it('tells an acquisition that waits at once that it has no rights, or may not make the tables', async () => {
+    const table = scene.newTable();
+    await scene.storeOn(await scene.connect(), { table }).inspect('key');
+    await scene.server.query(`CREATE ROLE stranger LOGIN; REVOKE CREATE ON SCHEMA public FROM public`);
+    const pool = new pg.Pool({ connectionString: url().replace('test@', 'stranger@') });
+    onTestFinished(() => pool.end());
+    for (const name of [table, scene.newTable(), 'nowhere.leases']) {
+      const manager = new LeaseManager({ store: scene.storeOn(pool, { table: name }) });
+      const error = await rejectionOf(manager.acquire('key', { timeout: 60_000 }));
+      expect(error).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED', cause: { severity: 'ERROR' } });
+      await manager.close();
+    }
+  });
+
+  describe('if connections are cut', () => {
+    const behindProxy = async (
+      library: 'pg' | 'postgres' | 'pg-client',
+      max = 4,
+    ): Promise<[Proxy, PostgresStore, string]> => {
+      const table = scene.newTable();
+      const proxy = await Proxy.to(scene.server.port);
+      onTestFinished(() => proxy.close());
+      const store = scene.storeOn(await scene.connect(library, proxy.port, { max }), { table });
+      return [proxy, store, table];
+    };
+
+    it.each(['pg', 'postgres'] as const)('releases on another connection: a pool of %s', async (library) => {
+      const [proxy, store] = await behindProxy(library);
+      await store.tryAcquireAll(['a', 'b', 'c'], 'me', LONG);
+      // All connections of the pool are in use, so that there are several.
+      await Promise.all(['a', 'b', 'c', 'd'].map((key) => store.inspect(key)));
+      proxy.cut();
+      expect(await Promise.all([store.release('a', 'me'), store.releaseAll(['b', 'c'], 'me')])).toEqual([
+        true,
+        [true, true],
+      ]);
+      expect(await store.release('a', 'me')).toBe(false);
+    });
+
+    it.each(['pg', 'postgres'] as const)(
+      'never says that nothing was held if the server has executed the release: a pool of %s',
+      async (library) => {
+        const [proxy, store, table] = await behindProxy(library, 1);
+        await store.tryAcquire('key', 'me', LONG);
+        // The connection has the statement prepared from now on: it is executed without an answer before that.
+        await store.release('other', 'me');
+        proxy.delay = 60_000;
+        const lost = rejectionOf(store.release('key', 'me'));
+        const owners = (): Promise<unknown> => scene.server.query(`SELECT owner FROM ${table}`);
+        await expect.poll(owners, { timeout: 20_000 }).toEqual([{ owner: '' }]);
+        proxy.cut();
+        proxy.delay = 0;
+        expect(await lost).toMatchObject({ code: 'ERR_LEASE_STORE' });
+        expect(await store.inspect('key')).toBeUndefined();
+      },
+    );
+
+    it('tells everybody at once that a Client of pg never connects again', async () => {
+      const [proxy, store] = await behindProxy('pg-client');
+      const manager = new LeaseManager({ store });
+      const lease = await manager.acquire('key');
+      proxy.cut();
+      const ended = { code: 'ERR_LEASE_CLIENT_ENDED', message: expect.stringContaining('Pool') as string };
+      expect(await rejectionOf(manager.acquire('other', { timeout: 60_000 }))).toMatchObject(ended);
+      expect(await rejectionOf(lease.release())).toMatchObject(ended);
+    });
+  });
+
+  it('tells an acquisition that waits at once that it is inside a transaction', async () => {
+    const client = (await scene.connect('pg-client')) as pg.Client;
+    const manager = new LeaseManager({ store: scene.storeOn(client, { table: scene.newTable() }) });
+    await client.query('BEGIN');
+    const error = await rejectionOf(manager.acquire('key', { timeout: 60_000 }));
+    expect(error).toMatchObject({ code: 'ERR_LEASE_IN_TRANSACTION' });
+    await client.query('ROLLBACK');
+    const lease = await manager.acquire('key');
+    expect(await lease.release()).toBe(true);
   });
 
   it('makes its tables again if somebody drops them', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, LeaseStoreError, type Lease } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { Proxy } from '../support/proxy.mjs';
+import { rejectionOf } from '../support/waiting.js';
 import { connectorOf, redisLibraries, RedisScene } from './redis-setup.js';
 
 describe.each(redisLibraries)('the Redis store on %s', (library) => {
@@ -134,6 +135,43 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     },
     60_000,
   );
+
+  it.each([['release'], ['releaseAll']] as const)(
+    'never says that nothing was held if the connection is cut after the server has executed a %s',
+    async (release) => {
+      const proxy = await Proxy.to(redis.server.port);
+      const cut = await connectorOf(library)(proxy.port);
+      const cutOff = redis.storeWith({ client: cut.client, timeout: 20_000 });
+      onTestFinished(async () => {
+        await cutOff.close?.();
+        cut.close();
+        await proxy.close();
+      });
+      // The server knows the scripts from now on.
+      await Promise.all([cutOff.release('key', 'a'), cutOff.releaseAll(['key', 'other'], 'a')]);
+      await cutOff.tryAcquireAll(['key', 'other'], 'a', 60_000);
+      proxy.delay = 60_000;
+      const keys = release === 'release' ? 'key' : ['key', 'other'];
+      const lost = rejectionOf(cutOff[release](keys as never, 'a'));
+      await expect.poll(() => redis.command('EXISTS', 'stripelock:{108}:key'), { interval: 5 }).toBe(':0');
+      proxy.cut();
+      proxy.delay = 0;
+      expect(await lost).toMatchObject({ code: 'ERR_LEASE_STORE' });
+      // The client has connected again.
+      expect(await cutOff.release('key', 'a')).toBe(false);
+    },
+    60_000,
+  );
+
+  it('tells an acquisition that waits at once that the server denies the script, or a command in it', async () => {
+    for (const denied of ['evalsha', 'getset']) {
+      await redis.command('ACL', 'SETUSER', 'default', `-${denied}`);
+      const manager = new LeaseManager({ store: redis.store });
+      const error = await rejectionOf(manager.acquire('key', { timeout: 60_000 }));
+      await redis.command('ACL', 'SETUSER', 'default', '+@all');
+      expect(error).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED', name: 'LockError' });
+    }
+  });
 
   it('refuses operations once it is closed, and leaves the client open', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);

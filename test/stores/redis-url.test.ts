@@ -1,9 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { connectTo } from '../../unbundled/stores/redis/own-client.js';
+import { freePort } from '../support/free-port.mjs';
 import { runProgram } from '../support/programs.js';
-import { thrownBy } from '../support/waiting.js';
+import { rejectionOf, thrownBy } from '../support/waiting.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';
 
 describe.skipIf(redisLibraries.length === 0)('a Redis store that connects by itself', () => {
@@ -26,6 +27,35 @@ describe.skipIf(redisLibraries.length === 0)('a Redis store that connects by its
   it('says that no library is installed', () => {
     const none = ['no-such-library'] as unknown as ['redis'];
     expect(thrownBy(() => connectTo(url(), none))).toMatchObject({ code: 'ERR_NO_REDIS_CLIENT' });
+  });
+
+  it.each(['ioredis', 'redis'] as const)('says why it cannot reach the server: %s', async (name) => {
+    const { end, failure } = connectTo(`redis://127.0.0.1:${await freePort()}`, [name]);
+    await expect.poll(failure, { timeout: 20_000 }).toMatchObject({ code: 'ECONNREFUSED' });
+    end();
+    const connected = connectTo(url(), [name]);
+    const store = redisLeaseStore({ client: connected.client, timeout: 20_000 });
+    await store.inspect('key');
+    expect(connected.failure()).toBeUndefined();
+    await store.close?.();
+    connected.end();
+  });
+
+  it('rejects with the reason if it cannot reach the server, and so does an acquisition that waits', async () => {
+    const store = redisLeaseStore({ url: `redis://127.0.0.1:${await freePort()}`, timeout: 500 });
+    onTestFinished(() => store.close?.());
+    const reason = {
+      code: 'ERR_LEASE_STORE',
+      cause: { code: 'ECONNREFUSED' },
+      message: expect.stringContaining('ECONNREFUSED') as string,
+    };
+    expect(await rejectionOf(store.tryAcquire('key', 'a', 1000))).toMatchObject(reason);
+    const timedOut = await rejectionOf(new LeaseManager({ store }).acquire('key', { timeout: 1200 }));
+    expect(timedOut).toMatchObject({
+      code: 'ERR_LOCK_TIMEOUT',
+      message: reason.message,
+      cause: { cause: reason },
+    });
   });
 
   it('lets the process end once it is closed, although another thread has renewed its leases', async () => {

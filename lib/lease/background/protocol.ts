@@ -1,3 +1,5 @@
+import { LockError } from '../../common/errors.js';
+import { isPermanent, LeaseStoreError } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 
 /**
@@ -59,6 +61,8 @@ export type Request = OpenMessage | CloseMessage | AddMessage | RenewMessage | R
 export interface SentError {
   readonly message: string;
   readonly code: string | undefined;
+  /** See `isPermanent`. */
+  readonly permanent: boolean;
 }
 
 export type Report =
@@ -106,10 +110,17 @@ export function toSent(error: unknown): SentError {
   return {
     message: typeof message === 'string' ? message : String(error),
     code: typeof code === 'string' ? code : undefined,
+    permanent: isPermanent(error),
   };
 }
 
-export function fromSent({ message, code }: SentError): Error {
+/** The store's own error, without what renewals have put around it. */
+export function renewalToSent(error: unknown): SentError {
+  return toSent(error instanceof LeaseStoreError ? (error.cause ?? error) : error);
+}
+
+export function fromSent({ message, code, permanent }: SentError): Error {
+  if (permanent) return new LockError(code!, message);
   const error = new Error(message);
   return code === undefined ? error : Object.assign(error, { code });
 }

@@ -3,7 +3,7 @@ import type { LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import { Renewal, type Renewable } from '../hold/renewal.js';
 import type { Due, Schedule } from '../time/schedule.js';
-import { SharedDeadline, toSent, type AddMessage, type Report } from './protocol.js';
+import { renewalToSent, SharedDeadline, type AddMessage, type Report } from './protocol.js';
 
 /** What leases share in the renewing thread. */
 export interface Renewing {
@@ -131,6 +131,6 @@ export class RenewedLease implements Due, Renewable {
   }
 
   announceFailure(_operation: 'renew', error: Error): void {
-    this.#in.report({ op: 'failed', lease: this.#id, error: toSent(error.cause ?? error) });
+    this.#in.report({ op: 'failed', lease: this.#id, error: renewalToSent(error) });
   }
 }

@@ -7,6 +7,7 @@ import { engineClock } from '../../engine/select.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import { Schedule } from '../time/schedule.js';
 import {
+  renewalToSent,
   toSent,
   type Id,
   type OpenMessage,
@@ -80,8 +81,7 @@ async function renew({ lease, call, ttl }: RenewMessage): Promise<void> {
     const renewed = (await leases.get(lease)?.renew(ttl)) === true;
     report({ op: 'answered', lease, call, renewed, error: undefined });
   } catch (error) {
-    const { cause } = error as Error;
-    report({ op: 'answered', lease, call, renewed: false, error: toSent(cause ?? error) });
+    report({ op: 'answered', lease, call, renewed: false, error: renewalToSent(error) });
   }
 }
 

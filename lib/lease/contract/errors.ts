@@ -58,15 +58,34 @@ export class StaleTokenError extends LockError {
   }
 }
 
-/** The error for an operation of a store, on a key or several, that failed with `cause`. */
-export function storeFailure(
-  operation: string,
-  keys: string | readonly string[],
-  cause: unknown,
-): LeaseStoreError {
+/**
+ * Whether no repetition can help: the store has failed with a LockError of another code than ERR_LEASE_STORE. Callers get
+ * such an error as it is, and at once. A time-out of a lock that the store itself uses is not meant.
+ */
+export function isPermanent(error: unknown): error is LockError {
+  return (
+    error instanceof LockError && !(error instanceof LeaseStoreError) && !(error instanceof LockTimeoutError)
+  );
+}
+
+/** The error for a server that does not let its user do what leases need, and will not until somebody changes that. */
+export function storeDenied(server: string, cause: unknown): LockError {
+  const message = `${server} does not allow what leases need: ${messageOf(cause)}`;
+  return new LockError('ERR_LEASE_STORE_DENIED', message, { cause });
+}
+
+/** The error for an operation of a store, on a key or several, that failed with `cause`; that itself if it is permanent. */
+export function storeFailure(operation: string, keys: string | readonly string[], cause: unknown): LockError {
+  if (isPermanent(cause)) return cause;
   const names = keyNames(typeof keys === 'string' ? [keys] : keys);
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new LeaseStoreError(`the lease store failed to ${operation} ${names}: ${reason}`, cause);
+  return new LeaseStoreError(`the lease store failed to ${operation} ${names}: ${messageOf(cause)}`, cause);
+}
+
+/** The message of whatever was thrown. That of an attempt to connect to several addresses is empty, but has a code. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code } = error as { code?: unknown };
+  return error.message || (typeof code === 'string' ? code : error.name);
 }
 
 /**
@@ -81,7 +100,7 @@ export function leaseTimeout(
   refused?: string,
 ): LockTimeoutError {
   const taken = refused === undefined ? 'another holder has it' : `another holder has ${keyNames([refused])}`;
-  const reason = failure === undefined ? taken : 'the lease store fails';
+  const reason = failure === undefined ? taken : messageOf(failure);
   const message = `could not acquire the lease of ${keyNames(keys)} within ${timeout} ms: ${reason}`;
   const cause = failure ?? earlier;
   return new LockTimeoutError(message, keys, timeout, -1, [], cause === undefined ? undefined : { cause });

@@ -1,6 +1,5 @@
 import { checkFunction, checkNames, type Names } from '../../common/checks.js';
-import { invalidArgType, outOfRange } from '../../common/errors.js';
-import type { LeaseStoreError } from './errors.js';
+import { invalidArgType, outOfRange, type LockError } from '../../common/errors.js';
 import { checkInfo } from './info.js';
 import { MAX_TTL } from './lease-store.js';
 
@@ -15,7 +14,7 @@ export interface LeaseWarning {
   /** Milliseconds until the local deadline. */
   readonly remaining: number;
   /** The error of the last renewal; undefined if the store has not answered it yet. */
-  readonly cause: LeaseStoreError | undefined;
+  readonly cause: LockError | undefined;
 }
 
 /** A warning before a lease is lost because renewals fail. */

@@ -1,5 +1,5 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
-import { leaseTimeout } from '../contract/errors.js';
+import { isPermanent, leaseTimeout } from '../contract/errors.js';
 import type { Clock } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
@@ -210,6 +210,7 @@ export class Acquisition implements Due, Abortable {
   #failed(error: unknown): never {
     this.#asking = false;
     this.#failure = error;
+    if (isPermanent(error)) this.fail(error);
     this.#ended();
     throw error;
   }

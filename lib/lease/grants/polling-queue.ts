@@ -1,3 +1,4 @@
+import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import type { Due, Schedule } from '../time/schedule.js';
@@ -205,8 +206,8 @@ class PollingQueue implements Due {
       // What a failed attempt gives back wakes its own queue: it would ask thousands of times a second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
-    } else if (granted && this.#context.stableOwners && this.waiters.size > 0) {
-      // The store also grants the next one, which has the same owner.
+    } else if (this.waiters.size > 0 && ((granted && this.#context.stableOwners) || isPermanent(failure))) {
+      // The store also grants the next one, which has the same owner; or refuses it, too, which it need not wait for.
       this.wake();
     }
   }

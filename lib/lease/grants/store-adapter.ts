@@ -1,5 +1,4 @@
-import { LockError } from '../../common/errors.js';
-import { LeaseStoreError } from '../contract/errors.js';
+import { isPermanent } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
 import { canDoTogether } from '../contract/several-keys.js';
 import type { Asker } from './acquisition.js';
@@ -164,8 +163,8 @@ async function answerOf<T>(asker: Asker, keys: readonly string[], send: () => Pr
     for (const key of keys) asker.unsure?.delete(key);
     return answer;
   } catch (error) {
-    // With any other LockError the store was not asked.
-    if (!(error instanceof LockError) || error instanceof LeaseStoreError) {
+    // A store that refuses for good has granted nothing. An earlier attempt may still have been granted.
+    if (!isPermanent(error)) {
       for (const key of keys) (asker.unsure ??= new Set()).add(key);
     }
     throw error;

@@ -1,6 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../../common/diagnostics.js';
-import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
+import type { LockError } from '../../common/errors.js';
+import { storeFailure } from '../contract/errors.js';
 import type { InfoLeaseStore } from '../contract/lease-store.js';
 import type { Hold } from '../hold/hold.js';
 import type { Grants } from './grants.js';
@@ -63,7 +64,7 @@ export class StoreOperations {
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
   }
 
-  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError. */
+  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError, or the store's permanent error. */
   free(hold: Hold): Promise<boolean> {
     const { key } = hold;
     if (this.#grants.stableOwners) return this.inOrder([key], () => this.#freeLatest(hold));
@@ -116,7 +117,7 @@ export function announceFailure(
   operation: 'acquire' | 'release',
   key: string,
   holder: string,
-  error: LeaseStoreError,
+  error: LockError,
 ): void {
   if (!leaseChannels.failed.hasSubscribers) return;
   const nothing = { token: undefined, remaining: undefined };

@@ -1,6 +1,6 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
-import type { LeaseStoreError } from '../contract/errors.js';
+import type { LockError } from '../../common/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 
@@ -34,7 +34,7 @@ export function announceRenewal(hold: Announced, ttl: number): void {
 export function announceFailure(
   hold: Announced,
   operation: 'renew' | 'release',
-  error: LeaseStoreError,
+  error: LockError,
   now: number,
 ): void {
   if (!leaseChannels.failed.hasSubscribers) return;

@@ -1,6 +1,7 @@
 import { leaseChannels } from '../../common/diagnostics.js';
+import type { LockError } from '../../common/errors.js';
 import { anonymousOwner } from '../../engine/contract/lease-table.js';
-import { LeaseLostError, type LeaseStoreError } from '../contract/errors.js';
+import { LeaseLostError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import type { Due, Schedule } from '../time/schedule.js';
@@ -316,7 +317,7 @@ export class Hold implements Due, Renewable {
   }
 
   /** Publishes to `stripelock:lease:failed`, if there is a subscriber. */
-  announceFailure(operation: 'renew' | 'release', error: LeaseStoreError): void {
+  announceFailure(operation: 'renew' | 'release', error: LockError): void {
     channels.announceFailure(this, operation, error, this.context.schedule.now());
   }
 

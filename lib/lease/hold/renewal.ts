@@ -1,4 +1,5 @@
-import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
+import type { LockError } from '../../common/errors.js';
+import { storeFailure } from '../contract/errors.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
 import type { Schedule } from '../time/schedule.js';
 import type { Background } from './background.js';
@@ -23,7 +24,7 @@ export interface Renewable {
   plan(renewal: number): void;
   freeExpired(): Promise<boolean>;
   announceRenewal(ttl: number): void;
-  announceFailure(operation: 'renew', error: LeaseStoreError): void;
+  announceFailure(operation: 'renew', error: LockError): void;
 }
 
 /** What renewals need of the manager. */
@@ -47,7 +48,7 @@ export class Renewal {
   #next = Infinity;
   #failures = 0;
   /** The error of the last renewal; undefined if it succeeded. */
-  failure: LeaseStoreError | undefined;
+  failure: LockError | undefined;
   #postponed = false;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
@@ -178,7 +179,7 @@ export class Renewal {
   }
 
   /** The other thread has failed to renew it. */
-  failed(failure: LeaseStoreError): void {
+  failed(failure: LockError): void {
     this.failure = failure;
     this.#hold.announceFailure('renew', failure);
   }

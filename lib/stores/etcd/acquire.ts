@@ -164,7 +164,7 @@ async function take(
     const answer = await leases.extend(operation, ids);
     const of = short.filter((_, i) => answer.alive[i]);
     for (const gone of short.filter((lease) => !of.includes(lease))) old.splice(old.indexOf(gone), 1);
-    if (of.length > 0) beat = { answer: { term: answer.term, alive: of.map(() => true) }, of, asked };
+    if (of.length > 0) beat = { answer: { ...answer, alive: of.map(() => true) }, of, asked };
   }
   const fresh = Array.from({ length: count - old.length }, () => leases.grant(operation, length));
   const made = Promise.all(fresh.map((one) => one.made));
@@ -222,7 +222,7 @@ async function lasting(
 ): Promise<boolean> {
   if (beat === undefined) return true;
   if (parts.leases.confirm(beat.answer, part!, beat.of, beat.asked)) return true;
-  return (await refresh(parts, operation, names, beat.of)).alive.every(Boolean);
+  return (await refresh(parts, operation, names, beat.of)).beat.alive.every(Boolean);
 }
 
 function record(

@@ -46,6 +46,8 @@ export interface Beat {
   readonly term: string;
   /** Whether each was extended. */
   readonly alive: readonly boolean[];
+  /** How long each lasts, in seconds. */
+  readonly seconds: readonly number[];
 }
 
 const ignore = (): void => undefined;
@@ -110,8 +112,9 @@ export class EtcdLeases {
     const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
     const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);
     const terms = new Set(ids.map((_, i) => termOf(messages[i] ?? {})));
-    const alive = ids.map((id, i) => messages[i]?.ID === id && Number(messages[i].TTL ?? 0) > 0);
-    return { term: terms.size === 1 ? [...terms][0]! : '', alive };
+    const seconds = ids.map((id, i) => (messages[i]?.ID === id ? Number(messages[i].TTL ?? 0) : 0));
+    const alive = seconds.map((length) => length > 0);
+    return { term: terms.size === 1 ? [...terms][0]! : '', alive, seconds };
   }
 
   /** Whether that answer, which was asked for later, proves the beat. Then they last from `asked` on. */

@@ -3,6 +3,7 @@ const DEADLINE_EXCEEDED = 4;
 const NOT_FOUND = 5;
 const CANCELLED = 1;
 const UNKNOWN = 2;
+const PERMISSION_DENIED = 7;
 const RESOURCE_EXHAUSTED = 8;
 const FAILED_PRECONDITION = 9;
 const INTERNAL = 13;
@@ -53,6 +54,12 @@ export function isLeaseNotFound(error: unknown): boolean {
 /** A lease with this id was made before. */
 export function isLeaseKnown(error: unknown): boolean {
   return error instanceof EtcdFailure && /lease already exists/.test(error.message);
+}
+
+/** Missing rights, a wrong user or password, or none where the servers want one. */
+export function isDenied(error: unknown): boolean {
+  if (!(error instanceof EtcdFailure)) return false;
+  return error.code === PERMISSION_DENIED || /authentication failed|user name is empty/.test(error.message);
 }
 
 /** The servers know no users. */

@@ -1,6 +1,7 @@
-import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { LockError } from '../../common/errors.js';
+import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import type { Awaited, Replies } from '../../lease/contract/replies.js';
-import { EtcdFailure } from './failure.js';
+import { EtcdFailure, isDenied } from './failure.js';
 
 /** An operation of the store, which may take several requests, within one time limit. When that passes, they end. */
 export class Operation {
@@ -10,7 +11,7 @@ export class Operation {
   lastFailure: EtcdFailure | undefined;
 
   /**
-   * Rejects with a LeaseStoreError if `body` rejects, or takes longer than `replies` allow. `late`: called with a result
+   * Rejects with a LeaseStoreError, or a LockError (ERR_LEASE_STORE_DENIED), if `body` rejects, or takes longer than `replies` allow. `late`: called with a result
    * that comes after that.
    */
   static run<T>(
@@ -75,6 +76,9 @@ export class Operation {
 }
 
 function storeError(error: unknown): unknown {
-  if (error instanceof LeaseStoreError) return error;
-  return new LeaseStoreError(`etcd failed: ${error instanceof Error ? error.message : String(error)}`, error);
+  // Of the operation that has asked for a token.
+  if (error instanceof LockError) return error;
+  return isDenied(error)
+    ? storeDenied('etcd', error)
+    : new LeaseStoreError(`etcd failed: ${messageOf(error)}`, error);
 }

@@ -1,6 +1,6 @@
 import { performance } from '../../common/host.js';
 import type { Cluster } from './cluster.js';
-import type { EtcdLeases, EtcdLease, Length } from './etcd-leases.js';
+import type { Beat, EtcdLeases, EtcdLease, Length } from './etcd-leases.js';
 import type { Grant, KeyNames } from './grant.js';
 import type { HeldKeys } from './held.js';
 import type { Operation } from './operation.js';
@@ -42,13 +42,13 @@ export async function refresh(
   operation: Operation,
   names: readonly string[],
   of: readonly EtcdLease[],
-): Promise<{ alive: readonly boolean[]; found: readonly (Grant | undefined)[] }> {
+): Promise<{ beat: Beat; found: readonly (Grant | undefined)[] }> {
   const ids = of.map(({ id }) => id);
   for (;;) {
     const asked = performance.now();
     const beat = await leases.extend(operation, ids);
     const { message, grants } = await read(cluster, operation, names);
-    if (leases.confirm(beat, message, of, asked)) return { alive: beat.alive, found: grants };
+    if (leases.confirm(beat, message, of, asked)) return { beat, found: grants };
     await operation.pause(PAUSE);
   }
 }

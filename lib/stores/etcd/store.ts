@@ -25,7 +25,8 @@ import { resolveOptions, type EtcdLeaseStoreOptions } from './options.js';
 import type { Parts, Wanted } from './parts.js';
 import { release } from './release.js';
 import { Releases } from './releases.js';
-import { renew } from './renew.js';
+import { renew, type Renewing } from './renew.js';
+import { Renewals } from './renewals.js';
 import { read } from './requests.js';
 import { TokenBase } from './token-base.js';
 
@@ -57,6 +58,7 @@ class EtcdLeaseStore
   readonly source: LeaseStoreSource;
   readonly #parts: Parts;
   readonly #releases: Releases;
+  readonly #renewals = new Renewals(MOST_KEYS, (keys) => this.#renew(keys));
   readonly #drift: number;
   #closed = false;
 
@@ -97,8 +99,7 @@ class EtcdLeaseStore
   }
 
   async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const [renewed] = await this.#renew([this.#nameOf(key)], this.#wanted(owner, ttl, info));
-    return renewed!;
+    return this.#renewals.add({ name: this.#nameOf(key), wanted: this.#wanted(owner, ttl, info) });
   }
 
   async renewAll(
@@ -107,7 +108,8 @@ class EtcdLeaseStore
     ttl: number,
     info?: string,
   ): Promise<readonly boolean[]> {
-    return this.#renew(this.#namesOf(keys), this.#wanted(owner, ttl, info));
+    const wanted = this.#wanted(owner, ttl, info);
+    return this.#renew(this.#namesOf(keys).map((name) => ({ name, wanted })));
   }
 
   async release(key: string, owner: string): Promise<boolean> {
@@ -179,8 +181,8 @@ class EtcdLeaseStore
     return grantInTime(granted.tokens, asked, performance.now(), () => giveBack(granted));
   }
 
-  #renew(names: readonly string[], wanted: Wanted): Promise<boolean[]> {
-    return this.#run((operation) => renew(this.#parts, operation, names, wanted));
+  #renew(keys: readonly Renewing[]): Promise<boolean[]> {
+    return this.#run((operation) => renew(this.#parts, operation, keys));
   }
 
   #release(names: readonly string[], owner: string): Promise<boolean[]> {

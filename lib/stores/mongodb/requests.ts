@@ -1,5 +1,5 @@
 import { LockError } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { Replies, type Awaited } from '../../lease/contract/replies.js';
 
 /** What to do if an operation is not answered in time. */
@@ -26,6 +26,8 @@ const LONGEST_PAUSE = 25;
 const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 303, 304, 17276, 40324]);
 /** The same, as a bad value. */
 const BAD_VALUE = 2;
+/** Missing rights, a wrong user or password. */
+const DENIED: ReadonlySet<unknown> = new Set([13, 18]);
 
 /** Operations on a collection, each within the time limit. */
 export class Requests {
@@ -89,8 +91,9 @@ export function codeOf(error: unknown): unknown {
 
 function failureOf(error: unknown): LockError {
   if (error instanceof LockError) return error;
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   const code = codeOf(error);
+  if (DENIED.has(code)) return storeDenied('MongoDB', error);
   const notUnderstood =
     NOT_UNDERSTOOD.has(code) || (code === BAD_VALUE && /unsupported|not support/i.test(reason));
   if (!notUnderstood) return new LeaseStoreError(`MongoDB failed: ${reason}`, error);

@@ -127,7 +127,10 @@ export const RELEASES: readonly object[] = [
 /** Undefined for no document. Throws a LeaseStoreError for one that no store of this kind has written. */
 export function foundIn(document: unknown, _id: string): Found | undefined {
   if (document === null || document === undefined) return undefined;
-  const { owner, token, left, info } = document as { readonly [field: string]: unknown };
+  const { owner, token, leaseEnds, info, ...rest } = document as { readonly [field: string]: unknown };
+  // What a server remembers of an update that the driver sends again is the whole document, without what was asked for. How
+  // long the lease lasts is not known then; for a refusal 0 lets the waiter ask again at once.
+  const left = leaseEnds instanceof Date ? 0 : rest['left'];
   const complete =
     typeof owner === 'string' &&
     typeof token === 'bigint' &&

@@ -48,6 +48,15 @@ export function inTransaction(): LockError {
   );
 }
 
+export function clientEnded(cause: Error): LockError {
+  return new LockError(
+    'ERR_LEASE_CLIENT_ENDED',
+    'the Client of pg has lost its connection, or was ended, and never connects again: make a new Client and a new store, ' +
+      'or give the store a Pool',
+    { cause },
+  );
+}
+
 /** For an operation whose caller has given up before anything was sent: nobody sees it. */
 export const NOT_ASKED = new Error('the caller has given up');
 

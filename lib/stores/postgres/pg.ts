@@ -1,4 +1,11 @@
-import { ignore, inTransaction, NOT_ASKED, type Connection, type Hearing } from './connection.js';
+import {
+  clientEnded,
+  ignore,
+  inTransaction,
+  NOT_ASKED,
+  type Connection,
+  type Hearing,
+} from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
 /** A `Client` of `pg`. */
@@ -155,6 +162,12 @@ function leavesUsable(error: unknown): boolean {
   return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
 }
 
+/** A client whose connection has ended says so, and never makes another one. */
+function explain(error: unknown): never {
+  if (error instanceof Error && error.message.endsWith('not queryable')) throw clientEnded(error);
+  throw error;
+}
+
 /** Statements on the one client wait for each other. Notifications come to it, too. */
 export class ClientConnection implements Connection {
   readonly #client: PgClient;
@@ -166,7 +179,7 @@ export class ClientConnection implements Connection {
   }
 
   run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
-    return this.#next(() => runOn(this.#client, statement, values, terms));
+    return this.#next(() => runOn(this.#client, statement, values, terms).catch(explain));
   }
 
   script(text: string): Promise<unknown> {

@@ -1,5 +1,5 @@
 import { LockError } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { Replies, type Awaited } from '../../lease/contract/replies.js';
 import { ignore, type Connection, type Row, type Statement } from './connection.js';
 import { QUICKER } from './statements-for-several.js';
@@ -23,7 +23,11 @@ const COLLISIONS: ReadonlySet<unknown> = new Set(['40001', '40P01', QUICKER]);
 const NOT_PREPARED: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
 /** No such table, schema or column. */
 const NO_TABLE: ReadonlySet<unknown> = new Set(['42P01', '42703']);
-/** Milliseconds between attempts that collide: at first, and at most. */
+/** Missing rights, a wrong user or password, a database or a schema that does not exist. */
+const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000', '3F000']);
+/** The connection has ended, or the server takes none at the moment. `postgres` has words for that, others the SQLSTATE. */
+const LOST = /^(?:57P0\d|08\w{3}|CONNECTION_CLOSED|CONNECTION_DESTROYED|E[A-Z]+)$/;
+/** Milliseconds between attempts: at first, and at most. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 25;
 
@@ -44,17 +48,23 @@ export class Requests {
   }
 
   /**
-   * Rejects with a LeaseStoreError if that fails or takes too long, with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
-   * transaction of the caller.
+   * Rejects with a LeaseStoreError if that fails or takes too long, with a LockError inside a transaction of
+   * the caller (ERR_LEASE_IN_TRANSACTION), or if the server denies it (ERR_LEASE_STORE_DENIED). `repeats`: whether it asks
+   * again on another connection if one is lost, and rejects if it then finds nothing to do. Managers repeat all but releases.
    */
-  run(statement: Statement, values: readonly unknown[], late?: Late): Promise<readonly Row[]> {
+  run(
+    statement: Statement,
+    values: readonly unknown[],
+    late?: Late,
+    repeats = false,
+  ): Promise<readonly Row[]> {
     if (this.#closed) return Promise.reject(new LeaseStoreError('the PostgreSQL lease store was closed'));
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {
         late?.timedOut();
         reject(error);
       });
-      this.#attempt(statement, values, awaited).then(
+      this.#attempt(statement, values, awaited, repeats).then(
         (rows) => {
           if (this.#replies.arrived(awaited)) resolve(rows);
           else late?.settled(rows);
@@ -80,17 +90,24 @@ export class Requests {
     statement: Statement,
     values: readonly unknown[],
     awaited: Awaited,
+    repeats: boolean,
   ): Promise<readonly Row[]> {
     const isWanted = (): boolean => !awaited.isLate;
     let created = false;
+    let lost: unknown;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       const prepare = this.#prepare;
       try {
-        return await this.#connection.run(statement, values, { prepare, isWanted });
+        const rows = await this.#connection.run(statement, values, { prepare, isWanted });
+        // The server may have executed the statement although its answer was lost: then there is nothing left to do.
+        if (lost !== undefined && rows.length === 0) throw lost as Error;
+        return rows;
       } catch (error) {
+        if (error === lost) throw error;
         const code = codeOf(error);
         if (prepare && NOT_PREPARED.has(code)) this.#prepare = false;
         else if (NO_TABLE.has(code) && !created) created = await this.#create(isWanted);
+        else if (repeats && isLost(error)) lost = error;
         else if (!COLLISIONS.has(code)) throw error;
       }
       await new Promise((resolve) => setTimeout(resolve, pause * Math.random()));
@@ -116,8 +133,16 @@ function codeOf(error: unknown): unknown {
   return (error as { code?: unknown } | null | undefined)?.code;
 }
 
+/** Whether another connection may do better. Of `pg`, only a message says that one has ended. */
+function isLost(error: unknown): boolean {
+  if (error instanceof LockError) return false;
+  return (
+    LOST.test(String(codeOf(error))) || /^Connection terminated|^Connection ended/.test(messageOf(error))
+  );
+}
+
 function failureOf(error: unknown): LockError {
   if (error instanceof LockError) return error;
-  const reason = error instanceof Error ? error.message || error.name : String(error);
-  return new LeaseStoreError(`PostgreSQL failed: ${reason}`, error);
+  if (DENIED.has(codeOf(error))) return storeDenied('PostgreSQL', error);
+  return new LeaseStoreError(`PostgreSQL failed: ${messageOf(error)}`, error);
 }

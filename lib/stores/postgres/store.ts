@@ -168,7 +168,7 @@ class Store implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, 
   async release(key: string, owner: string): Promise<boolean> {
     const name = nameOf(checkKey(key));
     const values = [name, encodeText(checkOwner(owner)), null, this.#limit];
-    const [freed] = await this.#requests.run(this.#statements.release, values);
+    const [freed] = await this.#requests.run(this.#statements.release, values, undefined, true);
     if (freed?.['waited'] === false) this.#releases.wake(name);
     return freed !== undefined;
   }
@@ -176,7 +176,7 @@ class Store implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, 
   async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
     const names = checkKeyList(keys).map(nameOf);
     const values = [JSON.stringify(names), encodeText(checkOwner(owner)), this.#limit];
-    const rows = await this.#requests.run(this.#statements.releaseAll, values);
+    const rows = await this.#requests.run(this.#statements.releaseAll, values, undefined, true);
     for (const { place, waited } of rows) {
       if (waited === false) this.#releases.wake(names[Number(place) - 1]!);
     }

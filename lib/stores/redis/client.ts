@@ -12,6 +12,10 @@ export interface Subscriber {
   close(): void;
 }
 
+interface Cuts {
+  count: number;
+}
+
 /** What the store needs from a client, whatever its library. */
 export interface RedisConnection {
   bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
@@ -19,6 +23,8 @@ export interface RedisConnection {
   /** What the client puts before every key, but not before the names of channels. */
   readonly keyPrefix: string;
   readonly isCluster: boolean;
+  /** How often a connection was lost, of a client that then sends again what was not answered. */
+  readonly cuts?: Cuts;
   /** Makes one that is not connected yet. Undefined if the client cannot. */
   subscriber?(heard: (message: string) => void): Subscriber;
 }
@@ -65,10 +71,25 @@ interface IoRedis {
   disconnect(): void;
 }
 
+/** By client, so that many stores on one client add no more than one listener. */
+const cutsOf = new WeakMap<IoRedis, Cuts>();
+
+function countCuts(client: IoRedis): Cuts {
+  let cuts = cutsOf.get(client);
+  if (cuts === undefined) {
+    const counted = { count: 0 };
+    cutsOf.set(client, (cuts = counted));
+    // The latter of a cluster, for one of its nodes.
+    for (const event of ['close', '-node']) client.on(event, () => counted.count++);
+  }
+  return cuts;
+}
+
 /** ioredis, and its fork iovalkey. */
 class IoRedisConnection implements RedisConnection {
   readonly keyPrefix: string;
   readonly isCluster: boolean;
+  readonly cuts: Cuts;
   readonly subscriber?: (heard: (message: string) => void) => Subscriber;
   readonly #client: IoRedis;
 
@@ -76,6 +97,7 @@ class IoRedisConnection implements RedisConnection {
     this.#client = client;
     this.keyPrefix = client.options?.keyPrefix ?? '';
     this.isCluster = client.isCluster === true;
+    this.cuts = countCuts(client);
     if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
   }
 

@@ -5,17 +5,21 @@ import type { RedisClient } from './client.js';
 export interface OwnClient {
   readonly client: RedisClient;
   readonly end: () => void;
+  /** Why there is no connection, as far as known; undefined while there is one. */
+  readonly failure: () => unknown;
 }
 
-interface NodeRedisClient {
-  on(event: string, listener: () => void): unknown;
+interface Emitter {
+  on(event: string, listener: (error?: unknown) => void): unknown;
+}
+
+interface NodeRedisClient extends Emitter {
   connect(): Promise<unknown>;
   destroy?(): void;
   disconnect(): Promise<unknown>;
 }
 
-interface IoRedisClient {
-  on(event: string, listener: () => void): unknown;
+interface IoRedisClient extends Emitter {
   disconnect(): void;
 }
 
@@ -61,9 +65,15 @@ function loadedBy(load: NodeJS.Require, name: string): unknown {
 /** ioredis, and its fork iovalkey. */
 function ioRedis({ Redis }: { Redis: new (url: string) => IoRedisClient }, url: string): OwnClient {
   const client = new Redis(url);
-  // Operations report what fails. Without a listener, the library prints every attempt to connect.
-  client.on('error', ignore);
-  return { client, end: () => client.disconnect() };
+  return { client, end: () => client.disconnect(), failure: noteFailure(client) };
+}
+
+/** Operations report what fails. Without a listener for errors, ioredis prints them, and node-redis ends the process. */
+function noteFailure(client: Emitter): () => unknown {
+  let failure: unknown;
+  client.on('error', (error) => (failure = error));
+  client.on('ready', () => (failure = undefined));
+  return () => failure;
 }
 
 function nodeRedis(
@@ -71,10 +81,11 @@ function nodeRedis(
   url: string,
 ): OwnClient {
   const client = createClient({ url });
-  client.on('error', ignore);
+  const failure = noteFailure(client);
   client.connect().catch(ignore);
   return {
     client,
+    failure,
     end() {
       if (client.destroy) client.destroy();
       else client.disconnect().catch(ignore);

@@ -25,6 +25,8 @@ export interface StoreParts {
   /** By bucket, the highest token that this client has received. */
   readonly highest: Map<string, FencingToken>;
   run(script: Script, keys: readonly string[], args: readonly string[], late?: Late): Promise<unknown>;
+  /** The reply for each lease. Rejects if it may have been freed before. */
+  release(script: Script, keys: readonly string[], owner: string): Promise<readonly number[]>;
   /** Frees exactly the grant with that token. */
   giveBack(names: KeyNames, owner: string, token: string): void;
 }
@@ -75,10 +77,10 @@ export class SeveralKeys {
 
   async release(names: readonly KeyNames[], owner: string): Promise<boolean[]> {
     const keys = names.flatMap(({ lease, waiters }) => [lease, waiters]);
-    const results = (await this.#run(RELEASE_ALL, keys, [owner])) as unknown[];
+    const results = await this.#noticing(() => this.#parts.release(RELEASE_ALL, keys, owner));
     return results.map((result, i) => {
-      if (Number(result) === 1) this.#parts.releases.wake(names[i]!.lease);
-      return Number(result) > 0;
+      if (result === 1) this.#parts.releases.wake(names[i]!.lease);
+      return result > 0;
     });
   }
 
@@ -130,14 +132,14 @@ export class SeveralKeys {
     for (let i = names.length - 1; i >= 0; i--) this.#parts.giveBack(names[i]!, owner, String(tokens[i]));
   }
 
-  async #run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    late?: Late,
-  ): Promise<unknown> {
+  #run(script: Script, keys: readonly string[], args: readonly string[], late?: Late): Promise<unknown> {
+    return this.#noticing(() => this.#parts.run(script, keys, args, late));
+  }
+
+  /** Notices whether keys are on different servers. */
+  async #noticing<T>(operation: () => Promise<T>): Promise<T> {
     try {
-      return await this.#parts.run(script, keys, args, late);
+      return await operation();
     } catch (error) {
       if (APART.test(String(error))) this.#isApart = true;
       throw error;

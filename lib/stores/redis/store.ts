@@ -1,6 +1,6 @@
 import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/contract/errors.js';
+import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
   checkKey,
@@ -22,7 +22,7 @@ import { Overdue, type OverdueAttempt } from '../overdue.js';
 import { connectionOf, evaluate, type RedisConnection } from './client.js';
 import { checkPrefix, KeyNaming, waitersOf, type KeyNames } from './key-names.js';
 import { sourceFrom, type RedisLeaseStoreOptions, type RedisUrlOptions } from './options.js';
-import { connectTo } from './own-client.js';
+import { connectTo, type OwnClient } from './own-client.js';
 import { Releases } from './releases.js';
 import { ACQUIRE, BEFORE_INFO, INSPECT, PASS_ON, RELEASE, RENEW, type Script } from './scripts.js';
 import { SeveralKeys, textOf, type Late, type Wanted } from './several-keys.js';
@@ -58,13 +58,16 @@ export function redisLeaseStore(
 
 const ignore = (): void => undefined;
 
+/** What a server answers without a password, with a wrong one, and where an ACL forbids the script or a command in it. */
+const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
+
 class RedisLeaseStore
   implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore
 {
   readonly source: LeaseStoreSource | undefined;
   readonly #connection: RedisConnection;
-  /** Ends the client, if the store has made it. */
-  readonly #end: (() => void) | undefined;
+  /** The client, if the store has made it. */
+  readonly #own: OwnClient | undefined;
   readonly #releases: Releases;
   readonly #names: KeyNaming;
   readonly #replies: Replies;
@@ -87,9 +90,8 @@ class RedisLeaseStore
     );
     this.#drift = checkDrift(drift);
     this.source = sourceFrom(options);
-    const own = options.url === undefined ? undefined : connectTo(options.url);
-    this.#end = own?.end;
-    this.#connection = connectionOf(own?.client ?? options.client);
+    this.#own = options.url === undefined ? undefined : connectTo(options.url);
+    this.#connection = connectionOf(this.#own?.client ?? options.client);
     this.#releases = new Releases(this.#connection, checkedPrefix, (lease, channel) => {
       evaluate(this.#connection, PASS_ON, [lease, waitersOf(lease)], [channel], ignore, ignore);
     });
@@ -99,6 +101,7 @@ class RedisLeaseStore
       releases: this.#releases,
       highest: this.#highest,
       run: (...of) => this.#run(...of),
+      release: (...of) => this.#release(...of),
       giveBack: (...of) => this.#giveBack(...of),
     });
   }
@@ -176,9 +179,9 @@ class RedisLeaseStore
 
   async release(key: string, owner: string): Promise<boolean> {
     const { lease, waiters } = this.#names.of(checkKey(key));
-    const reply = Number(await this.#run(RELEASE, [lease, waiters], [encodeText(checkOwner(owner))]));
+    const [reply] = await this.#release(RELEASE, [lease, waiters], encodeText(checkOwner(owner)));
     if (reply === 1) this.#releases.wake(lease);
-    return reply > 0;
+    return reply! > 0;
   }
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
@@ -200,7 +203,7 @@ class RedisLeaseStore
   }
 
   close(): Promise<void> {
-    if (!this.#closed) this.#end?.();
+    if (!this.#closed) this.#own?.end();
     this.#closed = true;
     this.#releases.close();
     return Promise.resolve();
@@ -249,12 +252,26 @@ class RedisLeaseStore
     };
   }
 
+  /**
+   * The replies for each lease. A client that sends again what it had sent when its connection was cut is told that nothing
+   * is held if the first send has freed it. Nobody can distinguish that from a lease that has expired.
+   */
+  async #release(script: Script, keys: readonly string[], owner: string): Promise<number[]> {
+    const cuts = this.#connection.cuts?.count;
+    const replies = [await this.#run(script, keys, [owner])].flat().map(Number);
+    if (this.#connection.cuts?.count === cuts || !replies.includes(0)) return replies;
+    throw new LeaseStoreError(
+      'Redis failed: the connection was cut before the reply, and the lease may have been released before',
+    );
+  }
+
   #run(script: Script, keys: readonly string[], args: readonly string[], late?: Late): Promise<unknown> {
     if (this.#closed) return Promise.reject(new LeaseStoreError('the Redis lease store was closed'));
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {
         late?.timedOut();
-        reject(error);
+        const unreachable = this.#own?.failure();
+        reject(unreachable === undefined ? error : failureOf(error.message, unreachable));
       });
       const answered = (reply: unknown): void => {
         if (this.#replies.arrived(awaited)) resolve(reply);
@@ -262,8 +279,11 @@ class RedisLeaseStore
       };
       const failed = (error: unknown): void => {
         if (!this.#replies.arrived(awaited)) late?.settled();
-        const reason = error instanceof Error ? error.message : String(error);
-        reject(new LeaseStoreError(`Redis failed: ${reason}`, error));
+        const text = messageOf(error);
+        const unreachable = this.#own?.failure();
+        if (DENIED.test(text)) reject(storeDenied('Redis', error));
+        else if (unreachable === undefined) reject(new LeaseStoreError(`Redis failed: ${text}`, error));
+        else reject(failureOf(`Redis failed: ${text}`, unreachable));
       };
       evaluate(this.#connection, script, keys, args, answered, failed);
     });
@@ -277,4 +297,9 @@ class RedisLeaseStore
     if (Array.isArray(reply)) return;
     evaluate(this.#connection, RELEASE, [lease, waiters], [owner, String(reply)], ignore, ignore);
   }
+}
+
+/** `cause`: why the server cannot be reached. */
+function failureOf(message: string, cause: unknown): LeaseStoreError {
+  return new LeaseStoreError(`${message}: ${messageOf(cause)}`, cause);
 }

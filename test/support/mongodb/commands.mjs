@@ -149,6 +149,7 @@ function findAndModify(command, { data }) {
   const found = wantsNew ? after : before;
   return {
     value: found ? projected(found, fields, now) : null,
+    stored: found ?? null,
     lastErrorObject: { n: after ? 1 : 0, updatedExisting: before !== undefined },
   };
 }

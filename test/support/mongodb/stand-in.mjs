@@ -193,15 +193,19 @@ export class StandIn {
       isReplicaSet: this.#isReplicaSet,
       gone,
     };
-    if (command['txnNumber'] === undefined) return run(command, context);
+    if (command['txnNumber'] === undefined) {
+      const { stored: _, ...result } = await run(command, context);
+      return result;
+    }
     const session = command['lsid'].id.toString('hex');
     const number = String(command['txnNumber']);
     const earlier = this.data.earlierResult(session, number);
     if (earlier) return earlier;
     const { place } = this.data;
-    const result = await run(command, context);
-    // What has changed nothing may be executed again.
-    if (this.data.place !== place) this.data.keepResult(session, number, result);
+    const { stored, ...result } = await run(command, context);
+    // What has changed nothing may be executed again. A server keeps documents as they were stored, without a projection.
+    const kept = stored === undefined ? result : { ...result, value: stored };
+    if (this.data.place !== place) this.data.keepResult(session, number, kept);
     return result;
   }
 }
