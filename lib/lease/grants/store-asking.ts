@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
 import { LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
 import { grantInTime } from '../contract/late-grant.js';

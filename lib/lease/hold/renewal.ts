@@ -1,3 +1,4 @@
+import { afterTurn, queueMicrotask } from '../../common/host.js';
 import { storeFailure, type LeaseStoreError } from '../contract/errors.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
 import type { Schedule } from '../time/schedule.js';
@@ -90,7 +91,7 @@ export class Renewal {
     hold.plan(Infinity);
     if (this.#postponed) return true;
     this.#postponed = true;
-    setImmediate(() => {
+    afterTurn(() => {
       this.#postponed = false;
       if (hold.look()) hold.plan(this.next);
     });

@@ -1,10 +1,12 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import timers from 'node:timers/promises';
 import { performance } from '../../common/host.js';
 import { LockTimeoutError } from '../../common/errors.js';
 import { LeaseStoreError, leaseTimeout } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 import { discardLease, type Lease } from '../hold/lease.js';
 import { WaitingAcquisition, type Wait } from './acquisition.js';
+
+const { setTimeout: pause } = timers;
 
 /**
  * How often an acquisition waits for the key that it was refused while it holds nothing. A set of keys that many want

@@ -1,3 +1,4 @@
+import { clearTimeout, setTimeout } from '../../common/host.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import type { Awaited, Replies } from '../../lease/contract/replies.js';
 import { EtcdFailure } from './failure.js';

@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { invalidArgType } from '../../common/errors.js';

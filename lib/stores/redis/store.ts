@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';

@@ -1,3 +1,4 @@
+import { performance, setTimeout } from '../../common/host.js';
 import { checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
