@@ -59,10 +59,10 @@ export class KeyedLock extends BaseLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#special = trace || hasPermits(table.limit);
-    this.#context = new LockContext(name, table, trace, timeout);
     const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
     this.#index = index;
+    this.#context = new LockContext(name, table, trace, timeout, index);
     this.#general = new GeneralPath(this.#context, this.#path, timeout, index, sets, METHODS);
   }
 
