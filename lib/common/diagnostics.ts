@@ -15,8 +15,13 @@ export interface LockMessage {
   readonly threadId: number;
 }
 
-/** `stripelock:wait`: an acquisition that had to wait has ended. */
+/**
+ * `stripelock:wait`: an acquisition that had to wait has ended. One message for each that `stats()` counts as `contended`, on
+ * its own thread.
+ */
 export interface WaitMessage extends LockMessage {
+  /** Which of the keys it waited for: the first that was not free. Undefined if it began before anybody listened. */
+  readonly key: LockKey | undefined;
   /** Milliseconds. */
   readonly waited: number;
   /** How the wait ended. `aborted`: by its signal. */

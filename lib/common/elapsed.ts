@@ -1,5 +1,5 @@
 import { offsetOf } from './clock-offset.js';
-import { performance } from './host.js';
+import { hrtime, performance } from './host.js';
 
 let read = monotonic;
 let counting = false;
@@ -44,5 +44,5 @@ export function setClock(clock: () => number): void {
 
 /** All threads have the same one, unlike `performance.now()`, which counts from the start of its thread. */
 function monotonic(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
+  return Number(hrtime()) / 1e6;
 }

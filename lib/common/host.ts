@@ -8,10 +8,15 @@ import { SignalTimer } from './signal-timer.js';
  * for a while, and a fake timer that has not fired when the test ends never fires.
  */
 
-/** As it is at import. */
-export const performance = hostPerformance;
+/** The clock as it is at import: fake timers replace the method, not the object. */
+export const performance = { now: hostPerformance.now.bind(hostPerformance) };
 
-const { setTimeout, clearTimeout, setImmediate } = timers;
+/** Nanoseconds on a clock that all threads of the process share. */
+export const hrtime: () => bigint = process.hrtime.bigint.bind(process.hrtime);
+
+export const { setTimeout, clearTimeout } = timers;
+const { setImmediate } = timers;
+export const queueMicrotask: (run: () => void) => void = globalThis.queueMicrotask;
 const SETTLED = Promise.resolve();
 
 /**

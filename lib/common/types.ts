@@ -60,7 +60,10 @@ export interface StripedLockStats {
   held: number;
   /** Acquisitions waiting now. */
   waiting: number;
-  /** Acquisitions that had to wait, since creation; so are the counters below. */
+  /**
+   * Acquisitions that had to wait in a queue, since creation; so are the counters below. Those that got their keys while they
+   * tried again for some microseconds, and those that were refused at once, did not.
+   */
   contended: number;
   /** Acquisitions that ran out of time. */
   timeouts: number;

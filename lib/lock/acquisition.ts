@@ -106,10 +106,10 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
    * Records and publishes that the guard holds its stripes now. It holds them even if this fails: the caller catches
    * the error and calls this again from the microtask queue (keeps T1).
    */
-  tellGranted(): void {
+  tellGranted(waited: boolean): void {
     const { guard } = this;
     if (this.note !== undefined) recordHeld(this.#terms.lock, guard);
-    this.publishWait('granted');
+    if (waited) this.publishWait('granted');
     if (guard.abandoned && channels.abandoned.hasSubscribers) {
       channels.abandoned.publish({ ...this.message(), stripes: guard.stripes });
     }
@@ -133,9 +133,9 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         return lockTimeout(lock, this.shownKeys(), timeout, stripe, holders, threadId, details(stripe));
       }
       case 'deadlock': {
-        const { threads, stripes } = outcome;
+        const { threads, stripes, waited } = outcome;
         Atomics.add(table.cells, METRIC_CELLS.deadlocks, 1n);
-        this.publishWait('deadlock');
+        if (waited) this.publishWait('deadlock');
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.message(), threads, stripes });
         }
@@ -150,12 +150,13 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     this.publishWait('aborted');
   }
 
+  /** Of an acquisition that counts as `contended`. */
   private publishWait(outcome: string): void {
     // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
-    const since = this.#terms.details?.since ?? NaN;
-    const waited = Number.isNaN(since) ? 0 : performance.now() - since;
-    channels.wait.publish({ ...this.message(), waited, outcome });
+    const begun = this.#terms.details?.begun;
+    const waited = begun === undefined ? 0 : performance.now() - begun.since;
+    channels.wait.publish({ ...this.message(), key: begun?.key, waited, outcome });
   }
 
   private message(): LockMessage {
@@ -195,7 +196,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
    */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
-    if (outcome.status === 'granted') this.tellGranted();
+    if (outcome.status === 'granted') this.tellGranted(outcome.waited);
     this.forgetSignal();
   }
 

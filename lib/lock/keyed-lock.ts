@@ -61,10 +61,10 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
     this.#table = table;
     this.#path = new FastPath(table);
     this.#special = trace || hasPermits(table.limit);
-    this.#context = new LockContext(name, table, trace, timeout);
     const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
     this.#index = index;
+    this.#context = new LockContext(name, table, trace, timeout, index);
     this.#general = new GeneralPath(this.#context, this.#path, timeout, index, sets, METHODS);
   }
 

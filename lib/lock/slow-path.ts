@@ -23,9 +23,9 @@ export function block<G extends Guard>(lock: LockContext, guard: G, timeout: num
   const outcome = goOn(guard, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   try {
-    acquisition.tellGranted();
+    acquisition.tellGranted(outcome.waited);
   } catch {
-    defer(() => acquisition.tellGranted(), undefined);
+    defer(() => acquisition.tellGranted(outcome.waited), undefined);
   }
   return guard;
 }

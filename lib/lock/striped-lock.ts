@@ -52,9 +52,9 @@ export class StripedLock extends BaseLock {
     this.#table = table;
     this.#path = new FastPath(table);
     this.#trace = trace;
-    this.#context = new LockContext(name, table, trace, timeout);
     const index = new StripeIndex(table.stripes, (key) => table.hash(key));
     this.#index = index;
+    this.#context = new LockContext(name, table, trace, timeout, index);
     this.#general = new GeneralPath(this.#context, this.#path, timeout, index, new KeySets(index), METHODS);
   }
 

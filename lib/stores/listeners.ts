@@ -1,3 +1,4 @@
+import { clearTimeout, setTimeout } from '../common/host.js';
 import { LONGEST_DELAY } from '../common/alarm.js';
 
 /** Those who wait in one store for one key. */

@@ -31,9 +31,23 @@ bool isRevocable(const Waiter& waiter, Nanoseconds time, bool last) {
 
 }  // namespace
 
+void AsyncWaits::countAll(const AsyncWaiter& waiter) {
+  waiter.membership->countShares(waiter.stripes, waiter.count, waiter.mode, +1);
+  waiter.membership->countUnnoticed(waiter.stripes, waiter.count, waiter.mode, -1);
+}
+
+void AsyncWaits::countWaiting(const AsyncWaiter& waiter, int by) {
+  waiter.membership->count(kWaitingCell, by);
+}
+
+void AsyncWaits::rollBack(const AsyncWaiter& waiter, std::uint32_t count) {
+  waiter.membership->table().rollBack(waiter.stripes, count, owner_, waiter.mode);
+  waiter.membership->countUnnoticed(waiter.stripes, count, waiter.mode, -1);
+}
+
 // Gives back what a granted waiter holds.
 void AsyncWaits::giveBack(AsyncWaiter& waiter) {
-  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);
+  rollBack(waiter, waiter.count);
   // Only now: until then the words name this thread for what it does not really hold.
   owner_.delivered();
 }
@@ -58,6 +72,7 @@ void AsyncWaits::putBack(AsyncWaiter& waiter) {
     return;
   }
   giveBack(waiter);
+  countWaiting(waiter, +1);
   STRIPELOCK_SEAM("put back: before queueing again");
   waiter.membership->table().requeue(waiter);
 }
@@ -77,7 +92,7 @@ void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
 void AsyncWaits::putOff(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   if (!table.withdraw(waiter)) return;
-  table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.mode);
+  rollBack(waiter, waiter.position.load());
   STRIPELOCK_SEAM("put back: before queueing again");
   table.requeue(waiter);
 }

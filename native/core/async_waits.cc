@@ -40,7 +40,12 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   waiter->mayGiveUp = !std::isinf(request.timeout);
   const Nanoseconds time = now();
   waiter->comesFirst = request.waited >= 0;
-  waiter->since = waiter->comesFirst ? Deadline::after(-request.waited, time).point() : time;
+  waiter->since = time;
+  if (waiter->comesFirst) {
+    waiter->since = Deadline::after(-request.waited, time).point();
+    const std::uint32_t arrivals = table.arrivals(request.stripes[0]).load();
+    waiter->arrival = arrivals - ((arrivals - request.arrival) & kArrivalMask);
+  }
   if (request.note) {
     waiter->ownNote = std::make_unique<const std::string>(*request.note);
     waiter->note = waiter->ownNote.get();
@@ -53,11 +58,13 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     std::copy_n(request.stripes, request.count, waiter->many.get());
     waiter->stripes = waiter->many.get();
   }
+  membership.countUnnoticed(waiter->stripes, request.taken, request.mode, +1);
   // Added before it can be granted, since any thread may grant it as soon as it is linked.
   add(*waiter, Deadline::after(request.timeout, time));
   if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
     const bool abandoned = waiter->abandoned;
-    membership.countShares(request.stripes, request.count, request.mode, +1);
+    countAll(*waiter);
+    countWaiting(*waiter, -1);
     forget(*waiter);
     destroy(*waiter);
     return {.status = AsyncStart::kGranted, .abandoned = abandoned};
@@ -98,13 +105,12 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
   if (waiter.count > 1) multiple_.insert(&waiter);
   ++waiter.membership->pending;
   waiter.membership->countWaits(waiter.stripes, waiter.count, +1);
-  waiter.membership->table().cell(kWaitingCell).fetch_add(1);
+  countWaiting(waiter, +1);
 }
 
 void AsyncWaits::forget(AsyncWaiter& waiter) {
   --waiter.membership->pending;
   waiter.membership->countWaits(waiter.stripes, waiter.count, -1);
-  waiter.membership->table().cell(kWaitingCell).fetch_sub(1);
   waiters_[waiter.id] = nullptr;
   freeIds_.push_back(waiter.id);
   if (waiter.timed) deadlines_.remove(waiter);
@@ -124,7 +130,8 @@ void AsyncWaits::drop(AsyncWaiter& waiter) {
   forget(waiter);
   STRIPELOCK_SEAM("drop: before withdrawing");
   if (table.withdraw(waiter)) {
-    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.mode);
+    countWaiting(waiter, -1);
+    rollBack(waiter, waiter.position.load());
   } else {
     STRIPELOCK_SEAM("drop: before giving back");
     giveBack(waiter);
@@ -169,11 +176,13 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
     }
     if (waiter->is(WaiterState::kGranted)) {
       owner_.delivered();
-    } else if (!tryDesignated(*waiter)) {
+    } else if (tryDesignated(*waiter)) {
+      countWaiting(*waiter, -1);
+    } else {
       continue;
     }
     forget(*waiter);
-    waiter->membership->countShares(waiter->stripes, waiter->count, waiter->mode, +1);
+    countAll(*waiter);
     out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned};
     destroy(*waiter);
   }
@@ -226,7 +235,8 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
     const std::uint32_t position = waiter.position.load();
     out[taken++] = {.id = waiter.id, .stripe = waiter.stripes[position]};
     forget(waiter);
-    table.rollBack(waiter.stripes, position, owner_, waiter.mode);
+    countWaiting(waiter, -1);
+    rollBack(waiter, position);
     dispose(waiter);
   }
   for (const auto& [deadline, waiter] : granted) deadlines_.add(*waiter, deadline);

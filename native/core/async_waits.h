@@ -117,6 +117,12 @@ class AsyncWaits {
   void drop(AsyncWaiter& waiter);
   // Makes a last attempt for a waiter whose deadline has passed. True: it was granted, or it is its turn to try.
   bool tryLate(AsyncWaiter& waiter);
+  // It holds all of its stripes now, and its thread knows.
+  void countAll(const AsyncWaiter& waiter);
+  // Counts it as waiting, or not any more: it does until it is granted, or ends.
+  void countWaiting(const AsyncWaiter& waiter, int by);
+  // Gives back the first stripes of a waiter that holds these and is not linked.
+  void rollBack(const AsyncWaiter& waiter, std::uint32_t count);
   void giveBack(AsyncWaiter& waiter);
   void dispose(AsyncWaiter& waiter);
   // The next waiter that is designated or granted, or nullptr.

@@ -23,9 +23,11 @@ std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std:
   } else if (countsHolds(word)) {
     const Lock lock(table.membersMutex);
     for (const Membership* member : table.members) {
-      const std::uint32_t shares = member->sharesOf(stripe);
+      const std::uint32_t shares = member->sharesOf(stripe) + member->unnoticedOf(stripe);
       holders.insert(holders.end(), each ? shares : std::min(shares, 1u), member->participant().threadId());
     }
+    // A thread may count a hold before or after it changes the word.
+    if (holders.size() > holderOf(word)) holders.resize(holderOf(word));
   }
   return holders;
 }

@@ -21,6 +21,14 @@ inline constexpr std::uint32_t kLeftCell = 24;
 inline constexpr std::uint32_t kHeaderInts = 64;
 inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;
+// In a stripe's line, behind its word: how many came to wait in its queue, in order of arrival.
+inline constexpr std::uint32_t kArrivalsInt = 1;
+// A thread's JavaScript remembers that number for what waits there, but not its highest bits.
+inline constexpr std::uint32_t kArrivalMask = 0x3fff'ffff;
+
+// Where a thread's shared holds are counted: those that its guards have, for each stripe, and then those that its async
+// waiters have been granted before it knew.
+constexpr std::uint32_t shareIntsFor(std::uint32_t stripes) { return 2 * stripes; }
 
 // Where the hash of such a key is: a cell of a stripe's line, beside the word.
 constexpr std::uint32_t leftHashCell(std::uint32_t stripe) {

@@ -46,6 +46,12 @@ void Membership::countShares(const std::uint32_t* stripes, std::uint32_t count, 
   for (std::uint32_t i = 0; i < count; ++i) shares[stripes[i]].fetch_add(static_cast<std::uint32_t>(by));
 }
 
+void Membership::countUnnoticed(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by) {
+  if (!isCounted(mode)) return;
+  Word* const unnoticed = shares_.load() + table_.stripes();
+  for (std::uint32_t i = 0; i < count; ++i) unnoticed[stripes[i]].fetch_add(static_cast<std::uint32_t>(by));
+}
+
 void Membership::abandon() {
   if (table_.names()) {
     // By N3 it holds nothing else.
@@ -131,7 +137,7 @@ void Membership::unpinAll() {
 
 bool Membership::uses(std::uint32_t stripe) const {
   return isHeldAloneBy(table_.word(stripe).load(), participant_.slot()) || sharesOf(stripe) != 0 ||
-         (waits_ && waits_[stripe] != 0) || localsAt(stripe) != 0;
+         (waits_ && waits_[stripe] != 0);
 }
 
 void Membership::countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {

@@ -40,6 +40,8 @@ struct SyncOutcome {
   Status status;
   // If granted: the thread of an earlier holder of some stripe ended without releasing it.
   bool abandoned = false;
+  // It was counted as one that had to wait.
+  bool waited = false;
   // If timed out: the stripe that was not available.
   std::uint32_t stripe = 0;
   // If refused: each thread waits for the next, the last for the first.
@@ -58,7 +60,7 @@ class Membership {
 
   // ── by its own thread ──
 
-  // Where this thread's shared holds are counted, by stripe. The memory must stay until the membership ends. The fast
+  // Where this thread's shared holds are counted (shareIntsFor). The memory must stay until the membership ends. The fast
   // path also counts there, right after it changes the word.
   void openShares(Word* shares) { shares_.store(shares); }
   bool hasShares() const { return shares_.load() != nullptr; }
@@ -74,10 +76,16 @@ class Membership {
   void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on
   // waiting. Its thread is blocked, so the granting thread may count. What is taken for an async waiter is counted
-  // when its thread notices the grant, since that thread may itself be counting meanwhile.
+  // apart until its thread notices the grant, since that thread may itself be counting meanwhile.
   void countTaken(const Waiter& waiter, std::uint32_t stripe) {
-    if (!waiter.async) countShares(&stripe, 1, waiter.mode, +1);
+    if (waiter.async) {
+      countUnnoticed(&stripe, 1, waiter.mode, +1);
+    } else {
+      countShares(&stripe, 1, waiter.mode, +1);
+    }
   }
+  // The same for what was taken for an async waiter. For people to read, and nothing else.
+  void countUnnoticed(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
   // Frees the stripes that its thread still holds, and flags as abandoned those whose next holder is to be told.
   void abandon();
@@ -105,7 +113,8 @@ class Membership {
   std::size_t unpin(std::int32_t* stripes, std::size_t count);
   // The thread ends, or closes the table. Call it after abandon().
   void unpinAll();
-  // Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it.
+  // Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. Those that
+  // wait in its JavaScript are behind one of these (I9 in lib/engine/native/local-waits.ts).
   bool uses(std::uint32_t stripe) const;
   // `by` more async acquisitions wait for these stripes.
   void countWaits(const std::uint32_t* stripes, std::uint32_t count, int by);
@@ -122,6 +131,11 @@ class Membership {
   std::uint32_t sharesOf(std::uint32_t stripe) const {
     const Word* shares = shares_.load();
     return shares ? shares[stripe].load() : 0;
+  }
+  // What was taken for its thread's async waiters before the thread knew.
+  std::uint32_t unnoticedOf(std::uint32_t stripe) const {
+    const Word* shares = shares_.load();
+    return shares ? shares[table_.stripes() + stripe].load() : 0;
   }
   // What its thread counts at that index of its locals. They end with the thread, and so do these counts.
   std::uint32_t localsAt(std::uint32_t index) const {

@@ -169,9 +169,14 @@ SyncOutcome SyncWait::wait() {
   if (!withdrawn && (slept ? interrupt_.check() : interrupt_.checkEnding())) {
     return failed(Status::kInterrupted, request_.count);
   }
-  if (!withdrawn) return granted();
+  if (!withdrawn) {
+    outcome = granted();
+    outcome.waited = true;
+    return outcome;
+  }
   const bool holdsAll = waiter_.is(WaiterState::kGranted);
   SyncOutcome result = failed(outcome.status, holdsAll ? request_.count : waiter_.position.load());
+  result.waited = true;
   result.cycle = std::move(outcome.cycle);
   return result;
 }

@@ -114,8 +114,9 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     if (!queue.head) queue.fairAt = waiter.since + kFairness;
     waiter.state.store(WaiterState::kWaiting);
     if (waiter.comesFirst) {
-      queue.insertBeforeOwn(waiter);
+      queue.insertByNumber(waiter);
     } else {
+      waiter.arrival = arrivals(stripe).fetch_add(1) + 1;
       queue.pushBack(waiter);
     }
     return false;
@@ -205,6 +206,8 @@ void Table::requeue(Waiter& waiter) {
   const Lock lock(shardOf(stripe));
   waiter.position.store(0);
   waiter.abandoned = false;
+  // Otherwise its number is of another stripe.
+  if (waiter.count > 1) waiter.arrival = arrivals(stripe).load();
   waiter.state.store(WaiterState::kWaiting);
   StripeQueue& queue = queueOf(stripe);
   if (!queue.head) queue.fairAt = now() + kFairness;

@@ -96,6 +96,8 @@ class Table {
   void* memory() const { return memory_; }
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
   Cell& cell(std::uint32_t index) { return cells_[index]; }
+  // How many waiters came to the stripe's queue. Changed under the shard; JavaScript reads it at any time.
+  Word& arrivals(std::uint32_t stripe) { return *(&word(stripe) + kArrivalsInt); }
   // nullptr unless the table is exact.
   NameTable* names() const { return names_.get(); }
   // No stripe from here on was ever in use.

@@ -177,6 +177,7 @@ void Table::complete(Waiter& waiter, WakeSet& wakes) {
   Participant& owner = *waiter.owner;
   STRIPELOCK_SEAM("grant: before it is told");
   if (waiter.async) {
+    cell(kWaitingCell).fetch_sub(1);
     owner.pushGranted(waiter);
     wakes.addReady(owner);
   } else {

@@ -49,7 +49,7 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   Mode mode = Mode::kExclusive;
   bool async = false;
-  // It came before all other waiters of its thread, and is linked later: see insertBeforeOwn.
+  // It waited within its thread before, and is linked later than it came: see insertByNumber.
   bool comesFirst = false;
   // It may end before it is granted, by a deadline or a signal. A blocked thread counts as one that does not give up.
   bool mayGiveUp = false;
@@ -60,6 +60,8 @@ struct Waiter {
   // How often it was revoked, up to kMostRevoked (async_waits.h).
   std::uint8_t revoked = 0;
   Nanoseconds since = 0;
+  // Its number in the order of arrival at the queue that it is in. No waiter behind it has a lower one.
+  std::uint32_t arrival = 0;
   // When it came into the ready list.
   Nanoseconds readyAt = 0;
   // Of a traced acquisition; see notes.h.
@@ -90,14 +92,16 @@ struct StripeQueue {
   void insertByArrival(Waiter& waiter) {
     Waiter* after = head;
     while (after && after->since <= waiter.since) after = after->next;
+    if (tail) waiter.arrival = after ? after->arrival : tail->arrival;
     if (!after) return pushBack(waiter);
     insertBefore(waiter, *after);
   }
 
-  // The same for one that waited elsewhere before, but before all of its own thread. Those behind it came later.
-  void insertBeforeOwn(Waiter& waiter) {
+  // The same for one that waited within its thread before, whose time of arrival is not known as well as its number.
+  void insertByNumber(Waiter& waiter) {
     Waiter* after = head;
-    while (after && after->since <= waiter.since && after->owner != waiter.owner) after = after->next;
+    // Numbers begin anew after the highest one.
+    while (after && static_cast<std::int32_t>(after->arrival - waiter.arrival) <= 0) after = after->next;
     if (!after) return pushBack(waiter);
     // So that insertByArrival puts it here again.
     waiter.since = std::min(waiter.since, after->since - 1);
@@ -129,9 +133,11 @@ struct Request {
   // Milliseconds. 0 makes one attempt, infinity waits forever. A finite number beyond the range of the clock means that
   // there is no deadline, but the request may be cancelled.
   double timeout;
-  // Milliseconds for which an async acquisition has waited already, within its thread and before all of that thread's
-  // others for the stripe. Negative if it has just come.
+  // Milliseconds for which an async acquisition for one stripe has waited already, within its thread. Negative if it has
+  // just come.
   double waited = -1;
+  // If it has waited: Table::arrivals() of the stripe when it came, as far as kArrivalMask goes.
+  std::uint32_t arrival = 0;
   // If traced, what inspect() shows while it waits.
   const std::string* note = nullptr;
 };

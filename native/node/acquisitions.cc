@@ -33,7 +33,7 @@ struct Acquire {
   }
 };
 
-// (table, stripes, count, taken, mode, timeout, note?, waited?). False: an exception is pending.
+// (table, stripes, count, taken, mode, timeout, note?, waited?, arrival?). False: an exception is pending.
 bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
@@ -65,8 +65,8 @@ bool readAcquire(const Call& call, Acquire& acquire) {
     return false;
   }
   if (call.toText(6, acquire.note)) request.note = &acquire.note;
-  if (call.has(7) && !call.toDouble(7, request.waited)) {
-    call.refuse("expected a number of milliseconds");
+  if (call.has(7) && (!call.toDouble(7, request.waited) || !call.toIndex(8, kArrivalMask, request.arrival))) {
+    call.refuse("expected a number of milliseconds and one of arrivals");
     return false;
   }
   return true;
@@ -85,7 +85,7 @@ Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
   return object;
 }
 
-Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle) {
+Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle, bool waited) {
   std::vector<std::int32_t> threads;
   std::vector<std::int32_t> stripes;
   for (const Blocked& blocked : cycle) {
@@ -95,6 +95,7 @@ Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle) {
   Napi::Object object = outcome(env, "deadlock");
   object.Set("threads", toArray(env, threads));
   object.Set("stripes", toArray(env, stripes));
+  object.Set("waited", Napi::Boolean::New(env, waited));
   return object;
 }
 
@@ -102,7 +103,7 @@ napi_value granted(const Call& call, bool abandoned) {
   return call.integer(abandoned ? kGrantedAbandoned : kGranted);
 }
 
-// acquireSync(table, stripes, count, taken, mode, timeout, note?): kGranted, kGrantedAbandoned, an Outcome, or
+// acquireSync(table, stripes, count, taken, mode, timeout, note?): one of kGranted …, an Outcome, or
 // undefined if this thread, or the script that it runs, is being ended. `stripes` is the only stripe, or an Int32Array
 // that begins with the stripes.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
@@ -116,11 +117,12 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
   switch (result.status) {
     case SyncOutcome::Status::kGranted:
-      return granted(call, result.abandoned);
+      if (!result.waited) return granted(call, result.abandoned);
+      return call.integer(result.abandoned ? kGrantedLateAbandoned : kGrantedLate);
     case SyncOutcome::Status::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), result.stripe);
     case SyncOutcome::Status::kDeadlock:
-      return deadlockOutcome(env, result.cycle);
+      return deadlockOutcome(env, result.cycle, result.waited);
     case SyncOutcome::Status::kInterrupted:
       break;
   }
@@ -128,7 +130,8 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// acquireAsync, with the same arguments and, if the thread let it wait before, for how many milliseconds: kGranted, kGrantedAbandoned, an Outcome, or the waiter's id
+// acquireAsync, with the same arguments and, if the thread let it wait before, for how many milliseconds, and what had arrived
+// before it: kGranted, kGrantedAbandoned, an Outcome, or the waiter's id
 napi_value acquireAsync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;

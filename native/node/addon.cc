@@ -130,8 +130,8 @@ napi_value openShares(napi_env env, napi_callback_info info) {
   const Membership* const membership = call.toTable(0);
   Napi::Int32Array counts;
   if (!membership || !call.toSharedInts(1, counts) ||
-      counts.ElementLength() != membership->table().stripes()) {
-    return call.refuse("expected an open table and a shared Int32Array with a count for each stripe");
+      counts.ElementLength() != shareIntsFor(membership->table().stripes())) {
+    return call.refuse("expected an open table and a shared Int32Array with two counts for each stripe");
   }
   return call.environment().openShares(membership->number, counts);
 }

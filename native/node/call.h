@@ -156,7 +156,7 @@ class Call {
     return type;
   }
 
-  static constexpr std::size_t kMostArguments = 8;
+  static constexpr std::size_t kMostArguments = 9;
 
   napi_env env_;
   Environment* environment_ = nullptr;

@@ -24,6 +24,9 @@ inline constexpr std::int32_t kEntryDetail = 1;
 // From acquireSync() and acquireAsync(). No waiter's id is negative.
 inline constexpr std::int32_t kGranted = -1;
 inline constexpr std::int32_t kGrantedAbandoned = -2;
+// From acquireSync(), the same after a wait that was counted.
+inline constexpr std::int32_t kGrantedLate = -3;
+inline constexpr std::int32_t kGrantedLateAbandoned = -4;
 // From release(). Ready: takeGrants() has something to hand out.
 inline constexpr std::int32_t kNotHeld = 0;
 inline constexpr std::int32_t kReleased = 1;

@@ -6,7 +6,7 @@ namespace stripelock::test {
 
 Client::Client(Environment& environment, SharedMemory& memory, bool exact, std::uint32_t limit)
     : environment_(environment),
-      shares_(std::make_unique<Word[]>(memory.stripes())),
+      shares_(std::make_unique<Word[]>(shareIntsFor(memory.stripes()))),
       membership_(Registry::instance().open(environment.participant(), memory.data(), memory.stripes(), exact,
                                             limit)) {
   if (membership_ && !membership_->hasShares()) membership_->openShares(shares_.get());

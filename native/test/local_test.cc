@@ -12,13 +12,14 @@ namespace stripelock::test {
 
 namespace {
 
-std::uint32_t standIn(Client& client, std::uint32_t stripe, double waited) {
+std::uint32_t standIn(Client& client, std::uint32_t stripe, std::uint32_t arrival) {
   const Request request{.stripes = &stripe,
                         .count = 1,
                         .taken = 0,
                         .mode = Mode::kExclusive,
                         .timeout = kForever,
-                        .waited = waited};
+                        .waited = 0,
+                        .arrival = arrival};
   const AsyncWaits::Started started = client.environment().async().start(client.membership(), request);
   EXPECT_EQ(started.status, AsyncStart::kPending);
   return started.id;
@@ -92,7 +93,7 @@ TEST(Local, StandInComesBeforeItsThreadsOtherWaitersAndBehindThoseThatCameEarlie
   ASSERT_TRUE(holder.client.take(0));
   early.client.pend({0});
   crowd.client.pend({0}, {.mode = Mode::kShared});
-  standIn(crowd.client, 0, 0);
+  standIn(crowd.client, 0, 1);
   const std::vector<StripeInfo> stripes = inspect(holder.client.table());
   ASSERT_EQ(stripes.size(), 1u);
   ASSERT_EQ(stripes[0].waiters.size(), 3u);
@@ -108,7 +109,7 @@ TEST(Local, StandInComesBeforeThoseThatCameLater) {
   Peer crowd(memory);
   ASSERT_TRUE(holder.client.take(0));
   late.client.pend({0});
-  standIn(crowd.client, 0, 1000);
+  standIn(crowd.client, 0, 0);
   EXPECT_EQ(threadsOf(holder.client.table()),
             (std::vector{crowd.environment.threadId(), late.environment.threadId()}));
   // It was counted when it came.

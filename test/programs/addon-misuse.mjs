@@ -150,7 +150,7 @@ function main() {
     acquireAsync: () => acquisition(),
     openShares: () => {
       const { number, stripes } = table();
-      return [number, new Int32Array(new SharedArrayBuffer(stripes * INT))];
+      return [number, new Int32Array(new SharedArrayBuffer(2 * stripes * INT))];
     },
     release: () => [table().number, below(random, 4), mode()],
     open: () => {

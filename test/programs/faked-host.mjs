@@ -1,6 +1,7 @@
 // Waits for locks while the functions of the host are faked, as by test runners, and after they are restored.
 // Prints "ok". Argument: the engine.
 import { setTimeout as startTimer } from 'node:timers';
+import { Worker } from 'node:worker_threads';
 import { StripedLock } from 'stripelock';
 
 const real = {
@@ -53,11 +54,33 @@ async function runOut() {
   holder.release();
 }
 
+/** Tasks of this thread pass the key on to each other until another thread has had it. */
+async function shareWithAnother() {
+  const code = `import('stripelock').then(({ StripedLock }) => {
+    StripedLock.from(require('node:worker_threads').workerData).acquireSync('key').release();
+  });`;
+  const other = new Worker(code, { eval: true, workerData: lock.handle });
+  let done = false;
+  const exited = new Promise((resolve) => {
+    other.once('exit', () => resolve((done = true)));
+  });
+  const tasks = [1, 2].map(async () => {
+    while (!done) {
+      const guard = await lock.acquire('key');
+      await Promise.resolve();
+      guard.release();
+    }
+  });
+  await within('another thread', exited);
+  await Promise.all(tasks);
+}
+
 fakeAll();
 await waitForAll(1);
 // Too many to be delivered in one turn of the event loop.
 await waitForAll(300);
 await runOut();
+await shareWithAnother();
 // A granted acquisition leaves a timer behind.
 await waitForAll(1);
 restore();

@@ -14,18 +14,25 @@ export type EngineName = 'native' | 'javascript';
 
 /** The outcome of an acquisition that compare-and-swap alone could not finish. */
 export type Outcome =
-  /** All stripes are held now. `abandoned`: some stripe's earlier holder died. */
-  | { status: 'granted'; abandoned: boolean }
+  /** All stripes are held now. `abandoned`: some stripe's earlier holder died. `waited`: this counts as `contended`. */
+  | { status: 'granted'; abandoned: boolean; waited: boolean }
   /** Nothing is held. `stripe` is the one that was not free in time, `holders` the thread ids known to hold it. */
   | { status: 'timeout'; stripe: number; holders: readonly number[] }
   /** Nothing is held. `threads` wait for each other in this order; `stripes[i]` is what `threads[i]` waits for. */
-  | { status: 'deadlock'; threads: readonly number[]; stripes: readonly number[] }
+  | { status: 'deadlock'; threads: readonly number[]; stripes: readonly number[]; waited: boolean }
   /** Nothing is held, and this thread is being ended: it may run no more JavaScript. */
   | { status: 'interrupted' };
 
 /** What an engine returns is made before it changes anything: the literal of an object can overflow the stack (T1). */
-export const GRANTED: Outcome = Object.freeze({ status: 'granted', abandoned: false });
-export const GRANTED_WITH_ABANDONED: Outcome = Object.freeze({ status: 'granted', abandoned: true });
+export const GRANTED = granted(false, false);
+export const GRANTED_WITH_ABANDONED = granted(true, false);
+/** The same after a wait. */
+export const GRANTED_LATE = granted(false, true);
+export const GRANTED_LATE_WITH_ABANDONED = granted(true, true);
+
+function granted(abandoned: boolean, waited: boolean): Outcome {
+  return Object.freeze({ status: 'granted', abandoned, waited });
+}
 
 export type Failure = Exclude<Outcome, { status: 'granted' }>;
 

@@ -36,6 +36,10 @@ export const LEFT_CELL = 24;
 export const HEADER_INTS = 64;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
+/** In a stripe's line, behind its word, native engine: how many came to wait in its queue. */
+export const ARRIVALS_INT = 1;
+/** Of that number the bits that are remembered. */
+export const ARRIVAL_MASK = 0x3fff_ffff;
 
 export const MAGIC = 0x5374_724c;
 export const VERSION = 2;

@@ -1,5 +1,5 @@
 import { defer } from '../../common/host.js';
-import type { AsyncWaiter, Outcome, Request } from '../contract/engine.js';
+import { GRANTED_LATE, type AsyncWaiter, type Outcome, type Request } from '../contract/engine.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import type { Mode } from '../contract/mode.js';
 import { joinGivesWay, leaveGivesWay, recover } from './blocking.js';
@@ -224,7 +224,7 @@ export class AsyncWaits implements GivesWay, QueuesOwner, TimedWaits {
   #deliver(entry: Pending): boolean {
     if (entry.state !== 'ready' || entry.isGivenUp) return false;
     this.#forget(entry);
-    entry.waiter.settle({ status: 'granted', abandoned: false });
+    entry.waiter.settle(GRANTED_LATE);
     return true;
   }
 

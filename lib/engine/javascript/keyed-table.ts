@@ -108,7 +108,7 @@ export class KeyedTable implements LockTable {
     const stripe = stripes[blocked]!;
     const outcome: Outcome =
       timeout > 0
-        ? { status: 'deadlock', threads: [threadId], stripes: [stripe] }
+        ? { status: 'deadlock', threads: [threadId], stripes: [stripe], waited: false }
         : { status: 'timeout', stripe, holders: this.holders(stripe) };
     this.#giveBack({ stripes, mode, taken });
     return outcome;

@@ -1,4 +1,4 @@
-import { HostFinalizationRegistry } from '../../common/host.js';
+import { HostFinalizationRegistry, performance, queueMicrotask } from '../../common/host.js';
 import { Deadlines, type Timed } from '../../common/deadlines.js';
 import { LockError } from '../../common/errors.js';
 import {

@@ -1,6 +1,13 @@
 import { defer } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
-import { GRANTED, type AsyncWaiter, type LockTable, type Outcome, type Request } from '../contract/engine.js';
+import {
+  GRANTED,
+  GRANTED_LATE,
+  type AsyncWaiter,
+  type LockTable,
+  type Outcome,
+  type Request,
+} from '../contract/engine.js';
 import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
@@ -198,17 +205,17 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     const deadline = clock() + request.timeout;
     for (let i = wait.taken; i < stripes.length; i++) {
       const stripe = stripeAt(request, i);
-      if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
+      if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe, false);
     }
     Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     wait.isCounted = true;
     for (;;) {
       this.#takeMore(request, wait);
-      if (wait.taken === stripes.length) return GRANTED;
+      if (wait.taken === stripes.length) return GRANTED_LATE;
       const stripe = stripeAt(request, wait.taken);
       // Again, as a writer may have come since, which waits for this thread's share.
-      if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe);
+      if (this.#waitsForItself(stripe, mode, wait)) return this.#deadlock(stripe, true);
       if (!this.#syncWait.waitFor(stripe, mode, deadline, wait)) return this.#timedOut(stripe);
     }
   }
@@ -232,8 +239,8 @@ export class JavaScriptTable implements LockTable, BlockedTable {
     return (words.load(stripe) & QUEUED) !== 0 && lanes.keepsReadersOut(stripe, SYNC_LANE, LOOKS);
   }
 
-  #deadlock(stripe: number): Outcome {
-    return { status: 'deadlock', threads: [this.slot - 1], stripes: [stripe] };
+  #deadlock(stripe: number, waited: boolean): Outcome {
+    return { status: 'deadlock', threads: [this.slot - 1], stripes: [stripe], waited };
   }
 
   #timedOut(stripe: number): Outcome {

@@ -79,6 +79,7 @@ export interface Addon extends LeaseAddon, NamedAddon {
     timeout: number,
     note?: string,
     waited?: number,
+    arrival?: number,
   ): number | Failure;
   cancel(id: number): boolean;
   release(table: number, stripe: number, mode: number, back?: boolean): number;

@@ -1,8 +1,15 @@
 import type { AsyncWaiter } from '../contract/engine.js';
 import type { LocalWait } from './stripe-state.js';
 
-/** The ticket of a waiter in a {@link LocalQueue}. No waiter of the addon has a negative one. */
+/**
+ * A waiter in a {@link LocalQueue} has this ticket or a lower one, by the number of the waiters that had come to the stripe's
+ * queue in the addon before it. So the addon knows its place if it is to wait there. No waiter of the addon has a negative
+ * ticket.
+ */
 export const LOCAL_TICKET = -2;
+
+/** Milliseconds from which on a timeout counts from the next tick of the thread, so that nobody reads the clock at a start. */
+export const LONG_TIMEOUT = 1000;
 
 /** What is done with a queue from outside of its lock. If one of these throws, nothing has changed. */
 export interface LocalQueueOwner {
@@ -98,15 +105,28 @@ export class LocalQueues {
     }
   }
 
-  /**
-   * Adds those that are due by then to `due`, in the order of their times. Returns when the next is due. `time`: since when
-   * those count that are new.
-   */
-  collectDue(now: number, time: number, due: AsyncWaiter[]): number {
+  /** Those that are new wait since `time` from now on. Returns when the first of them is due. */
+  date(time: number): number {
+    let next = Infinity;
+    for (const queue of this.#byStripe.values()) {
+      for (let waiter = queue.last; waiter !== undefined; waiter = waiter.previous) {
+        if (waiter.since === 0) {
+          waiter.since = time;
+          next = Math.min(next, time + waiter.timeout);
+        } else if (waiter.timeout >= LONG_TIMEOUT) {
+          // Those before it were new at the same tick, or earlier.
+          break;
+        }
+      }
+    }
+    return next;
+  }
+
+  /** Adds those that are due by then to `due`, in the order of their times. Returns when the next is due. */
+  collectDue(now: number, due: AsyncWaiter[]): number {
     let next = Infinity;
     for (const queue of this.#byStripe.values()) {
       for (let waiter = queue.first; waiter !== undefined; waiter = waiter.next) {
-        if (waiter.since === 0) waiter.since = time;
         const deadline = waiter.since + waiter.timeout;
         if (deadline > now) next = Math.min(next, deadline);
         // A grant in time counts, however late it is delivered.

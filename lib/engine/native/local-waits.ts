@@ -1,19 +1,30 @@
 import { performance } from '../../common/host.js';
-import { GRANTED, GRANTED_WITH_ABANDONED, type AsyncWaiter, type Outcome } from '../contract/engine.js';
-import { wordIndex } from '../contract/layout.js';
+import {
+  GRANTED_LATE,
+  GRANTED_LATE_WITH_ABANDONED,
+  type AsyncWaiter,
+  type Outcome,
+} from '../contract/engine.js';
+import { ARRIVAL_MASK, ARRIVALS_INT, wordIndex } from '../contract/layout.js';
 import { ABANDONED, QUEUED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE } from '../contract/mode.js';
 import { Elsewhere } from './elsewhere.js';
 import { LocalCounts, type LocalTable } from './local-counts.js';
-import { LOCAL_TICKET, LocalQueues, type LocalQueue, type LocalQueueOwner } from './local-queue.js';
+import {
+  LOCAL_TICKET,
+  LocalQueues,
+  LONG_TIMEOUT,
+  type LocalQueue,
+  type LocalQueueOwner,
+} from './local-queue.js';
 import { freeLocal, isHeldBy, readWord, setLocal } from './local-word.js';
 import type { TimedList } from './pending.js';
 import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
-/** Milliseconds from which on a timeout counts from the next tick, which comes after this part of it. */
-const LONG_TIMEOUT = 1000;
+/** A long timeout counts from the next tick, which comes after this part of it, or so many milliseconds. */
 const TICKS = 256;
+const LONGEST_TICK = 10;
 
 /**
  * How the tasks of one thread pass a lock's stripes on to each other without the addon: the release of one resolves the
@@ -28,7 +39,8 @@ const TICKS = 256;
  *      first (`handing`), or another one of the thread waits in the addon before them all (`standIn`). When the stand-in
  *      ends, the next takes its place before other code runs.
  * I10  A thread's exclusive acquisitions that wait for a stripe are granted in order of arrival, but where the addon puts
- *      one off. While some wait in the addon, for a share or several stripes, those that come later wait there behind them.
+ *      one off. The ticket of each says how many of other threads came before it; so it has its place among these, too,
+ *      when it becomes the stand-in. While some wait in the addon, for a share or several stripes, those that come later wait there behind them.
  * I11  While others wait, a stripe stays in the thread until their first one is the next to be served by the addon's
  *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
  *      stripe goes to whom the addon gives it.
@@ -44,6 +56,8 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   readonly #queues = new LocalQueues();
   readonly #elsewhere: Elsewhere;
   readonly #counts: LocalCounts;
+  /** No waiter with a time of arrival is due earlier. */
+  #nextDue = Infinity;
   isListed = false;
 
   constructor(table: LocalTable, thread: NativeThread) {
@@ -67,13 +81,14 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     const { timeout } = waiter;
     const isLong = timeout >= LONG_TIMEOUT;
     const since = isLong ? 0 : Math.ceil(performance.now());
-    thread.ringWithin(isLong ? timeout / TICKS : timeout);
+    if (!isLong) this.#nextDue = Math.min(this.#nextDue, since + timeout);
+    thread.ringWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
     if (!this.isListed) pending.list(this);
     pending.stayAlive();
     // From here on this calls nothing (keeps T1).
     const { stripes } = this.#table;
     const { last } = queue;
-    waiter.ticket = LOCAL_TICKET;
+    waiter.ticket = LOCAL_TICKET - (this.#words[wordIndex(stripe) + ARRIVALS_INT]! & ARRIVAL_MASK);
     waiter.queue = queue;
     waiter.since = since;
     waiter.previous = last;
@@ -90,7 +105,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   /** The same for any acquisition, in the addon. */
   startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
     return this.#elsewhere.join(waiter, () =>
-      this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1),
+      this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0),
     );
   }
 
@@ -125,7 +140,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     this.#thread.pending.prepareEnd();
     queue.abandoned = false;
     this.#remove(queue, waiter, this.#counts.ready());
-    this.#thread.pending.settle(waiter, abandoned ? GRANTED_WITH_ABANDONED : GRANTED);
+    this.#thread.pending.settle(waiter, abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
   }
 
   takeBack(queue: LocalQueue): void {
@@ -149,7 +164,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     else this.#represent(queue);
   }
 
-  /** Removes a waiter whose ticket is {@link LOCAL_TICKET}. If this throws, nothing has changed. */
+  /** Removes a waiter with a ticket of {@link LocalQueues}. If this throws, nothing has changed. */
   cancel(waiter: AsyncWaiter): void {
     const counts = this.#counts.ready();
     this.#thread.pending.prepareEnd();
@@ -174,16 +189,17 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   expire(now: number): number {
     const due: AsyncWaiter[] = [];
     this.#queues.sweep();
-    const next = this.#queues.collectDue(now, Math.ceil(now), due);
+    this.#nextDue = Math.min(this.#nextDue, this.#queues.date(Math.ceil(now)));
+    if (now >= this.#nextDue) this.#nextDue = this.#queues.collectDue(now, due);
     for (const waiter of due) {
       // Settling one may run other code, which may end others.
-      if (waiter.ticket !== LOCAL_TICKET) continue;
+      if (waiter.ticket > LOCAL_TICKET) continue;
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
       this.cancel(waiter);
       this.#thread.pending.settle(waiter, { status: 'timeout', stripe, holders });
     }
-    return next;
+    return this.#nextDue;
   }
 
   rest(): void {
@@ -241,7 +257,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
 
   #startAsStandIn(queue: LocalQueue, waiter: AsyncWaiter): Outcome | undefined {
     if (!this.isListed) this.#thread.pending.list(this);
-    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1);
+    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0);
     if (outcome !== undefined) return outcome;
     waiter.queue = queue;
     queue.standIn = waiter;
@@ -263,7 +279,8 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     const counts = this.#counts.ready();
     const waited = since === 0 ? 0 : Math.max(0, performance.now() - since);
     const left = Math.max(1, timeout - waited);
-    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, left, waited);
+    const arrival = LOCAL_TICKET - waiter.ticket;
+    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, left, waited, arrival);
     // From here on this calls nothing (keeps T1).
     if (outcome === undefined) {
       const { next } = waiter;

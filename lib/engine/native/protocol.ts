@@ -16,6 +16,9 @@ export const ENTRY_DETAIL = 1;
 /** Answers of `acquireSync` and `acquireAsync`. No waiter's id is negative. */
 export const GRANTED = -1;
 export const GRANTED_ABANDONED = -2;
+/** Answers of `acquireSync`, the same after a wait that was counted. */
+export const GRANTED_LATE = -3;
+export const GRANTED_LATE_ABANDONED = -4;
 /** Answers of `release`. Ready: `takeGrants` has something. */
 export const NOT_HELD = 0;
 export const RELEASED = 1;

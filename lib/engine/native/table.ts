@@ -3,6 +3,8 @@ import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
 import {
   GRANTED,
+  GRANTED_LATE,
+  GRANTED_LATE_WITH_ABANDONED,
   GRANTED_WITH_ABANDONED,
   type AsyncWaiter,
   type Failure,
@@ -20,7 +22,7 @@ import type { Addon } from './addon.js';
 import { LOCAL_TICKET } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
 import { NativeNames } from './names.js';
-import { GRANTED_ABANDONED } from './protocol.js';
+import * as protocol from './protocol.js';
 import { toStripeState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
@@ -101,7 +103,7 @@ export class NativeTable implements LockTable {
   openShares(): Int32Array {
     // The addon keeps the address of this memory. An ArrayBuffer's address would be valid only until somebody detaches
     // it.
-    const memory = new SharedArrayBuffer(this.stripes * Int32Array.BYTES_PER_ELEMENT);
+    const memory = new SharedArrayBuffer(2 * this.stripes * Int32Array.BYTES_PER_ELEMENT);
     this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
     return this.shares;
   }
@@ -119,10 +121,17 @@ export class NativeTable implements LockTable {
       this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
     // A single attempt does not block. From here on this calls nothing (keeps T1).
     const result = timeout > 0 ? this.#thread.acquireSync(call) : call();
-    if (typeof result === 'number') {
-      return result === GRANTED_ABANDONED ? GRANTED_WITH_ABANDONED : GRANTED;
+    switch (result) {
+      case protocol.GRANTED:
+        return GRANTED;
+      case protocol.GRANTED_ABANDONED:
+        return GRANTED_WITH_ABANDONED;
+      case protocol.GRANTED_LATE:
+        return GRANTED_LATE;
+      case protocol.GRANTED_LATE_ABANDONED:
+        return GRANTED_LATE_WITH_ABANDONED;
     }
-    return result ?? { status: 'interrupted' };
+    return (result as Failure | undefined) ?? { status: 'interrupted' };
   }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
@@ -138,7 +147,7 @@ export class NativeTable implements LockTable {
   }
 
   cancel(waiter: AsyncWaiter): boolean {
-    if (waiter.ticket !== LOCAL_TICKET) return this.#thread.cancel(waiter);
+    if (waiter.ticket > LOCAL_TICKET) return this.#thread.cancel(waiter);
     this.#local.cancel(waiter);
     return true;
   }

@@ -3,6 +3,8 @@ import { Alarm } from '../../common/alarm.js';
 import { afterTurn, defer, performance } from '../../common/host.js';
 import {
   GRANTED,
+  GRANTED_LATE,
+  GRANTED_LATE_WITH_ABANDONED,
   GRANTED_WITH_ABANDONED,
   type AsyncWaiter,
   type Failure,
@@ -97,10 +99,16 @@ export class NativeThread {
   }
 
   /**
-   * See `LockTable.acquireAsync`. `waited`: for how many milliseconds it has waited here, before all others of this thread
-   * for its stripe; negative if it has just come.
+   * See `LockTable.acquireAsync`. `waited`: for how many milliseconds it has waited here; negative if it has just come.
+   * `arrival`: after how many that wait in the addon it came here, as far as ARRIVAL_MASK goes.
    */
-  acquireAsync(table: number, waiter: AsyncWaiter, timeout: number, waited: number): Outcome | undefined {
+  acquireAsync(
+    table: number,
+    waiter: AsyncWaiter,
+    timeout: number,
+    waited: number,
+    arrival: number,
+  ): Outcome | undefined {
     const { stripes, taken, mode, note } = waiter;
     const look = this.#untilLook;
     if (timeout > 0) this.ringWithin(timeout < look ? timeout : look);
@@ -109,7 +117,8 @@ export class NativeThread {
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
     const { pending } = this;
     // From here on this calls nothing but the addon (keeps T1).
-    const result = this.addon.acquireAsync(table, list, stripes.length, taken, code, longest, note, waited);
+    const { length } = stripes;
+    const result = this.addon.acquireAsync(table, list, length, taken, code, longest, note, waited, arrival);
     if (typeof result !== 'number') return result;
     if (result < 0) return result === GRANTED_ABANDONED ? GRANTED_WITH_ABANDONED : GRANTED;
     waiter.ticket = result;
@@ -190,7 +199,7 @@ export class NativeThread {
     do {
       handedOver = this.addon.takeGrants(this.#batch);
       this.#settle(handedOver & ~MORE, true, (waiter, abandoned) =>
-        waiter.settle({ status: 'granted', abandoned: abandoned === 1 }),
+        waiter.settle(abandoned === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE),
       );
     } while ((handedOver & MORE) !== 0);
   }

@@ -1,5 +1,5 @@
 import { Alarm } from '../../common/alarm.js';
-import { performance } from '../../common/host.js';
+import { afterTurn, performance } from '../../common/host.js';
 import { LeaseStoreError } from './errors.js';
 
 /** Milliseconds: a timer is later than this only if the event loop was blocked. */
@@ -64,7 +64,7 @@ export class Replies {
       return;
     }
     // Node runs timers before it reads sockets, and immediates after that.
-    setImmediate(() => this.#judge(now));
+    afterTurn(() => this.#judge(now));
   }
 
   /** Rejects the replies that were due then. */

@@ -1,4 +1,5 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
+import { queueMicrotask } from '../../common/host.js';
 import { isPermanent, leaseTimeout } from '../contract/errors.js';
 import type { Clock } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';

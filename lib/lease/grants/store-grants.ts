@@ -1,4 +1,5 @@
 import { localNow, setClock } from '../../common/elapsed.js';
+import { performance } from '../../common/host.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/background-store.js';
 import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';

@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { leaseChannels } from '../../common/diagnostics.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { cannotReopen, leaseTimeout, storeFailure } from '../contract/errors.js';

@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import type { LeaseTable, LeaseWatch } from '../../engine/contract/lease-table.js';
 import { onAdvance } from '../contract/lease-store.js';
 import { Schedule, type Due } from '../time/schedule.js';

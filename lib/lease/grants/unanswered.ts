@@ -1,3 +1,4 @@
+import { clearTimeout, performance, setTimeout } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import type { Backoff } from '../contract/options.js';
 

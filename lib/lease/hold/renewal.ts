@@ -1,4 +1,5 @@
 import type { LockError } from '../../common/errors.js';
+import { afterTurn, queueMicrotask } from '../../common/host.js';
 import { storeFailure } from '../contract/errors.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
 import type { Schedule } from '../time/schedule.js';
@@ -91,7 +92,7 @@ export class Renewal {
     hold.plan(Infinity);
     if (this.#postponed) return true;
     this.#postponed = true;
-    setImmediate(() => {
+    afterTurn(() => {
       this.#postponed = false;
       if (hold.look()) hold.plan(this.next);
     });

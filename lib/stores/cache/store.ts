@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { checkFunction, checkOptionsObject, checkTimeout } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import { checkInfo } from '../../lease/contract/info.js';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { performance } from '../../common/host.js';
+import { performance, setTimeout } from '../../common/host.js';
 import { withDrift } from '../drift.js';
 import type { Cluster } from './cluster.js';
 import { type EtcdFailure, isLeaseKnown, isLeaseNotFound } from './failure.js';

@@ -1,4 +1,5 @@
 import { LockError } from '../../common/errors.js';
+import { clearTimeout, setTimeout } from '../../common/host.js';
 import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import type { Awaited, Replies } from '../../lease/contract/replies.js';
 import { EtcdFailure, isDenied } from './failure.js';

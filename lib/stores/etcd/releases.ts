@@ -1,3 +1,4 @@
+import { clearTimeout, queueMicrotask, setTimeout } from '../../common/host.js';
 import type { Cluster } from './cluster.js';
 import type { Message } from './messages.js';
 

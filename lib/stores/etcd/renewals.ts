@@ -1,3 +1,4 @@
+import { queueMicrotask, setTimeout } from '../../common/host.js';
 import type { Renewing } from './renew.js';
 
 /** Milliseconds for which a renewal waits for others while earlier ones have no answer: little of the shortest lease. */

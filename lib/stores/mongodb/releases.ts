@@ -1,3 +1,4 @@
+import { clearTimeout, performance, setTimeout } from '../../common/host.js';
 import { answerWithin } from '../../lease/contract/answer-within.js';
 import { Listeners } from '../listeners.js';
 import { hasOneConnection, READING, type ChangeStream, type Collection } from './client.js';

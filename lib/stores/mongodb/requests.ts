@@ -1,3 +1,4 @@
+import { setTimeout } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
 import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { Replies, type Awaited } from '../../lease/contract/replies.js';

@@ -1,4 +1,5 @@
 import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
+import { performance } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { invalidArgType } from '../../common/errors.js';
 import { checkInfo } from '../../lease/contract/info.js';

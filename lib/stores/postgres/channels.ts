@@ -1,3 +1,4 @@
+import { queueMicrotask } from '../../common/host.js';
 import { ignore, type Hearing } from './connection.js';
 
 /** The part of the package `postgres` that listens. */

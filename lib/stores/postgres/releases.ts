@@ -1,3 +1,4 @@
+import { clearTimeout, queueMicrotask, setTimeout } from '../../common/host.js';
 import { Listeners } from '../listeners.js';
 import type { Connection, Hearing } from './connection.js';
 import { topicOf } from './statements.js';

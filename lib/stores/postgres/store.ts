@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { performance } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { checkTimeout } from '../../common/checks.js';
 import { checkInfo } from '../../lease/contract/info.js';

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../../common/host.js';
 import { Listeners } from '../listeners.js';
 import type { RedisConnection, Subscriber } from './client.js';
 import { OF_CLUSTER } from './scripts.js';
@@ -79,7 +80,7 @@ export class Releases {
       if (others > 0) this.#attempts.set(lease, others);
       else this.#attempts.delete(lease);
       // An acquisition that was refused and now waits is listening by then.
-      if (this.#early.has(lease)) setImmediate(() => this.#early.delete(lease) && this.#told(lease));
+      if (this.#early.has(lease)) afterTurn(() => this.#early.delete(lease) && this.#told(lease));
     };
   }
 

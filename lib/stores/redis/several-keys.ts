@@ -1,3 +1,4 @@
+import { performance } from '../../common/host.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import type { Overdue, OverdueAttempt } from '../overdue.js';

@@ -1,4 +1,5 @@
 import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
+import { performance } from '../../common/host.js';
 import { invalidArgType } from '../../common/errors.js';
 import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { grantInTime } from '../../lease/contract/late-grant.js';

@@ -1,3 +1,4 @@
+import { clearTimeout, performance, setTimeout } from '../../common/host.js';
 import { Listeners } from '../listeners.js';
 import type { LeaseRows } from './lease-rows.js';
 

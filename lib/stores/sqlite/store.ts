@@ -1,4 +1,5 @@
 import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
+import { performance, setTimeout } from '../../common/host.js';
 import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';

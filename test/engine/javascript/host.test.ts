@@ -31,11 +31,6 @@ describe('the JavaScript engine', () => {
     expect({ stdout: stdout.trim(), stderr }).toEqual({ stdout: '0 of 300', stderr: '' });
   });
 
-  it('goes on while timers, ticks, microtasks and the clock are faked, and afterwards', async () => {
-    const { stdout, stderr } = await runProgram('faked-host.mjs', ['javascript']);
-    expect({ stdout: stdout.trim(), stderr }).toEqual({ stdout: 'ok', stderr: '' });
-  });
-
   it('gives back what another copy of the package in its thread holds while it is blocked', async () => {
     const Copy = await anotherCopy();
     expect(Copy).not.toBe(StripedLock);

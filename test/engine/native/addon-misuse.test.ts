@@ -27,7 +27,7 @@ describe('the addon', () => {
   const words = new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes)));
   const table = addon.open(words, stripes);
   const counts = (buffer: ArrayBufferLike): Int32Array => new Int32Array(buffer);
-  const bytes = stripes * Int32Array.BYTES_PER_ELEMENT;
+  const bytes = 2 * stripes * Int32Array.BYTES_PER_ELEMENT;
 
   it('keeps addresses of shared memory only, which nobody can detach', () => {
     const detached = new ArrayBuffer(bytes);
