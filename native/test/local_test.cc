@@ -12,13 +12,13 @@ namespace stripelock::test {
 
 namespace {
 
-std::uint32_t standIn(Client& client, std::uint32_t stripe, std::uint32_t arrival) {
+std::uint32_t standIn(Client& client, std::uint32_t stripe, std::uint32_t arrival, double waited = 0) {
   const Request request{.stripes = &stripe,
                         .count = 1,
                         .taken = 0,
                         .mode = Mode::kExclusive,
                         .timeout = kForever,
-                        .waited = 0,
+                        .waited = waited,
                         .arrival = arrival};
   const AsyncWaits::Started started = client.environment().async().start(client.membership(), request);
   EXPECT_EQ(started.status, AsyncStart::kPending);
@@ -52,7 +52,7 @@ TEST(Local, TimeOfAStandInCountsForItsTurnThoughNobodyElseWaited) {
   Peer holder(memory);
   Peer peer(memory);
   ASSERT_TRUE(holder.client.take(0));
-  standIn(peer.client, 0, 1000);
+  standIn(peer.client, 0, 0, 1000);
   EXPECT_LT(holder.client.table().fairIn(0), 0) << "it has waited for longer than kFairness";
 }
 
