@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kAbandonedCell = 20;
 inline constexpr std::uint32_t kWaitingCell = 21;
 
 // How many abandoned keys the last user of an exact table has left behind: see NameTable::~NameTable.
-inline constexpr std::uint32_t kLeftCell = 24;
+inline constexpr std::uint32_t kLeftOrphans = 24;
 
 // In units of 32-bit integers.
 inline constexpr std::uint32_t kHeaderInts = 64;

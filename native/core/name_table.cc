@@ -33,7 +33,7 @@ NameTable::NameTable(Table& table)
   // As operator new does with exceptions disabled.
   if (!byStripe_) std::abort();
   // Anybody who has a handle can write to this number.
-  const auto left = static_cast<std::uint64_t>(table.cell(kLeftCell).exchange(0));
+  const auto left = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
   used_.store(
       static_cast<std::uint32_t>(std::min<std::uint64_t>(left, std::min(mostOrphans_, table.stripes()))));
   for (std::uint32_t stripe = 0; stripe < used_.load(); ++stripe) {
@@ -49,7 +49,7 @@ NameTable::~NameTable() {
   std::uint32_t left = 0;
   for (const Name* name = oldestOrphan_; name; name = name->newer)
     table_.cell(leftHashCell(left++)).store(static_cast<std::int64_t>(name->key.hash()));
-  table_.cell(kLeftCell).store(left);
+  table_.cell(kLeftOrphans).store(left);
 }
 
 NameTable::Pinned NameTable::pin(const KeyView& key, std::uint32_t idle) {

@@ -64,7 +64,7 @@ TEST(ExactKeys, AreToldOfADeathAfterTheLastThreadHasLeft) {
 TEST(ExactKeys, MayBeLeftInAnyNumberByWhoeverWritesToTheMemory) {
   for (const std::int64_t left : {std::int64_t{-1}, std::int64_t{5}, std::int64_t{1} << 40}) {
     SharedMemory memory(4);
-    static_cast<Cell*>(memory.data())[kLeftCell].store(left);
+    static_cast<Cell*>(memory.data())[kLeftOrphans].store(left);
     ExactPeer peer(memory);
     EXPECT_EQ(peer.names().orphans(), 4u);
     for (const char* const key : {"a", "b", "c", "d"}) EXPECT_NE(peer.pin(key), NameTable::kNone);

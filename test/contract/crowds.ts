@@ -14,28 +14,6 @@ const LONG = 30_000;
 type Join = (name: string, options?: object) => Promise<void>;
 
 export const crowdsSuite: Suite = (makeLock, engine) => {
-  engine.acrossThreads(
-    'a task that waits behind its own thread and then another one keeps its deadline',
-    async () => {
-      const lock = makeLock({ timeout: LONG });
-      const other = await Agent.start(lock);
-      const guard = lock.acquireSync('key');
-      const start = performance.now();
-      const late = rejectionOf(lock.acquire('key', { timeout: 2000 }));
-      const behind = lock.acquire('key');
-      const theirs = other.acquireSync('key');
-      await until(() => lock.stats().waiting === 3, 'they wait');
-      await delay(1500);
-      guard.release();
-      expect(await late).toBeInstanceOf(LockTimeoutError);
-      // If its time began anew at the release, it would be 3500.
-      expect(performance.now() - start).toBeLessThan(3000);
-      await (await theirs).release();
-      (await behind).release();
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 1 });
-    },
-  );
-
   // Without options `withLock` has a way of its own to pass a key on.
   describe.each(['acquire', 'withLock'] as const)('with %s:', (how) => {
     function scene(): { lock: ReturnType<typeof makeLock>; order: string[]; join: Join } {

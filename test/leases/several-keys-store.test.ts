@@ -112,9 +112,10 @@ function losingReply(store: LeaseStore, operation: string, at: number): LeaseSto
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
+      if (name !== operation) return value.bind(target) as unknown;
       return async (...of: unknown[]): Promise<unknown> => {
         const result: unknown = await Reflect.apply(value, target, of);
-        if (name === operation && calls++ === at) throw new Error('the connection was lost');
+        if (calls++ === at) throw new Error('the connection was lost');
         return result;
       };
     },

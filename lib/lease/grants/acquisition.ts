@@ -122,9 +122,9 @@ export class Acquisition implements Due, Abortable {
     return this.promise as Promise<Lease>;
   }
 
-  /** Asks once. Undefined if another owner has one of the keys. Rejects if the store fails. */
-  once(inTurn: boolean): Promise<Lease | undefined> {
-    Promise.resolve(this.#attempt(inTurn)).then(
+  /** Asks once, before those that wait. Undefined if another owner has one of the keys. Rejects if the store fails. */
+  once(): Promise<Lease | undefined> {
+    Promise.resolve(this.#attempt(false)).then(
       () => {
         if (this.#settle()) this.#resolve(undefined);
       },

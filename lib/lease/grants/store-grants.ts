@@ -53,7 +53,7 @@ export class StoreGrants extends Grants {
     terms: LeaseTerms,
     signal: AbortSignal | undefined,
   ): Promise<Lease | undefined> {
-    return new Acquisition(this, keys, terms, 0, signal).once(false);
+    return new Acquisition(this, keys, terms, 0, signal).once();
   }
 
   acquire(
@@ -130,7 +130,7 @@ export class StoreGrants extends Grants {
 
   async #acquireOnce(acquisition: Acquisition, signal: AbortSignal | undefined): Promise<Lease> {
     try {
-      const lease = await acquisition.once(true);
+      const lease = await acquisition.once();
       if (lease) return lease;
     } catch (error) {
       if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;

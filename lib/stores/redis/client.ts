@@ -80,7 +80,7 @@ function countCuts(client: IoRedis): Cuts {
     const counted = { count: 0 };
     cutsOf.set(client, (cuts = counted));
     // The latter of a cluster, for one of its nodes.
-    for (const event of ['close', '-node']) client.on(event, () => counted.count++);
+    for (const event of ['close', '-node']) (client as Partial<IoRedis>).on?.(event, () => counted.count++);
   }
   return cuts;
 }

@@ -71,7 +71,7 @@ export function release({ table, stripes, mode }: Acquired): void {
 
 export async function granted(acquired: Acquired): Promise<void> {
   await until(() => acquired.outcome !== undefined, 'it is granted');
-  expect(acquired.outcome).toEqual({ status: 'granted', abandoned: false });
+  expect(acquired.outcome).toMatchObject({ status: 'granted', abandoned: false });
 }
 
 /**

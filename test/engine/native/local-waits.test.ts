@@ -1,7 +1,7 @@
 // Tasks that wait behind others of their own thread, in its JavaScript, as other threads and people see them.
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { KeyedLock, StripedLock } from 'stripelock';
+import { KeyedLock, LockTimeoutError, StripedLock } from 'stripelock';
 import { Agent } from '../../support/agent.js';
 import { keysApart } from '../../support/keys.js';
 import { seedFor } from '../../support/seed.js';
@@ -34,6 +34,25 @@ describe('tasks that wait behind another of their thread', () => {
       expect(order).toEqual(['a', 'b', 'thread']);
     },
   );
+
+  it('keep their deadline when they come to wait behind another thread', async () => {
+    const lock = new StripedLock({ timeout: 30_000 });
+    const other = await Agent.start(lock);
+    const guard = lock.acquireSync('key');
+    const theirs = other.acquireSync('key');
+    await until(() => lock.stats().waiting === 1, 'the other thread waits');
+    const start = performance.now();
+    const late = rejectionOf(lock.acquire('key', { timeout: 2000 }));
+    const behind = lock.acquire('key');
+    await delay(1500);
+    guard.release();
+    expect(await late).toBeInstanceOf(LockTimeoutError);
+    // If its time began anew at the release, it would be 3500.
+    expect(performance.now() - start).toBeLessThan(3000);
+    await (await theirs).release();
+    (await behind).release();
+    expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 1 });
+  });
 
   it('show for how long they have waited, also without a timeout', async () => {
     const lock = new StripedLock({ timeout: Infinity });
