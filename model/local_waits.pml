@@ -341,8 +341,8 @@ inline register(set) {
 #define NOTE_FIRST
 #endif
 
-/* StripeQueue::insertBeforeOwn */
-inline insertBeforeOwn(s, w) {
+/* StripeQueue::insertByNumber, at any place */
+inline insertByNumber(s, w) {
   if
   :: mayGoFirst -> d_step { NOTE_FIRST pushFront(s, w) }
   :: true ->

@@ -1077,8 +1077,8 @@ export const mutations = [
     as: ASSERTION,
   },
   {
-    name: 'insertBeforeOwn: a stand-in waits behind what came after it',
-    edits: [['table.pml', '  :: comesFirst -> insertBeforeOwn(s, w)\n', '  :: false -> skip\n']],
+    name: 'insertByNumber: a stand-in waits behind what came after it',
+    edits: [['table.pml', '  :: comesFirst -> insertByNumber(s, w)\n', '  :: false -> skip\n']],
     by: 'local-order',
     as: ASSERTION,
   },

@@ -66,7 +66,7 @@ inline pushBack(s, w) {
   }
 }
 
-/* insertBeforeOwn(), where `w` waited elsewhere before, but before all of its own thread. When it came relative to others
+/* insertByNumber(), where `w` waited elsewhere before, but before all of its own thread. When it came relative to others
  * depends on the clock. */
 inline link(s, w) {
 #ifdef LOCALS
@@ -74,7 +74,7 @@ inline link(s, w) {
   early = (w == STARVING -> QUEUE : early);
 #endif
   if
-  :: comesFirst -> insertBeforeOwn(s, w)
+  :: comesFirst -> insertByNumber(s, w)
   :: else -> pushBack(s, w)
   fi
 #else

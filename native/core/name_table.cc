@@ -40,7 +40,8 @@ NameTable::NameTable(Table& table)
     auto name = std::make_unique<Name>(static_cast<std::uint64_t>(table.cell(leftHashCell(stripe)).load()));
     name->stripe = stripe;
     table.word(stripe).store(kAbandoned);
-    byStripe_[stripe] = &shardFor(*name).names.add(std::move(name));
+    Shard& shard = shardFor(*name);
+    byStripe_[stripe] = &shard.names.add(std::move(name));
     addOrphan(*byStripe_[stripe]);
   }
 }

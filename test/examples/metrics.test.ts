@@ -29,7 +29,6 @@ const RISING = [
   'stripelock_abandoned_total{lock="accounts"}',
   'stripelock_wait_seconds_count{lock="accounts",kind="async",mode="exclusive",outcome="granted"}',
   'stripelock_wait_seconds_count{lock="accounts",kind="async",mode="exclusive",outcome="timeout"}',
-  'stripelock_wait_seconds_count{lock="accounts",kind="sync",mode="exclusive",outcome="deadlock"}',
   'stripelock_timeouts_by_holder_total{lock="accounts",holder="0"}',
   'stripelock_deadlock_threads_count{lock="accounts"}',
   'stripelock_lease_failures_total{operation="renew"}',

@@ -122,7 +122,7 @@ it('an error that no repetition can mend reaches everybody who waits at once, as
     lease.release(),
   ];
   for (const answer of asked) {
-    expect(await rejectionOf<unknown>(answer)).toMatchObject({
+    expect(await rejectionOf(answer as Promise<unknown>)).toMatchObject({
       code: 'ERR_LEASE_STORE_DENIED',
       message: 'no right to write',
     });

@@ -164,9 +164,9 @@ it('keeps what it is granted when the store executes a failed rollback late', as
   const store = new FaultyStore();
   await store.inner.tryAcquire('b', 'other', 60_000);
   const late: (() => Promise<boolean>)[] = [];
-  const { release } = store;
-  store.release = function (key, owner) {
-    if (late.length > 0) return Reflect.apply(release, this, [key, owner]) as Promise<boolean>;
+  const release = store.release.bind(store);
+  store.release = (key, owner) => {
+    if (late.length > 0) return release(key, owner);
     late.push(() => store.inner.release(key, owner));
     return Promise.reject(new Error('no reply in time'));
   };
