@@ -69,15 +69,13 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
       : add(this.#groups, key, owner, ttl, info);
   }
 
-  release(key: string, owner: string): Promise<boolean> {
-    const freeing =
-      this.#groups === undefined
-        ? this.#store.release(key, owner)
-        : add(this.#groups, key, owner, undefined, undefined);
-    return freeing.then((freed) => {
-      if (freed) handOn(this.#store, key);
-      return freed;
-    });
+  async release(key: string, owner: string): Promise<boolean> {
+    const groups = this.#groups;
+    const freed = await (groups === undefined
+      ? this.#store.release(key, owner)
+      : add(groups, key, owner, undefined, undefined));
+    if (freed) handOn(this.#store, key);
+    return freed;
   }
 
   async #tryOneByOne(
