@@ -30,6 +30,9 @@ export const METRIC_CELLS = {
   waiting: 21,
 } as const;
 
+/** The native engine's cell of how many abandoned keys wait in the memory of a lock on exact keys that nobody has open. */
+export const LEFT_ORPHANS = 24;
+
 export const HEADER_INTS = 64;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
