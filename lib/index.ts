@@ -57,6 +57,7 @@ export type {
 export type {
   AcquireOptions,
   AsyncAcquireOptions,
+  HandleOf,
   HostUrl,
   KeyedLockHandle,
   KeyedLockMode,

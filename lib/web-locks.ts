@@ -13,4 +13,5 @@ export type {
   LockManagerSnapshot,
   LockOptions,
 } from './web-locks/types.js';
+export type { HandleOf } from './common/types.js';
 export type { WebLockMessage } from './common/diagnostics.js';

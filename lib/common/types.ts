@@ -43,6 +43,12 @@ export type HostSignal = typeof globalThis extends { AbortSignal: { prototype: i
   ? Signal
   : { readonly aborted: boolean; readonly reason: unknown };
 
+/** Structured-cloneable, and opaque. Its type refuses the handle of another class. */
+export interface HandleOf<K extends string> {
+  /** Whose handle it is. */
+  readonly kind?: K;
+}
+
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
 export interface StripedLockHandle {
   /** Whose handle it is. */

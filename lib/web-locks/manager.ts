@@ -1,4 +1,5 @@
 import { checkFunction, checkOptionsObject, checkString, type Names } from '../common/checks.js';
+import type { HandleOf } from '../common/types.js';
 import { DEFAULT_MANAGER } from '../engine/contract/named-locks.js';
 import { namedEngine } from '../engine/select.js';
 import { checkSupported, DEFAULTS, readOptions, toDomString } from './arguments.js';
@@ -31,13 +32,13 @@ export class LockManager {
    * handle; a LockError (ERR_LOCK_ENGINE) for one of another process, and in another thread if the addon cannot be loaded
    * here and there.
    */
-  static from(handle: object & { readonly kind?: 'stripelock/lock-manager' }): LockManager {
+  static from(handle: HandleOf<'stripelock/lock-manager'>): LockManager {
     const { name, locks: opened } = openHandle(handle);
     return new LockManager(new ManagerContext(name, () => opened));
   }
 
   /** Structured-cloneable: send it to another thread, and join there with {@link LockManager.from}. */
-  get handle(): object & { readonly kind?: 'stripelock/lock-manager' } {
+  get handle(): HandleOf<'stripelock/lock-manager'> {
     return handleOf(this.#context.locks.number, this.#context.name);
   }
 

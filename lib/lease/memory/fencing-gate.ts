@@ -1,5 +1,6 @@
 import { checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { HandleOf } from '../../common/types.js';
 import type { GateTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import { StaleTokenError } from '../contract/errors.js';
@@ -38,7 +39,7 @@ class OpenedGate {
  */
 export class FencingGate {
   /** Structured-cloneable; see {@link FencingGate.from}. */
-  readonly handle: object & { readonly kind?: 'stripelock/fencing-gate' };
+  readonly handle: HandleOf<'stripelock/fencing-gate'>;
   readonly #gate: GateTable;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
@@ -55,7 +56,7 @@ export class FencingGate {
    * The same gate, in another thread (or again in this one). Throws a TypeError for what is not a handle, a LockError
    * (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be loaded in both threads.
    */
-  static from(handle: object & { readonly kind?: 'stripelock/fencing-gate' }): FencingGate {
+  static from(handle: HandleOf<'stripelock/fencing-gate'>): FencingGate {
     const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
     const capacity = checkCapacity(fields.capacity, 'handle.capacity');
     const gate = leaseEngine().openGate(capacity, numberOf(fields));

@@ -1,5 +1,6 @@
 import { checkBoolean, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
+import type { HandleOf } from '../../common/types.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import {
@@ -67,7 +68,7 @@ class OpenedTable {
  */
 export class MemoryLeaseStore implements InfoLeaseStore {
   /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
-  readonly handle: object & { readonly kind?: 'stripelock/memory-lease-store' };
+  readonly handle: HandleOf<'stripelock/memory-lease-store'>;
   readonly #table: LeaseTable;
   readonly #clock: Clock | undefined;
 
@@ -93,7 +94,7 @@ export class MemoryLeaseStore implements InfoLeaseStore {
    * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
   static from(
-    handle: object & { readonly kind?: 'stripelock/memory-lease-store' },
+    handle: HandleOf<'stripelock/memory-lease-store'>,
     options?: MemoryLeaseStoreOptions,
   ): MemoryLeaseStore {
     const clock = clockOf(options);
