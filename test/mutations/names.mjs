@@ -107,8 +107,8 @@ export const nameMutations = [
   mutation(
     'a thread that ends unpins what it holds before it abandons it',
     'registry.cc',
-    '  membership.abandon();\n  membership.unpinAll();\n',
-    '  membership.unpinAll();\n  membership.abandon();\n',
+    '    membership.abandon();\n    membership.unpinAll();\n',
+    '    membership.unpinAll();\n    membership.abandon();\n',
     'ExactKeys.OfAThreadThatEndsAreUnpinned*',
   ),
   mutation(

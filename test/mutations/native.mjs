@@ -33,9 +33,9 @@ export const nativeMutations = [
     { tests: 'Local.StandInComesBefore*' },
   ),
   mutation(
-    'a stand-in goes behind the other waiters of its thread',
-    [['waiter.h', ' && after->owner != waiter.owner', '']],
-    { tests: 'Local.StandInComesBeforeItsThreads*' },
+    'a stand-in goes behind all that wait',
+    [['waiter.h', 'static_cast<std::int32_t>(after->arrival - waiter.arrival) <= 0)', 'true)']],
+    { tests: 'Local.StandInComesBefore*' },
   ),
   mutation(
     'a stand-in counts as contended twice',
@@ -386,8 +386,8 @@ export const nativeMutations = [
     [
       [
         'async_returns.cc',
-        'waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);\n',
-        'owner_.delivered();\n  waiter.membership->table().rollBack(waiter.stripes, waiter.count, owner_, waiter.mode);\n',
+        '  rollBack(waiter, waiter.count);\n',
+        '  owner_.delivered();\n  rollBack(waiter, waiter.count);\n',
       ],
       [
         'async_returns.cc',
@@ -710,7 +710,7 @@ export const nativeMutations = [
   ),
   mutation(
     'the cell of those who wait is not counted up',
-    [['async_waits.cc', '  waiter.membership->table().cell(kWaitingCell).fetch_add(1);\n', '']],
+    [['async_waits.cc', '  countWaiting(waiter, +1);\n', '']],
     { tests: 'AsyncWaits.KeepApart*:AsyncWaits.AreForgotten*' },
   ),
   mutation(
@@ -718,21 +718,15 @@ export const nativeMutations = [
     [
       [
         'async_waits.cc',
-        '  if (table.withdraw(waiter)) {\n    table.rollBack(waiter.stripes, waiter.position.load(), owner_, waiter.mode);\n',
-        '  if (table.withdraw(waiter)) {\n',
+        '    countWaiting(waiter, -1);\n    rollBack(waiter, waiter.position.load());\n',
+        '    countWaiting(waiter, -1);\n',
       ],
     ],
     { tests: 'AsyncWaits.AreForgotten*' },
   ),
   mutation(
     'an expired acquisition keeps what it had',
-    [
-      [
-        'async_waits.cc',
-        '    table.rollBack(waiter.stripes, position, owner_, waiter.mode);\n    dispose',
-        '    dispose',
-      ],
-    ],
+    [['async_waits.cc', '    rollBack(waiter, position);\n    dispose', '    dispose']],
     { tests: 'AsyncWaits.ExpireAtTheirDeadline*' },
   ),
   mutation(
