@@ -45,9 +45,19 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     info: string | undefined,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
+    if (keys.length === 1) {
+      const token = await this.#tryOne(keys[0]!, asker, ttl, info);
+      return token === undefined ? 0 : [token];
+    }
     if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, ttl, info);
-    const owner = asker.owner!;
-    return answerOf(asker, keys, () => store.tryAcquireAll(keys, owner, ttl, ...extra(info)));
+    try {
+      const answer = await store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info));
+      for (const key of keys) asker.unsure?.delete(key);
+      return answer;
+    } catch (error) {
+      noteFailure(asker, keys, error);
+      throw error;
+    }
   }
 
   /** What holds ask of the store while the body runs goes there together. */
@@ -78,19 +88,32 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     return freed;
   }
 
+  async #tryOne(
+    key: string,
+    asker: Asker,
+    ttl: number,
+    info: string | undefined,
+  ): Promise<FencingToken | undefined> {
+    try {
+      const token = await this.#store.tryAcquire(key, asker.owner!, ttl, ...extra(info));
+      asker.unsure?.delete(key);
+      return token;
+    } catch (error) {
+      noteFailure(asker, [key], error);
+      throw error;
+    }
+  }
+
   async #tryOneByOne(
     keys: readonly string[],
     asker: Asker,
     ttl: number,
     info: string | undefined,
   ): Promise<readonly FencingToken[] | number> {
-    const owner = asker.owner!;
     const tokens: FencingToken[] = [];
     try {
       for (const key of keys) {
-        const token = await answerOf(asker, [key], () =>
-          this.#store.tryAcquire(key, owner, ttl, ...extra(info)),
-        );
+        const token = await this.#tryOne(key, asker, ttl, info);
         if (token === undefined) return tokens.length;
         tokens.push(token);
       }
@@ -154,19 +177,9 @@ export function leftOver(asker: Asker, key: string): void {
   asker.isSpent = true;
 }
 
-/** Notes whether the keys may have been granted although their answer was lost. */
-async function answerOf<T>(asker: Asker, keys: readonly string[], send: () => Promise<T>): Promise<T> {
-  try {
-    const answer = await send();
-    for (const key of keys) asker.unsure?.delete(key);
-    return answer;
-  } catch (error) {
-    // A store that refuses for good has granted nothing. An earlier attempt may still have been granted.
-    if (!isPermanent(error)) {
-      for (const key of keys) (asker.unsure ??= new Set()).add(key);
-    }
-    throw error;
-  }
+/** The keys may have been granted although their answer was lost. A store that refuses for good has granted nothing. */
+function noteFailure(asker: Asker, keys: readonly string[], error: unknown): void {
+  if (!isPermanent(error)) for (const key of keys) (asker.unsure ??= new Set()).add(key);
 }
 
 /** Only if there is one: a store that keeps no infos expects none. */

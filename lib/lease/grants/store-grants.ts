@@ -166,13 +166,11 @@ export class StoreGrants extends Grants {
 
   /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */
   #tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+    // The manager may have been closed while this waited for an earlier operation.
+    if (this.isClosed) return Promise.reject(managerClosed());
     const waits = terms.background || keys.some((key) => this.latest(key)?.delegated === true);
-    return this.#operations.count(async () => {
-      // The manager may have been closed while this waited for an earlier operation.
-      if (this.isClosed) throw managerClosed();
-      if (waits) await this.#prepare(keys, terms);
-      return this.#ask(keys, asker, terms);
-    });
+    const ask = (): Promise<Answer> => this.#ask(keys, asker, terms);
+    return this.#operations.count(waits ? () => this.#prepare(keys, terms).then(ask) : ask);
   }
 
   async #prepare(keys: readonly string[], { background }: LeaseTerms): Promise<void> {
