@@ -24,7 +24,7 @@ import { RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
-const WORKER = path.join('lease', 'background', 'worker.js');
+const WORKER = path.join('lease', 'renewer', 'worker.js');
 
 /**
  * Reads modules, and the maps of the compiler beside them, from memory.

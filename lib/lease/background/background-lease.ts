@@ -1,10 +1,10 @@
 import { fromLocal, toLocal } from '../../common/elapsed.js';
 import { answerWithin } from '../contract/answer-within.js';
 import { storeFailure } from '../contract/errors.js';
-import type { Backoff } from '../contract/options.js';
 import type { Background } from '../hold/background.js';
 import type { Hold } from '../hold/hold.js';
-import { fromSent, SharedDeadline, type Id, type SentError } from './protocol.js';
+import type { LockError } from '../../common/errors.js';
+import { SharedDeadline, type Id } from './protocol.js';
 import { newId, type Listener, type RenewingThread } from './renewing-thread.js';
 
 /** Milliseconds in which every store answers, or gives up. */
@@ -26,7 +26,7 @@ export class BackgroundLease implements Background, Listener {
   #ending: Promise<void> | undefined;
   #removed: (() => void) | undefined;
 
-  constructor(hold: Hold, thread: RenewingThread, store: Id, backoff: Backoff) {
+  constructor(hold: Hold, thread: RenewingThread, store: Id) {
     this.#hold = hold;
     this.#thread = thread;
     const { key, owner, since, expiresAt, terms } = hold;
@@ -42,7 +42,6 @@ export class BackgroundLease implements Background, Listener {
       ttl,
       every,
       maxHold,
-      backoff,
       since: fromLocal(since),
       deadline: this.#shared.memory,
     });
@@ -78,21 +77,20 @@ export class BackgroundLease implements Background, Listener {
     hold.heard();
   }
 
-  failed(error: SentError): void {
-    const hold = this.#hold;
+  failed(error: LockError): void {
     if (this.#isIdle()) return;
-    hold.renewals.failed(storeFailure('renew', hold.key, fromSent(error)));
-    hold.heard();
+    this.#hold.renewals.failed(error);
+    this.#hold.heard();
   }
 
   lost(reason: string): void {
     if (!this.#isIdle()) this.#hold.lose(reason);
   }
 
-  answered(id: Id, renewed: boolean, error: SentError | undefined): void {
+  answered(id: Id, renewed: boolean, error: Error | undefined): void {
     const call = this.#calls.get(id)!;
     this.#calls.delete(id);
-    if (error) call.reject(storeFailure('renew', this.#hold.key, fromSent(error)));
+    if (error) call.reject(error);
     else call.resolve(renewed);
     if (!this.#isIdle()) this.#hold.heard();
   }

@@ -37,7 +37,7 @@ export class BackgroundStore {
   add(hold: Hold): void {
     const opened = this.#open;
     if (opened === undefined || opened.thread.ended) return;
-    hold.renewals.attach(new BackgroundLease(hold, opened.thread, opened.store, this.#backoff));
+    hold.renewals.attach(new BackgroundLease(hold, opened.thread, opened.store));
   }
 
   /** The manager has no leases any more. */
@@ -51,7 +51,7 @@ export class BackgroundStore {
   async #start(): Promise<Opened> {
     const thread = RenewingThread.get();
     const store = newId();
-    await thread.open(store, this.#source);
+    await thread.open(store, this.#source, this.#backoff);
     return { thread, store };
   }
 }

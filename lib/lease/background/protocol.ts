@@ -1,5 +1,3 @@
-import { LockError } from '../../common/errors.js';
-import { isPermanent, LeaseStoreError } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 
 /**
@@ -17,6 +15,7 @@ export interface OpenMessage {
   readonly module: string;
   readonly name: string;
   readonly options: unknown;
+  readonly backoff: Backoff;
   /** Whether the holder's clock counts while the machine is suspended. */
   readonly countsSuspension: boolean;
 }
@@ -36,7 +35,6 @@ export interface AddMessage {
   readonly ttl: number;
   readonly every: number;
   readonly maxHold: number;
-  readonly backoff: Backoff;
   readonly since: number;
   /** Of a {@link SharedDeadline}. */
   readonly deadline: SharedArrayBuffer;
@@ -55,20 +53,13 @@ export interface RemoveMessage {
   readonly lease: Id;
 }
 
-export type Request = OpenMessage | CloseMessage | AddMessage | RenewMessage | RemoveMessage;
+export type Command = OpenMessage | CloseMessage | AddMessage | RenewMessage | RemoveMessage;
 
-/** An error of the store, with what can be sent. */
-export interface SentError {
-  readonly message: string;
-  readonly code: string | undefined;
-  /** See `isPermanent`. */
-  readonly permanent: boolean;
-}
-
+/** Errors are as `serializeError` has made them. */
 export type Report =
-  | { readonly op: 'opened'; readonly store: Id; readonly error: SentError | undefined }
+  | { readonly op: 'opened'; readonly store: Id; readonly error: unknown }
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
-  | { readonly op: 'failed'; readonly lease: Id; readonly error: SentError }
+  | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }
   | { readonly op: 'lost'; readonly lease: Id; readonly reason: string }
   | { readonly op: 'removed'; readonly lease: Id }
   | {
@@ -76,7 +67,7 @@ export type Report =
       readonly lease: Id;
       readonly call: Id;
       readonly renewed: boolean;
-      readonly error: SentError | undefined;
+      readonly error: unknown;
     };
 
 const NANOSECONDS = 1e6;
@@ -102,25 +93,4 @@ export class SharedDeadline {
   set time(time: number) {
     Atomics.store(this.#cell, 0, BigInt(Math.floor(time * NANOSECONDS)));
   }
-}
-
-/** The error as it can be sent, whatever was thrown. */
-export function toSent(error: unknown): SentError {
-  const { message, code } = (error ?? {}) as { message?: unknown; code?: unknown };
-  return {
-    message: typeof message === 'string' ? message : String(error),
-    code: typeof code === 'string' ? code : undefined,
-    permanent: isPermanent(error),
-  };
-}
-
-/** The store's own error, without what renewals have put around it. */
-export function renewalToSent(error: unknown): SentError {
-  return toSent(error instanceof LeaseStoreError ? (error.cause ?? error) : error);
-}
-
-export function fromSent({ message, code, permanent }: SentError): Error {
-  if (permanent) return new LockError(code!, message);
-  const error = new Error(message);
-  return code === undefined ? error : Object.assign(error, { code });
 }

@@ -1,16 +1,19 @@
 import type { Worker } from 'node:worker_threads';
 import { countsSuspension } from '../../common/elapsed.js';
+import type { LockError } from '../../common/errors.js';
 import type { LeaseStoreSource } from '../contract/lease-store.js';
-import { fromSent, type Id, type Report, type Request, type SentError } from './protocol.js';
+import type { Backoff } from '../contract/options.js';
+import { deserializeError } from '../contract/sent-errors.js';
+import type { Id, Report, Command } from './protocol.js';
 import { startWorker } from './start.js';
 
 /** A lease that the thread renews, as its holder sees it. */
 export interface Listener {
   renewed(ttl: number): void;
-  failed(error: SentError): void;
+  failed(error: LockError): void;
   lost(reason: string): void;
   removed(): void;
-  answered(call: Id, renewed: boolean, error: SentError | undefined): void;
+  answered(call: Id, renewed: boolean, error: Error | undefined): void;
   /** The thread has ended. True if the holder's own thread renews it from now on. */
   ended(error: Error): boolean;
 }
@@ -56,19 +59,20 @@ export class RenewingThread {
   }
 
   /** Opens a store. Rejects if that fails, or if the thread ends before. */
-  async open(store: Id, { module, name, options }: LeaseStoreSource): Promise<void> {
+  async open(store: Id, { module, name, options }: LeaseStoreSource, backoff: Backoff): Promise<void> {
     this.#users++;
     const error = await this.during(
       new Promise<Error | undefined>((resolve) => {
         this.#opening.set(store, resolve);
-        const request = {
+        const command = {
           op: 'open',
           store,
           module: typeof module === 'string' ? module : module.href,
           name,
           options,
+          backoff,
         } as const;
-        this.send({ ...request, countsSuspension: countsSuspension() });
+        this.send({ ...command, countsSuspension: countsSuspension() });
       }),
     );
     this.#opening.delete(store);
@@ -92,8 +96,8 @@ export class RenewingThread {
   }
 
   /** Nothing arrives any more if the thread has ended. */
-  send(request: Request): void {
-    this.#worker?.postMessage(request);
+  send(command: Command): void {
+    this.#worker?.postMessage(command);
   }
 
   /** Keeps the process alive until the promise settles. */
@@ -108,7 +112,7 @@ export class RenewingThread {
 
   #hear(report: Report): void {
     if (report.op === 'opened') {
-      this.#opening.get(report.store)?.(report.error && fromSent(report.error));
+      this.#opening.get(report.store)?.(deserializeError(report.error) as Error | undefined);
       return;
     }
     const listener = this.#leases.get(report.lease);
@@ -117,7 +121,7 @@ export class RenewingThread {
         listener?.renewed(report.ttl);
         break;
       case 'failed':
-        listener?.failed(report.error);
+        listener?.failed(deserializeError(report.error) as LockError);
         break;
       case 'lost':
         listener?.lost(report.reason);
@@ -127,7 +131,7 @@ export class RenewingThread {
         listener?.removed();
         break;
       case 'answered':
-        listener?.answered(report.call, report.renewed, report.error);
+        listener?.answered(report.call, report.renewed, deserializeError(report.error) as Error | undefined);
         break;
     }
   }

@@ -6,7 +6,6 @@ import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.j
 import { announceGrant } from '../hold/announcements.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
-import type { Renewable } from '../hold/renewal.js';
 import { Schedule } from '../time/schedule.js';
 import type { Acquisition, Answer, Asker, Queues } from './acquisition.js';
 
@@ -25,7 +24,7 @@ export abstract class Grants implements HoldContext {
   readonly stableOwners: boolean;
   abstract readonly looksBeforeRelease: boolean;
   /** The owner of all leases; undefined if each acquisition has its own. */
-  protected readonly holder: string | undefined;
+  protected readonly owner: string | undefined;
   /** Distinguishes the owners of this manager from those of others. */
   protected readonly name = randomName();
   /** The terms of a lease whose options say nothing. */
@@ -54,8 +53,8 @@ export abstract class Grants implements HoldContext {
     this.schedule = new Schedule(settings.clock, false, ownNow, (body) => this.together(body));
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
-    this.holder = settings.holder ?? (settings.reentrant ? this.name : undefined);
-    this.stableOwners = this.holder !== undefined;
+    this.owner = settings.holder ?? (settings.reentrant ? this.name : undefined);
+    this.stableOwners = this.owner !== undefined;
     this.terms = settings.terms;
   }
 
@@ -115,7 +114,7 @@ export abstract class Grants implements HoldContext {
   /** Throws if leases with these terms cannot be renewed as they say. */
   abstract checkTerms(terms: LeaseTerms): void;
 
-  renew(hold: Renewable, ttl: number, info?: string): Promise<boolean> {
+  renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
     const { key, owner } = hold;
     return info === undefined ? this.store.renew(key, owner, ttl) : this.store.renew(key, owner, ttl, info);
   }

@@ -4,7 +4,7 @@ import { canDoTogether } from '../contract/several-keys.js';
 import type { Asker } from './acquisition.js';
 import { handOn } from './polling-queue.js';
 
-interface Request {
+interface PendingRequest {
   readonly key: string;
   readonly resolve: (result: boolean) => void;
   readonly reject: (error: unknown) => void;
@@ -19,7 +19,7 @@ interface Group {
   /** Undefined for releases. */
   readonly ttl: number | undefined;
   readonly info: string | undefined;
-  readonly requests: Request[];
+  readonly requests: PendingRequest[];
 }
 
 /**
@@ -163,7 +163,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     requests.forEach(({ resolve }, i) => resolve(results[i] === true));
   }
 
-  async #sendOne({ key, resolve }: Request, { owner, ttl, info }: Group): Promise<void> {
+  async #sendOne({ key, resolve }: PendingRequest, { owner, ttl, info }: Group): Promise<void> {
     const store = this.#store;
     resolve(
       await (ttl === undefined ? store.release(key, owner) : store.renew(key, owner, ttl, ...extra(info))),

@@ -67,7 +67,7 @@ export class StoreGrants extends Grants {
   }
 
   newAsker(_keys: readonly string[], since: number): Asker {
-    const owner = this.holder ?? `${this.name}:${this.#owners++}`;
+    const owner = this.owner ?? `${this.name}:${this.#owners++}`;
     return { owner, since, unsure: undefined, isSpent: false };
   }
 

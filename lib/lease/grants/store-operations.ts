@@ -116,10 +116,10 @@ export class StoreOperations {
 export function announceFailure(
   operation: 'acquire' | 'release',
   key: string,
-  holder: string,
+  owner: string,
   error: LockError,
 ): void {
   if (!leaseChannels.failed.hasSubscribers) return;
   const nothing = { token: undefined, remaining: undefined };
-  leaseChannels.failed.publish({ key, operation, error, holder, threadId, ...nothing });
+  leaseChannels.failed.publish({ key, operation, error, holder: owner, threadId, ...nothing });
 }

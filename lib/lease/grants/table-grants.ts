@@ -124,7 +124,7 @@ export class TableGrants extends Grants {
 
   newAsker(keys: readonly string[], since: number): Asker {
     // The keys of one lease have one owner.
-    const owner = this.holder ?? (keys.length > 1 ? `${this.name}:${this.#owners++}` : undefined);
+    const owner = this.owner ?? (keys.length > 1 ? `${this.name}:${this.#owners++}` : undefined);
     return { owner, since, unsure: undefined, isSpent: false };
   }
 

@@ -3,14 +3,19 @@ import type { LockError } from '../../common/errors.js';
 import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
-import type { LeaseTerms } from '../contract/options.js';
+import type { Backoff, LeaseTerms } from '../contract/options.js';
 import type { Due, Schedule } from '../time/schedule.js';
 import * as channels from './announcements.js';
-import { Renewal, type Renewable, type RenewalContext } from './renewal.js';
+import { Renewal } from './renewal.js';
 import { Users, warnForgotten } from './users.js';
 
-/** What a hold needs of its manager. */
-export interface HoldContext extends RenewalContext {
+/** What a hold needs of whoever keeps it: a manager, or the thread that renews in the background. */
+export interface HoldContext {
+  /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
+  renew(hold: Hold, ttl: number, info?: string): Promise<boolean>;
+  readonly backoff: Backoff;
+  /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
+  ttlInStore(ttl: number): number;
   /** On the manager's clock. It contains every hold that has not ended. */
   readonly schedule: Schedule<Hold>;
   /**
@@ -39,24 +44,28 @@ export interface LossListener {
 }
 
 /** The reason if a hold was lost only because it expired. */
-const EXPIRED = 'its time is over';
+export const EXPIRED = 'its time is over';
 /** The reason if a hold ended because another hold of its lease was lost. */
 export const OTHER_LOST = 'the lease of another of its keys was lost';
 
 /**
- * A grant of the store, and how long it is known to last. It is
+ *   held       its local deadline is ahead
+ *   unsure     so it is, but the last renewal failed: it is lost at the deadline unless a retry succeeds before
+ *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
+ *   released   its last holder has released it
  *
- *   held       while its local deadline is ahead
- *   lost       once the deadline has passed, or the store has said so, or another grant has replaced it
- *   released   once its last holder has released it
- *
- * and never leaves the latter two states. The deadline counts from before the request was sent, or from the time of the
- * grant as the memory table reports it, so that it is never later than the store's.
+ * It never leaves the latter two, but for what {@link Hold.notFreed} says.
+ */
+export type HoldState = 'held' | 'unsure' | 'lost' | 'released';
+
+/**
+ * A grant of the store, and how long it is known to last. The deadline counts from before the request was sent, or from
+ * the time of the grant as the memory table reports it, so that it is never later than the store's.
  *
  * Its fields are declared, and none of its members has a `#`: V8 defines fields in a separate function, and marks each
  * object of a class with private methods. It inlines neither if the code becomes too long.
  */
-export class Hold implements Due, Renewable {
+export class Hold implements Due {
   declare readonly key: string;
   /** Its token, or the number of the grant in the memory table. */
   declare readonly granted: FencingToken | number;
@@ -68,9 +77,9 @@ export class Hold implements Due, Renewable {
   /** When the schedule looks at it next: to renew it, to warn, or because it expires. */
   declare deadline: number;
   declare place: number;
+  declare state: HoldState;
   /** Undefined unless it is lost. */
   declare lostReason: string | undefined;
-  declare released: boolean;
   /** The local deadline after a renewal. */
   declare private extendedTo: number | undefined;
   /** How many of its leases have not been released. */
@@ -80,7 +89,7 @@ export class Hold implements Due, Renewable {
   /** Told when it is lost. */
   declare private listeners: Set<LossListener> | undefined;
   declare private renewal: Renewal | undefined;
-  declare private readonly context: HoldContext;
+  declare protected readonly context: HoldContext;
   declare private readonly namedOwner: string | undefined;
 
   /**
@@ -105,8 +114,8 @@ export class Hold implements Due, Renewable {
     this.since = since;
     this.deadline = since + terms.firstLook;
     this.place = -1;
+    this.state = 'held';
     this.lostReason = undefined;
-    this.released = false;
     this.extendedTo = undefined;
     this.users = 0;
     this.leases = undefined;
@@ -133,7 +142,7 @@ export class Hold implements Due, Renewable {
   }
 
   get ended(): boolean {
-    return this.released || this.lostReason !== undefined;
+    return this.state === 'lost' || this.state === 'released';
   }
 
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
@@ -147,6 +156,7 @@ export class Hold implements Due, Renewable {
   /** `error`: of the hold that was lost first. */
   lose(reason: string, error?: LeaseLostError): void {
     if (this.ended) return;
+    this.state = 'lost';
     this.lostReason = reason;
     this.context.schedule.clear(this);
     this.context.lost(this);
@@ -242,7 +252,7 @@ export class Hold implements Due, Renewable {
   }
 
   private renewNow(): void {
-    this.sharers().watch();
+    this.watchLeases();
     // Failures of the store are retried until the deadline, and then the lease is lost. Nobody else needs the error.
     this.renew(this.terms.ttl).catch(() => undefined);
   }
@@ -263,7 +273,7 @@ export class Hold implements Due, Renewable {
 
   /** That thread has told of a renewal. */
   heard(): void {
-    this.sharers().watch();
+    this.watchLeases();
     this.plan(Infinity);
   }
 
@@ -289,7 +299,7 @@ export class Hold implements Due, Renewable {
     if (this.ended || context.looksBeforeRelease || leaseChannels.released.hasSubscribers) {
       return this.releaseSlow();
     }
-    this.released = true;
+    this.state = 'released';
     context.schedule.clear(this);
     return context.free(this);
   }
@@ -299,8 +309,8 @@ export class Hold implements Due, Renewable {
    * some milliseconds after the local deadline, it counts as released: nobody else can have had it.
    */
   notFreed(): void {
-    if (!this.released || this.context.schedule.now() < this.expiresAt) return;
-    this.released = false;
+    if (this.state !== 'released' || this.context.schedule.now() < this.expiresAt) return;
+    this.state = 'held';
     this.expire();
   }
 
@@ -331,13 +341,18 @@ export class Hold implements Due, Renewable {
 
   private releaseSlow(): Promise<boolean> {
     if (this.look()) {
-      this.released = true;
+      this.state = 'released';
       this.context.schedule.clear(this);
       if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
     }
     // If another key was lost and this one has not expired, no later lease of the same owner has replaced it.
     const isOurs = this.lostReason === OTHER_LOST && this.context.schedule.now() < this.expiresAt;
-    return this.released || isOurs ? this.context.free(this) : this.freeExpired();
+    return this.state === 'released' || isOurs ? this.context.free(this) : this.freeExpired();
+  }
+
+  /** From now on it does not keep its leases alive. */
+  protected watchLeases(): void {
+    this.sharers().watch();
   }
 
   private sharers(): Users {

@@ -1,50 +1,19 @@
 import type { LockError } from '../../common/errors.js';
 import { afterTurn, queueMicrotask } from '../../common/host.js';
 import { storeFailure } from '../contract/errors.js';
-import type { Backoff, LeaseTerms } from '../contract/options.js';
-import type { Schedule } from '../time/schedule.js';
 import type { Background } from './background.js';
+import type { Hold, HoldContext } from './hold.js';
 
 /** Milliseconds: a shorter time is not enough for a round trip. */
 const SHORTEST_RETRY = 2;
-
-/** What renewals need of the hold that they extend. */
-export interface Renewable {
-  readonly key: string;
-  readonly owner: string;
-  readonly token: bigint;
-  readonly terms: LeaseTerms;
-  /** The local deadline. */
-  expiresAt: number;
-  readonly ended: boolean;
-  readonly released: boolean;
-  readonly lostReason: string | undefined;
-  look(): boolean;
-  lose(reason: string): void;
-  expire(): void;
-  plan(renewal: number): void;
-  freeExpired(): Promise<boolean>;
-  announceRenewal(ttl: number): void;
-  announceFailure(operation: 'renew', error: LockError): void;
-}
-
-/** What renewals need of the manager. */
-export interface RenewalContext {
-  /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
-  renew(hold: Renewable, ttl: number, info?: string): Promise<boolean>;
-  readonly backoff: Backoff;
-  readonly schedule: Pick<Schedule, 'now' | 'hasTimers'>;
-  /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
-  ttlInStore(ttl: number): number;
-}
 
 /**
  * The renewals of a hold, both automatic and by hand. Another thread may do them (`delegated`): then it is told, and this
  * one only notes what it reports.
  */
 export class Renewal {
-  readonly #hold: Renewable;
-  readonly #context: RenewalContext;
+  readonly #hold: Hold;
+  readonly #context: HoldContext;
   /** After an answer: when the next beat is due. After a failure: when to try again. Infinity for never. */
   #next = Infinity;
   #failures = 0;
@@ -58,7 +27,7 @@ export class Renewal {
   /** One at a time, so that the last renewal that the store sees is the last one sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
-  constructor(hold: Renewable, context: RenewalContext) {
+  constructor(hold: Hold, context: HoldContext) {
     this.#hold = hold;
     this.#context = context;
   }
@@ -99,6 +68,11 @@ export class Renewal {
     return true;
   }
 
+  /** Resolves when the store has answered everything. To be called when the hold has ended: it sends nothing more then. */
+  async settled(): Promise<void> {
+    while (this.#underWay) await this.#underWay.catch(() => undefined);
+  }
+
   /** When to renew again. Infinity while a renewal is pending. */
   get next(): number {
     return this.#underWay ? Infinity : this.#next;
@@ -106,10 +80,10 @@ export class Renewal {
 
   /** When to {@link warn}; Infinity for never. */
   get warnAt(): number {
-    const { terms, expiresAt } = this.#hold;
+    const { terms, expiresAt, state } = this.#hold;
     if (!terms.warning || this.#warned) return Infinity;
     const at = expiresAt - terms.warning.before;
-    if (this.failure !== undefined || this.#underWay !== undefined) return at;
+    if (state === 'unsure' || this.#underWay !== undefined) return at;
     // What renews it should have done so by then.
     return this.delegated ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
   }
@@ -166,9 +140,8 @@ export class Renewal {
   async takeOver(): Promise<void> {
     const hold = this.#hold;
     const ending = this.detach();
-    const { expiresAt, terms } = hold;
-    this.#next =
-      this.failure === undefined ? expiresAt - terms.ttl + terms.every : this.#context.schedule.now();
+    const { expiresAt, terms, state } = hold;
+    this.#next = state === 'unsure' ? this.#context.schedule.now() : expiresAt - terms.ttl + terms.every;
     if (!hold.ended) hold.plan(this.#next);
     await ending;
   }
@@ -181,8 +154,10 @@ export class Renewal {
 
   /** The other thread has failed to renew it. */
   failed(failure: LockError): void {
+    const hold = this.#hold;
     this.failure = failure;
-    this.#hold.announceFailure('renew', failure);
+    if (hold.state === 'held') hold.state = 'unsure';
+    hold.announceFailure('renew', failure);
   }
 
   async #send(ttl: number, info?: string): Promise<boolean> {
@@ -201,12 +176,12 @@ export class Renewal {
       throw failure;
     }
     this.#clear();
-    if (hold.released) return false;
+    if (hold.state === 'released') return false;
     if (!renewed) {
       hold.lose('the store says that it expired or was taken');
       return false;
     }
-    if (hold.lostReason === undefined && schedule.now() < before + ttl) {
+    if (!hold.ended && schedule.now() < before + ttl) {
       hold.expiresAt = before + ttl;
       // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
@@ -223,6 +198,7 @@ export class Renewal {
     this.#failures = 0;
     this.failure = undefined;
     this.#warned = false;
+    if (this.#hold.state === 'unsure') this.#hold.state = 'held';
   }
 
   /**
