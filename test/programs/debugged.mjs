@@ -52,7 +52,9 @@ async function debug({ lock: handle, cells }) {
   assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
   // A waiter that it added holds nothing while its thread is blocked.
   lock.tryAcquire(keys[0]).release();
-  assert.equal(lock.stats().waiting, 2);
+  // Nor does one of its waiters hold what its code has released.
+  lock.acquireSync(keys[2], { timeout: LONG / 2 }).release();
+  assert.equal(lock.stats().waiting, 3);
   session.disconnect();
   cells[0] = 1;
   theirs.release();
@@ -66,16 +68,18 @@ if (isMainThread) {
   await once(worker, 'message');
   const keys = keysOf(lock);
   globalThis.known = { lock, addon: loadAddon(), keys, held: lock.acquireSync(keys[2]) };
+  const waiting = lock.acquire(keys[2], { timeout: 2 * LONG });
   const guard = lock.acquireSync([keys[3], keys[6], keys[7]], { timeout: LONG });
   // By then the debugger has its answer.
   assert.equal(cells[0], 1);
-  // The pending acquisition gets the first of them, now that this thread is not blocked any more.
+  // The pending acquisitions get theirs, now that this thread is not blocked any more.
   assert.deepEqual(
     lock.inspect().map(({ stripe }) => stripe),
-    [lock.stripeOf(keys[0]), ...guard.stripes],
+    [lock.stripeOf(keys[0]), lock.stripeOf(keys[2]), ...guard.stripes],
   );
   guard.release();
   (await globalThis.known.pending).release();
+  (await waiting).release();
   const [report] = await once(worker, 'message');
   worker.postMessage('end');
   await once(worker, 'exit');

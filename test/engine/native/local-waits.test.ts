@@ -5,6 +5,7 @@ import { KeyedLock, LockTimeoutError, StripedLock } from 'stripelock';
 import { Agent } from '../../support/agent.js';
 import { keysApart } from '../../support/keys.js';
 import { seedFor } from '../../support/seed.js';
+import { Victim } from '../../support/victim.js';
 import { rejectionOf, thrownBy, turns, until } from '../../support/waiting.js';
 import { below, randomFrom } from '../../workers/random.mjs';
 
@@ -68,6 +69,30 @@ describe('tasks that wait behind another of their thread', () => {
     guard.release();
     for (const each of waiting) (await each).release();
   });
+
+  it.each(['before', 'after'])(
+    'are told of the death of the holder if the first of them is aborted %s it',
+    async (when) => {
+      const lock = new StripedLock({ timeout: Infinity });
+      const victim = await Victim.start(lock, { holds: [{ keys: 'key' }] });
+      const abort = new AbortController();
+      const first = rejectionOf(lock.acquire('key', { signal: abort.signal }));
+      const [second, third] = [lock.acquire('key'), lock.acquire('key')];
+      await until(() => lock.stats().waiting === 3, 'all wait');
+      if (when === 'before') abort.abort('over');
+      void victim.end('terminate');
+      // The event loop does not turn, so that the first does not learn of its grant.
+      const cell = new Int32Array(new SharedArrayBuffer(4));
+      for (let i = 0; lock.stats().abandoned === 0 && i < 20_000; i++) Atomics.wait(cell, 0, 0, 1);
+      abort.abort('over');
+      expect(await first).toBe('over');
+      expect(await second).toMatchObject({ abandoned: true });
+      (await second).release();
+      expect(await third).toMatchObject({ abandoned: false });
+      (await third).release();
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, abandoned: 1 });
+    },
+  );
 
   it('are served if what they wait behind goes on to wait for another key, and gives this one back', async () => {
     const lock = new StripedLock({ timeout: 20_000 });
