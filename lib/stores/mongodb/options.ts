@@ -1,6 +1,6 @@
 import type { HostUrl } from '../../common/types.js';
 import type { LeaseStoreSource } from '../../lease/contract/lease-store.js';
-import { moduleUrl } from '../module-url.js';
+import { moduleUrl } from '../reopen.js';
 import type { MongodbCollection, MongodbDatabase } from './client.js';
 
 interface CommonOptions {
