@@ -4,11 +4,12 @@
  * @module stripelock/mongodb
  */
 
-export { mongodbLeaseStore } from './stores/mongodb/store.js';
-export type {
-  MongodbCollectionOptions,
-  MongodbDatabaseOptions,
-  MongodbLeaseStoreOptions,
-} from './stores/mongodb/options.js';
-export { reopenMongodbLeaseStore, type ReopenedMongodbOptions } from './stores/mongodb/reopen.js';
-export type { MongodbCollection, MongodbDatabase } from './stores/mongodb/client.js';
+export {
+  mongodbLeaseStore,
+  reopenMongodbLeaseStore,
+  type MongodbCollectionOptions,
+  type MongodbDatabaseOptions,
+  type MongodbLeaseStoreOptions,
+  type ReopenedMongodbOptions,
+} from './stores/mongodb/store.js';
+export type { MongodbCollection, MongodbDatabase } from './stores/mongodb/collection.js';

@@ -4,11 +4,12 @@
  * @module stripelock/postgres
  */
 
-export { postgresLeaseStore } from './stores/postgres/store.js';
-export type {
-  PostgresClientOptions,
-  PostgresLeaseStoreOptions,
-  PostgresPoolOptions,
-} from './stores/postgres/options.js';
-export { reopenPostgresLeaseStore, type ReopenedPostgresOptions } from './stores/postgres/reopen.js';
-export type { PostgresClient } from './stores/postgres/client.js';
+export {
+  postgresLeaseStore,
+  reopenPostgresLeaseStore,
+  type PostgresClient,
+  type PostgresClientOptions,
+  type PostgresLeaseStoreOptions,
+  type PostgresPoolOptions,
+  type ReopenedPostgresOptions,
+} from './stores/postgres/store.js';

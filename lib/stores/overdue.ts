@@ -1,3 +1,6 @@
+import type { Late } from './requests.js';
+import type { Granted, Refused, Wanted } from './server-store.js';
+
 /** An attempt that was not answered in time. It may have been granted, or may still be. */
 export interface OverdueAttempt {
   /**
@@ -37,6 +40,38 @@ export class Overdue {
     for (const attempt of overtaken) attempt.overtaken++;
     return () => {
       for (const attempt of overtaken) attempt.overtaken--;
+    };
+  }
+}
+
+/**
+ * Gives back what is granted after its attempt has failed, unless its owner has the lease through a later attempt: that may
+ * have been executed before.
+ */
+export class LateGrants {
+  readonly #overdue = new Overdue();
+
+  /** An attempt is sent. Returns a function to call if it fails or is refused. */
+  overtake({ names, owner }: Wanted): () => void {
+    const overtaken = names.map((name) => this.#overdue.overtake(name, owner));
+    return () => {
+      for (const notGranted of overtaken) notGranted?.();
+    };
+  }
+
+  /** For that attempt. */
+  late({ names, owner }: Wanted): Late<Granted | Refused> {
+    let attempts: readonly OverdueAttempt[] = [];
+    return {
+      timedOut: () => {
+        attempts = names.map((name) => this.#overdue.add(name, owner));
+      },
+      settled: (answer) => {
+        attempts.forEach((attempt, i) => {
+          this.#overdue.remove(names[i]!, owner, attempt);
+          if (answer && 'tokens' in answer && attempt.overtaken === 0) answer.giveBack(i);
+        });
+      },
     };
   }
 }

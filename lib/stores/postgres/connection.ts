@@ -12,8 +12,8 @@ export type Row = Readonly<Record<string, unknown>>;
 export interface Terms {
   /** Whether the server may keep the statement under its name. */
   readonly prepare: boolean;
-  /** Whether the caller still waits: if not, the statement is not sent. */
-  readonly isWanted: () => boolean;
+  /** If the caller does not wait any more, the statement is not sent. */
+  readonly operation: { readonly isLate: boolean };
 }
 
 /** What the store needs of a client, whatever its library. */
@@ -27,16 +27,11 @@ export interface Connection {
   script(text: string): Promise<unknown>;
   /**
    * Hears what is notified on a channel, in a session that stays. `ready` is called when it begins to hear, and again
-   * after it could not hear for a while; `lost` if it cannot begin, or has stopped for good.
+   * after it could not hear for a while; `lost` if it cannot begin, or has stopped for good. Returns a function that ends it,
+   * and attempts to connect, and does not throw.
    */
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing;
+  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void;
   /** Removes what was added to the client. */
-  close(): void;
-}
-
-/** A session that hears. */
-export interface Hearing {
-  /** Must not throw. Also ends attempts to connect. */
   close(): void;
 }
 
@@ -56,8 +51,5 @@ export function clientEnded(cause: Error): LockError {
     { cause },
   );
 }
-
-/** For an operation whose caller has given up before anything was sent: nobody sees it. */
-export const NOT_ASKED = new Error('the caller has given up');
 
 export const ignore = (): void => undefined;

@@ -1,11 +1,5 @@
-import {
-  clientEnded,
-  ignore,
-  inTransaction,
-  NOT_ASKED,
-  type Connection,
-  type Hearing,
-} from './connection.js';
+import { NOT_ASKED } from '../requests.js';
+import { clientEnded, ignore, inTransaction, type Connection } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
 /** A `Client` of `pg`. */
@@ -57,9 +51,9 @@ async function runOn(
   client: PgClient,
   { name, text }: Statement,
   values: readonly unknown[],
-  { prepare, isWanted }: Terms,
+  { prepare, operation }: Terms,
 ): Promise<readonly Row[]> {
-  if (!isWanted()) throw NOT_ASKED;
+  if (operation.isLate) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
   const given = [...values];
   // Each operation comes here. To spread what may be undefined would take more than a microsecond.
@@ -76,18 +70,16 @@ function hearOn(
   heard: (payload: string) => void,
   lost: () => void,
   end: () => void,
-): Hearing {
+): () => void {
   const listener = (message: { channel: string; payload?: string }): void => {
     if (message.channel === channel) heard(message.payload ?? '');
   };
   client.on('notification', listener);
   client.on('end', lost);
-  return {
-    close() {
-      client.removeListener('notification', listener);
-      client.removeListener('end', lost);
-      end();
-    },
+  return () => {
+    client.removeListener('notification', listener);
+    client.removeListener('end', lost);
+    end();
   };
 }
 
@@ -137,10 +129,10 @@ export class PoolConnection implements Connection {
     });
   }
 
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
+  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void {
     const client = new this.#pool.Client(this.#pool.options);
     client.on('error', ignore);
-    const hearing = hearOn(client, channel, heard, lost, () => {
+    const close = hearOn(client, channel, heard, lost, () => {
       client.end().catch(ignore);
       // A server that hangs never answers that, which must not keep the process alive.
       client.unref?.();
@@ -149,7 +141,7 @@ export class PoolConnection implements Connection {
       .connect()
       .then(() => client.query(`LISTEN ${channel}`))
       .then(ready, lost);
-    return hearing;
+    return close;
   }
 
   close(): void {
@@ -186,12 +178,12 @@ export class ClientConnection implements Connection {
     return this.#next(() => this.#client.query(text));
   }
 
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): Hearing {
-    const hearing = hearOn(this.#client, channel, heard, lost, () => {
+  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void {
+    const close = hearOn(this.#client, channel, heard, lost, () => {
       this.#next(() => this.#client.query(`UNLISTEN ${channel}`)).catch(ignore);
     });
     this.#next(() => this.#client.query(`LISTEN ${channel}`)).then(ready, lost);
-    return hearing;
+    return close;
   }
 
   close(): void {

@@ -20,14 +20,25 @@ export interface Statements {
   readonly release: Statement;
   readonly inspect: Statement;
   readonly purge: Statement;
+  // On several keys. Lists are JSON, which each client library passes on as text. Rows are locked in the order of their keys,
+  // so that two who want the same keys do not wait for each other.
+  /**
+   * Looks first. If another has one of the keys, it returns the place of the first, and changes nothing but its mark.
+   * If another was quicker after that look, it fails with a division by zero: everything is undone, and who asks again
+   * finds that other.
+   */
+  readonly acquireAll: Statement;
+  /** Return the places of those that were extended, or freed. */
+  readonly renewAll: Statement;
+  readonly releaseAll: Statement;
   /** Creates the tables. Not one statement, but one transaction. `limit`: of its waits for locks. */
   readonly schema: (limit: string) => string;
 }
 
 const NOW = 'clock_timestamp()';
 /** Milliseconds until a lease expires, rounded up. */
-export const LEFT = `ceil(extract(epoch FROM expires - ${NOW}) * 1000)::bigint::text`;
-export const NOT_EXPIRED = `expires > ${NOW}`;
+const LEFT = `ceil(extract(epoch FROM expires - ${NOW}) * 1000)::bigint::text`;
+const NOT_EXPIRED = `expires > ${NOW}`;
 /** Microseconds, as nanoseconds. */
 const CLOCK = `(extract(epoch FROM ${NOW}) * 1000000)::bigint * 1000`;
 /** An expired row stays for so long: one that is used again and again is not made anew each time. */
@@ -36,36 +47,36 @@ const KEPT = `interval '1 minute'`;
 const CREATING = 0x5712be10;
 
 /** So many milliseconds from now. `length`: a parameter. */
-export const later = (length: string): string => `${NOW} + ${length}::bigint * interval '1 millisecond'`;
+const later = (length: string): string => `${NOW} + ${length}::bigint * interval '1 millisecond'`;
 
 /**
  * Where commits do not wait for the disk, those of grants and renewals do: a server that was killed must remember them. A
  * column, evaluated when the row is written.
  */
-export const DURABLE = `CASE current_setting('synchronous_commit') WHEN 'off'
+const DURABLE = `CASE current_setting('synchronous_commit') WHEN 'off'
   THEN set_config('synchronous_commit', 'on', true) END AS durable`;
 /** A release that is forgotten ends with its lease, so its commit does not wait. A column. */
-export const QUICK = `set_config('synchronous_commit', 'off', true) AS quick`;
+const QUICK = `set_config('synchronous_commit', 'off', true) AS quick`;
 
 /** Limits the wait for locks, for this statement: a source of rows, read before any of them is locked. `limit`: a parameter. */
-export const limited = (limit: string): string =>
+const limited = (limit: string): string =>
   `(SELECT set_config('lock_timeout', ${limit}::text, true)) AS limited`;
 
 /** A new token; `known`: the highest that the client has seen of the key, a parameter or column. */
-export const nextToken = (table: Table, known: string): string =>
+const nextToken = (table: Table, known: string): string =>
   `greatest(${CLOCK}, ${known}::bigint + 1, (SELECT token + 1 FROM ${table.floor}))`;
 
 /** What an insertion does if there is a row: nothing unless it is free, expired, or of the same owner. `length`: a parameter. */
-export const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
+const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
   token = greatest(l.token + 1, excluded.token), expires = ${later(length)}, info = excluded.info,
   waited = l.waited AND l.owner = excluded.owner
   WHERE l.owner = excluded.owner OR l.expires <= ${NOW}`;
 
 /** Frees a row. Its columns that are set. */
-export const FREE = `owner = '', expires = '-infinity', info = NULL`;
+const FREE = `owner = '', expires = '-infinity', info = NULL`;
 
 /** What a listener is notified with. `key`: a column. See `topicOf`. */
-export const topic = (key: string): string => `encode(sha256(convert_to(${key}, 'UTF8')), 'hex')`;
+const topic = (key: string): string => `encode(sha256(convert_to(${key}, 'UTF8')), 'hex')`;
 
 /** What a listener hears of a key. */
 export const topicOf = (key: string): string => createHash('sha256').update(key).digest('hex');
@@ -90,7 +101,7 @@ export function tableOf(name: string): Table {
 }
 
 /** Named after the text: a server that keeps statements for several clients must never confuse them. */
-export function statement(text: string): Statement {
+function statement(text: string): Statement {
   return { name: `stripelock_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`, text };
 }
 
@@ -131,7 +142,48 @@ export function statementsOf(table: Table): Statements {
         LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING 1)
       UPDATE ${floor} SET token = greatest(token,
         (SELECT max(token) FROM ${rows} WHERE expires < ${NOW} - ${KEPT})), purged = purged + (SELECT count(*) FROM gone)`),
+    ...statementsForSeveral(table),
     schema: (limit) => schemaOf(table, limit),
+  };
+}
+
+/** Means that another was quicker. */
+export const QUICKER = '22012';
+
+function statementsForSeveral(table: Table): Pick<Statements, 'acquireAll' | 'renewAll' | 'releaseAll'> {
+  const { rows } = table;
+  // $1 keys, $2 owner.
+  const wanted = `wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, place
+    FROM json_array_elements_text($1::text::json) WITH ORDINALITY AS w(key, place))`;
+  const mine = `l.key = w.key AND l.owner = $2 AND l.${NOT_EXPIRED}`;
+  return {
+    // $3 length, $4 known tokens, $5 info, $6 limit, $7 whether this client listens.
+    acquireAll:
+      statement(`WITH wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, known, place FROM ROWS FROM (
+          json_array_elements_text($1::text::json), json_array_elements_text($4::text::json)
+        ) WITH ORDINALITY AS w(key, known, place)),
+      held AS MATERIALIZED (SELECT l.key, w.place, ${LEFT} AS remaining, waited FROM wanted w JOIN ${rows} l ON l.key = w.key
+        WHERE l.owner <> $2 AND l.${NOT_EXPIRED} ORDER BY w.place LIMIT 1),
+      mark AS (UPDATE ${rows} l SET waited = true FROM held, ${limited('$6')}
+        WHERE $7::boolean AND l.key = held.key AND NOT l.waited AND l.owner <> $2 AND l.${NOT_EXPIRED} RETURNING 1),
+      won AS (INSERT INTO ${rows} AS l (key, owner, token, expires, info)
+        SELECT key, $2::text, ${nextToken(table, 'known')}, ${later('$3')}, $5::text FROM wanted, ${limited('$6')}
+        WHERE NOT EXISTS (SELECT FROM held) ORDER BY key ${unlessHeld('$3')}
+        RETURNING l.key, token::text AS token, ${DURABLE})
+      SELECT place::integer AS place, token, NULL AS remaining, NULL AS marked FROM won JOIN wanted USING (key)
+      UNION ALL SELECT place::integer, NULL, remaining, waited OR EXISTS (SELECT FROM mark) FROM held
+      UNION ALL SELECT NULL, NULL, NULL, 1 / (EXISTS (SELECT FROM held)
+        OR (SELECT count(*) FROM won) = (SELECT count(*) FROM wanted))::integer = 1`),
+    // $3 length, $4 info, or null if it stays, $5 limit.
+    renewAll: statement(`WITH ${wanted}
+      UPDATE ${rows} l SET expires = ${later('$3')}, info = coalesce($4::text, l.info)
+      FROM wanted w, ${limited('$5')} WHERE ${mine} RETURNING w.place::integer AS place, ${DURABLE}`),
+    // $3 limit.
+    releaseAll:
+      statement(`WITH ${wanted}, gone AS (UPDATE ${rows} l SET ${FREE} FROM wanted w, ${limited('$3')}
+        WHERE ${mine} RETURNING l.key, w.place, l.waited)
+      SELECT place::integer AS place, waited, ${QUICK},
+        CASE WHEN waited THEN pg_notify('${table.channel}', ${topic('key')}) END AS notified FROM gone`),
   };
 }
 

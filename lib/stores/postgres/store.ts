@@ -1,40 +1,74 @@
-import { createHash } from 'node:crypto';
-import { performance } from '../../common/host.js';
-import { LONGEST_DELAY } from '../../common/alarm.js';
-import { checkTimeout } from '../../common/checks.js';
-import { checkInfo } from '../../lease/contract/info.js';
-import { grantInTime } from '../../lease/contract/late-grant.js';
+import type { Names } from '../../common/checks.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
+import type { HostUrl } from '../../common/types.js';
 import {
-  checkKey,
-  checkOwner,
-  checkTtl,
-  type FencingToken,
-  type InfoLeaseState,
+  checkNonEmpty,
   type InfoLeaseStore,
-  type LeaseStoreSource,
+  type LeaseStore,
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
-import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
-import { checkDrift, withDrift, withoutDrift } from '../drift.js';
-import { decodeText, encodeText } from '../exact-text.js';
-import { HighestTokens } from '../highest-tokens.js';
-import type { Connection, Row } from './connection.js';
-import { LateGrants } from './late-grants.js';
-import { checkTable, connectTo, sourceFrom, type PostgresLeaseStoreOptions } from './options.js';
-import { Releases } from './releases.js';
-import { Requests } from './requests.js';
-import { statementsForSeveral, type StatementsForSeveral } from './statements-for-several.js';
-import { statementsOf, tableOf, type Statements } from './statements.js';
+import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import { clientFrom, reopenedBy } from '../reopen.js';
+import { checkTerms, SeveralServerStore } from '../server-store.js';
+import { PostgresBackend } from './backend.js';
+import type { Connection } from './connection.js';
+import { PgLiteConnection, PostgresJsConnection, type PgLite, type PostgresJs } from './other-clients.js';
+import { ClientConnection, PoolConnection, type PgClient, type PgPool } from './pg.js';
 
-/** Milliseconds. */
-const DEFAULT_TIMEOUT = 1000;
-/** Bytes: an entry of an index has at most 2704. */
-const LONGEST_KEY = 1024;
-/** Put before the hash of a longer key. No other encoded key begins like that; see `encodeText`. */
-const HASHED = '\u{10ffff}sha256:';
-/** How many grants of a store come between two purges. */
-const PURGE_AFTER = 1000;
+const DEFAULT_TABLE = 'stripelock_leases';
+const REOPEN = { module: 'stripelock/postgres', name: 'reopenPostgresLeaseStore' };
+
+/**
+ * The caller's client: a `Pool` or a connected `Client` of `pg`, what `postgres()` of the package `postgres` returns, or a
+ * `PGlite`.
+ */
+export type PostgresClient = object;
+
+interface CommonOptions {
+  /**
+   * The table, with or without a schema before it: `locks.leases`. It is created if it is missing, and so is another one,
+   * whose name ends in `_floor`. Default "stripelock_leases".
+   */
+  table?: string;
+  /** Milliseconds after which an operation without an answer fails. Default 1000. */
+  timeout?: number;
+  /** By how much the server's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  drift?: number;
+  /**
+   * The URL or path of a module whose default export is a function that makes another such client or pool, or a promise of
+   * one. Only renewal in the background needs it: the thread that renews calls it.
+   */
+  clientModule?: string | HostUrl;
+}
+
+/** For a store on a pool. */
+export interface PostgresPoolOptions extends CommonOptions {
+  /** A `Pool` of `pg`, or what `postgres()` of the package `postgres` returns. It stays the caller's. */
+  pool: PostgresClient;
+  /** Only without a pool. */
+  client?: undefined;
+}
+
+/** For a store on a client. */
+export interface PostgresClientOptions extends CommonOptions {
+  /** A connected `Client` of `pg`, used for nothing else, or a `PGlite`. It stays the caller's. A pool is accepted, too. */
+  client: PostgresClient;
+  /** Only without a client. */
+  pool?: undefined;
+}
+
+/** A pool, or a client. */
+export type PostgresLeaseStoreOptions = PostgresPoolOptions | PostgresClientOptions;
+
+const NAMES: Names<PostgresLeaseStoreOptions> = {
+  pool: true,
+  client: true,
+  clientModule: true,
+  table: true,
+  timeout: true,
+  drift: true,
+};
 
 /**
  * Leases in PostgreSQL, for the processes of many machines. Each operation is one statement, and a transaction by itself;
@@ -50,231 +84,63 @@ const PURGE_AFTER = 1000;
 export function postgresLeaseStore(
   options: PostgresLeaseStoreOptions,
 ): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
-  return new Store(options);
+  const terms = checkTerms(options, NAMES);
+  const { clientModule, table, timeout, drift } = options;
+  const backend = new PostgresBackend(connectTo(options), checkTable(table), terms.timeout);
+  const source = reopenedBy(REOPEN, clientModule, { table, timeout, drift });
+  return new SeveralServerStore(backend, terms, source);
 }
 
-/** What is asked for a lease, checked, and as the server gets it. */
-interface Wanted {
-  readonly owner: string;
-  readonly length: number;
-  readonly info: string | null;
-  /** The time to live that the caller counts on. */
-  readonly ttl: number;
+/** What another thread needs to make a client, and a store on it. */
+export interface ReopenedPostgresOptions extends Pick<PostgresClientOptions, 'table' | 'timeout' | 'drift'> {
+  /** The module whose default export makes the client or the pool. */
+  clientModule: string;
 }
 
-class Store implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore {
-  readonly source: LeaseStoreSource | undefined;
-  readonly #connection: Connection;
-  readonly #statements: Statements & StatementsForSeveral;
-  readonly #requests: Requests;
-  readonly #releases: Releases;
-  readonly #drift: number;
-  /** How long a statement may wait for locks. */
-  readonly #limit: string;
-  /** By name, of what this client was given: the server may have lost it. */
-  readonly #highest = new HighestTokens();
-  readonly #late = new LateGrants((...of) => this.#giveBack(...of));
-  #granted = 0;
-
-  constructor(options: PostgresLeaseStoreOptions) {
-    this.#connection = connectTo(options);
-    const { timeout: given, drift } = options;
-    const table = tableOf(checkTable(options.table));
-    const timeout = given === undefined ? DEFAULT_TIMEOUT : checkTimeout(given, 'options.timeout');
-    this.#drift = checkDrift(drift);
-    this.source = sourceFrom(options);
-    // For the server 0 is no limit.
-    this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
-    this.#statements = { ...statementsOf(table), ...statementsForSeveral(table) };
-    this.#requests = new Requests(this.#connection, timeout, this.#statements.schema(this.#limit));
-    this.#releases = new Releases(this.#connection, table.channel);
-  }
-
-  async tryAcquire(
-    key: string,
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<FencingToken | undefined> {
-    const name = nameOf(checkKey(key));
-    const wanted = this.#wanted(owner, ttl, info);
-    const notGranted = this.#late.begin([name], wanted.owner);
-    let token: FencingToken | undefined;
-    try {
-      const at = performance.now();
-      const row = await this.#acquire(name, wanted);
-      if (typeof row?.['token'] !== 'string') {
-        if (row) this.#refused(name, row);
-        return undefined;
-      }
-      const found = BigInt(row['token']);
-      this.#granting([name], [found]);
-      const giveBack = (): void => this.#giveBack(name, wanted.owner, String(found));
-      token = await grantInTime(found, { store: 'PostgreSQL', at, ttl }, performance.now(), giveBack);
-      return token;
-    } finally {
-      if (token === undefined) notGranted();
-    }
-  }
-
-  async tryAcquireAll(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<readonly FencingToken[] | number> {
-    const names = checkKeyList(keys).map(nameOf);
-    const wanted = this.#wanted(owner, ttl, info);
-    const notGranted = this.#late.begin(names, wanted.owner);
-    let tokens: readonly FencingToken[] | undefined;
-    try {
-      const at = performance.now();
-      const rows = await this.#acquireAll(names, wanted);
-      const found = tokensOf(rows)?.map(BigInt);
-      if (found === undefined) {
-        const held = rows.find(({ remaining }) => remaining !== null)!;
-        const place = Number(held['place']) - 1;
-        this.#refused(names[place]!, held);
-        return place;
-      }
-      this.#granting(names, found);
-      tokens = await grantInTime(found, { store: 'PostgreSQL', at, ttl }, performance.now(), () =>
-        names.forEach((name, i) => this.#giveBack(name, wanted.owner, String(found[i]))),
-      );
-      return tokens;
-    } finally {
-      if (tokens === undefined) notGranted();
-    }
-  }
-
-  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const name = nameOf(checkKey(key));
-    const wanted = this.#wanted(owner, ttl, info);
-    const values = [name, wanted.owner, wanted.length, wanted.info, this.#limit];
-    return (await this.#requests.run(this.#statements.renew, values)).length > 0;
-  }
-
-  async renewAll(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<readonly boolean[]> {
-    const names = checkKeyList(keys).map(nameOf);
-    const wanted = this.#wanted(owner, ttl, info);
-    const values = [JSON.stringify(names), wanted.owner, wanted.length, wanted.info, this.#limit];
-    return placesIn(await this.#requests.run(this.#statements.renewAll, values), names);
-  }
-
-  async release(key: string, owner: string): Promise<boolean> {
-    const name = nameOf(checkKey(key));
-    const values = [name, encodeText(checkOwner(owner)), null, this.#limit];
-    const [freed] = await this.#requests.run(this.#statements.release, values, undefined, true);
-    if (freed?.['waited'] === false) this.#releases.wake(name);
-    return freed !== undefined;
-  }
-
-  async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
-    const names = checkKeyList(keys).map(nameOf);
-    const values = [JSON.stringify(names), encodeText(checkOwner(owner)), this.#limit];
-    const rows = await this.#requests.run(this.#statements.releaseAll, values, undefined, true);
-    for (const { place, waited } of rows) {
-      if (waited === false) this.#releases.wake(names[Number(place) - 1]!);
-    }
-    return placesIn(rows, names);
-  }
-
-  async inspect(key: string): Promise<InfoLeaseState | undefined> {
-    const name = nameOf(checkKey(key));
-    const [row] = await this.#requests.run(this.#statements.inspect, [name]);
-    if (row === undefined) return undefined;
-    const info = row['info'];
-    return {
-      owner: decodeText(String(row['owner'])),
-      token: BigInt(String(row['token'])),
-      remaining: withoutDrift(Number(row['remaining']), this.#drift),
-      ...(typeof info === 'string' && info !== '' ? { info: decodeText(info) } : {}),
-    };
-  }
-
-  onRelease(key: string, listener: () => void): () => void {
-    return this.#releases.listen(nameOf(checkKey(key)), listener);
-  }
-
-  close(): Promise<void> {
-    this.#requests.close();
-    this.#releases.close();
-    this.#connection.close();
-    return Promise.resolve();
-  }
-
-  #wanted(owner: string, ttl: number, info: string | undefined): Wanted {
-    return {
-      owner: encodeText(checkOwner(owner)),
-      length: withDrift(checkTtl(ttl), this.#drift),
-      info: info === undefined ? null : encodeText(checkInfo(info)),
-      ttl,
-    };
-  }
-
-  /** The row of a grant, or of who has it; undefined for a refusal of which nothing is known. */
-  async #acquire(name: string, { owner, length, info }: Wanted): Promise<Row | undefined> {
-    const values: unknown[] = [name, owner, length, String(this.#highest.of(name)), info, this.#limit];
-    const late = this.#late.late([name], owner, tokensOf);
-    const waits = this.#releases.isAwaited(name);
-    if (waits) values.push(this.#releases.hears);
-    const { poll, acquire } = this.#statements;
-    const [row] = await this.#requests.run(waits ? poll : acquire, values, late);
-    return row;
-  }
-
-  async #acquireAll(names: readonly string[], { owner, length, info }: Wanted): Promise<readonly Row[]> {
-    const known = JSON.stringify(names.map((name) => String(this.#highest.of(name))));
-    const hears = this.#releases.hears;
-    const values = [JSON.stringify(names), owner, length, known, info, this.#limit, hears];
-    return this.#requests.run(this.#statements.acquireAll, values, this.#late.late(names, owner, tokensOf));
-  }
-
-  #refused(name: string, { remaining, marked }: Row): void {
-    this.#releases.refused(name, Number(remaining), marked === true);
-  }
-
-  #granting(names: readonly string[], tokens: readonly FencingToken[]): void {
-    names.forEach((name, i) => this.#highest.add(name, tokens[i]!));
-    const before = Math.floor(this.#granted / PURGE_AFTER);
-    this.#granted += names.length;
-    if (Math.floor(this.#granted / PURGE_AFTER) > before) {
-      this.#requests.runAside(this.#statements.purge, []);
-    }
-  }
-
-  /**
-   * Frees exactly this grant, and no later one of the same owner. Nobody waits for that, since the lease ends by itself
-   * anyway.
-   */
-  #giveBack(name: string, owner: string, token: string): void {
-    this.#requests.runAside(this.#statements.release, [name, owner, token, this.#limit]);
-  }
+/**
+ * Makes a client by a `clientModule` of {@link PostgresClientOptions}, and a store on it. The thread that renews leases in
+ * the background calls it.
+ */
+export async function reopenPostgresLeaseStore({
+  clientModule,
+  ...rest
+}: ReopenedPostgresOptions): Promise<LeaseStore> {
+  return postgresLeaseStore({ ...rest, client: await clientFrom<PostgresClient>(clientModule) });
 }
 
-/** As the server keeps it. */
-function nameOf(key: string): string {
-  const text = encodeText(key);
-  if (text.length * 4 <= LONGEST_KEY || Buffer.byteLength(text) <= LONGEST_KEY) return text;
-  return HASHED + createHash('sha256').update(text).digest('hex');
+/** What the options name. */
+function connectTo(options: PostgresLeaseStoreOptions): Connection {
+  const { client, pool } = options as { client?: unknown; pool?: unknown };
+  if (pool === undefined) return connectionOf(client, 'options.client');
+  if (client === undefined) return connectionOf(pool, 'options.pool');
+  throw invalidArgType('options.client', 'left out where options.pool is given', client);
 }
 
-/** What the rows grant, in the order of the keys. */
-function tokensOf(rows: readonly Row[]): readonly string[] | undefined {
-  const granted = rows.filter(({ token }) => typeof token === 'string');
-  if (granted.length === 0) return undefined;
-  return granted
-    .sort((a, b) => Number(a['place'] ?? 0) - Number(b['place'] ?? 0))
-    .map(({ token }) => String(token));
+type Shape = Readonly<Record<string, unknown>>;
+
+/** `name`: of the option. */
+function connectionOf(client: unknown, name: string): Connection {
+  const isShape = (typeof client === 'object' && client !== null) || typeof client === 'function';
+  const shape = (isShape ? client : {}) as Shape;
+  const has = (...methods: string[]): boolean =>
+    methods.every((method) => typeof shape[method] === 'function');
+  if (has('unsafe') && (has('listen') || 'savepoint' in shape)) {
+    return new PostgresJsConnection(client as PostgresJs);
+  }
+  if (has('query', 'exec', 'listen')) return new PgLiteConnection(client as PgLite);
+  if (has('query', 'connect', 'on') && 'totalCount' in shape) return new PoolConnection(client as PgPool);
+  if (has('query', 'connect', 'on')) return new ClientConnection(client as PgClient);
+  throw invalidArgType(name, 'a client of pg, postgres or PGlite', client);
 }
 
-/** For each of the keys, whether there is a row with its place. */
-function placesIn(rows: readonly Row[], names: readonly string[]): boolean[] {
-  const places = new Set(rows.map(({ place }) => Number(place)));
-  return names.map((_, i) => places.has(i + 1));
+/** The name becomes part of SQL, where it cannot be a parameter. PostgreSQL cuts a name after 63 bytes. */
+function checkTable(table: unknown): string {
+  if (table === undefined) return DEFAULT_TABLE;
+  const name = checkNonEmpty(table, 'options.table');
+  if (/^(?:[A-Za-z_]\w{0,62}\.)?[A-Za-z_]\w{0,49}$/.test(name)) return name;
+  throw outOfRange(
+    'options.table',
+    'a name of letters, digits and underscores, at most 50, perhaps after that of a schema and a dot',
+    name,
+  );
 }

@@ -1,7 +1,7 @@
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
-import { moduleUrl } from '../module-url.js';
+import { moduleUrl } from '../reopen.js';
 import type { RedisClient } from './client.js';
 
 interface CommonOptions {

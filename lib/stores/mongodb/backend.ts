@@ -1,0 +1,227 @@
+import { LONGEST_DELAY } from '../../common/alarm.js';
+import { LockError } from '../../common/errors.js';
+import { answerWithin } from '../../lease/contract/answer-within.js';
+import { messageOf, storeDenied } from '../../lease/contract/errors.js';
+import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
+import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Ears, Hearing } from '../wakers.js';
+import { hasOneConnection, READING, type ChangeStream, type Collection } from './collection.js';
+import {
+  acquiring,
+  FIELDS,
+  foundIn,
+  FREEING,
+  heldBy,
+  idOf,
+  NOBODY,
+  RELEASES,
+  renewing,
+  TTL_INDEX,
+} from './statements.js';
+
+/** Milliseconds until a change stream that has failed is opened again. */
+const RETRY = 1000;
+/** Milliseconds in which a stream should be closed. */
+const CLOSES_IN = 1000;
+
+/**
+ * Two clients made the same document at once, or changed it at once. Nothing was changed, and it says nothing about who has
+ * the key: ask again.
+ */
+const COLLISIONS: ReadonlySet<unknown> = new Set([11000, 112]);
+/**
+ * What engines answer that do not know an update by a pipeline, `$$NOW` in it, or an expression in a projection: failed to
+ * parse, no such command, option not supported, no such operator, not implemented; the undefined variable, the unknown
+ * stage; and those of Amazon's engine.
+ */
+const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 303, 304, 17276, 40324]);
+/** The same, as a bad value. */
+const BAD_VALUE = 2;
+const UNAUTHORIZED = 13;
+/** Missing rights, a wrong user or password. */
+const DENIED: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 18]);
+/** The user may not make indexes, or has made one on that field with other options. */
+const NO_INDEX: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 85, 86]);
+/**
+ * What a server answers that has no change streams, or not for this user: only replica sets have them; unauthorized; no
+ * such command, not supported, not implemented.
+ */
+const NO_STREAMS: ReadonlySet<unknown> = new Set([40573, UNAUTHORIZED, 59, 115, 238, 303, 304]);
+
+const ignore = (): void => undefined;
+
+/** Leases in the documents of a collection. Each operation is one command to the primary. */
+export class MongodbBackend implements Backend {
+  readonly title = 'MongoDB';
+  readonly hearing: Hearing | undefined;
+  readonly nameOf = idOf;
+  readonly #collection: Collection;
+  readonly #reading: object;
+  readonly #writing: object;
+  readonly #writeConcern: object;
+  #prepared: Promise<void> | undefined;
+
+  /** `timeout`: in milliseconds. */
+  constructor(collection: Collection, timeout: number) {
+    this.#collection = collection;
+    // For the server 0 is no limit, and it takes none that is longer than a timer can be.
+    const maxTimeMS = Math.max(1, Math.ceil(timeout));
+    const isLimited = maxTimeMS <= LONGEST_DELAY;
+    this.#reading = { ...READING, ...(isLimited && { maxTimeMS }) };
+    this.#writeConcern = { w: 'majority', ...(isLimited && { wtimeoutMS: maxTimeMS }) };
+    this.#writing = { ...this.#reading, writeConcern: this.#writeConcern };
+    // A stream would keep a client that has one connection from all operations.
+    if (!hasOneConnection(collection)) this.hearing = { retryAfter: RETRY, open: (ears) => this.#hear(ears) };
+  }
+
+  retries(error: unknown): boolean {
+    return COLLISIONS.has(codeOf(error));
+  }
+
+  permanent(error: unknown): LockError | undefined {
+    const code = codeOf(error);
+    if (DENIED.has(code)) return storeDenied(this.title, error);
+    const reason = messageOf(error);
+    if (!NOT_UNDERSTOOD.has(code) && !(code === BAD_VALUE && /unsupported|not support/i.test(reason))) {
+      return undefined;
+    }
+    return new LockError(
+      'ERR_MONGODB_UNSUPPORTED',
+      `the server does not understand what leases need, which MongoDB 4.4 and later do: updates by a pipeline, with $$NOW: ${reason}`,
+      { cause: error },
+    );
+  }
+
+  async acquire(
+    { names, owner, length, info = '' }: Wanted,
+    { known }: Attempt,
+    operation: Operation,
+  ): Promise<Granted | Refused> {
+    const _id = names[0]!;
+    const options = {
+      ...this.#writing,
+      includeResultMetadata: false,
+      projection: FIELDS,
+      returnDocument: 'after',
+      upsert: true,
+    };
+    await this.#ready(operation);
+    const pipeline = acquiring(owner, length, info, known[0]!);
+    const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
+    // As it is afterwards: of this owner, or of another. Never null with `upsert`.
+    const found = foundIn(document, _id)!;
+    if (found.owner !== owner) return { place: 0, wakeIn: found.left, isKnown: operation.hears };
+    const giveBack = (): void => {
+      const exactly = heldBy(_id, owner, found.token);
+      this.#collection.updateOne(exactly, FREEING, this.#writing).catch(ignore);
+    };
+    return { tokens: [found.token], giveBack };
+  }
+
+  async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
+    return [await this.#update(heldBy(names[0]!, owner), renewing(length, info), operation)];
+  }
+
+  /** If there is a stream, it tells all stores, so that none is first because it is the one that has released. */
+  async release([_id]: readonly string[], owner: string, operation: Operation): Promise<Release[]> {
+    const freed = await this.#update(heldBy(_id!, owner), FREEING, operation);
+    if (!freed) return ['not held'];
+    return [operation.hears ? 'freed' : 'untold'];
+  }
+
+  async inspect(_id: string, operation: Operation): Promise<Kept | undefined> {
+    const options = {
+      ...this.#reading,
+      projection: FIELDS,
+      readConcern: { level: 'local' },
+      readPreference: 'primary',
+    };
+    await this.#ready(operation);
+    const found = foundIn(await this.#collection.findOne({ _id }, options), _id);
+    if (found === undefined || found.owner === NOBODY || found.left <= 0) return undefined;
+    const { left: remaining, ...kept } = found;
+    return { ...kept, remaining };
+  }
+
+  async #update(filter: object, pipeline: readonly object[], operation: Operation): Promise<boolean> {
+    await this.#ready(operation);
+    const { matchedCount } = await this.#collection.updateOne(filter, pipeline, this.#writing);
+    return matchedCount > 0;
+  }
+
+  /**
+   * Before each operation: what is done once must be done. Rejects with a LockError (ERR_MONGODB_UNSUPPORTED) if the
+   * collection compares texts by a language, and with the driver's error if that cannot be known. Then the next operation
+   * tries again.
+   */
+  async #ready(operation: Operation): Promise<void> {
+    await (this.#prepared ??= this.#prepare().catch((error: unknown) => {
+      this.#prepared = undefined;
+      throw error;
+    }));
+    if (operation.isLate) throw NOT_ASKED;
+  }
+
+  /** Makes the collection and its index, if they are missing. Without the index, documents of old keys remain. */
+  async #prepare(): Promise<void> {
+    const [fields, options] = TTL_INDEX;
+    try {
+      await this.#collection.createIndex(fields, { ...options, writeConcern: this.#writeConcern });
+    } catch (error) {
+      if (!NO_INDEX.has(codeOf(error))) throw error;
+    }
+    const locale = await this.#locale();
+    if (locale === undefined || locale === 'simple') return;
+    throw new LockError(
+      'ERR_MONGODB_UNSUPPORTED',
+      `the collection ${this.#collection.collectionName} has the collation ${locale}, by which different keys or owners ` +
+        'may be equal: leases need a collection without one',
+    );
+  }
+
+  async #locale(): Promise<string | undefined> {
+    try {
+      return (await this.#collection.options(READING)).collation?.locale;
+    } catch (error) {
+      // A user who may not look must know.
+      if (codeOf(error) === UNAUTHORIZED) return undefined;
+      throw error;
+    }
+  }
+
+  /** By a change stream. While that waits for news it occupies a connection of the client. */
+  #hear({ heard, ready, interrupted, lost }: Ears): () => unknown {
+    const failed = (error: unknown): void => lost(NO_STREAMS.has(codeOf(error)));
+    let stream: ChangeStream;
+    try {
+      stream = this.#collection.watch(RELEASES, {
+        ...READING,
+        readConcern: { level: 'majority' },
+        readPreference: 'primary',
+      });
+    } catch (error) {
+      failed(error);
+      return ignore;
+    }
+    let hears = false;
+    // Each answer has a token, also if nothing has changed.
+    stream.on('resumeTokenChanged', () => {
+      if (!hears) ready();
+      hears = true;
+    });
+    stream.on('change', (change) => {
+      const { documentKey } = change as { documentKey?: { _id?: unknown } };
+      if (typeof documentKey?._id === 'string') heard(documentKey._id);
+    });
+    stream.on('error', failed);
+    // Usually the driver goes on where it was, and says nothing if it does not.
+    for (const event of ['end', 'close']) {
+      stream.on(event, () => {
+        hears = false;
+        interrupted();
+      });
+    }
+    // It tells a server that may be away.
+    return () => answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);
+  }
+}

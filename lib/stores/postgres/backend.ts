@@ -1,0 +1,206 @@
+import { createHash } from 'node:crypto';
+import { LONGEST_DELAY } from '../../common/alarm.js';
+import { LockError } from '../../common/errors.js';
+import { messageOf, storeDenied } from '../../lease/contract/errors.js';
+import { encodeText } from '../exact-text.js';
+import { codeOf, type Operation } from '../requests.js';
+import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Ears, Hearing } from '../wakers.js';
+import { ignore, type Connection, type Row, type Statement } from './connection.js';
+import { QUICKER, statementsOf, tableOf, topicOf, type Statements } from './statements.js';
+
+/** Bytes: an entry of an index has at most 2704. */
+const LONGEST_KEY = 1024;
+/** Put before the hash of a longer key. No other encoded key begins like that; see `encodeText`. */
+const HASHED = '\u{10ffff}sha256:';
+/** How many grants of a store come between two purges. */
+const PURGE_AFTER = 1000;
+/** Milliseconds until a lost session that listens is opened again. */
+const RETRY = 250;
+
+/**
+ * Nothing was changed, and it says nothing about who has the key: a transaction that could not be put in an order with
+ * others, as happens where the default isolation is `repeatable read` or `serializable`, and a deadlock.
+ */
+const COLLISIONS: ReadonlySet<unknown> = new Set(['40001', '40P01', QUICKER]);
+/**
+ * What a pooler that hands a connection to another client after each transaction, as pgBouncer may, answers to a statement
+ * that was prepared on another one: there is none of that name, or there is one, or what it returns has changed.
+ */
+const NOT_PREPARED: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
+/** No such table, schema or column. */
+const NO_TABLE: ReadonlySet<unknown> = new Set(['42P01', '42703']);
+/** Missing rights, a wrong user or password, a database or a schema that does not exist. */
+const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000', '3F000']);
+/** The connection has ended, or the server takes none at the moment. `postgres` has words for that, others the SQLSTATE. */
+const LOST = /^(?:57P0\d|08\w{3}|CONNECTION_CLOSED|CONNECTION_DESTROYED|E[A-Z]+)$/;
+
+/** Leases in the rows of a table. Each operation is one statement, and a transaction by itself. */
+export class PostgresBackend implements Backend {
+  readonly title = 'PostgreSQL';
+  readonly hearing: Hearing;
+  readonly #connection: Connection;
+  readonly #statements: Statements;
+  /** How long a statement may wait for locks. */
+  readonly #limit: string;
+  #creating: Promise<unknown> | undefined;
+  #prepare = true;
+  #granted = 0;
+
+  /** `table`: with or without a schema. `timeout`: in milliseconds. */
+  constructor(connection: Connection, table: string, timeout: number) {
+    this.#connection = connection;
+    const names = tableOf(table);
+    this.#statements = statementsOf(names);
+    // For the server 0 is no limit.
+    this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
+    const open = ({ heard, ready, lost }: Ears): (() => void) =>
+      connection.listen(names.channel, heard, ready, () => lost());
+    this.hearing = { retryAfter: RETRY, topicOf, open };
+  }
+
+  nameOf(key: string): string {
+    const text = encodeText(key);
+    if (text.length * 4 <= LONGEST_KEY || Buffer.byteLength(text) <= LONGEST_KEY) return text;
+    return HASHED + createHash('sha256').update(text).digest('hex');
+  }
+
+  retries(error: unknown, { failure }: Operation): boolean {
+    return error === failure || COLLISIONS.has(codeOf(error));
+  }
+
+  permanent(error: unknown): LockError | undefined {
+    return DENIED.has(codeOf(error)) ? storeDenied(this.title, error) : undefined;
+  }
+
+  async acquire(
+    wanted: Wanted,
+    { known, isAwaited }: Attempt,
+    operation: Operation,
+  ): Promise<Granted | Refused> {
+    const { names, owner, length, info } = wanted;
+    const { acquire, poll, acquireAll } = this.#statements;
+    const { hears } = operation;
+    const floors = known.map(String);
+    const isOne = names.length === 1;
+    const values: unknown[] = isOne
+      ? [names[0], owner, length, floors[0], info ?? null, this.#limit]
+      : [JSON.stringify(names), owner, length, JSON.stringify(floors), info ?? null, this.#limit];
+    const looks = !isOne || isAwaited;
+    if (looks) values.push(hears);
+    const rows = await this.#run(isOne ? (looks ? poll : acquire) : acquireAll, values, operation);
+    const granted = rows.filter(({ token }) => typeof token === 'string');
+    if (granted.length > 0) return this.#granting(wanted, granted);
+    const held = rows.find(({ remaining }) => typeof remaining === 'string');
+    if (held === undefined) return { place: 0 };
+    const isKnown = held['marked'] === true;
+    // If it is not marked although this store hears, the row has changed: nobody will be notified, so it asks again.
+    const wakeIn = hears && !isKnown ? 0 : Number(held['remaining']);
+    return { place: isOne ? 0 : Number(held['place']) - 1, wakeIn, isKnown };
+  }
+
+  async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
+    const { renew, renewAll } = this.#statements;
+    const isOne = names.length === 1;
+    const values = [isOne ? names[0] : JSON.stringify(names), owner, length, info ?? null, this.#limit];
+    const rows = await this.#run(isOne ? renew : renewAll, values, operation);
+    return byPlace(names, rows).map((row) => row !== undefined);
+  }
+
+  /**
+   * Managers repeat all but releases, so this is repeated here if a connection is lost. The server may have executed a
+   * statement whose answer was lost: if nothing is left to free, nobody knows whether it was held.
+   */
+  async release(names: readonly string[], owner: string, operation: Operation): Promise<Release[]> {
+    const { release, releaseAll } = this.#statements;
+    const rows = await (
+      names.length === 1
+        ? this.#run(release, [names[0], owner, null, this.#limit], operation)
+        : this.#run(releaseAll, [JSON.stringify(names), owner, this.#limit], operation)
+    ).catch((error: unknown) => {
+      if (isLost(error)) operation.failure = error;
+      throw error;
+    });
+    if (rows.length === 0 && operation.failure !== undefined) {
+      const lost = operation.failure as Error;
+      operation.failure = undefined;
+      throw lost;
+    }
+    return byPlace(names, rows).map((row) => {
+      if (row === undefined) return 'not held';
+      return row['waited'] === true ? 'freed' : 'untold';
+    });
+  }
+
+  async inspect(name: string, operation: Operation): Promise<Kept | undefined> {
+    const [row] = await this.#run(this.#statements.inspect, [name], operation);
+    if (row === undefined) return undefined;
+    const { owner, token, remaining, info } = row;
+    return {
+      owner: String(owner),
+      token: BigInt(String(token)),
+      remaining: Number(remaining),
+      info: typeof info === 'string' ? info : '',
+    };
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  #granting({ names, owner }: Wanted, rows: readonly Row[]): Granted {
+    const before = Math.floor(this.#granted / PURGE_AFTER);
+    this.#granted += names.length;
+    if (Math.floor(this.#granted / PURGE_AFTER) > before) this.#runAside(this.#statements.purge, []);
+    const tokens = byPlace(names, rows).map((row) => String(row!['token']));
+    const giveBack = (place: number): void =>
+      this.#runAside(this.#statements.release, [names[place], owner, tokens[place], this.#limit]);
+    return { tokens: tokens.map(BigInt), giveBack };
+  }
+
+  async #run(
+    statement: Statement,
+    values: readonly unknown[],
+    operation: Operation,
+    isCreated = false,
+  ): Promise<readonly Row[]> {
+    const prepare = this.#prepare;
+    try {
+      return await this.#connection.run(statement, values, { prepare, operation });
+    } catch (error) {
+      const isMissing = NO_TABLE.has(codeOf(error));
+      if (prepare && NOT_PREPARED.has(codeOf(error))) this.#prepare = false;
+      else if (isMissing && !isCreated) await this.#create();
+      else throw error;
+      return this.#run(statement, values, operation, isCreated || isMissing);
+    }
+  }
+
+  #create(): Promise<unknown> {
+    this.#creating ??= this.#connection.script(this.#statements.schema(this.#limit)).finally(() => {
+      this.#creating = undefined;
+    });
+    return this.#creating;
+  }
+
+  /** Without a time limit, and even if the store was closed: nobody waits for it. */
+  #runAside(statement: Statement, values: readonly unknown[]): void {
+    const terms = { prepare: this.#prepare, operation: { isLate: false } };
+    this.#connection.run(statement, values, terms).catch(ignore);
+  }
+}
+
+/** For each of the keys, its row, if there is one. Statements on one key do not name its place. */
+function byPlace(names: readonly string[], rows: readonly Row[]): readonly (Row | undefined)[] {
+  if (names.length === 1) return [rows[0]];
+  const places = new Map(rows.map((row) => [Number(row['place']), row]));
+  return names.map((_, i) => places.get(i + 1));
+}
+
+/** Whether another connection may do better. Of `pg`, only a message says that one has ended. */
+function isLost(error: unknown): boolean {
+  if (error instanceof LockError) return false;
+  return (
+    LOST.test(String(codeOf(error))) || /^Connection terminated|^Connection ended/.test(messageOf(error))
+  );
+}

@@ -1,0 +1,149 @@
+import { clearTimeout, setTimeout } from '../common/host.js';
+import { LockError } from '../common/errors.js';
+import { LeaseStoreError, messageOf } from '../lease/contract/errors.js';
+import { Replies } from '../lease/contract/replies.js';
+
+/** Milliseconds between attempts that collide: at first, and at most. */
+const FIRST_PAUSE = 1;
+const LONGEST_PAUSE = 25;
+
+/** One operation of a store. It may take several requests, all within one time limit. */
+export class Operation {
+  /** Whether the store hears of releases elsewhere as it begins. */
+  readonly hears: boolean;
+  /** A failure after which the backend asks, or waits, again: why there is no answer, if the time limit passes. */
+  failure: unknown;
+  #isLate = false;
+  #aborts: Set<() => void> | undefined;
+
+  constructor(hears: boolean) {
+    this.hears = hears;
+  }
+
+  /** Whether the time limit has passed. Nobody waits for the answer any more, so nothing need be sent. */
+  get isLate(): boolean {
+    return this.#isLate;
+  }
+
+  /** Calls `abort` when the time limit passes, until the returned function is called. */
+  onLate(abort: () => void): () => void {
+    const aborts = (this.#aborts ??= new Set());
+    aborts.add(abort);
+    return () => aborts.delete(abort);
+  }
+
+  /** Resolves after so many milliseconds, or when the time limit passes. */
+  pause(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        forget();
+        resolve();
+      };
+      const forget = this.onLate(done);
+      const timer = setTimeout(done, milliseconds);
+    });
+  }
+
+  end(): void {
+    this.#isLate = true;
+    for (const abort of this.#aborts ?? []) abort();
+  }
+}
+
+/** Whom a store asks. */
+export interface Asked {
+  /** The name of the server, for messages. */
+  readonly title: string;
+  /**
+   * Whether an operation that has failed with this error is tried again, after a pause: because nothing was changed, or
+   * because to do it once more does no harm.
+   */
+  retries?(error: unknown, operation: Operation): boolean;
+  /** The error for callers if this one is no failure that a repetition could mend. */
+  permanent?(error: unknown): LockError | undefined;
+  /** Why there is no connection, as far as known. */
+  unreachable?(): unknown;
+}
+
+/** What to do if an operation is not answered in time. */
+export interface Late<T> {
+  timedOut(): void;
+  /** Called when it was answered after all, or failed without an answer. */
+  settled(answer?: T): void;
+}
+
+/** Operations on a server, each within the time limit. */
+export class Requests {
+  readonly #asked: Asked;
+  readonly #replies: Replies;
+  #closed = false;
+
+  /** `timeout`: in milliseconds. */
+  constructor(asked: Asked, timeout: number) {
+    this.#asked = asked;
+    this.#replies = new Replies(timeout, asked.title);
+  }
+
+  /** Rejects with a LockError: with a LeaseStoreError unless no repetition could help. */
+  run<T>(operation: Operation, ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {
+    if (this.#closed) {
+      return Promise.reject(new LeaseStoreError(`the ${this.#asked.title} lease store was closed`));
+    }
+    return new Promise((resolve, reject) => {
+      const awaited = this.#replies.expect((error) => {
+        operation.end();
+        late?.timedOut();
+        reject(this.#explained(error.message, operation.failure));
+      });
+      const answer = this.#asked.retries === undefined ? ask(operation) : this.#repeat(operation, ask);
+      answer.then(
+        (result) => {
+          if (this.#replies.arrived(awaited)) resolve(result);
+          else late?.settled(result);
+        },
+        (error: unknown) => {
+          if (!this.#replies.arrived(awaited)) late?.settled();
+          reject(this.#failureOf(error));
+        },
+      );
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #repeat<T>(operation: Operation, ask: (operation: Operation) => Promise<T>): Promise<T> {
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
+      try {
+        return await ask(operation);
+      } catch (error) {
+        if (error instanceof LockError || !this.#asked.retries!(error, operation)) throw error;
+      }
+      await operation.pause(pause * (0.5 + Math.random()));
+      if (operation.isLate) throw NOT_ASKED;
+    }
+  }
+
+  #failureOf(error: unknown): LockError {
+    if (error instanceof LockError) return error;
+    const permanent = this.#asked.permanent?.(error);
+    return permanent ?? this.#explained(`${this.#asked.title} failed: ${messageOf(error)}`, undefined, error);
+  }
+
+  #explained(message: string, failure: unknown, error?: unknown): LeaseStoreError {
+    const why = this.#asked.unreachable?.() ?? failure;
+    return why === undefined
+      ? new LeaseStoreError(message, error)
+      : new LeaseStoreError(`${message}: ${messageOf(why)}`, why);
+  }
+}
+
+/** For an operation whose caller has given up before anything was sent: nobody sees it. */
+export const NOT_ASKED = new Error('the caller has given up');
+
+/** The code of an error of a server. */
+export function codeOf(error: unknown): unknown {
+  return (error as { code?: unknown } | null | undefined)?.code;
+}

@@ -1,0 +1,301 @@
+import { checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
+import { performance } from '../common/host.js';
+import { invalidArgType } from '../common/errors.js';
+import { checkInfo } from '../lease/contract/info.js';
+import { grantInTime } from '../lease/contract/late-grant.js';
+import {
+  checkKey,
+  checkOwner,
+  checkTtl,
+  type FencingToken,
+  type InfoLeaseState,
+  type InfoLeaseStore,
+  type LeaseStoreSource,
+  type ReopenableLeaseStore,
+  type WakingLeaseStore,
+} from '../lease/contract/lease-store.js';
+import { checkKeyList, type SeveralKeysLeaseStore } from '../lease/contract/several-keys.js';
+import { checkDrift, withDrift, withoutDrift } from './drift.js';
+import { decodeText, encodeText } from './exact-text.js';
+import { HighestTokens } from './highest-tokens.js';
+import { LateGrants } from './overdue.js';
+import { Operation, Requests, type Asked, type Late } from './requests.js';
+import { Wakers, type Hearing } from './wakers.js';
+
+/** Milliseconds. */
+const DEFAULT_TIMEOUT = 1000;
+
+/** What is asked for, all checked, and as the server keeps it. */
+export interface Wanted {
+  readonly names: readonly string[];
+  readonly owner: string;
+  /** Milliseconds, with the drift of clocks. */
+  readonly length: number;
+  /** Undefined for none, and to leave it as it is. */
+  readonly info: string | undefined;
+}
+
+/** What an attempt at keys should know. */
+export interface Attempt {
+  /** For each key, the highest token that this store was given. The new one must be higher. */
+  readonly known: readonly FencingToken[];
+  /** Whether somebody in this store waits for one of the keys, or did a moment ago. */
+  readonly isAwaited: boolean;
+  /** Whether others have one of the keys as far as is known here. */
+  readonly expectsRefusal: boolean;
+}
+
+/** Keys that were granted. */
+export interface Granted {
+  /** In the order of the keys. */
+  readonly tokens: readonly FencingToken[];
+  /**
+   * Frees exactly the grant of the key at that place, and no later one of its owner. Nobody waits for it, since the lease
+   * ends by itself anyway, so it must not throw or reject. It also works on a store that was closed.
+   */
+  giveBack(place: number): void;
+}
+
+/** Another owner has one of the keys. */
+export interface Refused {
+  readonly place: number;
+  /** Milliseconds after which it may be free, or is to be asked for again, if that is known. */
+  readonly wakeIn?: number;
+  /** Whether the server will tell of its release, or cannot: to ask again would change nothing. Default false. */
+  readonly isKnown?: boolean;
+}
+
+/** What became of a release. `untold`: the key is free, and nobody was told of it. */
+export type Release = 'not held' | 'freed' | 'untold';
+
+/** What is kept for a key, as the server keeps it. */
+export interface Kept {
+  readonly owner: string;
+  readonly token: FencingToken;
+  /** Milliseconds, by the server's clock. */
+  readonly remaining: number;
+  /** Empty for none. */
+  readonly info: string;
+}
+
+/**
+ * A server that keeps leases. Each operation is one atomic step on one or several keys, without a time limit of its own: an
+ * operation whose caller has gone says so. It may throw or reject with whatever its client does. All else, which is the same
+ * over each server, is in {@link ServerStore}.
+ */
+export interface Backend extends Asked {
+  /** As the server keeps the key. */
+  nameOf(key: string): string;
+  /** Undefined if the server tells nobody of releases. */
+  readonly hearing?: Hearing | undefined;
+  acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
+  /** Says which were extended. */
+  renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]>;
+  release(names: readonly string[], owner: string, operation: Operation): Promise<readonly Release[]>;
+  /** Undefined if nobody holds the key. */
+  inspect(name: string, operation: Operation): Promise<Kept | undefined>;
+  /** Whether one step can reach all of these keys. Default: always. */
+  inOneStep?(names: readonly string[]): boolean;
+  /** Ends what the store has made. */
+  close?(): unknown;
+}
+
+/** What every store over a server may be told. */
+export interface ServerTerms {
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly drift: number;
+}
+
+/** `names`: of all options. */
+export function checkTerms(
+  options: { timeout?: number | undefined; drift?: number | undefined },
+  names: Names<Record<string, unknown>>,
+): ServerTerms {
+  if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
+  checkOptionsObject(options, names);
+  const { timeout, drift } = options;
+  return {
+    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    drift: checkDrift(drift),
+  };
+}
+
+/** A store over a server that does each operation with one key. */
+export class ServerStore implements InfoLeaseStore, WakingLeaseStore, ReopenableLeaseStore {
+  readonly source: LeaseStoreSource | undefined;
+  protected readonly backend: Backend;
+  readonly #drift: number;
+  readonly #requests: Requests;
+  readonly #wakers: Wakers;
+  /** By name, of what this store was given: the server may have lost it. */
+  readonly #highest = new HighestTokens();
+  readonly #late = new LateGrants();
+  #closing: Promise<void> | undefined;
+
+  constructor(backend: Backend, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
+    this.backend = backend;
+    this.source = source;
+    this.#drift = drift;
+    this.#requests = new Requests(backend, timeout);
+    this.#wakers = new Wakers(backend.hearing);
+  }
+
+  async tryAcquire(
+    key: string,
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<FencingToken | undefined> {
+    const answer = await this.acquire([checkKey(key)], owner, ttl, info);
+    return typeof answer === 'number' ? undefined : answer[0];
+  }
+
+  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
+    const [renewed] = await this.extend([checkKey(key)], owner, ttl, info);
+    return renewed!;
+  }
+
+  async release(key: string, owner: string): Promise<boolean> {
+    const [freed] = await this.free([checkKey(key)], owner);
+    return freed!;
+  }
+
+  async inspect(key: string): Promise<InfoLeaseState | undefined> {
+    const name = this.backend.nameOf(checkKey(key));
+    const kept = await this.#run((operation) => this.backend.inspect(name, operation));
+    if (kept === undefined) return undefined;
+    const { owner, token, remaining, info } = kept;
+    return {
+      owner: decodeText(owner),
+      token,
+      remaining: withoutDrift(remaining, this.#drift),
+      ...(info === '' ? {} : { info: decodeText(info) }),
+    };
+  }
+
+  onRelease(key: string, listener: () => void): () => void {
+    return this.#wakers.listen(this.backend.nameOf(checkKey(key)), listener);
+  }
+
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  /** `keys`: checked. Tokens, or the place of a key that another owner has. */
+  protected async acquire(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info: string | undefined,
+  ): Promise<readonly FencingToken[] | number> {
+    const wanted = this.#wanted(keys, owner, ttl, info);
+    const notGranted = this.#late.overtake(wanted);
+    let tokens: readonly FencingToken[] | undefined;
+    try {
+      const at = performance.now();
+      const answer = await this.#ask(wanted);
+      if (!('tokens' in answer)) return answer.place;
+      tokens = await grantInTime(
+        answer.tokens,
+        { store: this.backend.title, at, ttl },
+        performance.now(),
+        () => {
+          for (let i = keys.length - 1; i >= 0; i--) answer.giveBack(i);
+        },
+      );
+      return tokens;
+    } finally {
+      if (tokens === undefined) notGranted();
+    }
+  }
+
+  protected async extend(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info: string | undefined,
+  ): Promise<readonly boolean[]> {
+    const wanted = this.#wanted(keys, owner, ttl, info);
+    return this.#run((operation) => this.backend.renew(wanted, operation));
+  }
+
+  protected async free(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
+    const names = keys.map((key) => this.backend.nameOf(key));
+    const stored = encodeText(checkOwner(owner));
+    const releases = await this.#run((operation) => this.backend.release(names, stored, operation));
+    return releases.map((release, i) => {
+      if (release === 'untold') this.#wakers.released(names[i]!);
+      return release !== 'not held';
+    });
+  }
+
+  #wanted(keys: readonly string[], owner: string, ttl: number, info: string | undefined): Wanted {
+    return {
+      names: keys.map((key) => this.backend.nameOf(key)),
+      owner: encodeText(checkOwner(owner)),
+      length: withDrift(checkTtl(ttl), this.#drift),
+      info: info === undefined ? undefined : encodeText(checkInfo(info)),
+    };
+  }
+
+  async #ask(wanted: Wanted): Promise<Granted | Refused> {
+    const { names } = wanted;
+    const awaited = this.#wakers.attempt(names);
+    const attempt = {
+      known: names.map((name) => this.#highest.of(name)),
+      isAwaited: awaited !== undefined,
+      expectsRefusal: awaited?.expectsRefusal === true,
+    };
+    try {
+      const ask = (operation: Operation): Promise<Granted | Refused> =>
+        this.backend.acquire(wanted, attempt, operation);
+      const answer = await this.#run(ask, this.#late.late(wanted));
+      if ('tokens' in answer) names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
+      else this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
+      return answer;
+    } finally {
+      awaited?.answered();
+    }
+  }
+
+  #run<T>(ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {
+    return this.#requests.run(new Operation(this.#wakers.hears), ask, late);
+  }
+
+  async #close(): Promise<void> {
+    this.#requests.close();
+    const ended = this.#wakers.close();
+    await this.backend.close?.();
+    await ended;
+  }
+}
+
+/** A store over a server that also does each operation with several keys. */
+export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseStore {
+  async tryAcquireAll(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<readonly FencingToken[] | number> {
+    return this.acquire(checkKeyList(keys), owner, ttl, info);
+  }
+
+  async renewAll(
+    keys: readonly string[],
+    owner: string,
+    ttl: number,
+    info?: string,
+  ): Promise<readonly boolean[]> {
+    return this.extend(checkKeyList(keys), owner, ttl, info);
+  }
+
+  async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
+    return this.free(checkKeyList(keys), owner);
+  }
+
+  inOneStep(keys: readonly string[]): boolean {
+    return this.backend.inOneStep?.(checkKeyList(keys).map((key) => this.backend.nameOf(key))) ?? true;
+  }
+}

@@ -1,0 +1,263 @@
+import { afterTurn, clearTimeout, performance, queueMicrotask, setTimeout } from '../common/host.js';
+import { Listeners } from './listeners.js';
+
+/**
+ * Milliseconds for which a key is remembered after its last listener has gone, and the subscription kept, since hand-overs
+ * often follow each other.
+ */
+const LINGER = 1000;
+/** Milliseconds: where the server tells nobody, a key is handed on within one store for so long before others get a chance. */
+const LONGEST_RUN = 1000;
+
+/** What a backend tells of a subscription. */
+export interface Ears {
+  /** A release. */
+  readonly heard: (topic: string) => void;
+  /** It hears from now on. Also when it could not for a while. */
+  readonly ready: () => void;
+  /** It does not hear now, but may go on by itself. */
+  readonly interrupted: () => void;
+  /** It has ended, or cannot begin. `forGood`: nor can another one. */
+  readonly lost: (forGood?: boolean) => void;
+}
+
+/** How a backend hears of releases. */
+export interface Hearing {
+  /** Milliseconds until a lost subscription is opened again. */
+  readonly retryAfter: number;
+  /** What is heard of a key, if that is not its name. */
+  topicOf?(name: string): string;
+  /** A release was told to this store alone, and nobody waits here any more. */
+  passOn?(topic: string): void;
+  /** Opens a subscription, which lasts until the returned function is called. That must not throw or reject. */
+  open(ears: Ears): () => unknown;
+}
+
+/** A key that somebody in this store waits for, or did a moment ago. */
+class Waiting extends Listeners {
+  readonly topic: string;
+  /** Without listeners: until it is forgotten. */
+  idle: NodeJS.Timeout | undefined;
+  /** How many attempts at it were not answered. */
+  asking = 0;
+  /** Whether the server knows of the wait: to ask once more would change nothing. */
+  isKnown = false;
+  /** Whether its release was heard of since the last attempt. */
+  isNews = false;
+  /** Since when it has been handed on within this store. */
+  handedOnSince: number | undefined;
+
+  constructor(topic: string) {
+    super();
+    this.topic = topic;
+  }
+}
+
+/** An attempt at keys of which at least one is remembered. */
+export interface AwaitedAttempt {
+  /** Whether others have the keys as far as is known here. */
+  readonly expectsRefusal: boolean;
+  /** To be called when it was answered, or has failed. */
+  answered(): void;
+}
+
+/**
+ * Wakes those who wait in this store for a key when it may be free: when its release is heard of, and when the lease that
+ * they wait for expires. It wakes one at a time, in turn, so that thousands do not ask for what one of them can have. The
+ * waiters' own polling finds what it misses.
+ *
+ *     idle → opening → hearing ⇄ interrupted → (retryAfter) → opening
+ *
+ * The subscription is open while somebody waits, and for {@link LINGER} after that. Until then a key is remembered, too: its
+ * next attempt is sent as one of somebody who waits, which saves a request, and a release that is heard of before the answer
+ * to it is not lost.
+ */
+export class Wakers {
+  readonly #hearing: Hearing | undefined;
+  /** By topic. */
+  readonly #keys = new Map<string, Waiting>();
+  #ears: Ears | undefined;
+  #end: (() => unknown) | undefined;
+  #hears = false;
+  #isDeaf: boolean;
+  #retry: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(hearing: Hearing | undefined) {
+    this.#hearing = hearing;
+    this.#isDeaf = hearing === undefined;
+  }
+
+  /** Whether the store hears of releases elsewhere. */
+  get hears(): boolean {
+    return this.#hears;
+  }
+
+  /** Returns a function that ends it. */
+  listen(name: string, listener: () => void): () => void {
+    if (this.#closed) return () => undefined;
+    const topic = this.#topicOf(name);
+    let waiting = this.#keys.get(topic);
+    if (!waiting) this.#keys.set(topic, (waiting = new Waiting(topic)));
+    clearTimeout(waiting.idle);
+    const isFirst = waiting.all.size === 0;
+    waiting.all.add(listener);
+    if (this.#retry === undefined) this.#open();
+    // It was released since it was asked for; or it is asked for again, so that the server knows of the wait.
+    const asksAgain = waiting.isNews || (isFirst && this.#hears && !waiting.isKnown);
+    if (asksAgain) queueMicrotask(() => waiting.wake());
+    return () => this.#leave(waiting, listener);
+  }
+
+  /** An attempt at the keys is sent. Undefined if nobody waits for any of them. */
+  attempt(names: readonly string[]): AwaitedAttempt | undefined {
+    if (this.#keys.size === 0) return undefined;
+    const awaited = names
+      .map((name) => this.#keys.get(this.#topicOf(name)))
+      .filter((key) => key !== undefined);
+    if (awaited.length === 0) return undefined;
+    const expectsRefusal = awaited.some(({ all, isNews }) => all.size > 0 && !isNews);
+    for (const waiting of awaited) {
+      waiting.asking++;
+      waiting.isNews = false;
+    }
+    const answered = (): void => {
+      for (const waiting of awaited) {
+        waiting.asking--;
+        this.#passOnLater(waiting);
+      }
+    };
+    return { expectsRefusal, answered };
+  }
+
+  /** Another has the lease: see `Refused`. */
+  refused(name: string, wakeIn: number | undefined, isKnown: boolean): void {
+    const waiting = this.#keys.get(this.#topicOf(name));
+    if (!waiting) return;
+    waiting.isKnown = isKnown;
+    if (wakeIn !== undefined) waiting.wakeIn(wakeIn);
+  }
+
+  /** The lease was released through this store, and the server has told nobody. */
+  released(name: string): void {
+    const waiting = this.#keys.get(this.#topicOf(name));
+    if (!waiting) return;
+    const now = performance.now();
+    waiting.handedOnSince ??= now;
+    if (this.#hears || now - waiting.handedOnSince < LONGEST_RUN) waiting.wake();
+    else waiting.handedOnSince = undefined;
+  }
+
+  /** Resolves when no subscription is open any more. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const waiting of this.#keys.values()) {
+      waiting.close();
+      clearTimeout(waiting.idle);
+    }
+    this.#keys.clear();
+    await this.#disconnect();
+  }
+
+  #topicOf(name: string): string {
+    return this.#hearing?.topicOf?.(name) ?? name;
+  }
+
+  #open(): void {
+    if (this.#ears !== undefined || this.#isDeaf) return;
+    const ifOpen =
+      <A extends unknown[]>(then: (...args: A) => void) =>
+      (...args: A): void => {
+        if (this.#ears === ears) then(...args);
+      };
+    const ears: Ears = {
+      heard: ifOpen((topic: string) => this.#heard(topic)),
+      ready: ifOpen(() => this.#ready()),
+      interrupted: ifOpen(() => this.#interrupted()),
+      lost: ifOpen((forGood?: boolean) => this.#lost(forGood)),
+    };
+    this.#ears = ears;
+    const end = this.#hearing!.open(ears);
+    // It may have been lost at once.
+    if (this.#ears === ears) this.#end = end;
+  }
+
+  #heard(topic: string): void {
+    const waiting = this.#keys.get(topic);
+    if (waiting === undefined) {
+      this.#hearing!.passOn?.(topic);
+      return;
+    }
+    waiting.isNews = true;
+    waiting.wake();
+    this.#passOn(waiting);
+  }
+
+  /** Keys may have been released before: the first waiter of each asks again. */
+  #ready(): void {
+    this.#hears = true;
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
+    for (const waiting of this.#keys.values()) {
+      waiting.isKnown = false;
+      waiting.handedOnSince = undefined;
+      waiting.wake();
+    }
+  }
+
+  /** Until it hears again, waiters poll. */
+  #interrupted(): void {
+    this.#hears = false;
+    this.#openLater();
+  }
+
+  #lost(forGood = false): void {
+    this.#isDeaf ||= forGood;
+    void this.#disconnect();
+    if (!this.#isDeaf) this.#openLater();
+  }
+
+  #openLater(): void {
+    clearTimeout(this.#retry);
+    this.#retry = setTimeout(() => {
+      void this.#disconnect();
+      const isNeeded = [...this.#keys.values()].some(({ all }) => all.size > 0);
+      if (isNeeded) this.#open();
+    }, this.#hearing!.retryAfter).unref();
+  }
+
+  /** What is heard was for this store alone: unless somebody here asks or waits, another has its turn. */
+  #passOn(waiting: Waiting): void {
+    if (!waiting.isNews || waiting.all.size > 0 || waiting.asking > 0) return;
+    if (this.#hearing!.passOn === undefined) return;
+    waiting.isNews = false;
+    this.#hearing!.passOn(waiting.topic);
+  }
+
+  /** An acquisition that was refused, and now waits, listens by then. */
+  #passOnLater(waiting: Waiting): void {
+    if (waiting.isNews) afterTurn(() => this.#passOn(waiting));
+  }
+
+  #leave(waiting: Waiting, listener: () => void): void {
+    waiting.all.delete(listener);
+    if (waiting.all.size > 0 || this.#keys.get(waiting.topic) !== waiting) return;
+    waiting.close();
+    this.#passOnLater(waiting);
+    // Until then the subscription keeps the process alive. The timer need not.
+    clearTimeout(waiting.idle);
+    waiting.idle = setTimeout(() => {
+      this.#keys.delete(waiting.topic);
+      if (this.#keys.size === 0) void this.#disconnect();
+    }, LINGER).unref();
+  }
+
+  async #disconnect(): Promise<void> {
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
+    const end = this.#end;
+    this.#end = this.#ears = undefined;
+    this.#hears = false;
+    await end?.();
+  }
+}
