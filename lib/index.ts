@@ -37,10 +37,10 @@ export type {
   LeaseWarning,
   LeaseWarningOptions,
   TryAcquireLeaseOptions,
+  LeaseRenewOptions,
   WarningLeaseManagerOptions,
   WithLeaseOptions,
 } from './lease/contract/options.js';
-export type { LeaseRenewOptions } from './lease/contract/renew-options.js';
 export type {
   AbandonedMessage,
   DeadlockMessage,

@@ -1,14 +1,35 @@
-import type { Worker } from 'node:worker_threads';
-import { countsSuspension } from '../../common/elapsed.js';
+import { Worker } from 'node:worker_threads';
+import { countsSuspension, fromLocal, toLocal } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
+import { answerWithin } from '../contract/answer-within.js';
+import { storeFailure } from '../contract/errors.js';
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { deserializeError } from '../contract/sent-errors.js';
-import type { Id, Report, Command } from './protocol.js';
-import { startWorker } from './start.js';
+import type { Background } from '../hold/renewal.js';
+import type { Hold } from '../hold/hold.js';
+import { type Command, type Id, type Report, SharedDeadline } from './protocol.js';
+import { workerFile } from './worker-file.js';
+
+/** Options of node that a worker cannot have, though it would inherit them. */
+const REFUSED = /^--(input-type|eval|print)/;
+
+/**
+ * Starts the thread that renews leases for this thread. Node ends it with this thread, however this one ends; and it does
+ * not keep the process alive.
+ */
+function startWorker(): Worker {
+  const inherits = !process.execArgv.some((argument) => REFUSED.test(argument));
+  const worker = new Worker(workerFile(), {
+    name: 'stripelock-renewal',
+    ...(inherits ? {} : { execArgv: [] }),
+  });
+  worker.unref();
+  return worker;
+}
 
 /** A lease that the thread renews, as its holder sees it. */
-export interface Listener {
+interface Listener {
   renewed(ttl: number): void;
   failed(error: LockError): void;
   lost(reason: string): void;
@@ -22,7 +43,7 @@ let running: RenewingThread | undefined;
 let lastId = 0;
 
 /** A number that was never used before in this thread. */
-export function newId(): Id {
+function newId(): Id {
   return ++lastId;
 }
 
@@ -30,7 +51,7 @@ export function newId(): Id {
  * The one thread that renews leases for this thread, while any manager needs it. It keeps the process alive only while
  * somebody waits for it.
  */
-export class RenewingThread {
+class RenewingThread {
   /** Undefined once the thread has ended. */
   #worker: Worker | undefined;
   readonly #leases = new Map<Id, Listener>();
@@ -157,5 +178,179 @@ export class RenewingThread {
     const leases = [...this.#leases.values()];
     this.#leases.clear();
     return leases;
+  }
+}
+
+/** Milliseconds in which every store answers, or gives up. */
+const STUCK = 60_000;
+
+interface Call {
+  readonly resolve: (renewed: boolean) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A hold whose lease another thread renews, until the hold ends or that thread does. */
+class BackgroundLease implements Background, Listener {
+  readonly renews = true;
+  readonly #hold: Hold;
+  readonly #thread: RenewingThread;
+  readonly #id = newId();
+  readonly #shared = new SharedDeadline();
+  readonly #calls = new Map<Id, Call>();
+  #ending: Promise<void> | undefined;
+  #removed: (() => void) | undefined;
+
+  constructor(hold: Hold, thread: RenewingThread, store: Id) {
+    this.#hold = hold;
+    this.#thread = thread;
+    const { key, owner, since, expiresAt, terms } = hold;
+    const { ttl, every, maxHold } = terms;
+    this.#shared.time = fromLocal(expiresAt);
+    thread.add(this.#id, this);
+    thread.send({
+      op: 'add',
+      lease: this.#id,
+      store,
+      key,
+      owner,
+      ttl,
+      every,
+      maxHold,
+      since: fromLocal(since),
+      deadline: this.#shared.memory,
+    });
+  }
+
+  get deadline(): number {
+    return toLocal(this.#shared.time);
+  }
+
+  /** The deadline is up to date already. */
+  recover(): boolean {
+    return false;
+  }
+
+  renew(ttl: number): Promise<boolean> {
+    if (!this.#hold.look()) return Promise.resolve(false);
+    const call = newId();
+    const answered = new Promise<boolean>((resolve, reject) => {
+      this.#calls.set(call, { resolve, reject });
+      this.#thread.send({ op: 'renew', lease: this.#id, call, ttl });
+    });
+    return this.#thread.during(answered);
+  }
+
+  end(): Promise<void> {
+    return (this.#ending ??= this.#remove());
+  }
+
+  renewed(ttl: number): void {
+    const hold = this.#hold;
+    if (this.#isIdle()) return;
+    hold.renewals.succeeded(ttl);
+    hold.heard();
+  }
+
+  failed(error: LockError): void {
+    if (this.#isIdle()) return;
+    this.#hold.renewals.failed(error);
+    this.#hold.heard();
+  }
+
+  lost(reason: string): void {
+    if (!this.#isIdle()) this.#hold.lose(reason);
+  }
+
+  answered(id: Id, renewed: boolean, error: Error | undefined): void {
+    const call = this.#calls.get(id)!;
+    this.#calls.delete(id);
+    if (error) call.reject(error);
+    else call.resolve(renewed);
+    if (!this.#isIdle()) this.#hold.heard();
+  }
+
+  removed(): void {
+    this.#removed?.();
+    for (const { resolve } of this.#calls.values()) resolve(false);
+    this.#calls.clear();
+  }
+
+  ended(error: Error): boolean {
+    const failure = storeFailure('renew', this.#hold.key, error);
+    const idle = this.#isIdle();
+    for (const { reject } of this.#calls.values()) reject(failure);
+    this.#calls.clear();
+    this.removed();
+    if (idle) return false;
+    this.#hold.renewals.failed(failure);
+    void this.#hold.renewals.takeOver();
+    return true;
+  }
+
+  async #remove(): Promise<void> {
+    const thread = this.#thread;
+    if (thread.ended) return;
+    const removed = new Promise<void>((resolve) => {
+      this.#removed = resolve;
+      thread.send({ op: 'remove', lease: this.#id });
+    });
+    // A store that does not keep to a time limit must not keep a release waiting for ever.
+    await thread.during(answerWithin(STUCK, () => removed).catch(() => undefined));
+  }
+
+  /** Whether the hold no longer depends on this. */
+  #isIdle(): boolean {
+    return this.#ending !== undefined || this.#hold.ended;
+  }
+}
+
+interface Opened {
+  readonly thread: RenewingThread;
+  readonly store: Id;
+}
+
+/** A manager's store as another thread has it open. That thread starts with the first acquisition that needs it. */
+export class BackgroundStore {
+  readonly #source: LeaseStoreSource;
+  readonly #backoff: Backoff;
+  #opened: Promise<Opened> | undefined;
+  #open: Opened | undefined;
+  #closed = false;
+
+  constructor(source: LeaseStoreSource, backoff: Backoff) {
+    this.#source = source;
+    this.#backoff = backoff;
+  }
+
+  /** Resolves when leases can be renewed. Rejects if the thread cannot be started or cannot open the store. */
+  async ready(): Promise<void> {
+    if (this.#open !== undefined && !this.#open.thread.ended) return;
+    this.#opened ??= this.#start().finally(() => {
+      this.#opened = undefined;
+    });
+    this.#open = await this.#opened;
+    if (this.#closed) this.close();
+  }
+
+  /** Has the hold renewed there. If that thread has ended, the event loop renews it. */
+  add(hold: Hold): void {
+    const opened = this.#open;
+    if (opened === undefined || opened.thread.ended) return;
+    hold.renewals.attach(new BackgroundLease(hold, opened.thread, opened.store));
+  }
+
+  /** The manager has no leases any more. */
+  close(): void {
+    this.#closed = true;
+    const opened = this.#open;
+    this.#open = undefined;
+    if (opened !== undefined && !opened.thread.ended) opened.thread.close(opened.store);
+  }
+
+  async #start(): Promise<Opened> {
+    const thread = RenewingThread.get();
+    const store = newId();
+    await thread.open(store, this.#source, this.#backoff);
+    return { thread, store };
   }
 }

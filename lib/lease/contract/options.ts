@@ -1,5 +1,6 @@
 import {
   checkBoolean,
+  checkFunction,
   checkNames,
   checkOptionsObject,
   checkSignal,
@@ -7,26 +8,10 @@ import {
   DEFAULT_TIMEOUT,
   type Names,
 } from '../../common/checks.js';
-import { invalidArgType, outOfRange } from '../../common/errors.js';
+import { invalidArgType, type LockError, outOfRange } from '../../common/errors.js';
 import type { HostSignal } from '../../common/types.js';
-import {
-  checkExtras,
-  checkPositive,
-  type LeaseExtras,
-  type LeaseWarning,
-  type LeaseWarningOptions,
-} from './extras.js';
-import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore } from './lease-store.js';
-import {
-  BY_DEFAULT,
-  checkLimit,
-  checkRenew,
-  everyOf,
-  type LeaseRenewOptions,
-  type Renewals,
-} from './renew-options.js';
-
-export type { LeaseExtras, LeaseWarning, LeaseWarningOptions } from './extras.js';
+import { checkInfo } from './info.js';
+import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore, MAX_TTL } from './lease-store.js';
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;
@@ -275,4 +260,138 @@ function checkStore(store: unknown): LeaseStore {
     OPERATIONS.every((operation) => typeof candidate[operation] === 'function');
   if (!complete) throw invalidArgType('options.store', `an object with ${OPERATIONS.join(', ')}`, store);
   return candidate as LeaseStore;
+}
+
+/** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
+export interface LeaseWarning {
+  /** The key of the lease. */
+  readonly key: string;
+  /** The token of the lease. */
+  readonly token: bigint;
+  /** The owner as the store knows it. */
+  readonly holder: string;
+  /** Milliseconds until the local deadline. */
+  readonly remaining: number;
+  /** The error of the last renewal; undefined if the store has not answered it yet. */
+  readonly cause: LockError | undefined;
+}
+
+/** A warning before a lease is lost because renewals fail. */
+export interface LeaseWarningOptions {
+  /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
+  before?: number;
+  /**
+   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. A
+   * timer calls it: later if the event loop is blocked, and not at all after the deadline. What it throws is not
+   * caught.
+   */
+  call: (warning: LeaseWarning) => void;
+}
+
+/** What may also be said of a lease, or of all leases of a manager. */
+export interface LeaseExtras {
+  /** Have a function called before the lease is lost because renewals fail. Default for a manager: none. */
+  warning?: LeaseWarningOptions;
+  /**
+   * Milliseconds, 0 … 2^42: nobody else is granted the key for so long after the grant, even if it is released before. A
+   * release then leaves the rest of that time to the store. Default for a manager: 0.
+   */
+  minHold?: number;
+  /**
+   * Kept by the store, for those who `inspect` the key: a text of at most 1024 bytes in UTF-8, such as a host and a
+   * process. See `Lease.setInfo`. Default for a manager: none.
+   */
+  info?: string;
+}
+
+/** `defaults` itself if the options have none. */
+export function checkExtras(options: LeaseExtras, defaults: LeaseExtras): LeaseExtras {
+  const { warning, minHold, info } = options;
+  if (warning === undefined && minHold === undefined && info === undefined) return defaults;
+  return {
+    ...defaults,
+    ...(warning !== undefined && { warning: checkWarning(warning) }),
+    ...(minHold !== undefined && { minHold: checkMinHold(minHold) }),
+    ...(info !== undefined && { info: checkInfo(info, 'options.info') }),
+  };
+}
+
+function checkMinHold(minHold: unknown): number {
+  if (typeof minHold !== 'number') throw invalidArgType('options.minHold', 'a number', minHold);
+  if (minHold >= 0 && minHold <= MAX_TTL) return minHold;
+  throw outOfRange('options.minHold', `a number of milliseconds from 0 to ${MAX_TTL}`, minHold);
+}
+
+const WARNING: Names<LeaseWarningOptions> = { before: true, call: true };
+
+function checkWarning(warning: unknown): LeaseWarningOptions {
+  if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
+    throw invalidArgType('options.warning', 'an object', warning);
+  }
+  checkNames(warning, WARNING, 'options.warning');
+  const { before, call } = warning as { before?: unknown; call?: unknown };
+  checkFunction(call, 'options.warning.call');
+  const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
+  return { ...checked, call: call as LeaseWarningOptions['call'] };
+}
+
+export function checkPositive(value: unknown, name: string): number {
+  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
+  if (!(value > 0 && value < Infinity)) {
+    throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
+  }
+  return value;
+}
+
+/** Two beats may fail before the lease is lost. */
+const BEATS_PER_TTL = 3;
+
+/** How a lease is renewed automatically. */
+export interface LeaseRenewOptions {
+  /** Milliseconds between renewals, fewer than the ttl. Default: a third of the ttl. */
+  every?: number;
+  /**
+   * Renew it while the event loop of its holder is blocked, too. Needs a finite `maxHold`, after which a holder that
+   * hangs loses the lease. In memory the table extends the lease by itself while the holder's thread lives. For other
+   * stores a worker thread of this package, one for each thread that holds such leases, renews them through a connection
+   * of its own; the store must have a `source` (see `ReopenableLeaseStore`). Default false.
+   */
+  background?: boolean;
+}
+
+/** Checked. */
+export interface Renewals {
+  /** Milliseconds; Infinity for none; undefined for the default. */
+  readonly every: number | undefined;
+  readonly background: boolean;
+}
+
+export const BY_DEFAULT: Renewals = { every: undefined, background: false };
+const RENEW: Names<LeaseRenewOptions> = { every: true, background: true };
+const NONE: Renewals = { every: Infinity, background: false };
+
+export function checkRenew(renew: unknown): Renewals {
+  if (typeof renew === 'boolean') return renew ? BY_DEFAULT : NONE;
+  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
+    throw invalidArgType('options.renew', 'a boolean or an object', renew);
+  }
+  checkNames(renew, RENEW, 'options.renew');
+  const { every, background } = renew as { every?: unknown; background?: unknown };
+  return {
+    every: every === undefined ? undefined : checkPositive(every, 'options.renew.every'),
+    background: background === undefined ? false : checkBoolean(background, 'options.renew.background'),
+  };
+}
+
+/** Milliseconds between renewals; Infinity for none. */
+export function everyOf(renew: Renewals, ttl: number): number {
+  const every = renew.every ?? ttl / BEATS_PER_TTL;
+  if (every < ttl || every === Infinity) return every;
+  throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
+}
+
+/** Without a limit a thread that hangs for good would keep its leases for good. */
+export function checkLimit(renew: Renewals, maxHold: number): void {
+  if (!renew.background || maxHold < Infinity) return;
+  throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
 }

@@ -1,7 +1,7 @@
 import { localNow, setClock } from '../../common/elapsed.js';
 import { performance } from '../../common/host.js';
 import { engineClock } from '../../engine/select.js';
-import { BackgroundStore } from '../background/background-store.js';
+import { BackgroundStore } from '../background/renewing-thread.js';
 import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
 import { grantInTime } from '../contract/late-grant.js';
 import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';

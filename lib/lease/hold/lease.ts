@@ -2,8 +2,7 @@ import type { HostSignal } from '../../common/types.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
 import { checkInfo } from '../contract/info.js';
 import { checkTtl, type FencingToken } from '../contract/lease-store.js';
-import { heldSignal } from './held-signal.js';
-import { OTHER_LOST, type Hold, type LossListener } from './hold.js';
+import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */
 export let createLease: (holds: readonly Hold[]) => Lease;
@@ -260,4 +259,27 @@ function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
     () => false,
     () => holds.every((hold) => hold.unused) && freeAll(holds),
   );
+}
+
+/**
+ * Makes a signal call `look` before it answers. A timer sends its event, and a blocked event loop delays timers. Code
+ * that reads the signal first after such a block must see the current state.
+ */
+export function heldSignal(signal: AbortSignal, look: () => boolean): AbortSignal {
+  const inherited = (name: 'aborted' | 'reason'): (() => unknown) => {
+    const property = Object.getOwnPropertyDescriptor(AbortSignal.prototype, name);
+    return (): unknown => {
+      look();
+      return property?.get?.call(signal) as unknown;
+    };
+  };
+  return Object.defineProperties(signal, {
+    aborted: { get: inherited('aborted') },
+    reason: { get: inherited('reason') },
+    throwIfAborted: {
+      value: () => {
+        if (signal.aborted) throw signal.reason;
+      },
+    },
+  });
 }

@@ -4,15 +4,84 @@
 import { parentPort } from 'node:worker_threads';
 import { countsSuspension, elapsed, setClock } from '../../common/elapsed.js';
 import { engineClock } from '../../engine/select.js';
-import type { Id, OpenMessage, RenewMessage, Report, Command } from '../background/protocol.js';
+import {
+  type AddMessage,
+  type Command,
+  type Id,
+  type OpenMessage,
+  type RenewMessage,
+  type Report,
+  SharedDeadline,
+} from '../background/protocol.js';
 import { messageOf } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { serializeError } from '../contract/sent-errors.js';
 import { StoreAdapter } from '../grants/store-adapter.js';
-import type { Hold, HoldContext } from '../hold/hold.js';
+import { EXPIRED, Hold, type HoldContext } from '../hold/hold.js';
 import { Schedule } from '../time/schedule.js';
-import { RenewedHold } from './renewed-hold.js';
+
+/** Only the manager's thread knows the token, and nothing here shows it. */
+const UNKNOWN_TOKEN = 0n;
+/** In place of the leases that use it there. */
+const USER = {};
+
+/**
+ * A hold in the thread that renews it, for the hold of the manager's thread. Both have one deadline. It reports to that
+ * one, which alone frees the key, and which finds out by itself when its time is over.
+ */
+export class RenewedHold extends Hold {
+  declare private readonly shared: SharedDeadline;
+  declare private readonly id: number;
+  declare private readonly report: (report: Report) => void;
+
+  constructor(context: HoldContext, added: AddMessage, report: (report: Report) => void) {
+    const { key, owner, since, ttl, every, maxHold } = added;
+    const none = { background: false, warning: undefined, minHold: 0, info: undefined };
+    const terms = { ttl, every, maxHold, firstLook: Math.min(every, ttl), ...none };
+    super(context, key, owner, UNKNOWN_TOKEN, 0, terms, since);
+    this.shared = new SharedDeadline(added.deadline);
+    this.id = added.lease;
+    this.report = report;
+    this.join(USER);
+    this.plan(this.deadline);
+  }
+
+  override get expiresAt(): number {
+    return this.shared.time;
+  }
+
+  /** Nobody may be told that a lease which was over is held again. */
+  override set expiresAt(time: number) {
+    if (!this.ended) this.shared.time = time;
+  }
+
+  override lose(reason: string): void {
+    if (this.ended) return;
+    super.lose(reason);
+    if (reason !== EXPIRED) this.report({ op: 'lost', lease: this.id, reason });
+  }
+
+  /** Resolves when the store has answered everything. */
+  async remove(): Promise<void> {
+    this.state = 'released';
+    this.context.schedule.clear(this);
+    await this.renewals.settled();
+  }
+
+  override announceRenewal(ttl: number): void {
+    this.report({ op: 'renewed', lease: this.id, ttl });
+  }
+
+  override announceFailure(_operation: 'renew' | 'release', error: Error): void {
+    this.report({ op: 'failed', lease: this.id, error: serializeError(error) });
+  }
+
+  /** They are in the other thread. */
+  protected override watchLeases(): void {
+    return;
+  }
+}
 
 /** A key that nobody holds. Asking for it shows whether the store can be reached. */
 const NOBODYS = 'stripelock: is it there?';
