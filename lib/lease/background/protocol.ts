@@ -56,8 +56,7 @@ export interface RemoveMessage {
 export type Command = OpenMessage | CloseMessage | AddMessage | RenewMessage | RemoveMessage;
 
 /** Errors are as `serializeError` has made them. */
-export type Report =
-  | { readonly op: 'opened'; readonly store: Id; readonly error: unknown }
+export type LeaseReport =
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
   | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }
   | { readonly op: 'lost'; readonly lease: Id; readonly reason: string }
@@ -69,6 +68,8 @@ export type Report =
       readonly renewed: boolean;
       readonly error: unknown;
     };
+
+export type Report = { readonly op: 'opened'; readonly store: Id; readonly error: unknown } | LeaseReport;
 
 const NANOSECONDS = 1e6;
 

@@ -8,7 +8,7 @@ import type { Backoff } from '../contract/options.js';
 import { deserializeError } from '../contract/sent-errors.js';
 import type { Background } from '../hold/renewal.js';
 import type { Hold } from '../hold/hold.js';
-import { type Command, type Id, type Report, SharedDeadline } from './protocol.js';
+import { type Command, type Id, type LeaseReport, type Report, SharedDeadline } from './protocol.js';
 import { workerFile } from './worker-file.js';
 
 /** Options of node that a worker cannot have, though it would inherit them. */
@@ -28,17 +28,6 @@ function startWorker(): Worker {
   return worker;
 }
 
-/** A lease that the thread renews, as its holder sees it. */
-interface Listener {
-  renewed(ttl: number): void;
-  failed(error: LockError): void;
-  lost(reason: string): void;
-  removed(): void;
-  answered(call: Id, renewed: boolean, error: Error | undefined): void;
-  /** The thread has ended. True if the holder's own thread renews it from now on. */
-  ended(error: Error): boolean;
-}
-
 let running: RenewingThread | undefined;
 let lastId = 0;
 
@@ -54,7 +43,7 @@ function newId(): Id {
 class RenewingThread {
   /** Undefined once the thread has ended. */
   #worker: Worker | undefined;
-  readonly #leases = new Map<Id, Listener>();
+  readonly #leases = new Map<Id, BackgroundLease>();
   readonly #opening = new Map<Id, (error: Error | undefined) => void>();
   #users = 0;
   #awaited = 0;
@@ -112,8 +101,8 @@ class RenewingThread {
     void worker.terminate();
   }
 
-  add(lease: Id, listener: Listener): void {
-    this.#leases.set(lease, listener);
+  add(id: Id, lease: BackgroundLease): void {
+    this.#leases.set(id, lease);
   }
 
   /** Nothing arrives any more if the thread has ended. */
@@ -136,25 +125,9 @@ class RenewingThread {
       this.#opening.get(report.store)?.(deserializeError(report.error) as Error | undefined);
       return;
     }
-    const listener = this.#leases.get(report.lease);
-    switch (report.op) {
-      case 'renewed':
-        listener?.renewed(report.ttl);
-        break;
-      case 'failed':
-        listener?.failed(deserializeError(report.error) as LockError);
-        break;
-      case 'lost':
-        listener?.lost(report.reason);
-        break;
-      case 'removed':
-        this.#leases.delete(report.lease);
-        listener?.removed();
-        break;
-      case 'answered':
-        listener?.answered(report.call, report.renewed, deserializeError(report.error) as Error | undefined);
-        break;
-    }
+    const lease = this.#leases.get(report.lease);
+    if (report.op === 'removed') this.#leases.delete(report.lease);
+    lease?.hear(report);
   }
 
   /** It was terminated by somebody else, or has failed. */
@@ -172,7 +145,7 @@ class RenewingThread {
     });
   }
 
-  #forget(): Listener[] {
+  #forget(): BackgroundLease[] {
     this.#worker = undefined;
     if (running === this) running = undefined;
     const leases = [...this.#leases.values()];
@@ -190,7 +163,7 @@ interface Call {
 }
 
 /** A hold whose lease another thread renews, until the hold ends or that thread does. */
-class BackgroundLease implements Background, Listener {
+class BackgroundLease implements Background {
   readonly renews = true;
   readonly #hold: Hold;
   readonly #thread: RenewingThread;
@@ -244,37 +217,31 @@ class BackgroundLease implements Background, Listener {
     return (this.#ending ??= this.#remove());
   }
 
-  renewed(ttl: number): void {
-    const hold = this.#hold;
-    if (this.#isIdle()) return;
-    hold.renewals.succeeded(ttl);
-    hold.heard();
+  hear(report: LeaseReport): void {
+    if (report.op === 'removed') {
+      this.removed();
+    } else if (report.op === 'answered') {
+      this.#answered(report.call, report.renewed, deserializeError(report.error) as Error | undefined);
+    } else if (!this.#isIdle()) {
+      const hold = this.#hold;
+      if (report.op === 'lost') {
+        hold.lose(report.reason);
+        return;
+      }
+      if (report.op === 'renewed') hold.renewals.succeeded(report.ttl);
+      else hold.renewals.failed(deserializeError(report.error) as LockError);
+      hold.heard();
+    }
   }
 
-  failed(error: LockError): void {
-    if (this.#isIdle()) return;
-    this.#hold.renewals.failed(error);
-    this.#hold.heard();
-  }
-
-  lost(reason: string): void {
-    if (!this.#isIdle()) this.#hold.lose(reason);
-  }
-
-  answered(id: Id, renewed: boolean, error: Error | undefined): void {
-    const call = this.#calls.get(id)!;
-    this.#calls.delete(id);
-    if (error) call.reject(error);
-    else call.resolve(renewed);
-    if (!this.#isIdle()) this.#hold.heard();
-  }
-
+  /** Nothing more is on its way to the store. */
   removed(): void {
     this.#removed?.();
     for (const { resolve } of this.#calls.values()) resolve(false);
     this.#calls.clear();
   }
 
+  /** The thread has ended. True if the holder's own thread renews it from now on. */
   ended(error: Error): boolean {
     const failure = storeFailure('renew', this.#hold.key, error);
     const idle = this.#isIdle();
@@ -285,6 +252,14 @@ class BackgroundLease implements Background, Listener {
     this.#hold.renewals.failed(failure);
     void this.#hold.renewals.takeOver();
     return true;
+  }
+
+  #answered(id: Id, renewed: boolean, error: Error | undefined): void {
+    const call = this.#calls.get(id)!;
+    this.#calls.delete(id);
+    if (error) call.reject(error);
+    else call.resolve(renewed);
+    if (!this.#isIdle()) this.#hold.heard();
   }
 
   async #remove(): Promise<void> {
