@@ -6,7 +6,7 @@ import { storeFailure } from '../contract/errors.js';
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { deserializeError } from '../contract/sent-errors.js';
-import type { Background } from '../hold/renewal.js';
+import type { Background } from '../hold/hold.js';
 import type { Hold } from '../hold/hold.js';
 import { type Command, type Id, type LeaseReport, type Report, SharedDeadline } from './protocol.js';
 import { workerFile } from './worker-file.js';

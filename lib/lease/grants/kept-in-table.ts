@@ -1,6 +1,6 @@
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { MAX_TTL, type Clock } from '../contract/lease-store.js';
-import type { Background } from '../hold/renewal.js';
+import type { Background } from '../hold/hold.js';
 import type { Hold } from '../hold/hold.js';
 import { timeArgument } from '../memory/memory-store.js';
 
