@@ -107,10 +107,10 @@ export interface ServerTerms {
   readonly drift: number;
 }
 
-/** `names`: of all options. */
+/** `names`: of all options; left out where there may be others. */
 export function checkTerms(
   options: { timeout?: number | undefined; drift?: number | undefined },
-  names: Names<Record<string, unknown>>,
+  names?: Names<Record<string, unknown>>,
 ): ServerTerms {
   if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
   checkOptionsObject(options, names);
