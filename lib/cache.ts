@@ -4,5 +4,9 @@
  * @module stripelock/cache
  */
 
-export { cacheLeaseStore, type CacheLeaseStoreOptions } from './stores/cache/store.js';
-export type { CacheClient, CacheEntry } from './stores/cache/client.js';
+export {
+  cacheLeaseStore,
+  type CacheClient,
+  type CacheEntry,
+  type CacheLeaseStoreOptions,
+} from './stores/cache/store.js';

@@ -4,7 +4,11 @@
  * @module stripelock/redis
  */
 
-export { redisLeaseStore } from './stores/redis/store.js';
-export type { RedisLeaseStoreOptions, RedisUrlOptions } from './stores/redis/options.js';
-export { reopenRedisLeaseStore, type ReopenedRedisOptions } from './stores/redis/reopen.js';
+export {
+  redisLeaseStore,
+  reopenRedisLeaseStore,
+  type RedisLeaseStoreOptions,
+  type RedisUrlOptions,
+  type ReopenedRedisOptions,
+} from './stores/redis/store.js';
 export type { RedisClient } from './stores/redis/client.js';

@@ -13,16 +13,12 @@ export class Operation {
   readonly hears: boolean;
   /** A failure after which the backend asks, or waits, again: why there is no answer, if the time limit passes. */
   failure: unknown;
-  #isLate = false;
+  /** Whether the time limit has passed. Nobody waits for the answer any more, so nothing need be sent. */
+  isLate = false;
   #aborts: Set<() => void> | undefined;
 
   constructor(hears: boolean) {
     this.hears = hears;
-  }
-
-  /** Whether the time limit has passed. Nobody waits for the answer any more, so nothing need be sent. */
-  get isLate(): boolean {
-    return this.#isLate;
   }
 
   /** Calls `abort` when the time limit passes, until the returned function is called. */
@@ -46,7 +42,7 @@ export class Operation {
   }
 
   end(): void {
-    this.#isLate = true;
+    this.isLate = true;
     for (const abort of this.#aborts ?? []) abort();
   }
 }
@@ -88,7 +84,7 @@ export class Requests {
   /** Rejects with a LockError: with a LeaseStoreError unless no repetition could help. */
   run<T>(operation: Operation, ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {
     if (this.#closed) {
-      return Promise.reject(new LeaseStoreError(`the ${this.#asked.title} lease store was closed`));
+      return Promise.reject(new LeaseStoreError(`the lease store over ${this.#asked.title} was closed`));
     }
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {
@@ -96,8 +92,7 @@ export class Requests {
         late?.timedOut();
         reject(this.#explained(error.message, operation.failure));
       });
-      const answer = this.#asked.retries === undefined ? ask(operation) : this.#repeat(operation, ask);
-      answer.then(
+      this.#answer(operation, ask).then(
         (result) => {
           if (this.#replies.arrived(awaited)) resolve(result);
           else late?.settled(result);
@@ -112,6 +107,14 @@ export class Requests {
 
   close(): void {
     this.#closed = true;
+  }
+
+  #answer<T>(operation: Operation, ask: (operation: Operation) => Promise<T>): Promise<T> {
+    try {
+      return this.#asked.retries === undefined ? ask(operation) : this.#repeat(operation, ask);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   async #repeat<T>(operation: Operation, ask: (operation: Operation) => Promise<T>): Promise<T> {

@@ -18,7 +18,7 @@ import { checkKeyList, type SeveralKeysLeaseStore } from '../lease/contract/seve
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
 import { decodeText, encodeText } from './exact-text.js';
 import { HighestTokens } from './highest-tokens.js';
-import { LateGrants } from './overdue.js';
+import { LateGrant, type AllOverdue } from './late-grants.js';
 import { Operation, Requests, type Asked, type Late } from './requests.js';
 import { Wakers, type Hearing } from './wakers.js';
 
@@ -107,10 +107,10 @@ export interface ServerTerms {
   readonly drift: number;
 }
 
-/** `names`: of all options. */
+/** `names`: of all options; left out where there may be others. */
 export function checkTerms(
   options: { timeout?: number | undefined; drift?: number | undefined },
-  names: Names<Record<string, unknown>>,
+  names?: Names<Record<string, unknown>>,
 ): ServerTerms {
   if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
   checkOptionsObject(options, names);
@@ -130,7 +130,7 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
   readonly #wakers: Wakers;
   /** By name, of what this store was given: the server may have lost it. */
   readonly #highest = new HighestTokens();
-  readonly #late = new LateGrants();
+  readonly #overdue: AllOverdue = new Map();
   #closing: Promise<void> | undefined;
 
   constructor(backend: Backend, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
@@ -190,23 +190,31 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
     info: string | undefined,
   ): Promise<readonly FencingToken[] | number> {
     const wanted = this.#wanted(keys, owner, ttl, info);
-    const notGranted = this.#late.overtake(wanted);
+    const { names } = wanted;
+    const awaited = this.#wakers.attempt(names);
+    const attempt = {
+      known: names.map((name) => this.#highest.of(name)),
+      isAwaited: awaited !== undefined,
+      expectsRefusal: awaited?.expectsRefusal === true,
+    };
+    const late = new LateGrant(this.#overdue, wanted);
     let tokens: readonly FencingToken[] | undefined;
     try {
       const at = performance.now();
-      const answer = await this.#ask(wanted);
-      if (!('tokens' in answer)) return answer.place;
-      tokens = await grantInTime(
-        answer.tokens,
-        { store: this.backend.title, at, ttl },
-        performance.now(),
-        () => {
-          for (let i = keys.length - 1; i >= 0; i--) answer.giveBack(i);
-        },
-      );
+      const answer = await this.#run((operation) => this.backend.acquire(wanted, attempt, operation), late);
+      if (!('tokens' in answer)) {
+        this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
+        return answer.place;
+      }
+      names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
+      const asked = { store: this.backend.title, at, ttl };
+      tokens = await grantInTime(answer.tokens, asked, performance.now(), () => {
+        names.forEach((_, i) => answer.giveBack(i));
+      });
       return tokens;
     } finally {
-      if (tokens === undefined) notGranted();
+      if (tokens === undefined) late.notGranted();
+      awaited?.answered();
     }
   }
 
@@ -237,26 +245,6 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
       length: withDrift(checkTtl(ttl), this.#drift),
       info: info === undefined ? undefined : encodeText(checkInfo(info)),
     };
-  }
-
-  async #ask(wanted: Wanted): Promise<Granted | Refused> {
-    const { names } = wanted;
-    const awaited = this.#wakers.attempt(names);
-    const attempt = {
-      known: names.map((name) => this.#highest.of(name)),
-      isAwaited: awaited !== undefined,
-      expectsRefusal: awaited?.expectsRefusal === true,
-    };
-    try {
-      const ask = (operation: Operation): Promise<Granted | Refused> =>
-        this.backend.acquire(wanted, attempt, operation);
-      const answer = await this.#run(ask, this.#late.late(wanted));
-      if ('tokens' in answer) names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
-      else this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
-      return answer;
-    } finally {
-      awaited?.answered();
-    }
   }
 
   #run<T>(ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {

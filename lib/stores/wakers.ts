@@ -17,7 +17,7 @@ export interface Ears {
   readonly ready: () => void;
   /** It does not hear now, but may go on by itself. */
   readonly interrupted: () => void;
-  /** It has ended, or cannot begin. `forGood`: nor can another one. */
+  /** It has ended, or cannot begin. Not to be called before `open` returns. `forGood`: nor can another one. */
   readonly lost: (forGood?: boolean) => void;
 }
 
@@ -29,7 +29,7 @@ export interface Hearing {
   topicOf?(name: string): string;
   /** A release was told to this store alone, and nobody waits here any more. */
   passOn?(topic: string): void;
-  /** Opens a subscription, which lasts until the returned function is called. That must not throw or reject. */
+  /** Opens a subscription, which lasts until the returned function is called, which must not throw or reject. */
   open(ears: Ears): () => unknown;
 }
 
@@ -177,9 +177,11 @@ export class Wakers {
       lost: ifOpen((forGood?: boolean) => this.#lost(forGood)),
     };
     this.#ears = ears;
-    const end = this.#hearing!.open(ears);
-    // It may have been lost at once.
-    if (this.#ears === ears) this.#end = end;
+    try {
+      this.#end = this.#hearing!.open(ears);
+    } catch {
+      this.#lost();
+    }
   }
 
   #heard(topic: string): void {

@@ -51,7 +51,10 @@ describe('the option of renewal in the background', () => {
   it('is refused with a clear error on a store that no other thread can open', async () => {
     const stores: [LeaseStore, object][] = [
       [new FaultyStore(), {}],
-      [redisLeaseStore({ client: { evalsha: () => undefined, eval: () => undefined } }), {}],
+      [
+        redisLeaseStore({ client: { evalsha: () => undefined, eval: () => undefined, on: () => undefined } }),
+        {},
+      ],
       // No other thread can read the manager's own clock.
       [new ReopenableStore(), { clock: new FixedClock() }],
       [
@@ -87,7 +90,7 @@ describe('the option of renewal in the background', () => {
 
 describe('a Redis store that makes its own client', () => {
   it('refuses bad options', () => {
-    const client = { evalsha: () => undefined, eval: () => undefined };
+    const client = { evalsha: () => undefined, eval: () => undefined, on: () => undefined };
     for (const [options, code] of [
       [{ url: 5 }, 'ERR_INVALID_ARG_TYPE'],
       [{ url: '' }, 'ERR_OUT_OF_RANGE'],
@@ -107,7 +110,7 @@ describe('a Redis store that makes its own client', () => {
   });
 
   it('names its module by a URL, also if it is given as a path', () => {
-    const client = { evalsha: () => undefined, eval: () => undefined };
+    const client = { evalsha: () => undefined, eval: () => undefined, on: () => undefined };
     const modules = [new URL('file:///clients/redis.mjs'), 'file:///clients/redis.mjs', '/clients/redis.mjs'];
     for (const clientModule of modules) {
       const { source } = redisLeaseStore({ client, clientModule });

@@ -1,31 +1,50 @@
-import { performance } from '../../common/host.js';
-import { checkFunction, checkOptionsObject, checkTimeout } from '../../common/checks.js';
-import { invalidArgType } from '../../common/errors.js';
-import { checkInfo } from '../../lease/contract/info.js';
-import { grantInTime } from '../../lease/contract/late-grant.js';
+import { checkFunction } from '../../common/checks.js';
 import {
   checkClock,
-  checkKey,
-  checkOwner,
-  checkTtl,
   readClock,
   type Clock,
   type FencingToken,
-  type InfoLeaseState,
   type InfoLeaseStore,
 } from '../../lease/contract/lease-store.js';
-import { Replies } from '../../lease/contract/replies.js';
-import { checkDrift, withDrift } from '../drift.js';
-import { HighestTokens } from '../highest-tokens.js';
-import type { CacheClient, CacheEntry } from './client.js';
-import { Operation } from './operation.js';
+import type { Operation } from '../requests.js';
+import { checkTerms, ServerStore } from '../server-store.js';
+import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
 
-/** Milliseconds. */
-const DEFAULT_TIMEOUT = 1000;
 /** Milliseconds, one hour: for so long a released key keeps its token, if the cache does. */
 const TOKEN_KEPT = 3_600_000;
 const NANOSECONDS = 1_000_000n;
+
+/**
+ * What the store needs of a cache: the operations of Memcached, or of any cache whose `add` and `cas` are atomic. A value
+ * is a text of at most some kilobytes; a key is at most 250 characters of printable ASCII without spaces. What an
+ * operation rejects with, or throws, counts as a failure of the cache.
+ *
+ * Times to live are milliseconds. A cache that counts whole seconds must round them **up**, and add what it may end an
+ * entry too early by: Memcached's clock ticks once a second, so `Math.ceil(ttl / 1000) + 1` seconds. More than 30 days are
+ * a date for Memcached: do not ask for such leases there.
+ */
+export interface CacheClient<C = unknown> {
+  /** The value, and an id that changes with every write to the key; undefined if there is none. Memcached calls it "gets". */
+  get(key: string): Promise<CacheEntry<C> | undefined>;
+  /** Atomically: stores the value if there is none, and then resolves to true. */
+  add(key: string, value: string, ttl: number): Promise<boolean>;
+  /** Atomically: replaces the value if nobody has written to the key since the `get` that gave `cas`. True if replaced. */
+  cas(key: string, value: string, ttl: number, cas: C): Promise<boolean>;
+  /**
+   * Accepted, and not called: a delete that does not compare could delete the lease of the next holder, if it came late. A
+   * release replaces the value by one that says that the key is free.
+   */
+  delete?(key: string): Promise<unknown>;
+}
+
+/** A value of a cache. */
+export interface CacheEntry<C = unknown> {
+  /** As it was written. */
+  readonly value: string;
+  /** Whatever the cache's `cas` takes. */
+  readonly cas: C;
+}
 
 /** For `cacheLeaseStore`. */
 export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
@@ -55,117 +74,101 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
 export function cacheLeaseStore<C>(options: CacheLeaseStoreOptions<C>): InfoLeaseStore {
-  return new CacheLeaseStore(options);
+  const terms = checkTerms(options);
+  return new ServerStore(new CacheBackend(options), terms, undefined);
 }
 
-class CacheLeaseStore<C> implements InfoLeaseStore {
+interface Found<C> {
+  readonly record: Record;
+  readonly cas: C;
+}
+
+/** For what gives up if others write meanwhile. */
+const ONCE = { isLate: true };
+
+class CacheBackend<C> implements Backend {
+  readonly title = 'the cache';
   readonly #cache: CacheClient<C>;
   readonly #prefix: string;
-  readonly #replies: Replies;
-  readonly #drift: number;
   readonly #clock: Clock | undefined;
-  /** Of what this client was given: the cache may have forgotten it. */
-  readonly #highest = new HighestTokens();
 
   constructor(options: CacheLeaseStoreOptions<C>) {
-    if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-    checkOptionsObject(options);
-    const { prefix, timeout, drift, clock } = options;
+    const { prefix, clock } = options;
     const functions = options as unknown as { readonly [name: string]: unknown };
     for (const name of ['get', 'add', 'cas']) checkFunction(functions[name], `options.${name}`);
     this.#cache = options;
     this.#prefix = checkPrefix(prefix);
-    this.#replies = new Replies(
-      timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
-      'the cache',
-    );
-    this.#drift = checkDrift(drift);
     this.#clock = clock === undefined ? undefined : checkClock(clock);
   }
 
-  async tryAcquire(
-    key: string,
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<FencingToken | undefined> {
-    const name = nameOf(this.#prefix, checkKey(key));
-    checkOwner(owner);
-    const length = withDrift(checkTtl(ttl), this.#drift);
-    const text = info === undefined ? '' : checkInfo(info);
-    const at = performance.now();
-    const giveBack = (token: FencingToken | undefined): unknown =>
-      token === undefined ? undefined : this.#free(name, owner, token);
-    const operation = new Operation<FencingToken | undefined>(this.#replies, (late) => void giveBack(late));
-    const token = await operation.run(async () => {
-      for (;;) {
-        const found = await this.#read(name);
-        const record = found?.record;
-        if (record?.owner !== undefined && record.owner !== owner) return undefined;
-        const next = this.#nextToken(name, record);
-        const value = encodeRecord({ owner, token: next, ends: this.#now() + ttl, info: text });
-        const written = found
-          ? await this.#cache.cas(name, value, length, found.cas)
-          : await this.#cache.add(name, value, length);
-        if (written) return next;
-        // Somebody else has written meanwhile, so that one made progress.
-        if (operation.isOver) return undefined;
-      }
+  nameOf(key: string): string {
+    return nameOf(this.#prefix, key);
+  }
+
+  async acquire(wanted: Wanted, { known }: Attempt, operation: Operation): Promise<Granted | Refused> {
+    const { names, owner, length, info = '' } = wanted;
+    const name = names[0]!;
+    do {
+      const found = await this.#read(name);
+      const record = found?.record;
+      if (record?.owner !== undefined && record.owner !== owner) break;
+      const token = this.#nextToken(known[0]!, record);
+      const value = encodeRecord({ owner, token, ends: this.#now() + length, info });
+      const written = found
+        ? await this.#cache.cas(name, value, length, found.cas)
+        : await this.#cache.add(name, value, length);
+      const giveBack = (): void => void this.#free(name, owner, ONCE, token).catch(() => undefined);
+      if (written) return { tokens: [token], giveBack };
+      // Somebody else has written meanwhile, so that one made progress.
+    } while (!operation.isLate);
+    return { place: 0 };
+  }
+
+  async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
+    const renewed = await this.#change(names[0]!, owner, operation, undefined, (record) => {
+      return [{ ...record, ends: this.#now() + length, info: info ?? record.info }, length];
     });
-    if (token === undefined) return undefined;
-    this.#highest.add(name, token);
-    return grantInTime(token, { store: 'the cache', at, ttl }, performance.now(), () => giveBack(token));
+    return [renewed];
   }
 
-  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const name = nameOf(this.#prefix, checkKey(key));
-    checkOwner(owner);
-    const length = withDrift(checkTtl(ttl), this.#drift);
-    const text = info === undefined ? undefined : checkInfo(info);
-    return this.#change(name, owner, undefined, (record) => {
-      return [{ ...record, ends: this.#now() + ttl, info: text ?? record.info }, length];
-    });
+  async release([name]: readonly string[], owner: string, operation: Operation): Promise<Release[]> {
+    return [(await this.#free(name!, owner, operation)) ? 'untold' : 'not held'];
   }
 
-  async release(key: string, owner: string): Promise<boolean> {
-    return this.#free(nameOf(this.#prefix, checkKey(key)), checkOwner(owner), undefined);
-  }
-
-  async inspect(key: string): Promise<InfoLeaseState | undefined> {
-    const name = nameOf(this.#prefix, checkKey(key));
-    const found = await new Operation<Found<C> | undefined>(this.#replies).run(() => this.#read(name));
-    if (found?.record.owner === undefined) return undefined;
-    const { owner, token, ends, info } = found.record;
+  async inspect(name: string): Promise<Kept | undefined> {
+    const record = (await this.#read(name))?.record;
+    if (record?.owner === undefined) return undefined;
     // The cache does not tell how long it keeps an entry. While it does, the key is held.
-    const remaining = Math.max(1, ends - this.#now());
-    return info === '' ? { owner, token, remaining } : { owner, token, remaining, info };
+    return { ...record, owner: record.owner, remaining: record.ends - this.#now() };
   }
 
-  /** `token`: of the grant that it must be; undefined for any. */
-  #free(name: string, owner: string, token: FencingToken | undefined): Promise<boolean> {
-    return this.#change(name, owner, token, (record) => {
+  #free(
+    name: string,
+    owner: string,
+    operation: { readonly isLate: boolean },
+    token?: FencingToken,
+  ): Promise<boolean> {
+    return this.#change(name, owner, operation, token, (record) => {
       return [{ owner: undefined, token: record.token, ends: 0, info: '' }, TOKEN_KEPT];
     });
   }
 
-  /** False if the owner does not hold it. */
-  #change(
+  /** False if the owner does not hold it. `token`: of the grant that it must be; undefined for any. */
+  async #change(
     name: string,
     owner: string,
+    operation: { readonly isLate: boolean },
     token: FencingToken | undefined,
     change: (record: Record) => [record: Record, ttl: number],
   ): Promise<boolean> {
-    const operation = new Operation<boolean>(this.#replies);
-    return operation.run(async () => {
-      while (!operation.isOver) {
-        const found = await this.#read(name);
-        if (found?.record.owner !== owner || (token !== undefined && found.record.token !== token))
-          return false;
-        const [record, ttl] = change(found.record);
-        if (await this.#cache.cas(name, encodeRecord(record), ttl, found.cas)) return true;
-      }
-      return false;
-    });
+    do {
+      const found = await this.#read(name);
+      if (found?.record.owner !== owner) return false;
+      if (token !== undefined && found.record.token !== token) return false;
+      const [record, ttl] = change(found.record);
+      if (await this.#cache.cas(name, encodeRecord(record), ttl, found.cas)) return true;
+    } while (!operation.isLate);
+    return false;
   }
 
   async #read(name: string): Promise<Found<C> | undefined> {
@@ -180,15 +183,9 @@ class CacheLeaseStore<C> implements InfoLeaseStore {
     return this.#clock === undefined ? Date.now() : readClock(this.#clock);
   }
 
-  #nextToken(name: string, record: Record | undefined): FencingToken {
+  #nextToken(known: FencingToken, record: Record | undefined): FencingToken {
     const clock = BigInt(Math.max(0, Math.floor(this.#now()))) * NANOSECONDS;
-    const known = this.#highest.of(name);
     const last = record !== undefined && record.token > known ? record.token : known;
     return clock > last ? clock : last + 1n;
   }
-}
-
-interface Found<C> {
-  readonly record: Record;
-  readonly cas: C;
 }

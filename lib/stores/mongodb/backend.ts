@@ -5,7 +5,7 @@ import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
 import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
-import { hasOneConnection, READING, type ChangeStream, type Collection } from './collection.js';
+import { hasOneConnection, READING, type Collection } from './collection.js';
 import {
   acquiring,
   FIELDS,
@@ -191,18 +191,11 @@ export class MongodbBackend implements Backend {
 
   /** By a change stream. While that waits for news it occupies a connection of the client. */
   #hear({ heard, ready, interrupted, lost }: Ears): () => unknown {
-    const failed = (error: unknown): void => lost(NO_STREAMS.has(codeOf(error)));
-    let stream: ChangeStream;
-    try {
-      stream = this.#collection.watch(RELEASES, {
-        ...READING,
-        readConcern: { level: 'majority' },
-        readPreference: 'primary',
-      });
-    } catch (error) {
-      failed(error);
-      return ignore;
-    }
+    const stream = this.#collection.watch(RELEASES, {
+      ...READING,
+      readConcern: { level: 'majority' },
+      readPreference: 'primary',
+    });
     let hears = false;
     // Each answer has a token, also if nothing has changed.
     stream.on('resumeTokenChanged', () => {
@@ -213,7 +206,7 @@ export class MongodbBackend implements Backend {
       const { documentKey } = change as { documentKey?: { _id?: unknown } };
       if (typeof documentKey?._id === 'string') heard(documentKey._id);
     });
-    stream.on('error', failed);
+    stream.on('error', (error) => lost(NO_STREAMS.has(codeOf(error))));
     // Usually the driver goes on where it was, and says nothing if it does not.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {

@@ -1,16 +1,22 @@
 import { invalidArgType } from '../../common/errors.js';
 import type { Script } from './scripts.js';
 
+const ignore = (): void => undefined;
+
 /** The caller's client: of `ioredis`, `iovalkey` or `redis` (node-redis), of a single server or a cluster. */
 export type RedisClient = object;
 
-/** A second connection, which receives published messages. */
-export interface Subscriber {
-  /** Connects first. Rejects if that fails for good; while the server is away it goes on trying. */
-  subscribe(channel: string): Promise<unknown>;
-  /** Also ends attempts to connect. Must not throw. */
-  close(): void;
-}
+/**
+ * Hears what is published on a channel, by a second connection, until the returned function is called, which also ends
+ * attempts to connect, and does not throw. `ready` is called when it hears, `lost` if it never will; while the server is away
+ * it goes on trying.
+ */
+type Listen = (
+  channel: string,
+  heard: (message: string) => void,
+  ready: () => void,
+  lost: () => void,
+) => () => void;
 
 interface Cuts {
   count: number;
@@ -25,8 +31,8 @@ export interface RedisConnection {
   readonly isCluster: boolean;
   /** How often a connection was lost, of a client that then sends again what was not answered. */
   readonly cuts?: Cuts;
-  /** Makes one that is not connected yet. Undefined if the client cannot. */
-  subscriber?(heard: (message: string) => void): Subscriber;
+  /** Undefined if the client cannot make another connection. */
+  readonly listen?: Listen;
 }
 
 export function connectionOf(client: unknown): RedisConnection {
@@ -38,25 +44,6 @@ export function connectionOf(client: unknown): RedisConnection {
     return new IoRedisConnection(candidate as IoRedis);
   }
   throw invalidArgType('options.client', 'a client of ioredis, iovalkey or redis', client);
-}
-
-/**
- * Runs a script, in one round trip unless the scripts were flushed: then it sends the source. Calls one of the two
- * functions once, later. It returns no promise, as one more for each call would be noticeable with a server on the same
- * machine.
- */
-export function evaluate(
-  connection: RedisConnection,
-  script: Script,
-  keys: readonly string[],
-  args: readonly string[],
-  answered: (reply: unknown) => void,
-  failed: (error: unknown) => void,
-): void {
-  connection.bySha(script, keys, args).then(answered, (error: unknown) => {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) failed(error);
-    else connection.bySource(script, keys, args).then(answered, failed);
-  });
 }
 
 interface IoRedis {
@@ -80,7 +67,7 @@ function countCuts(client: IoRedis): Cuts {
     const counted = { count: 0 };
     cutsOf.set(client, (cuts = counted));
     // The latter of a cluster, for one of its nodes.
-    for (const event of ['close', '-node']) (client as Partial<IoRedis>).on?.(event, () => counted.count++);
+    for (const event of ['close', '-node']) client.on(event, () => counted.count++);
   }
   return cuts;
 }
@@ -90,7 +77,7 @@ class IoRedisConnection implements RedisConnection {
   readonly keyPrefix: string;
   readonly isCluster: boolean;
   readonly cuts: Cuts;
-  readonly subscriber?: (heard: (message: string) => void) => Subscriber;
+  readonly listen?: Listen;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
@@ -98,7 +85,7 @@ class IoRedisConnection implements RedisConnection {
     this.keyPrefix = client.options?.keyPrefix ?? '';
     this.isCluster = client.isCluster === true;
     this.cuts = countCuts(client);
-    if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
+    if (typeof client.duplicate === 'function') this.listen = (...of) => this.#listen(...of);
   }
 
   bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -109,25 +96,23 @@ class IoRedisConnection implements RedisConnection {
     return this.#client.eval(source, keys.length, ...keys, ...args);
   }
 
-  #subscriber(heard: (message: string) => void): Subscriber {
+  #listen(...[channel, heard, ready, lost]: Parameters<Listen>): () => void {
     // It subscribes before it is connected, which needs the offline queue. Its own resubscribing after a lost connection
     // is off: if that failed because the client was closed, nobody would catch the rejection, and the process would end.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
-    const channels: string[] = [];
+    let hasBegun = false;
     // It reconnects by itself. Polling finds what it misses until then.
-    client.on('error', () => undefined);
+    client.on('error', ignore);
     client.on('message', (_channel, message) => heard(message));
     client.on('ready', () => {
-      for (const channel of channels) client.subscribe(channel).catch(() => undefined);
+      if (hasBegun) client.subscribe(channel).catch(ignore);
     });
-    return {
-      async subscribe(channel) {
-        await client.subscribe(channel);
-        channels.push(channel);
-      },
-      close: () => client.disconnect(),
-    };
+    client.subscribe(channel).then(() => {
+      hasBegun = true;
+      ready();
+    }, lost);
+    return () => client.disconnect();
   }
 }
 
@@ -146,13 +131,13 @@ interface NodeRedis {
 class NodeRedisConnection implements RedisConnection {
   readonly keyPrefix = '';
   readonly isCluster: boolean;
-  readonly subscriber?: (heard: (message: string) => void) => Subscriber;
+  readonly listen?: Listen;
   readonly #client: NodeRedis;
 
   constructor(client: NodeRedis) {
     this.#client = client;
     this.isCluster = 'slots' in client;
-    if (typeof client.duplicate === 'function') this.subscriber = (heard) => this.#subscriber(heard);
+    if (typeof client.duplicate === 'function') this.listen = (...of) => this.#listen(...of);
   }
 
   bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -163,29 +148,26 @@ class NodeRedisConnection implements RedisConnection {
     return this.#client.eval(source, { keys: [...keys], arguments: [...args] });
   }
 
-  #subscriber(heard: (message: string) => void): Subscriber {
+  #listen(...[channel, heard, ready, lost]: Parameters<Listen>): () => void {
     const client = this.#client.duplicate!();
-    client.on('error', () => undefined);
+    client.on('error', ignore);
     let closed = false;
     const end = (): void => {
       try {
         if (client.destroy) client.destroy();
-        else client.disconnect().catch(() => undefined);
+        else client.disconnect().catch(ignore);
       } catch {
         // The connection was not open.
       }
     };
-    return {
-      async subscribe(channel) {
-        await client.connect();
-        // It may have connected although it was closed just before.
-        if (closed) end();
-        else await client.subscribe(channel, heard);
-      },
-      close() {
-        closed = true;
-        end();
-      },
+    client
+      .connect()
+      // It may have connected although it was closed just before.
+      .then(() => (closed ? end() : client.subscribe(channel, heard)))
+      .then(ready, lost);
+    return () => {
+      closed = true;
+      end();
     };
   }
 }

@@ -1,0 +1,224 @@
+import { randomBytes } from 'node:crypto';
+import type { LockError } from '../../common/errors.js';
+import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
+import type { Operation } from '../requests.js';
+import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Hearing } from '../wakers.js';
+import { connectionOf, type RedisConnection } from './client.js';
+import { highestOf, LeaseNames, waitersOf } from './key-names.js';
+import type { OwnClient } from './own-client.js';
+import {
+  ACQUIRE,
+  ACQUIRE_ALL,
+  BEFORE_INFO,
+  INSPECT,
+  OF_CLUSTER,
+  PASS_ON,
+  RELEASE,
+  RELEASE_ALL,
+  RENEW,
+  RENEW_ALL,
+  type Script,
+} from './scripts.js';
+
+const MICROSECOND = 1000n;
+/** Milliseconds until a store that could not subscribe tries again. A connection that is lost comes back by itself. */
+const RETRY = 1000;
+/** What a server answers without a password, with a wrong one, and where an ACL forbids the script or a command in it. */
+const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
+/** What Redis says of keys in different slots of a cluster, and proxies say in other words. */
+const APART = /CROSSSLOT|same slot/i;
+/** By the answer of a script. */
+const RELEASES: readonly Release[] = ['not held', 'untold', 'freed'];
+
+const ignore = (): void => undefined;
+
+/** Leases at keys of a server or a cluster. Each operation is one script, one round trip. */
+export class RedisBackend implements Backend {
+  readonly title = 'Redis';
+  readonly hearing: Hearing | undefined;
+  readonly #connection: RedisConnection;
+  /** The client, if the store has made it. */
+  readonly #own: OwnClient | undefined;
+  readonly #names: LeaseNames;
+  /** On which this store alone hears of releases. */
+  readonly #channel: string;
+  /** Whether the client seems to be of a single server, but leads to a cluster. */
+  #isApart = false;
+
+  /** `client`: the caller's, if it is not `own`. */
+  constructor(client: unknown, own: OwnClient | undefined, prefix: string) {
+    const connection = connectionOf(own?.client ?? client);
+    this.#connection = connection;
+    this.#own = own;
+    this.#names = new LeaseNames(prefix);
+    const store = randomBytes(12).toString('base64url');
+    this.#channel = `${prefix}waiter:${store}${connection.isCluster ? OF_CLUSTER : ''}`;
+    const { listen, keyPrefix } = connection;
+    if (listen === undefined) return;
+    this.hearing = {
+      retryAfter: RETRY,
+      passOn: (lease) => {
+        this.#run(PASS_ON, [lease, waitersOf(lease)], [this.#channel], ignore).catch(ignore);
+      },
+      open: ({ heard, ready, lost }) => {
+        return listen(
+          this.#channel,
+          (name) => heard(name.slice(keyPrefix.length)),
+          ready,
+          () => lost(),
+        );
+      },
+    };
+  }
+
+  nameOf(key: string): string {
+    return this.#names.of(key);
+  }
+
+  permanent(error: unknown): LockError | undefined {
+    return DENIED.test(messageOf(error)) ? storeDenied(this.title, error) : undefined;
+  }
+
+  unreachable(): unknown {
+    return this.#own?.failure();
+  }
+
+  inOneStep(names: readonly string[]): boolean {
+    const first = highestOf(names[0]!);
+    return (
+      names.every((lease) => highestOf(lease) === first) || !(this.#connection.isCluster || this.#isApart)
+    );
+  }
+
+  acquire(wanted: Wanted, attempt: Attempt, { hears }: Operation): Promise<Granted | Refused> {
+    if (wanted.names.length > 1) return this.#acquireAll(wanted, attempt);
+    return this.#acquireOne(
+      wanted,
+      attempt.known[0]!,
+      attempt.isAwaited && hears ? this.#channel : undefined,
+    );
+  }
+
+  renew({ names, owner, length, info }: Wanted): Promise<boolean[]> {
+    const args = [owner, String(length)];
+    if (info !== undefined) args.push(textOf(info));
+    if (names.length === 1) return this.#run(RENEW, names, args, (reply) => [Number(reply) === 1]);
+    const keys = names.flatMap((lease) => [lease, highestOf(lease)]);
+    return this.#runAll(RENEW_ALL, keys, args, (replies) => replies.map((reply) => Number(reply) === 1));
+  }
+
+  /**
+   * A client that sends again what it had sent when its connection was cut is told that nothing is held if the first send
+   * has freed it. Nobody can distinguish that from a lease that has expired.
+   */
+  release(names: readonly string[], owner: string): Promise<Release[]> {
+    const cuts = this.#connection.cuts?.count;
+    const released = (reply: unknown): Release => {
+      const release = RELEASES[Number(reply)]!;
+      if (release !== 'not held' || this.#connection.cuts?.count === cuts) return release;
+      throw new LeaseStoreError(
+        'Redis failed: the connection was cut before the reply, and the lease may have been released before',
+      );
+    };
+    if (names.length === 1) {
+      const lease = names[0]!;
+      return this.#run(RELEASE, [lease, waitersOf(lease)], [owner], (reply) => [released(reply)]);
+    }
+    const keys = names.flatMap((lease) => [lease, waitersOf(lease)]);
+    return this.#runAll(RELEASE_ALL, keys, [owner], (replies) => replies.map(released));
+  }
+
+  inspect(lease: string): Promise<Kept | undefined> {
+    return this.#run(INSPECT, [lease], [], (reply) => {
+      if (!Array.isArray(reply)) return undefined;
+      const [text, token, remaining] = reply as unknown[];
+      const [owner = '', info = ''] = String(text).split(BEFORE_INFO);
+      return { owner, token: BigInt(String(token)), remaining: Number(remaining), info };
+    });
+  }
+
+  close(): void {
+    this.#own?.end();
+  }
+
+  /** `floor`: in microseconds, what the token must exceed, if the server does not know it. */
+  #acquireOne(
+    wanted: Wanted,
+    known: bigint,
+    channel: string | undefined,
+    floor?: string,
+  ): Promise<Granted | Refused> {
+    const { names, owner, length, info } = wanted;
+    const lease = names[0]!;
+    const keys = [lease, highestOf(lease)];
+    if (channel !== undefined) keys.push(waitersOf(lease));
+    const args = [owner, String(length)];
+    if (channel !== undefined || floor !== undefined || info) args.push(channel ?? '');
+    if (floor !== undefined || info) args.push(floor ?? '0');
+    if (info) args.push(textOf(info));
+    return this.#run(ACQUIRE, keys, args, (reply) => {
+      if (Array.isArray(reply)) {
+        return { place: 0, wakeIn: Number((reply as unknown[])[0]), isKnown: channel !== undefined };
+      }
+      const granted = this.#granted(wanted, [reply]);
+      const isLost = floor === undefined && granted.tokens[0]! <= known;
+      return isLost ? this.#acquireOne(wanted, known, channel, String(known / MICROSECOND)) : granted;
+    });
+  }
+
+  #acquireAll(wanted: Wanted, { known }: Attempt): Promise<Granted | Refused> {
+    const { names, owner, length, info = '' } = wanted;
+    const keys = names.flatMap((lease) => [lease, highestOf(lease)]);
+    const args = [owner, String(length), textOf(info), ...known.map((token) => String(token / MICROSECOND))];
+    return this.#runAll(ACQUIRE_ALL, keys, args, ([isGranted, ...rest]) => {
+      if (Number(isGranted) === 1) return this.#granted(wanted, rest);
+      // Nobody is told of the release of one among several keys, so to ask again would change nothing.
+      return { place: Number(rest[0]), wakeIn: Number(rest[1]), isKnown: true };
+    });
+  }
+
+  #granted({ names, owner }: Wanted, replies: readonly unknown[]): Granted {
+    return {
+      tokens: replies.map((token) => BigInt(String(token))),
+      giveBack: (place) => {
+        const lease = names[place]!;
+        this.#run(RELEASE, [lease, waitersOf(lease)], [owner, String(replies[place])], ignore).catch(ignore);
+      },
+    };
+  }
+
+  /**
+   * Runs a script, in one round trip unless the scripts were flushed: then it sends the source. It makes one promise: each
+   * more would be noticeable with a server on the same machine.
+   */
+  #run<T>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    answered: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#connection.bySha(script, keys, args).then(answered, (error: unknown) => {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+      return this.#connection.bySource(script, keys, args).then(answered);
+    });
+  }
+
+  /** Runs a script on several keys. Notices whether they are on different servers. */
+  #runAll<T>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    answered: (replies: readonly unknown[]) => T,
+  ): Promise<T> {
+    return this.#run(script, keys, args, (reply) => answered(reply as unknown[])).catch((error: unknown) => {
+      if (APART.test(String(error))) this.#isApart = true;
+      throw error;
+    });
+  }
+}
+
+/** As it stands behind an owner. */
+function textOf(info: string): string {
+  return info === '' ? '' : BEFORE_INFO + info;
+}
