@@ -1,14 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Guard, StripedLock } from 'stripelock';
-import { wordIndex } from '../../lib/engine/contract/layout.js';
-import { HOLDER_MASK } from '../../lib/engine/contract/lock-word.js';
+import type { Guard } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import { expectIdle, FOR_EVER, GO_ON, newLock, timeOf } from '../support/deaths.js';
-import { wordsOf } from '../support/handle-memory.mjs';
 import { keysApart } from '../support/keys.js';
 import { expectPrompt } from '../support/prompt.js';
 import { ENDS, Victim } from '../support/victim.js';
-import { rejectionOf, turns, until } from '../support/waiting.js';
+import { turns, until } from '../support/waiting.js';
 
 /** Every way in which stripes may be held. */
 const HOLDS = (['exclusive', 'shared'] as const).flatMap((mode) =>
@@ -55,26 +52,6 @@ describe('a thread that holds stripes when it ends', () => {
       expectPrompt(`from the end (${end}) to the grants`, times, GO_ON);
     });
   }
-
-  it('lets a blocked thread go on with an abandoned guard', async () => {
-    const lock = newLock();
-    const agent = await Agent.start(lock);
-    const times: number[] = [];
-    for (const { mode, how, count } of HOLDS) {
-      const keys = keysApart(lock, count);
-      const victim = await Victim.start(lock, { holds: [{ keys, mode, how }] });
-      const blocked = agent.acquireSync(keys, FOR_EVER);
-      const granted = timeOf(blocked);
-      await until(() => lock.stats().waiting === 1, 'the other thread is blocked');
-      const ended = await victim.end('terminate');
-      times.push((await granted) - ended);
-      const guard = await blocked;
-      expect(guard.abandoned).toBe(mode === 'exclusive');
-      await guard.release();
-      expectIdle(lock);
-    }
-    expectPrompt('from the end to the grant to a blocked thread', times, GO_ON);
-  });
 
   it('abandons the guards of the next exclusive holder and of shared ones before it, however these acquire', async () => {
     const lock = newLock();
@@ -128,21 +105,6 @@ describe('a thread that holds stripes when it ends', () => {
     expectIdle(lock);
   });
 
-  it('frees what it held of several locks', async () => {
-    const locks = Array.from({ length: 3 }, () => newLock(1));
-    const victims = await Promise.all(
-      locks.flatMap((lock) => [
-        Victim.start(lock, { holds: [{ keys: 'key', mode: 'shared' }] }),
-        Victim.start(lock, { holds: [{ keys: 'key', mode: 'shared' }] }),
-      ]),
-    );
-    await Promise.all(victims.map((victim, i) => victim.end(ENDS[i % ENDS.length]!)));
-    for (const lock of locks) {
-      expect(lock.tryAcquire('key')).toMatchObject({ abandoned: false });
-      expect(lock.stats().abandoned).toBe(0);
-    }
-  });
-
   it('frees what its own worker threads held, which end with it', async () => {
     const lock = newLock();
     for (const end of ['terminate', 'exit'] as const) {
@@ -162,39 +124,5 @@ describe('a thread that holds stripes when it ends', () => {
       ours.release();
       expectIdle(lock);
     }
-  });
-});
-
-describe('slot numbers', () => {
-  const slotOf = (lock: StripedLock, key: string): number =>
-    wordsOf(lock.handle)[wordIndex(lock.stripeOf(key))]! & HOLDER_MASK;
-
-  it('are reused, and the next thread inherits nothing', async () => {
-    const lock = newLock();
-    const [exclusive, shared] = keysApart(lock, 2) as [string, string];
-    const slots = new Set<number>();
-    for (let round = 0; round < 5; round++) {
-      const victim = await Victim.start(lock, {
-        holds: [{ keys: exclusive }, ...[1, 2].map(() => ({ keys: shared, mode: 'shared' as const }))],
-      });
-      slots.add(slotOf(lock, exclusive));
-      await victim.end(ENDS[round % ENDS.length]!);
-      const ours = lock.acquireSync([exclusive, shared]);
-      expect(ours.abandoned).toBe(true);
-
-      const heir = await Agent.start(lock);
-      const error = await rejectionOf(heir.acquireSync(exclusive, { timeout: 5 }));
-      // If it had inherited the stripe, it would wait for itself.
-      expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', holders: [0] });
-      ours.release();
-      const guard = await heir.acquireSync([exclusive, shared]);
-      slots.add(slotOf(lock, exclusive));
-      await guard.release();
-      expect(lock.inspect()).toEqual([]);
-      await heir.worker.terminate();
-    }
-    expect(slots.size).toBe(1);
-    // 0 is no slot: the words were read where the lock keeps them.
-    expect(slots.has(0)).toBe(false);
   });
 });

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, type Guard, type LockKey, type StripedLock } from 'stripelock';
-import { Agent } from '../support/agent.js';
 import { ENDS, Victim, type VictimPlan } from '../support/victim.js';
-import { turns, until, watch, type Watched } from '../support/waiting.js';
+import { turns, until, watch } from '../support/waiting.js';
 
 const LIMIT = 3;
 
@@ -12,10 +11,6 @@ function newLock(): KeyedLock {
 
 function victimOf(lock: KeyedLock, plan: VictimPlan): Promise<Victim> {
   return Victim.start(lock as unknown as StripedLock, plan);
-}
-
-function agentOf(lock: KeyedLock): Promise<Agent> {
-  return Agent.start(lock as unknown as StripedLock);
 }
 
 /** All permits of a key that are left, and what each was told. */
@@ -81,36 +76,6 @@ describe('a thread that has permits of several keys when it ends', () => {
       expectWhole(lock, ['one', 'two', 'three']);
       expect(lock.stats().abandoned).toBe(3);
     });
-
-    it(`(${end}) lets in as many of those who wait as it had permits, in their order, each told`, async () => {
-      const lock = newLock();
-      const agent = await agentOf(lock);
-      const ours = lock.acquireSync('key');
-      const victim = await victimOf(lock, { holds: [{ keys: 'key' }, { keys: 'key', how: 'async' }] });
-      // From here on nobody calls the lock but those who wait: only the end of the thread lets them go on.
-      const first = watch(lock.acquire('key'));
-      await turns();
-      const second = watch(agent.acquireSync('key'));
-      await until(() => lock.stats().waiting === 2, 'the other thread is blocked');
-      const third = watch(lock.acquire('key'));
-      await turns();
-      await victim.end(end);
-      const got: readonly Watched<{ readonly abandoned: boolean }>[] = [first, second];
-      expect((await Promise.all(got.map(({ promise }) => promise))).map((one) => one.abandoned)).toEqual([
-        true,
-        true,
-      ]);
-      await turns();
-      expect(third.state).toBe('pending');
-      expect(lock.tryAcquire('key')).toBeUndefined();
-      expect(lock.stats()).toMatchObject({ held: 1, waiting: 1, abandoned: 1 });
-      expect(holdersOf(lock, 'key')).toEqual([0, 0, agent.threadId]);
-      // Two were told by now, so the death was dealt with when anybody releases.
-      ours.release();
-      expect((await third.promise).abandoned).toBe(false);
-      for (const { promise } of [first, second, third]) await (await promise).release();
-      expectWhole(lock, ['key']);
-    });
   }
 });
 
@@ -156,29 +121,4 @@ describe('a thread that waits for permits when it ends', () => {
       }
     });
   }
-
-  it('and was handed one that it never came for, leaves it to the next, who is not told of a death', async () => {
-    const lock = newLock();
-    for (let round = 0; round < 5; round++) {
-      const ours: Guard[] = [1, 2, 3].map(() => lock.acquireSync('key'));
-      const cell = new SharedArrayBuffer(4);
-      const victim = await victimOf(lock, {
-        pending: [{ keys: 'key' }, { keys: 'key' }],
-        numb: { cell, end: 'exit' },
-      });
-      await until(() => lock.stats().waiting === 2, 'it waits');
-      const next = watch(lock.acquire('key'));
-      await turns();
-      // An event loop is handed its permit at once, and this one is blocked.
-      ours.pop()!.release();
-      ours.pop()!.release();
-      await victim.end('terminate');
-      ours.push(await next.promise, ...takeRest(lock, 'key'));
-      expect(ours.map(({ abandoned }) => abandoned)).toEqual([false, false, false]);
-      expect(holdersOf(lock, 'key')).toEqual([0, 0, 0]);
-      for (const guard of ours) guard.release();
-      expectWhole(lock, ['key']);
-      expect(lock.stats().abandoned).toBe(0);
-    }
-  });
 });

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { LockTimeoutError, StripedLock, type StripeState } from 'stripelock';
+import { StripedLock, type StripeState } from 'stripelock';
 import { Agent } from '../support/agent.js';
-import { keysApart } from '../support/keys.js';
 import { runProgram } from '../support/programs.js';
 import { rejectionOf, thrownBy, until } from '../support/waiting.js';
 
@@ -12,88 +11,7 @@ function newLock(trace = false): StripedLock {
   return new StripedLock({ engine: 'native', stripes: 64, name: 'glass', trace });
 }
 
-/** Waiters and holders by thread, without their times. */
-function outline(states: readonly StripeState[]): unknown {
-  return states.map(({ stripe, mode, holders, waiters }) => ({
-    stripe,
-    mode,
-    holders: holders.map(({ threadId }) => threadId).sort(),
-    waiters: waiters.map(({ threadId, kind, mode: wanted }) => [threadId, kind, wanted]),
-  }));
-}
-
 describe('inspect()', () => {
-  it('shows the holders and waiters of all threads to any thread, and how long these have waited', async () => {
-    const lock = newLock();
-    const keys = keysApart(lock, 3) as [string, string, string];
-    const stripes = keys.map((key) => lock.stripeOf(key));
-    const [a, b, c] = await Promise.all([Agent.start(lock), Agent.start(lock), Agent.start(lock)]);
-    const held = [
-      await a.acquireSync(keys[0]),
-      await a.acquire(keys[1], { mode: 'shared' }),
-      lock.acquireSync(keys[1], { mode: 'shared' }),
-      lock.acquireSync(keys[2]),
-    ];
-    const start = performance.now();
-    const waiting: Promise<unknown>[] = [];
-    for (const begin of [
-      () => b.acquireSync(keys, FOR_EVER),
-      () => c.acquire(keys[1], FOR_EVER),
-      () => lock.acquire(keys[1], { ...FOR_EVER, mode: 'shared' }),
-      () => a.acquire(keys[2], { ...FOR_EVER, mode: 'shared' }),
-    ]) {
-      waiting.push(begin());
-      const count = waiting.length;
-      await until(() => lock.stats().waiting === count, 'it waits');
-    }
-    const began = performance.now();
-    await delay(80);
-    const expected = [
-      {
-        stripe: stripes[0],
-        mode: 'exclusive',
-        holders: [a.threadId],
-        waiters: [[b.threadId, 'sync', 'exclusive']],
-      },
-      {
-        stripe: stripes[1],
-        mode: 'shared',
-        holders: [0, a.threadId],
-        waiters: [
-          [c.threadId, 'async', 'exclusive'],
-          [0, 'async', 'shared'],
-        ],
-      },
-      {
-        stripe: stripes[2],
-        mode: 'exclusive',
-        holders: [0],
-        waiters: [[a.threadId, 'async', 'shared']],
-      },
-    ];
-    // Without b, which is blocked.
-    for (const inspect of [() => lock.inspect(), () => a.inspect(), () => c.inspect()]) {
-      const least = performance.now() - began;
-      const states = await inspect();
-      const most = performance.now() - start;
-      expect(outline(states)).toEqual(expected);
-      for (const { waitingFor } of states.flatMap(({ waiters }) => waiters)) {
-        expect(waitingFor).toBeGreaterThanOrEqual(least - 1);
-        expect(waitingFor).toBeLessThanOrEqual(most + 1);
-      }
-      // An untraced lock knows no more.
-      expect(states.flatMap(({ holders }) => holders.flatMap(Object.keys))).toEqual(
-        new Array(4).fill('threadId'),
-      );
-    }
-    const served = waiting.map(async (promise) => {
-      await ((await promise) as { release(): unknown }).release();
-    });
-    for (const guard of held) await guard.release();
-    await Promise.all(served);
-    expect(lock.inspect()).toEqual([]);
-  });
-
   it('shows to another thread what a callback that never settles holds', async () => {
     for (const trace of [false, true]) {
       const lock = newLock(trace);
@@ -189,25 +107,6 @@ describe('inspect()', () => {
 });
 
 describe('an error of a timeout', () => {
-  it('names the threads that hold the stripe', async () => {
-    const lock = newLock();
-    const agents = await Promise.all([Agent.start(lock), Agent.start(lock)]);
-    for (const agent of agents) await agent.acquireSync('key', { mode: 'shared' });
-    const ids = agents.map(({ threadId }) => threadId);
-    for (const error of [
-      thrownBy(() => lock.acquireSync('key', { timeout: 0 })),
-      thrownBy(() => lock.acquireSync('key', { timeout: 10 })),
-      await rejectionOf(lock.acquire('key', { timeout: 10 })),
-      await rejectionOf(lock.acquire('key', { timeout: 0 })),
-    ]) {
-      expect(error).toBeInstanceOf(LockTimeoutError);
-      const { holders, message } = error as LockTimeoutError;
-      expect(new Set(holders)).toEqual(new Set(ids));
-      expect(message).toMatch(/held by threads/);
-      for (const id of ids) expect(message).toContain(String(id));
-    }
-  });
-
   it('of a traced lock also says for how long, and where they acquired it', async () => {
     const lock = newLock(true);
     const agent = await Agent.start(lock);

@@ -7,10 +7,10 @@ import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
-const { handle, cells, gate, threads, keys, rounds, stop, seed } = workerData;
+const { handle, cells, gate, threads, keys, stop, seed } = workerData;
 const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
-const stopped = stop && new Int32Array(stop);
+const stopped = new Int32Array(stop);
 const random = randomFrom(seed);
 const result = { granted: 0, timeouts: 0, aborts: 0, refused: 0, others: [], added: keys.map(() => 0) };
 
@@ -52,7 +52,7 @@ const spun = (milliseconds) => {
 };
 
 meet(gate, threads);
-for (let round = 0; stopped ? Atomics.load(stopped, 0) === 0 : round < rounds; round++) {
+while (Atomics.load(stopped, 0) === 0) {
   const abort = new AbortController();
   const pending = [];
   for (let i = 0; i < WAITERS; i++) {

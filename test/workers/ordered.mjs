@@ -9,10 +9,10 @@ import { lockFrom } from './lock-from.mjs';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
 
-const { handle, cells, gate, threads, keys, milliseconds, stop, seed } = workerData;
+const { handle, cells, gate, threads, keys, stop, seed } = workerData;
 const lock = lockFrom(handle);
 const counters = new Int32Array(cells);
-const stopped = stop && new Int32Array(stop);
+const stopped = new Int32Array(stop);
 const random = randomFrom(seed);
 const added = new Array(keys.length).fill(0);
 const result = { added, acquisitions: 0, changed: 0, failures: [] };
@@ -70,10 +70,8 @@ async function descend(lowest, depth) {
 }
 
 meet(gate, threads);
-const end = performance.now() + milliseconds;
-const goesOn = () => (stopped ? Atomics.load(stopped, 0) === 0 : performance.now() < end);
 async function task() {
-  while (goesOn()) {
+  while (Atomics.load(stopped, 0) === 0) {
     await descend(0, 1).catch(({ name, code, message }) => result.failures.push({ name, code, message }));
     if (random() < 0.3) await nextTurn();
   }

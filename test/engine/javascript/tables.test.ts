@@ -4,10 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { wordIndex } from '../../../lib/engine/contract/layout.js';
 import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../lib/engine/contract/mode.js';
 import type { JavaScriptTable } from '../../../lib/engine/javascript/table.js';
-import { seedFor } from '../../support/seed.js';
-import { until } from '../../support/waiting.js';
-import { randomFrom } from '../../workers/random.mjs';
-import { useAtRandom } from './random-use.js';
 import { acquire, granted, release, requestOf, tables, withoutLooks, type Acquired } from './tables.js';
 
 describe('threads that share stripes', () => {
@@ -118,28 +114,4 @@ describe('threads that share stripes', () => {
     await granted(behind);
     release(behind);
   });
-
-  for (const stripes of [1, 3]) {
-    it(`never hold them against the rules, and all get them, on ${stripes} stripes`, async () => {
-      const random = randomFrom(seedFor(`tables on ${stripes} stripes`));
-      const threads = tables(4, stripes);
-      const holders = Array.from({ length: stripes }, () => ({ readers: 0, writers: 0 }));
-      await useAtRandom({
-        random,
-        tables: threads,
-        stripes,
-        mode: () => (random() < 0.4 ? SHARED_MODE : EXCLUSIVE_MODE),
-        blocking: EXCLUSIVE_MODE,
-        took(stripe, { counted }) {
-          const now = holders[stripe]!;
-          now[counted ? 'readers' : 'writers']++;
-          expect(now.writers === 0 || (now.writers === 1 && now.readers === 0)).toBe(true);
-        },
-        gaveBack: (stripe, { counted }) => holders[stripe]![counted ? 'readers' : 'writers']--,
-      });
-      expect(threads[0]!.stats()).toMatchObject({ held: 0, waiting: 0 });
-      const words = threads[0]!.words;
-      await until(() => holders.every((_, stripe) => words[wordIndex(stripe)] === 0), 'all words are free');
-    });
-  }
 });

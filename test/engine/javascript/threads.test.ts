@@ -1,12 +1,9 @@
 // The JavaScript engine between real threads, with many waiters, and on memory that somebody scribbled on.
-import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { HEADER_INTS } from '../../../lib/engine/contract/layout.js';
 import { seedFor } from '../../support/seed.js';
-import { runThreads, startThread } from '../../support/threads.js';
-import { watch } from '../../support/waiting.js';
+import { runThreads } from '../../support/threads.js';
 import { below, randomFrom } from '../../workers/random.mjs';
 
 function makeLock(options?: { stripes?: number; timeout?: number }): StripedLock {
@@ -53,51 +50,6 @@ describe('between threads', () => {
       }
       expect(results.map(({ torn }) => torn)).toEqual(results.map(() => 0));
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
-    });
-  }
-
-  for (const way of ['sync', 'async'] as const) {
-    it(`a waiter whose thread is ended holds up the others for a moment at most (${way})`, async () => {
-      const lock = makeLock({ stripes: 1, timeout: 20_000 });
-      for (let round = 0; round < 15; round++) {
-        const workers = Array.from({ length: 2 }, () =>
-          startThread('javascript-waiter.mjs', { handle: lock.handle, way }),
-        );
-        await Promise.all(workers.map((worker) => once(worker, 'message')));
-        // Held by this thread while the others are ended, so that none of them ends as a holder.
-        const guard = await lock.acquire('key');
-        const behind = watch(lock.acquire('key'));
-        await delay(round);
-        await Promise.all(workers.map((worker) => worker.terminate()));
-        guard.release();
-        (await behind.promise).release();
-        lock.acquireSync('key').release();
-      }
-      expect(lock.stats()).toMatchObject({ held: 0, timeouts: 0 });
-    });
-  }
-});
-
-describe('many pending acquisitions', () => {
-  for (const stripes of [1, 100_000]) {
-    it(`are cheap: 100,000 of them on ${stripes} stripes`, async () => {
-      const count = 100_000;
-      const lock = makeLock({ stripes, timeout: 60_000 });
-      const all = Array.from({ length: count }, (_, key) => key);
-      const holder = lock.acquireSync(all);
-      let served = 0;
-      const waiting = all.map(async (key) => {
-        const guard = await lock.acquire(key);
-        served++;
-        guard.release();
-      });
-      // A turn of the event loop in which they are looked through, and nothing is found.
-      await delay(120);
-      expect(served).toBe(0);
-      expect(lock.stats().waiting).toBe(count);
-      holder.release();
-      await Promise.all(waiting);
-      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
     });
   }
 });
