@@ -162,6 +162,7 @@ inline undo() {
   if
   :: done -> rollBack(own, position(own))
   :: !done && evenGranted ->
+     /* mutant: cancelled-keeps-grant */
      rollBack(own, high(own) + 1);
      /* Only now: until then the words name this thread for what it does not really hold. */
      undelivered[t]--;
@@ -202,6 +203,7 @@ inline reclaim() {
      :: !done && (pending & ~looked) ->
         atomic { pick(pending & ~looked); looked = looked | bit(own) };
         if
+        /* mutant: I6-keeps-a-part */
         :: low(own) < high(own) ->
            lockFor(own);
            atomic {
@@ -305,7 +307,9 @@ inline waitsForItself() {
      :: heldBy(word[i], t) ->
         atomic {
           lockShard(i);
+          /* mutant: graph-own-undelivered */
           reclaiming = (undelivered[t] != 0);
+          /* mutant: graph-waits-for-itself */
           refused = !reclaiming && heldBy(word[i], t);
           unlockShard(i)
         }

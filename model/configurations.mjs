@@ -491,60 +491,6 @@ export const configurations = [
     progress: true,
   },
   {
-    name: 'keys',
-    model: 'key_names.pml',
-    covers: '2 threads, 2 exact keys and 1 stripe, any number of acquisitions',
-    define: { THREADS: 2, KEYS: 2, STRIPES: 1 },
-  },
-  {
-    name: 'keys-death',
-    model: 'key_names.pml',
-    covers: '2 threads, the same, two acquisitions each; one dies at any time, any number of times',
-    define: { THREADS: 2, KEYS: 2, STRIPES: 1, ROUNDS: 2, MORTAL: '(t == 0)' },
-  },
-  {
-    name: 'keys-nested',
-    model: 'key_names.pml',
-    covers:
-      '2 threads, the same, two acquisitions against one; one looks up keys while it looks up others, and remembers sets',
-    define: {
-      THREADS: 2,
-      KEYS: 2,
-      STRIPES: 1,
-      ROUNDS: '(2 - t)',
-      MAY_NEST: '(t == 0)',
-      MAY_REMEMBER: '(t == 0)',
-    },
-  },
-  {
-    name: 'keys-alone',
-    model: 'key_names.pml',
-    covers:
-      '1 thread, 3 exact keys and 2 stripes, three acquisitions; it nests them, dies, and its stack overflows',
-    define: { THREADS: 1, ROUNDS: 3, MORTAL: 'true', MAY_NEST: 'true', MAY_OVERFLOW: 'true' },
-  },
-  {
-    name: 'keys-reuse',
-    model: 'key_names.pml',
-    covers:
-      '2 threads, 2 exact keys of a shard and 1 stripe, two acquisitions each, whose stripes are reused; one dies',
-    define: { THREADS: 2, KEYS: 2, STRIPES: 1, SHARDS: 1, ROUNDS: 2, MORTAL: '(t == 0)', MAY_REUSE: 'true' },
-  },
-  {
-    name: 'keys-reuse-alone',
-    model: 'key_names.pml',
-    covers:
-      '1 thread, 3 exact keys and 2 stripes, four acquisitions; it reuses stripes, nests, remembers sets, and its stack overflows',
-    define: {
-      THREADS: 1,
-      ROUNDS: 4,
-      MAY_NEST: 'true',
-      MAY_REMEMBER: 'true',
-      MAY_OVERFLOW: 'true',
-      MAY_REUSE: 'true',
-    },
-  },
-  {
     name: 'permits',
     model: 'permits.pml',
     covers:

@@ -66,6 +66,7 @@ inline arm() {
 /* freeLocal: sets `ok` to whether. */
 inline free() {
   atomic {
+    /* mutant: I8-plain-store */
     ok = (word[0] == (slotOf(t) | LOCAL));
     if
     :: ok ->
@@ -171,8 +172,10 @@ inline releaseLocal(who) {
      forgetRequest(who);
      register(idle);
      assert(!handing)
+  /* mutant: I11-keeps-the-stripe */
   :: queued != 0 && (!(seen & QUEUED) || mayBeUnfair) ->
      if
+     /* mutant: death-plain-store */
      :: seen & ABANDONED -> atomic { CHANGED word[0] = word[0] & ~ABANDONED }
      :: else -> skip
      fi;
@@ -220,6 +223,7 @@ inline deliverLocal() {
      fi
   :: else ->
      if
+     /* mutant: I9-delivers-unarmed */
      :: !armed -> arm(); assert(ok); ok = false
      :: else -> skip
      fi;
@@ -268,6 +272,7 @@ inline standInGranted() {
   CAN_END(pending = pending & ~bit(own); forgetRequest(own))
   standIn = 0;
   if
+  /* mutant: I9-nobody-stands-in */
   :: queued != 0 -> arm(); assert(ok); ok = false
   :: else -> skip
   fi;
@@ -317,6 +322,7 @@ inline register(set) {
     :: ok ->
        ok = false;
        standIn = 0;
+       /* mutant: death-not-passed-on */
        queueAbandoned = told[fresh];
        handing = true;
        forgetRequest(fresh)

@@ -102,6 +102,7 @@ inline noteTaken(w, x) {
 
 /* takeShared: sets `ok`. It gives up where the word has any flag, so that it tells nobody anything. */
 inline fastTake() {
+  /* mutant: P1-takes-one-more */
   ok = word == 0 || (word > SHARED && word < (SHARED | LIMIT));
   if
   :: ok ->
@@ -170,7 +171,9 @@ inline afterLeaving(how, holds) {
      assert(count(seen) >= holds && holds > 0);                                   /* I1 */
      left = (count(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds);
      left = (how == DIE -> left | ABANDONED : left);
+     /* mutant: P3-told-for-ever */
      left = (how == RELEASE && (left & TOLD) -> left & ~ABANDONED : left);        /* keeps P3 */
+     /* mutant: P3-rolled-back-was-told */
      left = left & ~TOLD
   fi
 }
@@ -184,6 +187,7 @@ inline grantAt() {
 inline plan() {
   next = left & ~QUEUED;
   if
+  /* mutant: P2-waits-for-designated */
   :: designated != 0 -> planBeside()
   :: designated == 0 && queue[0] == 0 -> skip
   :: designated == 0 && queue[0] != 0 && !admits(next) -> next = next | QUEUED
@@ -215,6 +219,7 @@ inline planJoint() {
      n++
   :: else -> break
   od;
+  /* mutant: P2-joint-drops-queued */
   next = next | (queue[n] != 0 -> QUEUED : 0)
 }
 
@@ -388,6 +393,7 @@ inline tryDesignated() {
         seen = word;
         atomic {
           if
+          /* mutant: P2-sleeps-beside-permit */
           :: !admits(seen) && word == seen ->
              word = seen | QUEUED;
              designated = 0;
@@ -540,6 +546,7 @@ turn:
      atomic { inside = inside - mine; mine = 0 };
      if
      :: shares[t] > 0 ->
+        /* mutant: P1-dies-with-one */
         leave(DIE, shares[t]);
         shares[t] = 0
      :: else -> skip

@@ -41,6 +41,7 @@ inline revoke() {
      atomic {
        actor = ownerOf(victim);
        if
+       /* mutant: I7-takes-what-was-taken */
        :: isRevocable(victim, from) -> unlist()
        :: else -> victim = 0
        fi
@@ -91,6 +92,7 @@ inline requeueRevoked() {
     relink(victim);
     seen = word[low(victim)]
   };
+  /* mutant: I3-back-unseen */
   leaveLocked(low(victim), STAY, false, 0);
   /* Not handed out again before its thread has come. */
   assert(came[actor] || !(ready[actor] & bit(victim)))
@@ -118,6 +120,7 @@ inline overtakeOwn() {
 inline comeBack() {
   if
   :: absent[t] ->
+     /* mutant: I7-stays-absent */
      atomic { COME absent[t] = false };
      atomic {
        goOn = passedOver[t] && pending;

@@ -1,18 +1,22 @@
-// Checks the model in all configurations, and checks that each mutation is found.
+// Checks the model in all configurations, and checks that each of its faults is found.
 //
-//   node model/run.mjs [--full] [configuration or part of a mutation's name …]
+//   node model/run.mjs [--full] [--list] [part of the name of a configuration or of a fault …]
+//
+// The faults are called `not <name>`, so that the word `not` checks all of them.
+// A fault stands in mutants.mjs, instead of the line below a comment `/* mutant: <name> */` of the model. `--list` only
+// compares the two.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 
 import { configurations } from './configurations.mjs';
-import { mutations } from './mutations.mjs';
+import { mutants } from './mutants.mjs';
 
 /** @typedef {import('./configurations.mjs').Configuration} Configuration */
-/** @typedef {import('./mutations.mjs').Mutation} Mutation */
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 /** The depth of a search, in steps. One that would go deeper fails. */
@@ -55,23 +59,42 @@ function run(command, commandArguments, cwd) {
   });
 }
 
+/** The files of the model, as lines. */
+const model = new Map(
+  readdirSync(here)
+    .filter((name) => name.endsWith('.pml'))
+    .map((name) => [name, readFileSync(path.join(here, name), 'utf8').split('\n')]),
+);
+const markOf = (/** @type {string} */ line) => /^ *\/\* mutant: (\S+) \*\/$/.exec(line)?.[1];
+
+/** What is wrong with the marks. */
+function wrongMarks() {
+  const marks = [...model.values()]
+    .flat()
+    .map(markOf)
+    .filter((name) => name !== undefined);
+  return [
+    ...marks.filter((name, at) => marks.indexOf(name) !== at).map((name) => `${name} is marked twice`),
+    ...marks.filter((name) => !Object.hasOwn(mutants, name)).map((name) => `${name} is not in mutants.mjs`),
+    ...Object.keys(mutants)
+      .filter((name) => !marks.includes(name))
+      .map((name) => `${name} has no mark`),
+  ];
+}
+
 /**
- * Puts the model into a folder, with a mutation's edits.
+ * Puts the model into a folder, with a fault or without.
  *
  * @param {string} folder
  * @param {Configuration} configuration
- * @param {Mutation['edits']} edits
+ * @param {string} [fault]
  */
-function writeModel(folder, configuration, edits) {
+function writeModel(folder, configuration, fault) {
   mkdirSync(folder);
-  for (const name of readdirSync(here)) {
-    if (name.endsWith('.pml')) cpSync(path.join(here, name), path.join(folder, name));
-  }
-  for (const [name, text, replacement] of edits) {
-    const file = path.join(folder, name);
-    const parts = readFileSync(file, 'utf8').split(text);
-    if (parts.length !== 2) throw new Error(`occurs ${parts.length - 1} times in ${name}: ${text}`);
-    writeFileSync(file, parts.join(replacement));
+  for (const [name, lines] of model) {
+    const at = lines.findIndex((line) => fault !== undefined && markOf(line) === fault);
+    const written = at < 0 ? lines : lines.with(at + 1, mutants[/** @type {string} */ (fault)][0]);
+    writeFileSync(path.join(folder, name), written.join('\n'));
   }
   const definitions = Object.entries(configuration.define).map(
     ([name, value]) => `#define ${name} ${value}\n`,
@@ -122,7 +145,7 @@ async function search(folder, configuration) {
  * @param {Configuration} configuration
  */
 async function checkConfiguration(folder, configuration) {
-  writeModel(folder, configuration, []);
+  writeModel(folder, configuration);
   const { found, states } = await search(folder, configuration);
   if (found !== undefined) throw new Error(found);
   return `${states} states`;
@@ -130,37 +153,40 @@ async function checkConfiguration(folder, configuration) {
 
 /**
  * @param {string} folder
- * @param {Mutation} mutation
+ * @param {string} fault
  */
-async function checkMutation(folder, mutation) {
-  const configuration = configurations.find(({ name }) => name === mutation.by);
-  if (configuration === undefined) throw new Error(`no configuration ${mutation.by}`);
-  writeModel(folder, configuration, mutation.edits);
+async function checkMutant(folder, fault) {
+  const [, by, as] = mutants[fault];
+  const configuration = configurations.find(({ name }) => name === by);
+  if (configuration === undefined) throw new Error(`no configuration ${by}`);
+  writeModel(folder, configuration, fault);
   const { found } = await search(folder, configuration);
-  if (found === undefined) throw new Error(`not found by ${mutation.by}`);
-  if (!found.includes(mutation.as)) throw new Error(`found by ${mutation.by} for another reason: ${found}`);
-  return `${mutation.by}: ${mutation.as}`;
+  if (found === undefined) throw new Error(`not found by ${by}`);
+  if (!found.includes(as)) throw new Error(`found by ${by} for another reason: ${found}`);
+  return `${by}: ${as}`;
 }
 
 async function main() {
-  const missing = whatIsMissing();
-  if (missing !== undefined) {
-    console.error(`model: ${missing}`);
-    process.exitCode = 1;
+  const { values, positionals: words } = parseArgs({
+    options: { full: { type: 'boolean' }, list: { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  const missing = values.list ? undefined : whatIsMissing();
+  const wrong = missing === undefined ? wrongMarks() : [missing];
+  for (const text of wrong) console.error(`model: ${text}`);
+  if (wrong.length > 0 || values.list) {
+    process.exitCode = Math.min(wrong.length, 1);
     return;
   }
-  const full = process.argv.includes('--full');
-  const wanted = process.argv.slice(2).filter((word) => word !== '--full');
-  const isWanted = (/** @type {{ name: string }} */ { name }) =>
-    wanted.length === 0 || wanted.some((word) => name.includes(word));
   const checks = [
     ...configurations
-      .filter((it) => isWanted(it) && (full || !it.full || wanted.includes(it.name)))
+      .filter((it) => values.full || !it.full || words.includes(it.name))
       .map((it) => ({ name: it.name, check: (/** @type {string} */ at) => checkConfiguration(at, it) })),
-    ...mutations
-      .filter(isWanted)
-      .map((it) => ({ name: `not: ${it.name}`, check: (/** @type {string} */ at) => checkMutation(at, it) })),
-  ];
+    ...Object.keys(mutants).map((name) => ({
+      name: `not ${name}`,
+      check: (/** @type {string} */ at) => checkMutant(at, name),
+    })),
+  ].filter(({ name }) => words.length === 0 || words.some((word) => name.includes(word)));
   const root = mkdtempSync(path.join(os.tmpdir(), 'stripelock-model-'));
   let passed = 0;
   let failed = 0;

@@ -276,6 +276,7 @@ inline abandon() {
   do
   :: r == STRIPES -> break
   :: r < STRIPES && (sharesOf(t, r) > 0 || heldBy(word[r], t)) ->
+     /* mutant: death-of-one-share */
      leave(r, DIE, sharesOf(t, r) > 0, sharesOf(t, r));
      sharesOf(t, r) = 0;
      r++
@@ -396,6 +397,7 @@ born:
     if
     :: t < ASYNC ->
        looping[t] = true;
+       /* mutant: wake-of-earlier-thread */
        waking[t] = false;
        BEGIN_PRESENT
     :: else -> skip

@@ -11,6 +11,7 @@
 #endif
 
 inline fastTake(s, who) {
+  /* mutant: I1-takes-unseen */
   ok = (shared[who] -> (word[s] == 0 || (word[s] & ~HOLDER) == SHARED) : word[s] == 0);
   if
   :: ok ->
@@ -25,6 +26,7 @@ inline fastTake(s, who) {
 
 /* giveBack, giveBackShared: the same for leaving, where nobody waits or others go on sharing. */
 inline fastGiveBack(s, who) {
+  /* mutant: I3-last-share-asks-nobody */
   ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));
   if
   :: ok ->
@@ -235,6 +237,7 @@ inline waitForGrant() {
         if
         :: true ->
            if
+           /* mutant: park-drops-permit */
            :: atomic { permit[t] -> permit[t] = false }
 #ifdef GRAPH
            :: mayLook -> refuse()
@@ -247,6 +250,7 @@ inline waitForGrant() {
            fi
 #if ASYNC
            ;
+           /* mutant: blocked-keeps-grants */
            reclaiming = !refused && t < ASYNC && hasReady(t)
 #endif
         :: patience == TIMED -> giveUp = true

@@ -74,6 +74,7 @@ inline link(s, w) {
   early = (w == STARVING -> QUEUE : early);
 #endif
   if
+  /* mutant: I10-stand-in-last */
   :: comesFirst -> insertByNumber(s, w)
   :: else -> pushBack(s, w)
   fi
@@ -147,6 +148,7 @@ inline unlockShard(s) {
 /* Whether a waiter of this queue is not to be granted anything now: its thread blocks; or did not come for what it was
  * handed, unless the waiter has some of its stripes. */
 #ifdef REVOKE
+/* mutant: I7-hands-on-to-absent */
 #define isOut(w) (isAsync(w) && (blocked[ownerOf(w)] || (absent[ownerOf(w)] && position(w) == low(w))))
 #else
 #define isOut(w) (isAsync(w) && blocked[ownerOf(w)])
@@ -157,6 +159,7 @@ inline passOverIneligible(s) {
 #if ASYNC
   do
   :: Q(s, at) != 0 && isOut(waiterAt(s, at)) ->
+     /* mutant: I3-passed-over-for-good */
      passedOver[ownerOf(waiterAt(s, at))] = true;
      if
      :: isOut(waiterAt(s, at)) -> at++
@@ -173,6 +176,7 @@ inline passOverIneligible(s) {
 inline noteTaken(s, w) {
   told[w] = told[w] || (word[s] & ABANDONED);
   expected[w] = expected[w] || dirty[s];
+  /* mutant: I1-share-counted-early */
   sharesOf(ownerOf(w), s) = sharesOf(ownerOf(w), s) + (shared[w] && !isAsync(w))
 }
 
@@ -203,6 +207,7 @@ inline mayTake(s, w) {
      :: Q(s, at) != 0 && shared[waiterAt(s, at)] -> at++; passOverIneligible(s)
      :: else -> break
      od;
+     /* mutant: I3-joins-past-writer */
      ok = (Q(s, at) == 0);
      at = 0
   :: else -> skip
@@ -215,6 +220,7 @@ inline takeOrLink(s, w) {
   :: DECIDE_AND_EXCHANGE {
        DECIDE { mayTake(s, w) };
        atomic {
+         /* mutant: I3-links-unseen */
          next = (ok -> taking(seen, w) : (designated[s] -> seen : seen | QUEUED));
          if
          :: next != seen && word[s] != seen -> seen = word[s]; lose()
@@ -224,6 +230,7 @@ inline takeOrLink(s, w) {
             :: else ->
                word[s] = (next == seen -> word[s] : next);
                if
+               /* mutant: fairness-not-started */
                :: Q(s, 0) == 0 -> restartClock
                :: else -> skip
                fi;
@@ -267,8 +274,10 @@ inline afterLeaving(how, isSharedHold, holds) {
     :: how != STAY && !isSharedHold ->
        assert(heldBy(seen, actor));
        left = seen & ~(HOLDER | LOCAL);                                           /* keeps I8 */
+       /* mutant: death-rolled-back */
        left = (how == RELEASE -> left & ~ABANDONED : left)
     fi;
+    /* mutant: death-untold */
     left = (how == DIE && !isSharedHold -> left | ABANDONED : left)
   }
 }
@@ -277,6 +286,7 @@ inline afterLeaving(how, isSharedHold, holds) {
 inline plan(s) {
   next = left & ~QUEUED;
   if
+  /* mutant: I4-designates-twice */
   :: designated[s] != 0 -> skip
   :: else ->
      passOverIneligible(s);
@@ -303,6 +313,7 @@ inline planJoint(s) {
   :: else -> break
   od;
   noteTurn(true);
+  /* mutant: I3-joint-drops-queued */
   next = ((next | SHARED) + n) | (Q(s, at) != 0 -> QUEUED : 0);
   n = 0
 }
@@ -340,6 +351,7 @@ inline preferOwn(s) {
         if
         :: Q(s, at) != 0 && isOwn(waiterAt(s, at)) && !shared[waiterAt(s, at)] ->
            n = waiterAt(s, at);
+           /* mutant: fairness-restarts */
            noteTurn(false);
            break
         :: else -> skip
@@ -636,6 +648,7 @@ inline lockFor(who) {
      atomic {
        lockShard(p);
        if
+       /* mutant: I5-looks-once */
        :: position(who) == p -> break
        :: else -> unlockShard(p)
        fi
@@ -650,6 +663,7 @@ inline withdraw(who) {
   lockFor(who);
   atomic {
     join(p);
+    /* mutant: I5-withdraws-granted */
     done = (state[who] != GRANTED);
     if
     :: done ->
@@ -662,6 +676,7 @@ inline withdraw(who) {
     fi
   };
   if
+  /* mutant: I4-passes-no-turn-on */
   :: done -> leaveLocked(p, STAY, false, 0)
   :: else -> skip
   fi;
@@ -695,6 +710,7 @@ inline retryDesignated(s, who) {
      seen = word[s];
      atomic {
        if
+       /* mutant: I2-queues-unseen */
        :: !isFree(seen) && word[s] == seen ->
           word[s] = seen | QUEUED;
           designated[s] = 0;
@@ -736,6 +752,7 @@ inline overtakeDesignated(who) {
     :: else -> skip
     fi;
     if
+    /* mutant: I5-overtakes-and-stays */
     :: done -> removeFrom(p, who); state[who] = TAKING
     :: else -> skip
     fi;

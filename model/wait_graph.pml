@@ -36,6 +36,7 @@ inline blockersOf(u) {
     found = 0;
     i = 0;
     do
+    /* mutant: graph-granted */
     :: i == THREADS || !waitsAt(u) -> break
     :: else ->
        if
@@ -51,6 +52,7 @@ inline blockersOf(u) {
     :: !(waitsAt(u) && isShared(word[p]) && shared[u]) || Q(p, i) == 0 || Q(p, i) == u + 1 -> break
     :: else ->
        if
+       /* mutant: graph-writer-between */
        :: !shared[waiterAt(p, i)] && !isAsync(waiterAt(p, i)) -> found = found | bit(waiterAt(p, i))
        :: else -> skip
        fi;
@@ -62,6 +64,7 @@ inline blockersOf(u) {
     do
     :: i == THREADS -> break
     :: else ->
+       /* mutant: graph-undelivered */
        found = (inGraph[i] && undeliveredOf(i) == 0 -> found : found & ~bit(i));
        i++
     od;
@@ -99,6 +102,7 @@ inline refuse() {
        toFollow[r] = toFollow[r] & ~bit(n)
      };
      if
+     /* mutant: graph-of-two */
      :: followed & bit(n) -> n = 0
      :: else ->
         atomic {
@@ -126,6 +130,7 @@ inline refuse() {
   :: else ->
      blockersOf(path[n]);
      atomic {
+       /* mutant: graph-one-look */
        refused = refused && (found & bit(path[(n == r -> 0 : n + 1)]));
        n++
      }

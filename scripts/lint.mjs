@@ -153,6 +153,12 @@ const checks = fix
       'tsc tests': () => tsc('tsconfig.test.json'),
       'tsc tools': () => tsc('tsconfig.tools.json'),
       names: () => verdict(unknownNames(readSources(packageRoot))),
+      marks: () =>
+        ['scripts/mutate.mjs', 'model/run.mjs'].every(
+          (script) => run(process.execPath, [script, '--list']) === PASSED,
+        )
+          ? PASSED
+          : FAILED,
       'clang-format': clangFormat,
       'clang-tidy': clangTidy,
     };

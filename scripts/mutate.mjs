@@ -1,124 +1,175 @@
-// Plants mutations in a copy of the sources, one after the other. The tests that a mutation names must fail.
+// Runs the C++ tests over faults of the core. Each must be found by the tests that it names.
 //
-//   node scripts/mutate.mjs [--only word] [--smoke] [--list] [--all-tests]
+//   node scripts/mutate.mjs [--list] [--all-tests] [word …]
 //
-//   --only word    those whose name or file contains the word; repeat it for more words
-//   --smoke        a few, quickly: the copy starts with what `test:native plain` has built
-//   --list         only says what there is, and that each text is found exactly once
-//   --all-tests    runs all native tests but stress on each mutation and names those that fail: to find the right ones
+//   --list       only compares the marks in the code with native/test/mutants.mjs
+//   --all-tests  names all tests but stress that find each fault, to find the right one
+//   word         only faults whose names contain one of the words
 //
-// The list is test/mutations/list.mjs. A mutation passes if its tests pass without it and fail with it.
+// A line below a comment `// mutant: <name>` in native/core is one that a promise depends on; native/test/mutants.mjs says
+// what stands there instead, and who must notice. All faults are compiled into one binary, beside what is right:
+// STRIPELOCK_MUTANT says which of them it has.
 
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { mutations } from '../test/mutations/list.mjs';
+import { mutants } from '../native/test/mutants.mjs';
 import { packageRoot } from './addon-inputs.mjs';
-import { NativeMutants } from './mutate-native.mjs';
+import { environmentOf, launcherFor, whatIsMissing } from './native-tests.mjs';
 
-/** @typedef {import('../test/mutations/list.mjs').Mutation} Mutation */
-
+const core = path.join(packageRoot, 'native', 'core');
+const mutated = path.join(packageRoot, 'build', 'mutants');
+const binary = path.join(packageRoot, 'build', 'native-test', 'plain', 'mutants');
 const everythingButStress = '-*Stress.*';
+/** Far more than a few tests take on a busy machine. The tests themselves report a hang sooner than this. */
+const runLimit = 120_000;
+const stuckAfter = '6000';
 
-function options() {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string', multiple: true, default: [] },
-      smoke: { type: 'boolean', default: false },
-      list: { type: 'boolean', default: false },
-      'all-tests': { type: 'boolean', default: false },
-    },
-  });
-  return values;
+const mark = /^ *\/\/ mutant: (\S+)$/;
+/** Lines in which a fault is an expression. In the others it is one statement or several. */
+const withExpression = [/^(\s*if \()(.*)(\) \{)$/, /^(\s*(?:const )?[\w:<>]+ \w+ = )(.*)(;)$/];
+
+const chooser = `#include <cstdlib>
+#include <string_view>
+static bool planted(std::string_view name) {
+  static const char* const chosen = std::getenv("STRIPELOCK_MUTANT");
+  return chosen && chosen == name;
 }
+#line 1
+`;
 
 /**
- * The contents of the files that a mutation changes, by name, after the change; or why it does not apply.
+ * A line of code that runs `fault` if the mutant was chosen.
  *
- * @param {Mutation} mutation
- * @returns {{ files: Map<string, string>, stale?: undefined } | { files?: undefined, stale: string }}
+ * @param {string} line
+ * @param {string} name
+ * @param {string} fault
  */
-function apply({ edits }) {
-  const files = new Map();
-  for (const { file, find, replace } of edits) {
-    const text = files.get(file) ?? readFileSync(path.join(packageRoot, file), 'utf8');
-    const parts = text.split(find);
-    if (parts.length !== 2) return { stale: `occurs ${parts.length - 1} times in ${file}: ${find}` };
-    files.set(file, parts.join(replace));
+function withFault(line, name, fault) {
+  for (const form of withExpression) {
+    const sound = form.exec(line);
+    const faulty = form.exec(fault);
+    if (sound?.[1].trimStart() === faulty?.[1] && sound?.[3] === faulty?.[3] && sound && faulty)
+      return `${sound[1]}planted("${name}") ? (${faulty[2]}) : (${sound[2]})${sound[3]}`;
   }
-  return { files };
+  return `if (planted("${name}")) { ${fault} } else { ${line} }`;
+}
+
+/** The sources with marks, by name and with their faults; and what is wrong with the marks. */
+function readSources() {
+  const sources = new Map();
+  const marks = new Set();
+  const wrong = [];
+  for (const file of readdirSync(core)) {
+    const lines = readFileSync(path.join(core, file), 'utf8').split('\n');
+    for (const [at, text] of lines.entries()) {
+      const [, name] = mark.exec(text) ?? [];
+      if (name === undefined) continue;
+      // The objects of the tests were compiled with the headers as they are.
+      if (file.endsWith('.h')) wrong.push(`${name} is in a header, ${file}`);
+      if (marks.has(name)) wrong.push(`${name} is marked twice`);
+      marks.add(name);
+      if (Object.hasOwn(mutants, name)) lines[at + 1] = withFault(lines[at + 1], name, mutants[name][0]);
+      else wrong.push(`${name} is marked in ${file}, and not in native/test/mutants.mjs`);
+      sources.set(file, lines);
+    }
+  }
+  for (const name of Object.keys(mutants)) if (!marks.has(name)) wrong.push(`${name} has no mark`);
+  return { sources, wrong };
+}
+
+/** @param {ReadonlyMap<string, readonly string[]>} sources */
+function build(sources) {
+  mkdirSync(mutated, { recursive: true });
+  for (const file of readdirSync(mutated)) if (!sources.has(file)) rmSync(path.join(mutated, file));
+  for (const [file, lines] of sources) {
+    const target = path.join(mutated, file);
+    const text = chooser + lines.join('\n');
+    // What is unchanged is not compiled again.
+    if (!existsSync(target) || readFileSync(target, 'utf8') !== text) writeFileSync(target, text);
+  }
+  const words = [
+    '-f',
+    'native/test/Makefile',
+    `-j${os.availableParallelism()}`,
+    path.relative(packageRoot, binary),
+  ];
+  return spawnSync('make', words, { cwd: packageRoot, stdio: 'inherit' }).status === 0;
 }
 
 /**
- * @param {Mutation} mutation
- * @param {readonly string[]} words
+ * Runs tests with a mutant, or with none. Returns who found it, or undefined if all of them pass.
+ *
+ * @param {string} tests
+ * @param {string} [name]
  */
-const matches = ({ name, edits }, words) =>
-  words.length === 0 ||
-  words.some((word) => name.includes(word) || edits.some(({ file }) => file.includes(word)));
-
-/** @param {Mutation} mutation */
-const changesHeader = ({ edits }) => Number(edits.some(({ file }) => file.endsWith('.h')));
-
-class Report {
-  passed = 0;
-  failed = 0;
-
-  /** @param {string} text */
-  pass(text) {
-    this.passed++;
-    console.log(text);
-  }
-
-  /** @param {string} text */
-  fail(text) {
-    this.failed++;
-    console.log(`FAILED  ${text}`);
-  }
+function findersOf(tests, name = '') {
+  const [command, ...words] = [...launcherFor(binary), binary, `--gtest_filter=${tests}`];
+  const { status, signal, stdout, stderr } = spawnSync(command, words, {
+    encoding: 'utf8',
+    env: { ...environmentOf('plain'), STRIPELOCK_STUCK: stuckAfter, STRIPELOCK_MUTANT: name },
+    timeout: runLimit,
+    killSignal: 'SIGKILL',
+    maxBuffer: 64 << 20,
+  });
+  if (status === 0) return undefined;
+  const output = stdout + stderr;
+  const failed = new Set(
+    [...output.matchAll(/^\[ {2}FAILED {2}\] (\w+\.\w+)(?: \(|$)/gm)].map(([, test]) => test),
+  );
+  const last = [...output.matchAll(/^\[ RUN {6}\] (\S+)/gm)].at(-1)?.[1];
+  return failed.size > 0 ? [...failed].join(', ') : `${last} ends with ${signal ?? status}`;
 }
 
 function main() {
-  const { only, smoke, list, 'all-tests': allTests } = options();
-  const report = new Report();
-  const wanted = mutations.filter((mutation) => matches(mutation, only));
-  const planted = [];
-  for (const mutation of wanted) {
-    const { files, stale } = apply(mutation);
-    if (stale !== undefined) {
-      report.fail(`${mutation.name}: ${stale}`);
-    } else if (mutation.argued !== undefined) {
-      console.log(`argued   ${mutation.name}: ${mutation.argued}`);
-    } else if (list) {
-      report.pass(`listed   ${mutation.name}`);
-    } else if (mutation.smoke === true || !smoke) {
-      const tests = allTests ? everythingButStress : mutation.tests;
-      planted.push({ ...mutation, files, tests });
-    }
+  const { values, positionals } = parseArgs({
+    options: { list: { type: 'boolean' }, 'all-tests': { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  const isWanted = (/** @type {string} */ name) =>
+    positionals.length === 0 || positionals.some((word) => name.includes(word));
+  const wanted = Object.entries(mutants).filter(([name]) => isWanted(name));
+  const { sources, wrong } = readSources();
+  const failed = wanted.length === 0 ? ['no such mutant'] : wrong;
+  let passed = 0;
+  if (values.list) {
+    passed = wanted.length;
+  } else if (failed.length === 0) {
+    const missing = whatIsMissing();
+    if (missing !== undefined) failed.push(missing);
+    else if (!build(sources)) failed.push('the mutants do not build');
+    else passed = plantAll(wanted, values['all-tests'] === true, failed);
   }
+  for (const text of failed) console.log(`FAILED  ${text}`);
+  console.log(`\n${passed} passed, ${failed.length} failed`);
+  process.exitCode = failed.length === 0 ? 0 : 1;
+}
 
-  // One folder of objects for each build. Mutations of one build run one after the other.
-  const variants = [...new Set(planted.map(({ variant }) => variant))];
-  for (const variant of variants) {
-    const mutants = new NativeMutants(variant);
-    const ofVariant = planted.filter((mutation) => mutation.variant === variant);
-    // Mutations of headers come last: each rebuilds nearly everything.
-    ofVariant.sort((one, other) => changesHeader(one) - changesHeader(other));
-    const sound = mutants.withTestsThatPass(ofVariant, report);
-    for (const mutation of sound) {
-      const started = Date.now();
-      const { killed, how } = mutants.test(mutation);
-      const seconds = ((Date.now() - started) / 1000).toFixed(0);
-      if (killed) {
-        report.pass(`killed   ${mutation.name} (${variant}, ${seconds} s): ${how}`);
-      } else {
-        report.fail(`${mutation.name} (${variant}, ${seconds} s): ${how}`);
-      }
+/**
+ * Returns how many were found, and adds to `failed` which were not.
+ *
+ * @param {readonly (readonly [string, readonly [fault: string, tests: string]])[]} wanted
+ * @param {boolean} byAll
+ * @param {string[]} failed
+ */
+function plantAll(wanted, byAll, failed) {
+  const withoutFault = findersOf(wanted.map(([, [, tests]]) => tests).join(':'));
+  if (withoutFault !== undefined) failed.push(`without a fault: ${withoutFault}`);
+  let passed = 0;
+  for (const [name, [, tests]] of wanted) {
+    const started = Date.now();
+    const finders = findersOf(byAll ? everythingButStress : tests, name);
+    if (finders === undefined) {
+      failed.push(`${name} is not found by ${tests}`);
+      continue;
     }
+    passed++;
+    console.log(`${name}: ${finders} (${((Date.now() - started) / 1000).toFixed(0)} s)`);
   }
-  if (report.passed + report.failed === 0) report.fail('no such mutation');
-  console.log(`\n${report.passed} passed, ${report.failed} failed`);
-  process.exitCode = report.failed === 0 ? 0 : 1;
+  return passed;
 }
 
 main();

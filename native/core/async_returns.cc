@@ -105,6 +105,7 @@ void AsyncWaits::lookForIdle() {
     Table& table = waiter->membership->table();
     const std::uint32_t stripe = waiter->stripe();
     // Often many waiters in a row wait for the same stripe.
+    // mutant: I7-one-lock-only
     if (&table == lastTable && stripe == lastStripe) continue;
     lastTable = &table;
     lastStripe = stripe;
@@ -136,6 +137,7 @@ bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
     }
   }
   // After takeBack() noted that the thread is away, so its event loop will look again and see that.
+  // mutant: I7-absent-not-called
   if (any) owner_.wakeReady();
   return any;
 }

@@ -104,6 +104,7 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
   if (waiter.timed) deadlines_.add(waiter, deadline.point());
   if (waiter.count > 1) multiple_.insert(&waiter);
   ++waiter.membership->pending;
+  // mutant: N4-unpins-awaited
   waiter.membership->countWaits(waiter.stripes, waiter.count, +1);
   countWaiting(waiter, +1);
 }
@@ -170,6 +171,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
     AsyncWaiter* const waiter = popReady();
     if (!waiter) {
       // Only after the ready list was taken: what was taken back from there before sends no wake of its own.
+      // mutant: I7-stays-absent
       if (!owner_.comesBack()) break;
       resettle();
       continue;

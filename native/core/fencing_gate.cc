@@ -20,6 +20,7 @@ std::uint64_t FencingGate::admit(const KeyView& key, std::uint64_t token) {
     entry->token = token;
     shard.tokens.move(*entry, token);
   } else {
+    // mutant: gate-forgets
     if (token < shard.floor) return shard.floor;
     if (shard.entries.size() == shardCapacity_) forgetLowest(shard);
     Entry& added = shard.entries.add(std::make_unique<Entry>(key));

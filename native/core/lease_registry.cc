@@ -60,6 +60,7 @@ FencingGate* LeaseRegistry::openGate(std::uint64_t number, std::uint32_t capacit
   const auto [place, forgotten] = gates_.try_emplace(number);
   SharedGate& entry = place->second;
   if (forgotten) entry.floor = forgotten_;
+  // mutant: gate-counted-twice
   if (entry.remembered) --remembered_;
   entry.remembered = false;
   if (!entry.gate) entry.gate = std::make_unique<FencingGate>(capacity, entry.floor);

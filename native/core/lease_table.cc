@@ -114,9 +114,11 @@ bool LeaseTable::extendKept(Entry& entry, Nanoseconds at) {
   const Keep& kept = *entry.kept;
   const Nanoseconds endedAt = kept.keeper->endedAt();
   STRIPELOCK_SEAM("extend kept: after the keeper was asked");
+  // mutant: lease-kept-after-death
   const bool lives = endedAt == LeaseKeeper::kLives;
   // Never earlier than before, which keeps I3; never beyond the limit, which keeps I5.
   if (lives || kept.steady) {
+    // mutant: lease-kept-without-limit
     const Nanoseconds until = std::min((lives ? at : endedAt) + kept.ttl, kept.limit);
     entry.expiresAt = std::max(entry.expiresAt, until);
   }
@@ -140,6 +142,7 @@ std::optional<bool> LeaseTable::releaseHinted(std::uint32_t hint, std::uint64_t 
   const Lock lock(shard.mutex);
   Entry* const entry = shard.times.at(hint / kShards);
   // Tokens are never given twice.
+  // mutant: lease-released-by-hint
   if (!entry || entry->token != token) return std::nullopt;
   return freeEntry(shard, *entry, resolveRecent(at), wakes);
 }

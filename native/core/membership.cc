@@ -66,6 +66,7 @@ void Membership::abandon(std::uint32_t stripe) {
   Leave leave{.how = Leave::How::kDie, .slot = participant_.slot()};
   if (shares && shares[stripe].load() != 0) {
     leave.mode = kCountedMode;
+    // mutant: death-of-one-share
     leave.count = shares[stripe].exchange(0);
   } else if (!isHeldAloneBy(table_.word(stripe).load(), leave.slot)) {
     return;
@@ -78,6 +79,7 @@ void Membership::abandon(std::uint32_t stripe) {
 Membership::Pinned Membership::pin(const KeyView& key) {
   const Pinned pinned = addPin(key, table_.names()->pin(key));
   std::uint32_t& once = onces_[NameTable::shardOf(key)];
+  // mutant: N4-reuses-pinned-since
   if (once == pinned.stripe) once = NameTable::kNone;
   return pinned;
 }

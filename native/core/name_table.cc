@@ -62,6 +62,7 @@ NameTable::Pinned NameTable::pin(const KeyView& key, std::uint32_t idle) {
       if (pinned.stripe != kNone) return pinned;
     }
     // Without the shard: stripes and orphans may be of another one.
+    // mutant: N5-refuses-beside-free
     if (!moveFree(shard) && !forgetOldest()) return {.stripe = kNone, .crowded = true};
   }
 }
@@ -104,9 +105,11 @@ std::uint32_t NameTable::unpin(std::uint32_t stripe) {
   Shard& shard = shards_[number];
   {
     const Lock lock(shard.mutex);
+    // mutant: N2-first-unpin
     if (--name.pins != 0) return number;
     STRIPELOCK_SEAM("unpin: before the word is read");
     // By N3 nobody else changes the word from here on.
+    // mutant: N2-frees-abandoned
     if (table_.word(stripe).load() == 0) {
       drop(shard, name);
       return number;
@@ -154,6 +157,7 @@ std::uint32_t NameTable::orphans() {
 std::uint32_t NameTable::allocate(Shard& shard) {
   if (!shard.free.empty()) {
     const std::uint32_t stripe = shard.free.back();
+    // mutant: N1-stays-free
     shard.free.pop_back();
     return stripe;
   }
@@ -189,6 +193,7 @@ void NameTable::drop(Shard& shard, Name& name) {
   byStripe_[stripe] = nullptr;
   destroy(shard, shard.names.remove(name));
   // Under the lock that the key had (keeps N1, N5): from here on another key may get it.
+  // mutant: N5-loses-dropped
   shard.free.push_back(stripe);
 }
 
@@ -228,11 +233,13 @@ bool NameTable::forgetOldest() {
     {
       const Lock links(orphansMutex_);
       // The oldest may be another one by now, or be pinned. Only one of the locked shard stays an orphan meanwhile.
+      // mutant: N2-forgets-pinned
       if (!oldestOrphan_ || &shardFor(*oldestOrphan_) != shard) continue;
       name = oldestOrphan_;
       unlinkOrphan(*name);
     }
     // Keeps N3: nobody has it pinned.
+    // mutant: N3-tells-next-key
     table_.word(name->stripe).store(0);
     drop(*shard, *name);
     return true;

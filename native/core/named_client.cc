@@ -6,6 +6,7 @@ namespace stripelock {
 
 NamedClient::~NamedClient() {
   for (std::uint32_t ticket = 0; ticket < requests_.size(); ++ticket) release(ticket);
+  // mutant: W5-ends-under-thief
   NamedLocks::instance().awaitPushers();
   for (void* const memory : spare_) ::operator delete(memory);
 }
@@ -85,6 +86,7 @@ void NamedClient::push(NamedRequest& request, NamedRequest::State state) {
   const Lock lock(readyMutex_);
   // Keeps W6.
   request.state = state;
+  // mutant: W6-news-twice
   if (request.ready) return;
   request.ready = true;
   readyList_.pushBack(request);

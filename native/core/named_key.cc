@@ -32,6 +32,7 @@ std::string_view NamedKey::encode(std::uint64_t manager, std::u16string_view nam
   std::uint64_t head = manager << 1;
   std::size_t length = name.size();
   if (narrow(name, out + kHead) >= 0x100) {
+    // mutant: web-names-mix-widths
     head |= kWide;
     length *= sizeof(char16_t);
     std::memcpy(out + kHead, name.data(), length);

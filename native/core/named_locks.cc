@@ -32,6 +32,7 @@ NamedAnswer NamedLocks::request(NamedRequest& request, const KeyView& key, Named
   if (isNew) {
     record = &add(shard, key);
   } else if (how == NamedHow::kSteal) {
+    // mutant: W1-thief-joins
     rob(*record, wakes);
   }
   request.shard = &shard;
@@ -53,6 +54,7 @@ bool NamedLocks::cancel(NamedRequest& request) {
   STRIPELOCK_SEAM("named cancel: before the shard");
   const ShortLock lock = lockToChange(*request.shard);
   if (request.state != NamedRequest::State::kPending) return false;
+  // mutant: W2-cancel-lets-nobody-in
   remove(request, wakes);
   return true;
 }
@@ -63,6 +65,7 @@ bool NamedLocks::end(NamedRequest& request) {
   const ShortLock lock = lockToChange(*request.shard);
   // If it was stolen, the record is another's by now, or gone (keeps W3).
   const bool kept = request.state != NamedRequest::State::kStolen;
+  // mutant: W3-ends-stolen
   if (kept) remove(request, wakes);
   return kept;
 }
@@ -107,9 +110,11 @@ void NamedLocks::remove(NamedRequest& request, WakeSet& wakes) {
     STRIPELOCK_SEAM("named grant: before the ready list");
     first->client.push(*first, NamedRequest::State::kHeld);
     // The shard is locked, so nobody can steal it, and its thread cannot end it.
+    // mutant: W7-grant-wakes-nobody
     wakes.addReady(first->client.participant());
   }
   // Keeps W4.
+  // mutant: W4-drops-held
   if (!record.held.empty()) return;
   std::unique_ptr<NamedRecord> dropped = shard.records.remove(record);
   if (!shard.spare && dropped->key.isInPlace()) shard.spare = std::move(dropped);
@@ -117,6 +122,7 @@ void NamedLocks::remove(NamedRequest& request, WakeSet& wakes) {
 
 ShortLock NamedLocks::lockToChange(NamedShard& shard) {
   ShortLock lock(shard.mutex);
+  // mutant: W8-changes-before-copy
   copyIfAsked(shard);
   return lock;
 }

@@ -24,6 +24,7 @@ void Participant::start(std::int32_t threadId, WakeLoop wakeLoop) {
   threadId_.store(threadId);
   const Lock lock(wakeMutex_);
   wakeLoop_ = wakeLoop;
+  // mutant: wake-of-earlier-thread
   waking_.store(false);
   absent_.store(false);
 }
@@ -72,6 +73,7 @@ bool Participant::comesBack() {
 }
 
 Waiter* Participant::takeReady() {
+  // mutant: wake-after-look
   waking_.store(false);
   STRIPELOCK_SEAM("take: before the ready list");
   const Lock lock(readyMutex_);
@@ -85,6 +87,7 @@ void Participant::wakeReady() {
   STRIPELOCK_SEAM("wake: before it is noted");
   // The grant was pushed before this, and block() looks for grants after it sets blocked_. One of the two sees the
   // other, so a blocked thread never sleeps with a grant in its ready list.
+  // mutant: wake-of-blocked
   if (blocked_.load()) parker_.unpark();
   if (waking_.exchange(true)) return;
   STRIPELOCK_SEAM("wake: before the event loop");
@@ -101,6 +104,7 @@ void Participant::block() {
 void Participant::unblock() {
   blocked_.store(false);
   STRIPELOCK_SEAM("unblock: before resettling");
+  // mutant: I3-passed-over-for-good
   if (passedOver_.exchange(false)) asyncWaits_.resettle();
 }
 

@@ -44,6 +44,7 @@ Participant* Registry::join(std::int32_t threadId, Participant::WakeLoop wakeLoo
 
 void Registry::leave(Participant& participant) {
   // First stops the wakes: the event loop goes away, and nobody will look at grants.
+  // mutant: death-slot-first
   participant.stop();
   STRIPELOCK_SEAM("leave: before the waits are cancelled");
   participant.asyncWaits().close();
@@ -87,6 +88,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
     if (!fits(*entry.table)) return nullptr;
     ++entry.members;
     // Two threads know of it, however the second has learned where it is.
+    // mutant: S1-frees-what-others-know
     if (entry.members > 1) entry.own.reset();
     table = entry.table.get();
   }
@@ -128,6 +130,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   membership.table().notes.removeAll(membership);
   if (!processEnds) {
     // In this order (keeps N2): a key that was abandoned is an orphan, not free.
+    // mutant: N2-unpins-first
     membership.abandon();
     membership.unpinAll();
   }

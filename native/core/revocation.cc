@@ -22,6 +22,7 @@ std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const P
     // Locked, so that the waiter exists while it is read.
     const Lock lock(table.shardOf(stripe));
     const Waiter* const designated = table.queueOf(stripe).designated.load();
+    // mutant: I7-turn-of-absent
     if (designated && designated->async) add(designated->owner);
   }
   const std::uint32_t word = table.word(stripe).load();

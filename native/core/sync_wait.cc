@@ -132,6 +132,7 @@ SyncOutcome SyncWait::wait() {
       }
       if (deadline_.passedAt(time)) {
         STRIPELOCK_SEAM("wait: before it times out");
+        // mutant: times-out-at-free-stripe
         if (overtake(true)) {
           if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
           continue;
@@ -159,6 +160,7 @@ SyncOutcome SyncWait::wait() {
       }
       STRIPELOCK_SEAM("wait: before parking");
       thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
+      // mutant: blocked-keeps-grants
       if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
     }
   }
@@ -166,6 +168,7 @@ SyncOutcome SyncWait::wait() {
   // the script, too, costs a thread that just woke up to 8 us of a hand-over that takes 20, so this does it only after
   // the first slice. A script that is ended during a shorter wait is left with the stripes held, as one that is ended
   // a moment later is.
+  // mutant: ended-keeps-grant
   if (!withdrawn && (slept ? interrupt_.check() : interrupt_.checkEnding())) {
     return failed(Status::kInterrupted, request_.count);
   }
@@ -257,6 +260,7 @@ bool SyncWait::holdsForGood(std::uint32_t stripe) {
     {
       // Under the shard, so that no grant to one of this thread's async waiters is half done.
       const Lock lock(table_.shardOf(stripe));
+      // mutant: graph-own-undelivered
       if (thread_.undelivered() == 0) return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());
     }
     thread_.asyncWaits().reclaim();

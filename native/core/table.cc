@@ -17,6 +17,7 @@ constexpr std::uint32_t kMaxShards = 64;
 }  // namespace
 
 bool passOver(const Waiter& waiter) {
+  // mutant: I3-grants-to-blocked
   return waiter.async && waiter.owner->passOver(waiter.position.load() > 0);
 }
 
@@ -49,6 +50,7 @@ bool Table::tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& a
   std::uint32_t seen = word.load();
   for (;;) {
     // A thread that would join other holders does not enter past waiters.
+    // mutant: I3-joins-past-waiters
     if (!isFree(seen) && (seen & kQueued) != 0) return false;
     const std::optional<std::uint32_t> next = withHold(seen, mode, slot, limit_);
     if (!next) return false;
@@ -72,6 +74,7 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
     STRIPELOCK_SEAM("proceed: before the next shard");
     Mutex& shard = shardOf(stripe);
     Lock next;
+    // mutant: I5-leaves-shard-early
     if (&shard != held && &shard != last.mutex()) next = Lock(shard);
     STRIPELOCK_SEAM("proceed: before the position changes");
     // While the shard that it leaves is still locked. Otherwise a withdrawal could think it is linked there (keeps I5).
@@ -103,6 +106,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
   for (;;) {
     const std::optional<std::uint32_t> taken = wordIfTaken(waiter, seen, queue);
     std::uint32_t next = taken.value_or(seen);
+    // mutant: I3-links-unseen
     if (!taken && !queue.designated.load()) next |= kQueued;
     STRIPELOCK_SEAM("link: before the word changes");
     if (next != seen && !word.compare_exchange_weak(seen, next)) continue;
@@ -113,6 +117,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
     }
     if (!queue.head) queue.fairAt = waiter.since + kFairness;
     waiter.state.store(WaiterState::kWaiting);
+    // mutant: I10-stand-in-last
     if (waiter.comesFirst) {
       queue.insertByNumber(waiter);
     } else {
@@ -128,6 +133,7 @@ Lock Table::lockFor(const Waiter& waiter) {
     const std::uint32_t position = waiter.position.load();
     STRIPELOCK_SEAM("find: before the shard");
     Lock lock(shardOf(waiter.stripes[position]));
+    // mutant: I5-looks-once
     if (waiter.position.load() == position) return lock;
   }
 }
@@ -135,10 +141,12 @@ Lock Table::lockFor(const Waiter& waiter) {
 bool Table::withdraw(Waiter& waiter) {
   WakeSet wakes;
   const Lock lock = lockFor(waiter);
+  // mutant: I5-withdraws-granted
   if (waiter.is(WaiterState::kGranted)) return false;
   const std::uint32_t stripe = waiter.stripe();
   StripeQueue& queue = queueOf(stripe);
   queue.remove(waiter);
+  // mutant: I4-leaves-designated
   if (queue.designated.load() == &waiter) queue.designated.store(nullptr);
   waiter.state.store(WaiterState::kWithdrawn);
   // Waiters that it blocked may enter now: the next in line, or shared ones behind an exclusive one.
@@ -161,7 +169,9 @@ bool Table::retryDesignated(Waiter& waiter) {
     std::uint32_t seen = word.load();
     // Free again, or one of its permits is: another thread took it and gave it back in the meantime.
     STRIPELOCK_SEAM("designated: before it sleeps again");
+    // mutant: P2-sleeps-beside-permit
     const bool canTake = withHold(seen, waiter.mode, waiter.owner->slot(), limit_).has_value();
+    // mutant: I2-queues-on-free-word
     if (canTake || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
     queueOf(stripe).designated.store(nullptr);
     waiter.state.store(WaiterState::kWaiting);
@@ -194,9 +204,11 @@ void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
   queue.remove(waiter);
   queue.designated.store(nullptr);
+  // mutant: fairness-of-earlier-head
   if (queue.head) queue.fairAt = now() + kFairness;
   waiter.state.store(WaiterState::kGoingOn);
   // Sets kQueued for those that go on waiting (keeps I3).
+  // mutant: I3-served-passes-nobody
   regrant(stripe, waiter.owner, wakes);
 }
 
@@ -211,8 +223,10 @@ void Table::requeue(Waiter& waiter) {
   waiter.state.store(WaiterState::kWaiting);
   StripeQueue& queue = queueOf(stripe);
   if (!queue.head) queue.fairAt = now() + kFairness;
+  // mutant: I7-loses-its-place
   queue.insertByArrival(waiter);
   // It may be eligible again by now (keeps I3); if it is not, its thread will look after it.
+  // mutant: I3-back-unseen
   regrant(stripe, waiter.owner, wakes);
 }
 

@@ -18,11 +18,15 @@ constexpr int kLocalSearch = 16;
 std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
   if (!left) return std::nullopt;
+  // mutant: death-rolled-back
   if (leave.how == Leave::How::kRelease && traitsOf(leave.mode).mayWrite) *left &= ~kAbandoned;
+  // mutant: death-untold
   if (leave.how == Leave::How::kDie && isDeathTold(leave.mode, limit)) *left |= kAbandoned;
   if (hasPermits(limit)) {
     // Keeps P3. Who comes next is told in any case but this one.
+    // mutant: P3-told-for-ever
     if (leave.how == Leave::How::kRelease && (*left & kTold) != 0) *left &= ~kAbandoned;
+    // mutant: P3-rolled-back-was-told
     *left &= ~kTold;
   }
   return left;
@@ -69,6 +73,7 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
 Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const {
   const std::uint32_t bare = left & ~kQueued;
   // The designated waiter looks after the rest (I4), but for permits that it does not need.
+  // mutant: I4-designates-twice
   if (queue.designated.load()) return hasPermits(limit_) ? planBeside(queue, bare) : Plan{.next = bare};
   Waiter* const first = passOverIneligible(queue.head);
   if (!first) return {.next = bare};
@@ -84,6 +89,7 @@ Table::Plan Table::planJoint(Waiter& first, std::uint32_t left) const {
   Waiter* last = nullptr;
   Waiter* waiter = &first;
   while (waiter) {
+    // mutant: P1-release
     const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot(), limit_);
     if (!entered) break;
     next = *entered;
@@ -135,11 +141,14 @@ Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t le
     const bool local = chosen->async && chosen->owner == actor;
     // An event loop may be busy, and other permits must not wait for that (keeps P2).
     const bool mayBeLate = chosen->async && hasPermits(limit_);
+    // mutant: P2-waits-for-event-loop
     if (!local && !mayBeLate) return {.next = left, .designate = chosen};
   }
   Plan plan{.next = *withHold(left, chosen->mode, chosen->owner->slot(), limit_), .grant = chosen};
   chosen->nextReady = nullptr;
+  // mutant: fairness-restarts
   plan.fairAt = chosen == &first ? time + kFairness : queue.fairAt;
+  // mutant: I3-grant-drops-queued
   if (!alone) plan.next |= kQueued;
   return plan;
 }
@@ -166,6 +175,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
     waiter->nextReady = nullptr;
     queue.remove(*waiter);
     if (plan.next & kAbandoned) waiter->abandoned = true;
+    // mutant: I1-share-not-counted
     waiter->membership->countTaken(*waiter, stripe);
     // Its thread need not wake until it has everything, or is the one to try (keeps I6).
     proceed(*waiter, waiter->position.load() + 1, &shardOf(stripe), &wakes);
@@ -181,6 +191,7 @@ void Table::complete(Waiter& waiter, WakeSet& wakes) {
     owner.pushGranted(waiter);
     wakes.addReady(owner);
   } else {
+    // mutant: granted-sleeps
     wakes.addParked(owner);
     // Last: its thread may return at once, and the waiter be gone.
     waiter.state.store(WaiterState::kGranted);

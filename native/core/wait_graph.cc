@@ -33,6 +33,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
     cycle = findCycle(thread, &stuck);
   }
   STRIPELOCK_SEAM("refuse: before the second look");
+  // mutant: graph-one-look
   if (cycle.empty() || !holds(cycle, stuck)) return {};
   std::vector<Blocked> blocked;
   blocked.reserve(cycle.size());
@@ -66,6 +67,7 @@ bool WaitGraph::holds(const std::vector<Participant*>& cycle, const Waits& stuck
 bool WaitGraph::isStuck(const Wait& wait, const Waits& stuck) {
   const auto isIn = [&](Participant* blocker) { return stuck.count(blocker) != 0; };
   if (!wait.any) return std::any_of(wait.blockers.begin(), wait.blockers.end(), isIn);
+  // mutant: permits-any-way-out
   return !wait.blockers.empty() && std::all_of(wait.blockers.begin(), wait.blockers.end(), isIn);
 }
 
@@ -136,6 +138,7 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
   if (hasPermits(table.limit())) return waitForPermit(thread, table, stripe);
   const std::uint32_t word = table.word(stripe).load();
   const auto add = [&](Participant* holder) {
+    // mutant: graph-undelivered
     if (holder && staysBlocked(*holder)) blockers.push_back(holder);
   };
   if (namesHolder(word)) {
@@ -146,6 +149,7 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
       // Other readers do not block it. A writer that came before it does: a sync writer until its thread goes on, an
       // async writer that will not give up until all readers have gone.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
+        // mutant: graph-writer-between
         if (goTogether(other->mode, waiter.mode) || passOver(*other)) continue;
         if (!other->async) {
           add(other->owner);
@@ -176,6 +180,7 @@ WaitGraph::Wait WaitGraph::waitForPermit(Participant& thread, Table& table, std:
     if (&holder != &thread) wait.blockers.push_back(&holder);
   }
   // A permit of any other thread, or that no thread has counted yet, may become free.
+  // mutant: permits-some-free
   if (permits < table.limit()) wait.blockers.clear();
   return wait;
 }

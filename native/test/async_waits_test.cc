@@ -1,9 +1,5 @@
 #include "core/async_waits.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <random>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -11,27 +7,6 @@
 #include "test/worlds.h"
 
 namespace stripelock::test {
-
-TEST(AsyncWaits, AreGrantedAtOnceWhatIsFree) {
-  Three world;
-  const auto started = world.waiter.client.acquire({0, 3}, {.fast = false});
-  EXPECT_EQ(started.status, AsyncStart::kGranted);
-  EXPECT_FALSE(started.abandoned);
-  EXPECT_EQ(world.memory.word(3).load(), world.waiter.slot());
-  EXPECT_FALSE(world.waiter.async().hasReady());
-  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
-  EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
-  EXPECT_EQ(world.memory.cell(kContendedCell), 0);
-}
-
-TEST(AsyncWaits, TellTheStripeThatOneAttemptCouldNotHave) {
-  Three world;
-  ASSERT_TRUE(world.holder.client.take(2));
-  const auto started = world.waiter.client.acquire({0, 2, 3}, {.timeout = 0});
-  EXPECT_EQ(started.status, AsyncStart::kTimedOut);
-  EXPECT_EQ(started.stripe, 2u);
-  EXPECT_EQ(countHeld(world.holder.client.table()), 1u);
-}
 
 TEST(AsyncWaits, WakeTheirEventLoopWhenAnotherThreadReleases) {
   Three world;
@@ -71,32 +46,6 @@ TEST(AsyncWaits, CostOneWakeForManyGrants) {
   waiter.client.pend({7});
   EXPECT_TRUE(holder.client.release({7}));
   EXPECT_EQ(waiter.environment.wakes(), 2);
-}
-
-TEST(AsyncWaits, LoseNoWakeWhenGrantsAndTheEventLoopCoincide) {
-  SharedMemory memory(2);
-  Peer waiter(memory);
-  std::thread thread([&] {
-    Peer peer(memory);
-    for (int round = 0; round < 2000; ++round) {
-      const std::uint32_t stripe = static_cast<std::uint32_t>(round) % 2;
-      ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);
-      ASSERT_TRUE(peer.client.release({stripe}));
-    }
-  });
-  // Sleeps until it is woken, so a lost wake would stop it.
-  for (int round = 0; round < 2000; ++round) {
-    const std::uint32_t stripe = static_cast<std::uint32_t>(round) % 2;
-    if (waiter.client.acquire({stripe}).status == AsyncStart::kPending) {
-      std::vector<AsyncWaits::Granted> grants;
-      while (grants.empty()) {
-        ASSERT_TRUE(waiter.environment.awaitWake(kStuck));
-        grants = takeGrants(waiter.environment);
-      }
-    }
-    ASSERT_TRUE(waiter.client.release({stripe}));
-  }
-  thread.join();
 }
 
 TEST(AsyncWaits, TakeRemainingStripesWithoutWakingTheirThread) {
@@ -160,28 +109,109 @@ TEST(AsyncWaits, EndWithTheLockTheyBelongTo) {
   EXPECT_EQ(grants[0].id, kept);
 }
 
-TEST(AsyncWaits, KeepApartTenThousandThatWait) {
-  SharedMemory memory(16);
-  Peer holder(memory);
-  Peer waiter(memory);
-  constexpr std::uint32_t kCount = 10'000;
-  for (std::uint32_t stripe = 0; stripe < 16; ++stripe) ASSERT_TRUE(holder.client.take(stripe));
-  std::vector<std::uint32_t> ids;
-  for (std::uint32_t i = 0; i < kCount; ++i) {
-    ids.push_back(waiter.client.pend({i % 16}, {.mode = Mode::kShared, .timeout = 1e6 + i}));
-  }
-  for (std::uint32_t i = 0; i < kCount; i += 2) ASSERT_TRUE(waiter.async().cancel(ids[i]));
-  EXPECT_EQ(memory.cell(kWaitingCell), kCount / 2);
-  for (std::uint32_t stripe = 0; stripe < 16; ++stripe) EXPECT_TRUE(holder.client.release({stripe}));
-  std::vector<std::uint32_t> granted;
-  for (const AsyncWaits::Granted& grant : awaitGrants(waiter.environment)) granted.push_back(grant.id);
-  std::sort(granted.begin(), granted.end());
-  std::vector<std::uint32_t> expected;
-  for (std::uint32_t i = 1; i < kCount; i += 2) expected.push_back(ids[i]);
-  std::sort(expected.begin(), expected.end());
-  EXPECT_EQ(granted, expected);
-  EXPECT_EQ(memory.word(1).load(), kShared + kCount / 16);
-  EXPECT_TRUE(waiter.async().nextDeadline().isNever());
+TEST(AsyncWaits, DoNotExpireOnceTheyAreGranted) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0}, {.timeout = 1});
+  makeHandOverDue(world.holder.client, 0);
+  EXPECT_TRUE(world.holder.client.release({0}));
+  const Deadline deadline = world.waiter.async().nextDeadline();
+  while (!deadline.passedAt(now())) std::this_thread::yield();
+  EXPECT_TRUE(takeExpired(world.waiter.environment).empty());
+  const auto grants = takeGrants(world.waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, id);
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+}
+
+TEST(AsyncWaits, KeepTheirDeadlineWhenAGrantIsTakenBackAfterIt) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  ASSERT_TRUE(world.holder.client.take(1));
+  const std::uint32_t granted = world.waiter.client.pend({0}, {.timeout = 1});
+  const std::uint32_t other = world.waiter.client.pend({1}, {.timeout = 2});
+  makeHandOverDue(world.holder.client, 0);
+  EXPECT_TRUE(world.holder.client.release({0}));
+  const Deadline last = Deadline::after(2);
+  while (!last.passedAt(now())) std::this_thread::yield();
+  // The one that was granted has the earlier deadline, but does not hold up this one.
+  auto expired = takeExpired(world.waiter.environment);
+  ASSERT_EQ(expired.size(), 1u);
+  EXPECT_EQ(expired[0].id, other);
+  world.waiter.environment.participant().block();
+  ASSERT_TRUE(world.other.client.take(0));
+  world.waiter.environment.participant().unblock();
+  expired = takeExpired(world.waiter.environment);
+  ASSERT_EQ(expired.size(), 1u);
+  EXPECT_EQ(expired[0].id, granted);
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_TRUE(world.other.client.release({0}));
+  EXPECT_TRUE(world.holder.client.release({1}));
+}
+
+TEST(AsyncWaits, AreForgottenWhenCancelledWhileTheyWait) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(2));
+  const std::uint32_t id = world.waiter.client.pend({1, 2, 3}, {.timeout = 1000});
+  EXPECT_EQ(world.memory.word(1).load(), world.waiter.slot());
+  EXPECT_TRUE(world.waiter.async().cancel(id));
+  EXPECT_EQ(world.memory.word(1).load(), 0u);
+  EXPECT_EQ(world.memory.word(2).load(), world.holder.slot());
+  EXPECT_EQ(waitersOf(world.holder.client, 2), 0u);
+  EXPECT_TRUE(world.waiter.async().nextDeadline().isNever());
+  EXPECT_FALSE(world.waiter.async().cancel(id));
+  EXPECT_TRUE(world.holder.client.release({2}));
+  EXPECT_FALSE(world.waiter.environment.awaitWake(0));
+  EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
+}
+
+TEST(AsyncWaits, PassTheirStripesOnWhenCancelledAfterTheGrant) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0});
+  const std::uint32_t next = world.other.client.pend({0});
+  makeHandOverDue(world.holder.client, 0);
+  EXPECT_TRUE(world.holder.client.release({0}));
+  ASSERT_EQ(holderOf(world.memory.word(0).load()), world.waiter.slot());
+  EXPECT_TRUE(world.waiter.async().cancel(id));
+  EXPECT_FALSE(world.waiter.async().cancel(id));
+  EXPECT_TRUE(takeGrants(world.waiter.environment).empty());
+  const auto grants = awaitGrants(world.other.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, next);
+  EXPECT_EQ(world.memory.word(0).load(), world.other.slot());
+}
+
+TEST(AsyncWaits, KnowNoIdThatTheyNeverGave) {
+  Three world;
+  EXPECT_FALSE(world.waiter.async().cancel(0));
+  EXPECT_FALSE(world.waiter.async().cancel(0xffffffffu));
+}
+
+TEST(AsyncWaits, LetReadersPassWhenAWriterIsCancelled) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0, Mode::kShared));
+  const std::uint32_t writer = world.waiter.client.pend({0});
+  Blocking reader(world.other.client, {0}, {.mode = Mode::kShared});
+  ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
+  EXPECT_TRUE(world.waiter.async().cancel(writer));
+  EXPECT_EQ(reader.status(), Status::kGranted);
+}
+
+TEST(AsyncWaits, GiveBackAGrantThatComesInTheMiddleOfACancellation) {
+  Three world;
+  ASSERT_TRUE(world.holder.client.take(0));
+  const std::uint32_t id = world.waiter.client.pend({0, 1});
+  Barrier barrier("drop: before withdrawing");
+  std::thread cancelling([&] { EXPECT_TRUE(world.waiter.async().cancel(id)); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  makeHandOverDue(world.holder.client, 0);
+  EXPECT_TRUE(world.holder.client.release({0}));
+  EXPECT_EQ(world.memory.word(1).load(), world.waiter.slot());
+  barrier.open();
+  cancelling.join();
+  EXPECT_EQ(countHeld(world.holder.client.table()), 0u);
+  EXPECT_TRUE(takeGrants(world.waiter.environment).empty());
 }
 
 }  // namespace stripelock::test

@@ -1,6 +1,8 @@
-#include <algorithm>
-#include <memory>
-#include <vector>
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -8,134 +10,6 @@
 #include "test/support.h"
 
 namespace stripelock::test {
-
-namespace {
-
-// From the last thread's call to the refusal: a slice of 5 ms until the thread enters the wait graph.
-constexpr double kPromptly = 100;
-// The same on a machine so busy that the threads hardly run. Every round must meet this.
-constexpr double kLate = 5'000;
-// At least one of these rounds must be prompt.
-constexpr int kRounds = 5;
-
-// `count` threads, each of which holds one stripe and blocks on the next one's, in as many locks as given.
-class Cycle {
- public:
-  Cycle(std::vector<SharedMemory*> memories, std::size_t count, Mode mode) : mode_(mode) {
-    for (std::size_t i = 0; i < count; ++i) {
-      auto thread = std::make_unique<Thread>();
-      thread->stripe = static_cast<std::uint32_t>(i);
-      for (SharedMemory* memory : memories) {
-        thread->clients.push_back(std::make_unique<Client>(thread->environment, *memory));
-      }
-      EXPECT_TRUE(thread->holding().take(thread->stripe, mode));
-      threads_.push_back(std::move(thread));
-    }
-  }
-
-  void close() {
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      Thread& wanted = *threads_[(i + 1) % threads_.size()];
-      Thread& thread = *threads_[i];
-      // The lock in which the next thread holds its stripe.
-      Client& client = *thread.clients[wanted.stripe % thread.clients.size()];
-      thread.wait = std::make_unique<Blocking>(client, Stripes{wanted.stripe});
-    }
-  }
-
-  // Finds the thread that was refused, checks what it was told, and that the others go on once it has released.
-  double resolve() {
-    std::size_t refused = threads_.size();
-    EXPECT_TRUE(eventually([&] {
-      for (std::size_t i = 0; i < threads_.size(); ++i) {
-        if (threads_[i]->wait->decided()) refused = i;
-      }
-      return refused < threads_.size();
-    }));
-    Thread& first = *threads_[refused];
-    const SyncOutcome& outcome = first.wait->join();
-    EXPECT_EQ(outcome.status, Status::kDeadlock);
-    checkCycle(outcome.cycle, refused);
-    // The cycle is broken: each of the others gets its stripe when the one after it is done.
-    EXPECT_TRUE(first.holding().release({first.stripe}, mode_));
-    for (std::size_t i = 1; i < threads_.size(); ++i) {
-      const std::size_t index = (refused + threads_.size() - i) % threads_.size();
-      Thread& thread = *threads_[index];
-      Thread& next = *threads_[(index + 1) % threads_.size()];
-      EXPECT_EQ(thread.wait->status(), Status::kGranted);
-      EXPECT_TRUE(thread.clients[next.stripe % thread.clients.size()]->release({next.stripe}));
-      EXPECT_TRUE(thread.holding().release({thread.stripe}, mode_));
-    }
-    return first.wait->milliseconds();
-  }
-
- private:
-  struct Thread {
-    Environment environment;
-    std::vector<std::unique_ptr<Client>> clients;
-    std::uint32_t stripe = 0;
-    std::unique_ptr<Blocking> wait;
-
-    Client& holding() { return *clients[stripe % clients.size()]; }
-  };
-
-  void checkCycle(const std::vector<Blocked>& cycle, std::size_t refused) const {
-    ASSERT_EQ(cycle.size(), threads_.size());
-    for (std::size_t i = 0; i < cycle.size(); ++i) {
-      const Thread& thread = *threads_[(refused + i) % threads_.size()];
-      EXPECT_EQ(cycle[i].threadId, thread.environment.threadId());
-      EXPECT_EQ(cycle[i].stripe, threads_[(refused + i + 1) % threads_.size()]->stripe);
-    }
-  }
-
-  const Mode mode_;
-  std::vector<std::unique_ptr<Thread>> threads_;
-};
-
-void expectRefusal(const std::vector<SharedMemory*>& memories, std::size_t count, Mode mode) {
-  double quickest = kForever;
-  for (int round = 0; round < kRounds; ++round) {
-    Cycle cycle(memories, count, mode);
-    cycle.close();
-    const double took = cycle.resolve();
-    quickest = std::min(quickest, took);
-    EXPECT_LT(took, kLate);
-  }
-  EXPECT_LT(quickest, kPromptly);
-}
-
-}  // namespace
-
-TEST(Deadlock, OfTwoThreadsIsRefusedToOne) {
-  const UsualSlices slices;
-  SharedMemory memory(2);
-  expectRefusal({&memory}, 2, Mode::kExclusive);
-}
-
-TEST(Deadlock, OfThreeThreadsIsRefusedToOne) {
-  const UsualSlices slices;
-  SharedMemory memory(3);
-  expectRefusal({&memory}, 3, Mode::kExclusive);
-}
-
-TEST(Deadlock, OfEightThreadsIsRefusedToOne) {
-  const UsualSlices slices;
-  SharedMemory memory(8);
-  expectRefusal({&memory}, 8, Mode::kExclusive);
-}
-
-TEST(Deadlock, ThroughSharedHoldsIsRefusedToOne) {
-  const UsualSlices slices;
-  SharedMemory memory(3);
-  expectRefusal({&memory}, 3, Mode::kShared);
-}
-
-TEST(Deadlock, AcrossTwoLocksIsRefusedToOne) {
-  const UsualSlices slices;
-  SharedMemory one(4);
-  SharedMemory other(4);
-  expectRefusal({&one, &other}, 4, Mode::kExclusive);
-}
 
 TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
   const UsualSlices slices;
@@ -215,6 +89,197 @@ TEST(Deadlock, GivesBackWhatTheRefusedOneHadTaken) {
     EXPECT_EQ(waiting.status(), Status::kDeadlock);
     EXPECT_TRUE(other.client.release({2}));
     EXPECT_EQ(set.status(), Status::kGranted);
+  }
+}
+
+namespace {
+
+void expectRefusedAtOnce(Client& client, const Stripes& stripes, Ask ask, std::uint32_t stripe) {
+  const SyncOutcome outcome = client.acquireSync(stripes, ask);
+  ASSERT_EQ(outcome.status, Status::kDeadlock);
+  ASSERT_EQ(outcome.cycle.size(), 1u);
+  EXPECT_EQ(outcome.cycle[0].threadId, client.environment().threadId());
+  EXPECT_EQ(outcome.cycle[0].stripe, stripe);
+}
+
+}  // namespace
+
+TEST(Deadlock, IsRefusedBeforeWaitingForAnEarlierStripe) {
+  SharedMemory memory(3);
+  Peer holder(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(peer.client.take(2));
+  expectRefusedAtOnce(peer.client, {0, 1, 2}, {}, 2);
+}
+
+TEST(Deadlock, IsRefusedToAnUpgradeFromSharedToExclusive) {
+  SharedMemory memory(2);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(peer.client.take(1, Mode::kShared));
+  expectRefusedAtOnce(peer.client, {1}, {}, 1);
+  ASSERT_TRUE(other.client.take(1, Mode::kShared));
+  expectRefusedAtOnce(peer.client, {0, 1}, {}, 1);
+  EXPECT_EQ(memory.word(1).load(), kShared + 2);
+  EXPECT_EQ(memory.word(0).load(), 0u);
+}
+
+TEST(Deadlock, IsRefusedToASharedReEntryBehindAQueuedWriter) {
+  SharedMemory memory(1);
+  Peer peer(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(peer.client.take(0, Mode::kShared));
+  EXPECT_EQ(peer.client.sync({0}, {.mode = Mode::kShared}), Status::kGranted);
+  EXPECT_TRUE(peer.client.release({0}, Mode::kShared));
+  const std::uint32_t waiting = writer.client.pend({0});
+  expectRefusedAtOnce(peer.client, {0}, {.mode = Mode::kShared}, 0);
+  EXPECT_TRUE(writer.async().cancel(waiting));
+  EXPECT_EQ(peer.client.sync({0}, {.mode = Mode::kShared}), Status::kGranted);
+}
+
+TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
+  const UsualSlices slices;
+  SharedMemory memory(1);
+  Peer peer(memory);
+  Peer writer(memory);
+  ASSERT_TRUE(peer.client.take(0, Mode::kShared));
+  // The flag keeps the re-entry from succeeding before it looks for writers.
+  memory.word(0).fetch_or(kQueued);
+  Barrier barrier("proceed: before the next shard");
+  Blocking blocking(peer.client, {0}, {.mode = Mode::kShared});
+  ASSERT_TRUE(barrier.awaitArrival());
+  writer.client.pend({0});
+  barrier.open();
+  EXPECT_EQ(blocking.status(), Status::kDeadlock);
+  EXPECT_EQ(memory.word(0).load(), (kShared + 1) | kQueued);
+}
+
+TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
+  const UsualSlices slices;
+  SharedMemory memory(2);
+  Peer writer(memory);
+  Peer granted(memory);
+  Peer peer(memory);
+  ASSERT_TRUE(writer.client.take(0));
+  ASSERT_TRUE(granted.client.take(1));
+  Blocking reader(granted.client, {0}, {.mode = Mode::kShared});
+  ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
+  peer.client.pend({0}, {.mode = Mode::kShared});
+  // By now it is in the wait graph. It is stopped there while both are granted the stripe.
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
+  Barrier barrier("wait: before parking");
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(writer.client.release({0}));
+  ASSERT_EQ(awaitGrants(peer.environment).size(), 1u);
+  // Waits for a thread that no longer waits for anything, but has not noticed.
+  Blocking blocking(peer.client, {1});
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  barrier.open();
+  EXPECT_EQ(reader.status(), Status::kGranted);
+  EXPECT_TRUE(granted.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+}
+
+TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
+  const UsualSlices slices;
+  SharedMemory memory(2);
+  Peer holder(memory);
+  Peer peer(memory);
+  Peer other(memory);
+  ASSERT_TRUE(holder.client.take(0));
+  ASSERT_TRUE(other.client.take(1));
+  peer.client.pend({0});
+  Blocking behind(other.client, {0}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
+  Barrier barrier("grant: before it is told");
+  makeHandOverDue(holder.client, 0);
+  std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  // According to the word, this thread holds what the other one waits for. It gives that back as soon as it is told.
+  Blocking blocking(peer.client, {1}, {.timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  EXPECT_FALSE(behind.decided());
+  barrier.open();
+  releasing.join();
+  EXPECT_EQ(behind.status(), Status::kGranted);
+  EXPECT_TRUE(other.client.release({0, 1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(peer.client.release({1}));
+}
+
+namespace {
+
+// Stops the first thread that gets between its two looks, and makes another one leave its wait meanwhile.
+struct BetweenLooks {
+  static inline thread_local bool stops = false;
+  static inline std::atomic<bool> stopped{false};
+  static inline std::atomic<bool> open{false};
+
+  BetweenLooks() {
+    stopped.store(false);
+    open.store(false);
+    onSeam([](const char* point) {
+      if (!stops || std::strcmp(point, "refuse: before the second look") != 0 || stopped.exchange(true))
+        return;
+      while (!open.load()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    });
+  }
+  ~BetweenLooks() {
+    open.store(true);
+    onSeam(nullptr);
+  }
+  BetweenLooks(const BetweenLooks&) = delete;
+  BetweenLooks& operator=(const BetweenLooks&) = delete;
+
+  // Both are asked at the end of each slice, before the look.
+  static bool staying(void*) {
+    stops = true;
+    return false;
+  }
+  static bool leaving(void*) { return stopped.load(); }
+};
+
+}  // namespace
+
+TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
+  const UsualSlices slices;
+  const Nanoseconds end = now() + static_cast<Nanoseconds>(kStuck * 1e6);
+  for (bool left = false; !left;) {
+    ASSERT_LT(now(), end);
+    SharedMemory memory(2);
+    Peer one(memory);
+    Peer other(memory);
+    ASSERT_TRUE(one.client.take(0));
+    ASSERT_TRUE(other.client.take(1));
+    // Joined when nobody is stopped anymore.
+    std::optional<Blocking> leaving;
+    std::optional<Blocking> staying;
+    BetweenLooks looks;
+    leaving.emplace(other.client, Stripes{0}, Ask{}, Interrupt{.requested = BetweenLooks::leaving});
+    // In the wait graph by then.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
+    staying.emplace(one.client, Stripes{1}, Ask{}, Interrupt{.requested = BetweenLooks::staying});
+    ASSERT_TRUE(eventually([] { return BetweenLooks::stopped.load(); }));
+    // It does not leave if it was also about to look, and now waits until the first one has looked.
+    const Nanoseconds soon = now() + 10 * kSlice;
+    while (!left && now() < soon) left = waitersOf(one.client, 0) == 0;
+    looks.open.store(true);
+    if (left) {
+      EXPECT_EQ(leaving->status(), Status::kInterrupted);
+      EXPECT_TRUE(other.client.release({1}));
+      EXPECT_EQ(staying->status(), Status::kGranted);
+      EXPECT_TRUE(one.client.release({1}));
+    } else {
+      leaving->join();
+      EXPECT_TRUE(other.client.release({1}));
+      if (staying->status() == Status::kGranted) {
+        EXPECT_TRUE(one.client.release({1}));
+      }
+    }
   }
 }
 

@@ -1,6 +1,5 @@
 // An async waiter that was designated to try for its stripe, until its event loop does so.
 
-#include <chrono>
 #include <thread>
 
 #include <gtest/gtest.h>

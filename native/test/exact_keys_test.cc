@@ -1,27 +1,16 @@
 // Exact keys as threads use them: pins, death, and what stays pinned.
 
 #include <array>
+#include <atomic>
 #include <set>
 #include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "test/exact_peer.h"
+#include "test/worlds.h"
 
 namespace stripelock::test {
-
-TEST(ExactKeys, AreOneLockForAllThreads) {
-  SharedMemory memory(10);
-  ExactPeer one(memory);
-  ExactPeer other(memory);
-  const std::uint32_t stripe = one.pin("key");
-  EXPECT_EQ(other.pin("key"), stripe);
-  EXPECT_FALSE(one.unpin(stripe));
-  EXPECT_EQ(one.pin("another"), other.pin("another"));
-  EXPECT_NE(one.pin("third"), stripe);
-  EXPECT_EQ(one.pin("key"), stripe);
-}
 
 TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   SharedMemory memory(1);
@@ -171,31 +160,6 @@ TEST(ExactKeys, OfAThreadThatEndsPassToTheWaiterWithTheirStripe) {
   EXPECT_EQ(waiter.pin("key"), stripe);
   EXPECT_EQ(waiter.names().size(), 1u);
   ASSERT_TRUE(waiter.client.release({stripe}));
-}
-
-TEST(ExactKeys, OfMemoryThatIsInUseOtherwiseAreRefused) {
-  SharedMemory memory(8);
-  Peer plain(memory);
-  Environment environment;
-  EXPECT_EQ(Registry::instance().open(environment.participant(), memory.data(), 8, true), nullptr);
-  SharedMemory other(8);
-  ExactPeer exact(other);
-  EXPECT_EQ(Registry::instance().open(environment.participant(), other.data(), 8, false), nullptr);
-}
-
-TEST(ExactKeys, AreInspectedWithTheirNames) {
-  SharedMemory memory(8);
-  ExactPeer peer(memory);
-  for (const char* const key : {"b", "a", "c"}) peer.pin(key);
-  ASSERT_TRUE(peer.client.take(peer.pin("a")));
-  ASSERT_TRUE(peer.client.take(peer.pin("c")));
-  const std::vector<StripeInfo> infos = inspect(peer.client.table());
-  ASSERT_EQ(infos.size(), 2u);
-  EXPECT_LT(infos[0].stripe, infos[1].stripe);
-  for (const StripeInfo& info : infos) EXPECT_EQ(peer.pin(info.key), info.stripe);
-  EXPECT_EQ(countHeld(peer.client.table()), 2u);
-  EXPECT_EQ(countInUse(peer.client.table()), 2u);
-  ASSERT_TRUE(peer.client.release({peer.pin("a"), peer.pin("c")}));
 }
 
 // The thread that unpins last reads the word while the other waits for the shard, and pins the key right after that.

@@ -2,8 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
-#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -219,6 +217,88 @@ TEST_F(Exact, MemoryIsForgottenThoughSomebodyWasRefusedIt) {
   Membership* const membership = registry.open(environment.participant(), forgotten.data(), 3);
   ASSERT_NE(membership, nullptr);
   registry.close(*membership);
+}
+
+TEST_F(Exact, AReaderThatIsLetInAtTheLastMomentHoldsOneShare) {
+  Peer reader(memory);
+  const Passes passes("proceed: before the next shard", &holder.client);
+  EXPECT_EQ(reader.client.sync({0}, {.mode = Mode::kShared, .timeout = kStuck}), Status::kGranted);
+  EXPECT_EQ(reader.client.membership().sharesOf(0), 1u);
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
+  EXPECT_EQ(word(), 0u);
+}
+
+TEST_F(Exact, AReaderOfTwoStripesThatIsGrantedBothHoldsAShareOfEach) {
+  const NoSlices slices;
+  Peer reader(memory);
+  Blocking blocking(reader.client, {0, 1}, {.mode = Mode::kShared, .timeout = kStuck});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  for (const std::uint32_t stripe : {0u, 1u}) EXPECT_EQ(reader.client.membership().sharesOf(stripe), 1u);
+  EXPECT_TRUE(reader.client.release({0, 1}, Mode::kShared));
+}
+
+TEST_F(Exact, AReaderThatOvertakesAnEventLoopHoldsOneShare) {
+  Peer chosen(memory);
+  Peer reader(memory);
+  chosen.client.pend({0});
+  Barrier barrier("wait: before it times out");
+  Blocking blocking(reader.client, {0}, {.mode = Mode::kShared, .timeout = 1});
+  ASSERT_TRUE(barrier.awaitArrival());
+  designate();
+  ASSERT_TRUE(isDesignated(chosen));
+  barrier.open();
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_EQ(reader.client.membership().sharesOf(0), 1u);
+  EXPECT_TRUE(reader.client.release({0}, Mode::kShared));
+  EXPECT_EQ(awaitGrants(chosen.environment).size(), 1u);
+}
+
+TEST_F(Exact, AReaderPassesAWriterWhoseThreadBlocks) {
+  Peer writer(memory);
+  Peer reader(memory);
+  ASSERT_TRUE(holder.client.take(1, Mode::kShared));
+  writer.client.pend({1});
+  writer.environment.participant().block();
+  EXPECT_EQ(reader.client.sync({1}, {.mode = Mode::kShared, .timeout = kStuck, .fast = false}),
+            Status::kGranted);
+  writer.environment.participant().unblock();
+  EXPECT_EQ(holderOf(word(1)), 2u);
+}
+
+TEST_F(Exact, AReaderMayEnterAgainPastAWriterOfItsOwnThread) {
+  Peer peer(memory);
+  ASSERT_TRUE(peer.client.take(1, Mode::kShared));
+  peer.client.pend({1});
+  EXPECT_EQ(peer.client.sync({1}, {.mode = Mode::kShared, .timeout = kStuck}), Status::kGranted);
+  EXPECT_EQ(peer.client.membership().sharesOf(1), 2u);
+}
+
+TEST_F(Exact, AReaderOfTheReleasingThreadIsNotGrantedPastAWriter) {
+  Peer remote(memory);
+  remote.client.pend({0});
+  holder.client.pend({0}, {.mode = Mode::kShared});
+  designate();
+  EXPECT_EQ(word(), 0u);
+  EXPECT_TRUE(isDesignated(remote));
+}
+
+TEST_F(Exact, AReaderOfABlockedThreadIsNotLetInWithTheOthers) {
+  SharedMemory memory(1);
+  Peer writer(memory);
+  Peer reader(memory);
+  Peer blocked(memory);
+  ASSERT_TRUE(writer.client.take(0));
+  reader.client.pend({0}, {.mode = Mode::kShared});
+  blocked.client.pend({0}, {.mode = Mode::kShared});
+  blocked.environment.participant().block();
+  makeHandOverDue(writer.client, 0);
+  EXPECT_TRUE(writer.client.release({0}));
+  EXPECT_EQ(memory.word(0).load(), kShared + 1);
+  blocked.environment.participant().unblock();
+  EXPECT_EQ(memory.word(0).load(), kShared + 2);
+  EXPECT_EQ(takeGrants(blocked.environment).size(), 1u);
 }
 
 }  // namespace stripelock::test

@@ -17,18 +17,6 @@ std::uint64_t admit(FencingGate& gate, const std::string& key, std::uint64_t tok
 
 }  // namespace
 
-TEST(FencingGate, AdmitsTheHighestTokenOfEachKeyAndEveryHigherOne) {
-  FencingGate gate(100, 0);
-  EXPECT_EQ(admit(gate, "a", 5), 0u);
-  EXPECT_EQ(admit(gate, "a", 5), 0u);
-  EXPECT_EQ(admit(gate, "a", 4), 5u);
-  EXPECT_EQ(admit(gate, "b", 1), 0u);
-  EXPECT_EQ(admit(gate, "a", 9), 0u);
-  EXPECT_EQ(admit(gate, "a", 8), 9u);
-  EXPECT_EQ(admit(gate, "b", 1), 0u);
-  EXPECT_EQ(gate.highest(), 9u);
-}
-
 TEST(FencingGate, ForgetsTheLowestTokensAndRefusesWhatMayBeStale) {
   FencingGate gate(2, 0);
   admit(gate, "a", 10);

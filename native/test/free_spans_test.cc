@@ -1,5 +1,6 @@
 #include "core/free_spans.h"
 
+#include <optional>
 #include <random>
 #include <vector>
 

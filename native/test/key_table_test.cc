@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "test/support.h"
@@ -83,6 +84,19 @@ TEST(KeyTable, AgreesWithAMapWhateverIsAddedRenamedAndRemoved) {
     }
     for (const auto& [number, node] : expected) ASSERT_EQ(find(table, number), node);
   }
+}
+
+TEST(KeyTable, GivesKeysThatWereChosenToMeetInAChainPlacesOfTheirOwn) {
+  constexpr std::uint64_t kPlaces = 1 << 16;
+  std::set<std::uint64_t> places;
+  std::size_t keys = 0;
+  for (std::uint32_t i = 0; keys < 16; ++i) {
+    const std::string key = std::to_string(i);
+    if (hashBytes(key.data(), key.size()) % kPlaces != 0) continue;
+    ++keys;
+    places.insert(KeyView(key).hash % kPlaces);
+  }
+  EXPECT_GT(places.size(), 12u);
 }
 
 }  // namespace stripelock::test

@@ -1,5 +1,7 @@
 #include "core/lease_registry.h"
 
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include "test/support.h"

@@ -3,7 +3,8 @@
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='LeaseStress.*'
 
 #include <array>
-#include <cstdio>
+#include <atomic>
+#include <optional>
 #include <random>
 #include <thread>
 

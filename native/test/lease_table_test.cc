@@ -1,5 +1,7 @@
 #include "core/lease_table.h"
 
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include "test/support.h"
@@ -45,54 +47,6 @@ struct Watcher {
 };
 
 }  // namespace
-
-TEST(LeaseTable, HoldsAKeyForOneOwnerUntilItIsReleased) {
-  Leases leases;
-  EXPECT_EQ(leases.acquire("key", "a"), 100u);
-  EXPECT_EQ(leases.acquire("key", "b"), 0u);
-  EXPECT_EQ(leases.acquire("other", "b"), 101u);
-  EXPECT_FALSE(leases.release("key", "b"));
-  EXPECT_TRUE(leases.release("key", "a"));
-  EXPECT_FALSE(leases.release("key", "a"));
-  EXPECT_EQ(leases.acquire("key", "b"), 102u);
-}
-
-TEST(LeaseTable, HoldsAKeyUntilItsTimeIsOverAndNotAtThatMoment) {
-  Leases leases;
-  leases.acquire("key", "a");
-  leases.time = kTtl - 1;
-  EXPECT_EQ(leases.acquire("key", "b"), 0u);
-  EXPECT_EQ(leases.inspect("key")->remaining, 1);
-  leases.time = kTtl;
-  EXPECT_FALSE(leases.inspect("key"));
-  EXPECT_FALSE(leases.renew("key", "a"));
-  EXPECT_FALSE(leases.release("key", "a"));
-  EXPECT_NE(leases.acquire("key", "b"), 0u);
-  EXPECT_FALSE(leases.release("key", "a"));
-  EXPECT_EQ(leases.inspect("key")->owner, "b");
-}
-
-TEST(LeaseTable, RenewsToAnyTimeFromNowOn) {
-  Leases leases;
-  leases.acquire("key", "a");
-  leases.time = kTtl / 2;
-  EXPECT_TRUE(leases.renew("key", "a"));
-  leases.time = kTtl + 1;
-  EXPECT_EQ(leases.inspect("key")->token, 100u);
-  // And shorter.
-  EXPECT_TRUE(leases.renew("key", "a", 1));
-  leases.time += 1;
-  EXPECT_EQ(leases.acquire("key", "b"), 101u);
-}
-
-TEST(LeaseTable, GivesTheSameOwnerANewToken) {
-  Leases leases;
-  EXPECT_EQ(leases.acquire("key", "a"), 100u);
-  EXPECT_EQ(leases.acquire("key", "a", 5 * kTtl), 101u);
-  leases.time = 4 * kTtl;
-  EXPECT_EQ(leases.inspect("key")->token, 101u);
-  EXPECT_EQ(leases.table.size(), 1u);
-}
 
 TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
   Leases leases;
@@ -284,12 +238,19 @@ TEST(LeaseTable, MakesNobodyWaitWhoDoesNotCareForTurns) {
   EXPECT_NE(leases.acquire("key", "b"), 0u) << "a key that is free is had by who asks for it";
 }
 
-TEST(LeaseTable, ReadsTheSteadyClockWhereNoTimeIsTold) {
-  LeaseTable table(1);
-  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  ASSERT_NE(table.tryAcquire(claim, 5'000'000).token, 0u);
-  EXPECT_TRUE(eventually([&] { return !table.inspect(KeyView("key"), LeaseTable::kSteady); }));
-  EXPECT_FALSE(table.renew(claim, 5'000'000));
+TEST(LeaseTable, TellsThoseWhoWaitThatALeaseWasShortened) {
+  Leases leases;
+  Watcher watcher;
+  Watcher self;
+  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a", .at = 0};
+  leases.acquire("key", "a");
+  watcher.watches.add(leases.table, KeyView("key"));
+  EXPECT_TRUE(leases.table.renew(claim, 2 * kTtl, &self.watches));
+  EXPECT_FALSE(watcher.watches.hasReady());
+  EXPECT_TRUE(leases.table.renew(claim, 2 * kTtl - 1, &self.watches));
+  EXPECT_TRUE(watcher.watches.hasReady());
+  EXPECT_EQ(watcher.environment.wakes(), 1);
+  EXPECT_EQ(self.environment.wakes(), 0);
 }
 
 }  // namespace stripelock::test

@@ -156,6 +156,30 @@ TEST(NameTable, ForgetsNoAbandonedKeyWhileAnotherShardHasAFreeStripe) {
   EXPECT_EQ(of.memory.word(stripes[0]).load(), kAbandoned);
 }
 
+// Another one is the oldest by the time that the shard of the oldest is locked.
+TEST(NameTable, ForgetsOnlyAKeyWhoseShardIsLocked) {
+  Names of(2);
+  const std::string keys[] = {"one", "other"};
+  ASSERT_NE(NameTable::shardOf(view(keys[0])), NameTable::shardOf(view(keys[1])));
+  std::uint32_t stripes[2]{};
+  for (const int i : {0, 1}) {
+    stripes[i] = of.pin(keys[i]);
+    of.abandon(stripes[i]);
+    of.names().unpin(stripes[i]);
+  }
+  Barrier barrier("forget: before the shard");
+  std::uint32_t stripe = NameTable::kNone;
+  std::thread pinning([&] { stripe = of.pin("new"); });
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_EQ(of.pin(keys[0]), stripes[0]);
+  barrier.open();
+  pinning.join();
+  EXPECT_EQ(stripe, stripes[1]);
+  EXPECT_EQ(of.names().size(), 2u);
+  EXPECT_EQ(of.pin(keys[0]), stripes[0]);
+  EXPECT_EQ(of.pin(keys[1]), NameTable::kNone) << "it was forgotten";
+}
+
 TEST(NameTable, GivesTwoNewKeysOfTwoShardsTwoStripes) {
   Names of(10);
   std::string other = "other";

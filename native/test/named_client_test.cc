@@ -1,5 +1,7 @@
 // What a thread is told about its requests for named locks: grants, thefts, and what ends before it is told.
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "test/named_support.h"

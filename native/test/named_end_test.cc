@@ -1,5 +1,8 @@
 // What becomes of named locks when a thread that uses them ends.
 
+#include <atomic>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "test/named_support.h"

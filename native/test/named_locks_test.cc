@@ -1,5 +1,6 @@
 // Who gets a named lock, and in which order.
 
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -43,27 +44,6 @@ TEST_F(NamedLocksTest, ServesEachNameInTheOrderOfArrival) {
   EXPECT_EQ(lines(), (Lines{"a: 1X | 3X", "b: 3X"}));
 }
 
-TEST_F(NamedLocksTest, AdmitsSharedRequestsTogether) {
-  one.hold(u"a", Mode::kShared);
-  two.hold(u"a", Mode::kShared);
-  three.hold(u"a", Mode::kShared);
-  EXPECT_EQ(lines(), Lines{"a: 1S 2S 3S"});
-}
-
-TEST_F(NamedLocksTest, LetsNoSharedRequestPassAQueuedExclusiveOne) {
-  const std::uint32_t reader = one.hold(u"a", Mode::kShared);
-  const std::uint32_t writer = two.pend(u"a");
-  three.pend(u"a", Mode::kShared);
-  one.pend(u"a", Mode::kShared);
-  EXPECT_EQ(lines(), Lines{"a: 1S | 2X 3S 1S"});
-  one.release(reader);
-  EXPECT_EQ(lines(), Lines{"a: 2X | 3S 1S"});
-  two.release(writer);
-  EXPECT_EQ(lines(), Lines{"a: 3S 1S"}) << "readers enter together";
-  EXPECT_TRUE(one.awaitNews()[0].granted);
-  EXPECT_TRUE(three.awaitNews()[0].granted);
-}
-
 TEST_F(NamedLocksTest, LetsReadersInOnlyUpToTheNextWriter) {
   const std::uint32_t writer = one.hold(u"a");
   const std::uint32_t reader = two.pend(u"a", Mode::kShared);
@@ -74,19 +54,6 @@ TEST_F(NamedLocksTest, LetsReadersInOnlyUpToTheNextWriter) {
   EXPECT_EQ(lines(), Lines{"a: 2S 3S | 3X 2S"});
   two.release(reader);
   EXPECT_EQ(lines(), Lines{"a: 3S | 3X 2S"}) << "a writer waits for the last reader";
-}
-
-TEST_F(NamedLocksTest, RefusesAtOnceWhatIsNotAvailable) {
-  const std::uint32_t held = one.hold(u"a");
-  EXPECT_EQ(two.answer(u"a", Mode::kExclusive, NamedHow::kIfAvailable), NamedAnswer::kUnavailable);
-  EXPECT_EQ(two.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kUnavailable);
-  EXPECT_EQ(lines(), Lines{"a: 1X"}) << "nothing is left behind";
-  one.release(held);
-  EXPECT_EQ(two.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kHeld);
-  EXPECT_EQ(one.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kHeld);
-  two.pend(u"a");
-  EXPECT_EQ(one.answer(u"a", Mode::kShared, NamedHow::kIfAvailable), NamedAnswer::kUnavailable)
-      << "a writer waits";
 }
 
 TEST_F(NamedLocksTest, LetsInWhoWaitedBehindACancelledRequest) {
@@ -139,18 +106,6 @@ TEST_F(NamedLocksTest, GivesARecordThatIsUsedAgainItsNewName) {
     EXPECT_EQ(lines(), Lines{name + ": 1X"});
     one.release(held);
   }
-}
-
-TEST_F(NamedLocksTest, KeepsManagersApart) {
-  const std::uint64_t other = newManager();
-  NamedPeer stranger(other);
-  const std::uint32_t held = one.hold(u"a");
-  stranger.hold(u"a");
-  EXPECT_EQ(lines(), Lines{"a: 1X"});
-  EXPECT_EQ(describe(other, stranger), Lines{"a: 1X"});
-  one.release(held);
-  EXPECT_EQ(lines(), Lines{});
-  EXPECT_EQ(describe(other, stranger), Lines{"a: 1X"});
 }
 
 // Or a request that moves from name to name could be seen twice, or nowhere. Everybody goes on meanwhile, however long

@@ -4,6 +4,7 @@
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='NamedStress.*'
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <thread>
 

@@ -3,13 +3,12 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "test/stress_world.h"
+#include "test/support.h"
 
 namespace stripelock::test {
 
@@ -194,29 +193,6 @@ TEST(PermitStress, NeverAdmitsMoreThanTheLimitAndLosesNoPermit) {
     for (std::uint32_t i = 0; i < kLimit; ++i) EXPECT_TRUE(last.client.release({stripe}, Mode::kShared));
   }
   EXPECT_EQ(inside.memory.cell(kWaitingCell), 0);
-}
-
-TEST(PermitStress, LetsAsManyThreadsInAtOnceAsThereArePermits) {
-  SharedMemory memory(1);
-  constexpr std::uint32_t kTogether = 4;
-  Peer holder(memory, false, kTogether);
-  for (std::uint32_t i = 0; i < kTogether; ++i) ASSERT_TRUE(holder.client.take(0, Mode::kShared));
-  std::atomic<std::uint32_t> inside{0};
-  std::vector<std::thread> threads;
-  for (std::uint32_t i = 0; i < kTogether; ++i) {
-    threads.emplace_back([&] {
-      Peer peer(memory, false, kTogether);
-      EXPECT_EQ(peer.client.sync({0}, {.mode = Mode::kShared}), Status::kGranted);
-      inside.fetch_add(1);
-      // None leaves before all are in.
-      EXPECT_TRUE(eventually([&] { return inside.load() == kTogether; }));
-      EXPECT_TRUE(peer.client.release({0}, Mode::kShared));
-    });
-  }
-  EXPECT_TRUE(awaitWaiters(holder.client, 0, kTogether));
-  for (std::uint32_t i = 0; i < kTogether; ++i) EXPECT_TRUE(holder.client.release({0}, Mode::kShared));
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(memory.isFree());
 }
 
 }  // namespace stripelock::test

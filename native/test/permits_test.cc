@@ -1,30 +1,220 @@
-// Permits: up to `limit` holders of a stripe at once.
+// How permits pass to those who wait for them.
 
+#include <atomic>
+#include <cstring>
 #include <memory>
-#include <vector>
 
-#include "test/permits.h"
+#include "test/worlds.h"
 
 namespace stripelock::test {
 
-TEST_F(Permits, AdmitAsManyHoldersAsTheLimitAndNoMore) {
-  EXPECT_TRUE(one.takes(0));
-  EXPECT_TRUE(two.takes(0, kPermitOfTheCore));
-  EXPECT_TRUE(one.takes(0));
-  EXPECT_EQ(word(), kShared + 3);
+TEST_F(Permits, AreHandedOverToAnEventLoop) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  two.client.pend({0}, kPermit);
+  putHandOverOff(one.client, 0);
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(word() & kHolderMask, 3u) << "it need not try";
   EXPECT_FALSE(late.takes(0));
-  EXPECT_FALSE(late.takes(0, kPermitOfTheCore));
-  EXPECT_EQ(late.client.acquire({0}, kPermitOfTheCore).status, AsyncStart::kTimedOut);
-  EXPECT_EQ(word(), kShared + 3);
-  EXPECT_TRUE(late.takes(1));
+  ASSERT_EQ(awaitGrants(two.environment).size(), 1u);
+  EXPECT_TRUE(two.release(0));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+}
+
+TEST_F(Permits, BesideTheOneOfADesignatedWaiterGoToThoseBehindIt) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  Blocking first(two.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 1));
+  late.client.pend({0}, kPermit);
+  PermitPeer last(memory, 3);
+  last.client.pend({0}, kPermit);
+  putHandOverOff(one.client, 0);
+  Barrier barrier("designated: before it tries");
   EXPECT_TRUE(one.release(0));
-  EXPECT_TRUE(late.takes(0, kPermitOfTheCore));
-  EXPECT_FALSE(one.takes(0));
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_EQ(word(), kShared + 2) << "free for it, or for whoever comes by";
+  EXPECT_TRUE(one.client.releaseSlow(0, Mode::kShared));
+  EXPECT_EQ(word(), kShared + 2);
+  ASSERT_EQ(awaitGrants(late.environment).size(), 1u);
+  EXPECT_EQ(waitersOf(one.client, 0), 2u);
+  barrier.open();
+  EXPECT_EQ(first.status(), Status::kGranted);
+  EXPECT_EQ(word(), kShared | kQueued | 3u);
+  EXPECT_TRUE(two.release(0));
+  ASSERT_EQ(awaitGrants(last.environment).size(), 1u);
+  for (PermitPeer* peer : {&one, &late, &last}) EXPECT_TRUE(peer->release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, BesideTheOneOfADesignatedWaiterPassBlockedThreadsAndLeaveTheClockOfTheHead) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  PermitPeer blocked(memory, 3);
+  blocked.client.pend({0}, kPermit);
+  Blocking first(two.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 2));
+  blocked.client.pend({0}, kPermit);
+  late.client.pend({0}, kPermit);
+  blocked.environment.participant().block();
+  putHandOverOff(one.client, 0);
+  const Nanoseconds fairAt = table().queueOf(0).fairAt;
+  Barrier barrier("designated: before it tries");
   EXPECT_TRUE(one.release(0));
-  EXPECT_FALSE(one.release(0)) << "it has given back both";
+  ASSERT_TRUE(barrier.awaitArrival());
+  EXPECT_TRUE(one.client.releaseSlow(0, Mode::kShared));
+  ASSERT_EQ(awaitGrants(late.environment).size(), 1u);
+  EXPECT_FALSE(blocked.async().hasReady());
+  EXPECT_EQ(table().queueOf(0).fairAt, fairAt);
+  barrier.open();
+  EXPECT_EQ(first.status(), Status::kGranted);
   EXPECT_TRUE(two.release(0));
   EXPECT_TRUE(late.release(0));
+  blocked.environment.participant().unblock();
+  EXPECT_EQ(awaitGrants(blocked.environment).size(), 2u);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(blocked.release(0));
+  EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, AreNotMissedByADesignatedWaiterThatIsOvertaken) {
+  // Nothing but a wake-up lets it go on.
+  const NoSlices none;
+  static Client* overtaking = nullptr;
+  static std::atomic<int> tries{0};
+  static std::atomic<int> looks{0};
+  overtaking = &late.client;
+  tries.store(0);
+  looks.store(0);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  Blocking waiting(two.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 1));
+  putHandOverOff(one.client, 0);
+  onSeam([](const char* point) {
+    if (std::strcmp(point, "designated: before it tries") == 0 && tries.fetch_add(1) == 0) {
+      EXPECT_TRUE(overtaking->take(0, Mode::kShared));
+    }
+    if (std::strcmp(point, "designated: before it looks again") == 0 && looks.fetch_add(1) == 0) {
+      EXPECT_TRUE(overtaking->giveBack(0, Mode::kShared));
+    }
+  });
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(waiting.status(), Status::kGranted);
+  onSeam(nullptr);
+  EXPECT_EQ(looks.load(), 1);
+  EXPECT_TRUE(two.release(0));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, AreGrantedTogetherWhenSeveralBecomeFreeAtOnce) {
+  auto dying = std::make_unique<PermitPeer>(memory, 3);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(dying->takes(0));
+  ASSERT_TRUE(one.takes(0));
+  PermitPeer last(memory, 3);
+  Blocking first(two.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 1));
+  Blocking second(late.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 2));
+  Blocking third(last.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 3));
+  dying->environment.end();
+  EXPECT_EQ(first.status(), Status::kGranted);
+  EXPECT_EQ(second.status(), Status::kGranted);
+  EXPECT_TRUE(first.join().abandoned);
+  EXPECT_TRUE(second.join().abandoned);
+  EXPECT_FALSE(third.decided());
+  EXPECT_EQ(word(), kShared | kQueued | kAbandoned | kTold | 3u) << "they ran out, and one waits";
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(third.status(), Status::kGranted);
+  EXPECT_FALSE(third.join().abandoned) << "two were told, and one has released";
+  for (PermitPeer* peer : {&two, &late, &last}) EXPECT_TRUE(peer->release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, AreNotMissedByThoseBehindAWaiterThatGivesUp) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  const std::uint32_t first = two.client.pend({0}, kPermit);
+  Blocking second(late.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 2));
+  EXPECT_TRUE(two.async().cancel(first));
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(second.status(), Status::kGranted);
+  EXPECT_TRUE(late.release(0));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, ThatAWaiterForSeveralStripesLacksAreMarkedAsAwaited) {
+  for (const std::uint32_t stripe : {0u, 1u}) {
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(stripe));
+  }
+  two.client.pend({0, 1}, kPermit);
+  EXPECT_EQ(word(1), kShared | 3u) << "nobody has come there yet";
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(word(0), kShared | 3u);
+  EXPECT_EQ(word(1), kShared | kQueued | 3u);
+  EXPECT_TRUE(one.release(1));
+  ASSERT_EQ(awaitGrants(two.environment).size(), 1u);
+  EXPECT_TRUE(two.client.release({0, 1}, Mode::kShared));
+  for (int i = 0; i < 2; ++i) {
+    for (const std::uint32_t stripe : {0u, 1u}) EXPECT_TRUE(one.release(stripe));
+  }
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, AreNotMissedByAnEventLoopBehindAWaiterThatGivesUp) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  const std::uint32_t first = two.client.pend({0}, kPermit);
+  late.client.pend({0}, kPermit);
+  // All permits stay taken, so that there is none for who comes next.
+  EXPECT_TRUE(two.async().cancel(first));
+  EXPECT_EQ(word(), kShared | kQueued | 3u);
+  EXPECT_EQ(waitersOf(one.client, 0), 1u);
+  EXPECT_TRUE(one.release(0));
+  ASSERT_EQ(awaitGrants(late.environment).size(), 1u);
+  EXPECT_TRUE(late.release(0));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, ThatABusyThreadDoesNotCollectGoToTheNext) {
+  const UsualSlices slices;
+  const Patience patience(1'000'000);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  // Its event loop does not turn.
+  two.client.pend({0}, kPermit);
+  Blocking next(late.client, {0}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 0, 2));
+  EXPECT_TRUE(one.release(0));
+  EXPECT_EQ(next.status(), Status::kGranted);
+  EXPECT_EQ(word() & kHolderMask, 3u);
+  EXPECT_TRUE(one.release(0));
+  ASSERT_EQ(awaitGrants(two.environment).size(), 1u);
+  EXPECT_TRUE(two.release(0));
+  EXPECT_TRUE(one.release(0));
+  EXPECT_TRUE(late.release(0));
+  EXPECT_TRUE(memory.isFree());
+}
+
+TEST_F(Permits, AreAllGivenBackByABlockedThreadThatWasGrantedThem) {
+  const UsualSlices slices;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
+  ASSERT_TRUE(late.takes(1));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(one.takes(1));
+  for (int i = 0; i < 2; ++i) two.client.pend({0}, kPermit);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
+  // Granted, but its thread blocks before it comes for them. Others get them.
+  Blocking blocked(two.client, {1}, kPermit);
+  ASSERT_TRUE(awaitWaiters(one.client, 1, 1));
+  EXPECT_TRUE(eventually([&] { return (word() & kHolderMask) == 1; }));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(late.takes(0));
   EXPECT_TRUE(late.release(1));
+  EXPECT_EQ(blocked.status(), Status::kGranted);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(late.release(0));
+  std::size_t granted = 0;
+  while (granted < 2) granted += awaitGrants(two.environment).size();
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(two.release(0));
+  EXPECT_TRUE(two.release(1));
+  EXPECT_TRUE(one.release(0));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(1));
   EXPECT_TRUE(memory.isFree());
 }
 
@@ -84,48 +274,6 @@ TEST_F(Permits, TellOfADeathUntilTheNextReleaseAfterARollBackAlthoughOthersWereT
   EXPECT_TRUE(two.release(0));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(one.release(1));
   EXPECT_TRUE(memory.isFree());
-}
-
-TEST_F(Permits, OfSeveralStripesAreTakenAllOrNone) {
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(2));
-  ASSERT_TRUE(one.takes(0));
-  EXPECT_EQ(two.client.sync({0, 1, 2}, kPermitAtOnce), Status::kTimedOut);
-  EXPECT_EQ(word(0), kShared + 1);
-  EXPECT_EQ(word(1), 0u);
-  const std::uint32_t id = two.client.pend({0, 1, 2}, kPermit);
-  EXPECT_EQ(word(0), kShared + 2);
-  EXPECT_TRUE(two.async().cancel(id));
-  EXPECT_EQ(word(0), kShared + 1);
-  EXPECT_EQ(word(1), 0u);
-  Blocking all(two.client, {0, 1, 2}, kPermit);
-  ASSERT_TRUE(awaitWaiters(one.client, 2, 1));
-  EXPECT_TRUE(one.release(2));
-  EXPECT_EQ(all.status(), Status::kGranted);
-  EXPECT_TRUE(two.client.release({0, 1, 2}, Mode::kShared));
-  EXPECT_TRUE(one.release(0));
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(2));
-  EXPECT_TRUE(memory.isFree());
-}
-
-TEST_F(Permits, AreShownOnceEachInInspectAndOncePerThreadInErrors) {
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(one.takes(0));
-  ASSERT_TRUE(two.takes(0));
-  const auto shown = inspect(table());
-  ASSERT_EQ(shown.size(), 1u);
-  const std::int32_t first = one.environment.threadId();
-  const std::int32_t second = two.environment.threadId();
-  EXPECT_EQ(shown[0].holders, (std::vector<std::int32_t>{first, first, second}));
-  EXPECT_EQ(holdersOf(table(), 0), (std::vector<std::int32_t>{first, second}));
-  EXPECT_EQ(countHeld(table()), 1u);
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
-  EXPECT_TRUE(two.release(0));
-}
-
-TEST_F(Permits, OfOneTableAreAsManyForAllThreads) {
-  Environment other;
-  EXPECT_EQ(Registry::instance().open(other.participant(), memory.data(), memory.stripes(), false, 2),
-            nullptr);
-  EXPECT_EQ(Registry::instance().open(other.participant(), memory.data(), memory.stripes()), nullptr);
 }
 
 }  // namespace stripelock::test

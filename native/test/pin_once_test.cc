@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "test/exact_peer.h"
+#include "test/worlds.h"
 
 namespace stripelock::test {
 

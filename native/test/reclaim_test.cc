@@ -2,7 +2,6 @@
 // they hold nothing until it goes on.
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -11,43 +10,6 @@
 #include "test/support.h"
 
 namespace stripelock::test {
-
-TEST(Reclaim, LetsASyncWaitPassAPendingAcquisitionOfItsOwnThread) {
-  SharedMemory memory(1);
-  Peer holder(memory);
-  Peer peer(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  const std::uint32_t pending = peer.client.pend({0});
-  Blocking blocking(peer.client, {0});
-  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
-  EXPECT_TRUE(holder.client.release({0}));
-  EXPECT_EQ(blocking.status(), Status::kGranted);
-  EXPECT_FALSE(peer.async().hasReady());
-  EXPECT_TRUE(peer.client.release({0}));
-  const auto grants = takeGrants(peer.environment);
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].id, pending);
-}
-
-TEST(Reclaim, TakesBackAGrantThatWasNotHandedOutYet) {
-  SharedMemory memory(1);
-  Peer holder(memory);
-  Peer peer(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  const std::uint32_t pending = peer.client.pend({0});
-  makeHandOverDue(holder.client, 0);
-  EXPECT_TRUE(holder.client.release({0}));
-  ASSERT_EQ(memory.word(0).load(), peer.slot());
-  // The word names this same thread, but this is not a deadlock.
-  EXPECT_EQ(peer.client.sync({0}, {.timeout = kStuck}), Status::kGranted);
-  EXPECT_TRUE(takeGrants(peer.environment).empty());
-  EXPECT_TRUE(peer.client.release({0}));
-  const auto grants = takeGrants(peer.environment);
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].id, pending);
-  EXPECT_TRUE(peer.client.release({0}));
-  EXPECT_EQ(memory.word(0).load(), 0u);
-}
 
 TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
   SharedMemory memory(2);
@@ -194,22 +156,6 @@ TEST(Reclaim, MakesUpForAReleaseInTheInstantBeforeTheThreadGoesOn) {
   EXPECT_EQ(awaitGrants(peer.environment).size(), 1u);
 }
 
-TEST(Reclaim, DoesNotCancelWhatIsPending) {
-  SharedMemory memory(2);
-  Peer holder(memory);
-  Peer peer(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  const std::uint32_t pending = peer.client.pend({0}, {.timeout = 10});
-  EXPECT_TRUE(holder.client.release({0}));
-  // Granted, taken back for the sync wait, which times out, and granted again.
-  ASSERT_TRUE(holder.client.take(1));
-  EXPECT_EQ(peer.client.sync({1}, {.timeout = 30}), Status::kTimedOut);
-  const auto grants = awaitGrants(peer.environment);
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].id, pending);
-  EXPECT_TRUE(takeExpired(peer.environment).empty());
-}
-
 TEST(Reclaim, KeepsTheAbandonedFlagForTheNextHolder) {
   SharedMemory memory(2);
   Peer holder(memory);
@@ -247,40 +193,6 @@ TEST(Reclaim, LetsReadersPassAWriterWhoseThreadBlocks) {
   const auto grants = takeGrants(peer.environment);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].id, pending);
-}
-
-TEST(Reclaim, LeavesNothingBehindWhenSyncAndAsyncAreMixedOnFewStripes) {
-  SharedMemory memory(3);
-  constexpr int kRounds = 400;
-  std::atomic<int> granted{0};
-  std::vector<int> counters(3);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&, i] {
-      Peer peer(memory);
-      for (int round = 0; round < kRounds; ++round) {
-        const std::uint32_t stripe = static_cast<std::uint32_t>(round + i) % 2;
-        const Stripes set{stripe, stripe + 1};
-        const bool pending = peer.client.acquire(set).status == AsyncStart::kPending;
-        if (pending) {
-          ASSERT_EQ(peer.client.sync({stripe + 1}), Status::kGranted);
-          ++counters[stripe + 1];
-          ASSERT_TRUE(peer.client.release({stripe + 1}));
-          auto grants = takeGrants(peer.environment);
-          while (grants.empty()) {
-            ASSERT_TRUE(peer.environment.awaitWake(kStuck));
-            grants = takeGrants(peer.environment);
-          }
-        }
-        for (const std::uint32_t held : set) ++counters[held];
-        granted.fetch_add(pending ? 3 : 2);
-        ASSERT_TRUE(peer.client.release(set));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(counters[0] + counters[1] + counters[2], granted.load());
-  for (const std::uint32_t stripe : {0u, 1u, 2u}) EXPECT_EQ(memory.word(stripe).load(), 0u);
 }
 
 }  // namespace stripelock::test

@@ -1,7 +1,6 @@
 #include "core/recurrence.h"
 
 #include <random>
-#include <string>
 
 #include <gtest/gtest.h>
 

@@ -68,34 +68,6 @@ TEST(Registry, LeavesNothingOfTheFormerThreadInASlot) {
   EXPECT_EQ(memory.word(0).load(), 0u);
 }
 
-TEST(Registry, WakesTheNewThreadOfASlotOnly) {
-  SharedMemory memory(1);
-  Peer holder(memory);
-  // The event loop never noticed its wake. It must not count as still on its way.
-  {
-    Peer former(memory);
-    ASSERT_TRUE(holder.client.take(0));
-    former.client.pend({0});
-    EXPECT_TRUE(holder.client.release({0}));
-    EXPECT_EQ(former.environment.wakes(), 1);
-  }
-  Peer later(memory);
-  ASSERT_TRUE(holder.client.take(0));
-  later.client.pend({0});
-  EXPECT_TRUE(holder.client.release({0}));
-  EXPECT_EQ(awaitGrants(later.environment).size(), 1u);
-}
-
-TEST(Registry, LetsThreadsThatOpenOneMemoryMeetInOneTable) {
-  SharedMemory memory(4);
-  SharedMemory otherMemory(4);
-  Peer one(memory);
-  Peer other(memory);
-  Peer stranger(otherMemory);
-  EXPECT_EQ(&one.client.table(), &other.client.table());
-  EXPECT_NE(&one.client.table(), &stranger.client.table());
-}
-
 TEST(Registry, RefusesMemoryThatIsInUseWithAnotherNumberOfStripes) {
   SharedMemory memory(4);
   Peer peer(memory);

@@ -1,31 +1,10 @@
 // Stripes that were granted to an async waiter whose thread computes and does not come for them: others take them back.
 
-#include <atomic>
-#include <thread>
-
 #include <gtest/gtest.h>
 
 #include "test/worlds.h"
 
 namespace stripelock::test {
-
-TEST_F(Revocation, GivesABlockedThreadWhatWasHandedToOneThatDoesNotComeForIt) {
-  const UsualSlices slices;
-  ASSERT_TRUE(holder.client.take(0));
-  const std::uint32_t id = busy.client.pend({0});
-  Blocking blocking(next.client, {0}, {.timeout = kStuck});
-  ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
-  handOver();
-  ASSERT_EQ(word() & kHolderMask, busy.slot());
-  EXPECT_EQ(blocking.status(), Status::kGranted);
-  EXPECT_TRUE(next.client.release({0}));
-  // It kept its place, and gets the stripe once its event loop turns.
-  const auto grants = awaitGrants(busy.environment);
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].id, id);
-  EXPECT_TRUE(busy.client.release({0}));
-  expectNothingLeft();
-}
 
 TEST_F(Revocation, LetsNobodyTimeOutForAGrantThatItsThreadHasNotTaken) {
   ASSERT_TRUE(holder.client.take(0));
@@ -216,21 +195,6 @@ TEST_F(Revocation, KeepsTheAbandonedFlagForTheNextHolder) {
   grants = awaitGrants(busy.environment);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_FALSE(grants[0].abandoned) << "the one before has seen to it";
-}
-
-TEST_F(Revocation, IsDoneByTheEventLoopsOfOtherThreads) {
-  const Patience none(0);
-  ASSERT_TRUE(holder.client.take(0));
-  busy.client.pend({0});
-  next.client.pend({0});
-  handOver();
-  EXPECT_FALSE(next.environment.awaitWake(0));
-  next.async().lookForIdle();
-  ASSERT_EQ(awaitGrants(next.environment).size(), 1u);
-  EXPECT_TRUE(next.client.release({0}));
-  ASSERT_EQ(awaitGrants(busy.environment).size(), 1u);
-  EXPECT_TRUE(busy.client.release({0}));
-  expectNothingLeft();
 }
 
 TEST_F(Revocation, IsDoneInEachLockThatAnEventLoopWaitsFor) {

@@ -242,4 +242,25 @@ bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count) {
   return eventually([&] { return waitersOf(client, stripe) == count; });
 }
 
+namespace {
+
+std::atomic<std::uint64_t> windowSeed{0};
+
+void widen(const char*) {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local Random random(windowSeed.load() + threads.fetch_add(1));
+  const std::uint32_t draw = below(random, 64);
+  if (draw < 8) std::this_thread::yield();
+  if (draw == 8) std::this_thread::sleep_for(std::chrono::microseconds(below(random, 200)));
+}
+
+}  // namespace
+
+WidenedWindows::WidenedWindows(std::uint64_t seed) {
+  windowSeed.store(seed);
+  onSeam(widen);
+}
+
+WidenedWindows::~WidenedWindows() { onSeam(nullptr); }
+
 }  // namespace stripelock::test

@@ -3,14 +3,12 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <random>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "core/inspect.h"
@@ -38,6 +36,14 @@ std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise);
 inline const double kStuck = static_cast<double>(numberFrom("STRIPELOCK_STUCK", 30'000));
 // A source of random numbers whose seed, STRIPELOCK_SEED or a random one, is printed with that name.
 std::mt19937_64 seeded(const char* name);
+
+using Random = std::mt19937_64;
+
+// Uniform in 0 … below - 1.
+inline std::uint32_t below(Random& random, std::uint32_t limit) {
+  return static_cast<std::uint32_t>(random() % limit);
+}
+inline bool oneIn(Random& random, std::uint32_t rarity) { return below(random, rarity) == 0; }
 
 // With STRIPELOCK_SLICES=none no sync wait ever reaches the end of a slice (core/sync_wait.h), so a lost wake-up is a
 // hang. While this lives there are slices all the same, for tests of what happens at the end of one.
@@ -199,6 +205,13 @@ class Blocking {
 
 // Sets what the core's seam (core/seam.h) does from now on, in all threads; nullptr for nothing.
 void onSeam(void (*handler)(const char* point));
+
+// Widens the race windows of the core for as long as it lives, in all threads.
+class WidenedWindows {
+ public:
+  explicit WidenedWindows(std::uint64_t seed);
+  ~WidenedWindows();
+};
 
 // Stops the first thread that passes one point of the core, until the barrier is opened or destroyed. Only one barrier
 // may exist at a time.

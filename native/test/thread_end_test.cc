@@ -1,7 +1,5 @@
 // A thread ends, in any way: others get what it held, and what it waited for is forgotten.
 
-#include <memory>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -27,47 +25,6 @@ TEST(ThreadEnd, FreesWhatTheThreadHeldAndTellsTheNextHolderOnce) {
   EXPECT_TRUE(next.client.release({0}));
   EXPECT_EQ(memory.word(0).load(), 0u);
   EXPECT_FALSE(next.client.acquireSync({0}).abandoned);
-}
-
-TEST(ThreadEnd, TellsOfAnyStripeOfASet) {
-  SharedMemory memory(8);
-  Peer dying(memory);
-  Peer next(memory);
-  for (const std::uint32_t stripe : {1u, 4u, 6u}) ASSERT_TRUE(dying.client.take(stripe));
-  dying.environment.end();
-  EXPECT_EQ(memory.cell(kAbandonedCell), 3);
-  EXPECT_EQ(countHeld(next.client.table()), 0u);
-  EXPECT_TRUE(next.client.acquireSync({0, 1, 2}).abandoned);
-  EXPECT_FALSE(next.client.acquireSync({3, 5, 7}).abandoned);
-  EXPECT_TRUE(next.client.acquire({4, 6}).abandoned);
-}
-
-TEST(ThreadEnd, TellsASyncWaiter) {
-  SharedMemory memory(1);
-  Peer dying(memory);
-  Peer waiter(memory);
-  ASSERT_TRUE(dying.client.take(0));
-  Blocking blocking(waiter.client, {0});
-  ASSERT_TRUE(awaitWaiters(waiter.client, 0, 1));
-  dying.environment.end();
-  EXPECT_EQ(blocking.status(), Status::kGranted);
-  EXPECT_TRUE(blocking.join().abandoned);
-}
-
-TEST(ThreadEnd, TellsAnAsyncWaiter) {
-  SharedMemory memory(2);
-  Peer dying(memory);
-  Peer waiter(memory);
-  ASSERT_TRUE(dying.client.take(0));
-  ASSERT_TRUE(dying.client.take(1));
-  waiter.client.pend({0, 1});
-  dying.environment.end();
-  const auto grants = awaitGrants(waiter.environment);
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_TRUE(grants[0].abandoned);
-  EXPECT_TRUE(waiter.client.release({0, 1}));
-  EXPECT_EQ(memory.word(0).load(), 0u);
-  EXPECT_EQ(memory.word(1).load(), 0u);
 }
 
 TEST(ThreadEnd, TellsReadersAndStillTheNextWriter) {
@@ -151,26 +108,6 @@ TEST(ThreadEnd, KeepsTheFlagWhereTheOneWhoWasToldEndsToo) {
   EXPECT_EQ(memory.cell(kAbandonedCell), 2);
 }
 
-TEST(ThreadEnd, TakesItsWaitersOutOfTheQueues) {
-  SharedMemory memory(3);
-  Peer holder(memory);
-  Peer dying(memory);
-  Peer next(memory);
-  ASSERT_TRUE(holder.client.take(1));
-  dying.client.pend({0, 1});
-  dying.client.pend({1}, {.mode = Mode::kShared, .timeout = 1e6});
-  next.client.pend({1});
-  dying.environment.end();
-  EXPECT_EQ(memory.word(0).load(), 0u);
-  EXPECT_EQ(waitersOf(holder.client, 1), 1u);
-  EXPECT_EQ(memory.cell(kWaitingCell), 1);
-  EXPECT_TRUE(holder.client.release({1}));
-  const auto grants = awaitGrants(next.environment);
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_FALSE(grants[0].abandoned);
-  EXPECT_EQ(dying.environment.wakes(), 0);
-}
-
 TEST(ThreadEnd, PassesOnAGrantThatWasNotHandedOut) {
   SharedMemory memory(2);
   Peer holder(memory);
@@ -229,52 +166,6 @@ TEST(ThreadEnd, TakesTheNotesOfItsThreadWithIt) {
   const std::vector<Note> left = notes.all();
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].threadId, keeper.environment.threadId());
-}
-
-TEST(ThreadEnd, LetsManyThreadsGoOnOneAfterTheOther) {
-  SharedMemory memory(1);
-  Peer keeper(memory);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&, i] {
-      Peer peer(memory);
-      const SyncOutcome outcome = peer.client.acquireSync({0});
-      ASSERT_EQ(outcome.status, Status::kGranted);
-      // Every thread ends while it holds the stripe.
-      if (i % 2 == 0) peer.environment.end();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(memory.word(0).load(), kAbandoned);
-  EXPECT_EQ(memory.cell(kAbandonedCell), 8);
-}
-
-TEST(ThreadEnd, AtRandomMomentsLeavesNothingBehind) {
-  SharedMemory memory(4);
-  Peer keeper(memory);
-  std::vector<std::thread> threads;
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      std::mt19937 random(i);
-      for (int life = 0; life < 300; ++life) {
-        Peer peer(memory);
-        const auto stripe = static_cast<std::uint32_t>(random() % 4);
-        const Mode mode = sharedIf(random() % 2 == 0);
-        // It ends nothing of what it begins.
-        peer.client.take(stripe, mode);
-        peer.client.acquire({0, 1, 3}, {.mode = mode});
-        peer.client.acquire({stripe});
-        if (random() % 4 == 0) peer.client.sync({stripe}, {.mode = mode, .timeout = 0.1});
-        if (random() % 4 == 0) peer.environment.awaitWake(0.1);
-        if (random() % 2 == 0) takeGrants(peer.environment);
-        peer.environment.end();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(countHeld(keeper.client.table()), 0u);
-  EXPECT_TRUE(inspect(keeper.client.table()).empty());
-  EXPECT_EQ(memory.cell(kWaitingCell), 0);
 }
 
 }  // namespace stripelock::test

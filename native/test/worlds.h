@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -20,11 +21,18 @@ struct Three {
   Peer other{memory};
 };
 
-// `busy` waits for stripes that `holder` has. Its event loop turns only when the test makes it.
-struct Idle {
-  explicit Idle(std::uint32_t stripes = 3) : memory(stripes) {}
+// `holder` holds stripes, and releases them as a test says.
+struct Holding {
+  explicit Holding(std::uint32_t stripes) : memory(stripes) {}
 
+  Table& table() { return holder.client.table(); }
   std::uint32_t word(std::uint32_t stripe = 0) { return memory.word(stripe).load(); }
+  bool isDesignated(const Peer& peer, std::uint32_t stripe = 0) {
+    const Lock lock(table().shardOf(stripe));
+    const Waiter* const waiter = table().queueOf(stripe).designated.load();
+    return waiter && waiter->owner->slot() == peer.slot();
+  }
+  // The release hands the stripe over, or designates a waiter.
   void handOver(std::uint32_t stripe = 0) {
     makeHandOverDue(holder.client, stripe);
     EXPECT_TRUE(holder.client.release({stripe}));
@@ -32,15 +40,22 @@ struct Idle {
   void designate(std::uint32_t stripe = 0) {
     putHandOverOff(holder.client, stripe);
     EXPECT_TRUE(holder.client.release({stripe}));
+  }
+
+  SharedMemory memory;
+  Peer holder{memory};
+};
+
+// `busy` waits for stripes that `holder` has. Its event loop turns only when the test makes it.
+struct Idle : Holding {
+  explicit Idle(std::uint32_t stripes = 3) : Holding(stripes) {}
+
+  void designate(std::uint32_t stripe = 0) {
+    Holding::designate(stripe);
     EXPECT_TRUE(isDesignated(busy, stripe));
   }
-  bool isDesignated(Peer& peer, std::uint32_t stripe = 0) {
-    const Lock lock(holder.client.table().shardOf(stripe));
-    const Waiter* const waiter = holder.client.table().queueOf(stripe).designated.load();
-    return waiter && waiter->owner == &peer.environment.participant();
-  }
   bool revoke(std::uint32_t stripe = 0) {
-    return revokeIdle(holder.client.table(), stripe, holder.environment.participant(), false);
+    return revokeIdle(table(), stripe, holder.environment.participant(), false);
   }
   void expectNothingLeft() {
     for (std::uint32_t stripe = 0; stripe < memory.stripes(); ++stripe) {
@@ -51,8 +66,6 @@ struct Idle {
     EXPECT_EQ(busy.environment.participant().undelivered(), 0u);
   }
 
-  SharedMemory memory;
-  Peer holder{memory};
   Peer busy{memory};
   Peer next{memory};
   Peer last{memory};
@@ -81,32 +94,57 @@ struct Passes {
 };
 
 // `holder` has the first stripe of a lock.
-class HeldStripe : public testing::Test {
+class HeldStripe : public testing::Test, protected Holding {
  protected:
+  HeldStripe() : Holding(2) {}
   void SetUp() override { ASSERT_TRUE(holder.client.take(0)); }
-
-  Table& table() { return holder.client.table(); }
-  std::uint32_t word(std::uint32_t stripe = 0) { return memory.word(stripe).load(); }
-  bool isDesignated(const Peer& peer) {
-    const Lock lock(table().shardOf(0));
-    const Waiter* const waiter = table().queueOf(0).designated.load();
-    return waiter && waiter->owner->slot() == peer.slot();
-  }
-  // The next release hands the stripe over.
-  void handOver() {
-    makeHandOverDue(holder.client, 0);
-    EXPECT_TRUE(holder.client.release({0}));
-  }
-  // The next release designates a waiter.
-  void designate() {
-    putHandOverOff(holder.client, 0);
-    EXPECT_TRUE(holder.client.release({0}));
-  }
-
-  SharedMemory memory{2};
-  Peer holder{memory};
 };
 
 class Exact : public HeldStripe {};
+
+// An environment that uses one lock on exact keys.
+struct ExactPeer : Peer {
+  explicit ExactPeer(SharedMemory& memory) : Peer(memory, true) {}
+  std::uint32_t pin(const std::string& key) { return client.membership().pin(KeyView(key)).stripe; }
+  Membership::Pinned pinOnce(const std::string& key) { return client.membership().pinOnce(KeyView(key)); }
+  // Whether it is still pinned.
+  bool unpin(std::uint32_t stripe) {
+    auto number = static_cast<std::int32_t>(stripe);
+    return client.membership().unpin(&number, 1) == 1;
+  }
+  NameTable& names() { return *client.table().names(); }
+};
+
+inline constexpr Ask kPermit{.mode = Mode::kShared};
+inline constexpr Ask kPermitAtOnce{.mode = Mode::kShared, .timeout = 0};
+// Through the core, whatever the fast path could do.
+inline constexpr Ask kPermitOfTheCore{.mode = Mode::kShared, .timeout = 0, .fast = false};
+
+struct PermitPeer : Peer {
+  PermitPeer(SharedMemory& memory, std::uint32_t limit) : Peer(memory, false, limit) {}
+
+  bool takes(std::uint32_t stripe, Ask ask = kPermitAtOnce) {
+    return client.sync({stripe}, ask) == Status::kGranted;
+  }
+  // Whether it is told of a death.
+  bool isTold(std::uint32_t stripe) {
+    const SyncOutcome outcome = client.acquireSync({stripe}, kPermitAtOnce);
+    EXPECT_EQ(outcome.status, Status::kGranted);
+    return outcome.abandoned;
+  }
+  bool release(std::uint32_t stripe) { return client.release({stripe}, Mode::kShared); }
+};
+
+// Three permits of each stripe.
+class Permits : public testing::Test {
+ protected:
+  std::uint32_t word(std::uint32_t stripe = 0) { return memory.word(stripe).load(); }
+  Table& table() { return one.client.table(); }
+
+  SharedMemory memory{3};
+  PermitPeer one{memory, 3};
+  PermitPeer two{memory, 3};
+  PermitPeer late{memory, 3};
+};
 
 }  // namespace stripelock::test

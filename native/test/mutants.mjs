@@ -1,0 +1,136 @@
+// Faults of native/core, one for each promise. See scripts/mutate.mjs.
+
+/**
+ * By the mark above the line in question: what stands there instead, and the tests that must find it (a filter of
+ * GoogleTest).
+ *
+ * @type {Readonly<Record<string, readonly [fault: string, tests: string]>>}
+ */
+export const mutants = {
+  // ── I1 – I7: words and queues ──
+  'I3-joins-past-waiters': ['', 'AsyncWaits.LetReadersPass*'],
+  'I5-leaves-shard-early': [
+    'if (&shard != held && &shard != last.mutex()) { next = Lock(shard); last = Lock(); }',
+    'Order.ChangesAPosition*',
+  ],
+  'I5-looks-once': ['return lock;', 'Order.FindsAWaiter*'],
+  'I5-withdraws-granted': ['', 'AsyncWaits.PassTheirStripesOn*'],
+  'I3-links-unseen': ['', 'AsyncWaits.WakeTheirEventLoop*'],
+  'I10-stand-in-last': ['if (false) {', 'Local.StandInComesBefore*'],
+  'I4-leaves-designated': ['', 'Designated.PassesItsTurnOnWhenItIsCancelled'],
+  'I2-queues-on-free-word': [
+    'if (canTake) continue; word.fetch_or(kQueued);',
+    'LostWakeUp.IsNoneWhereTheStripeComesFree*',
+  ],
+  'fairness-of-earlier-head': ['', 'FairnessClock.StartsAnewForTheNextWhenADesignated*'],
+  'I3-served-passes-nobody': ['', 'LostWakeUp.IsNoneForTheNextWhen*'],
+  'I7-loses-its-place': ['queue.pushBack(waiter);', 'Requeue.*'],
+  'I3-back-unseen': ['', 'Revocation.HasOneOutcome*'],
+  'I3-grants-to-blocked': ['return false;', 'Requeue.PutsOneBetween*'],
+  'I4-designates-twice': [
+    'if (queue.designated.load() && hasPermits(limit_)) return planBeside(queue, bare);',
+    'Designated.DoesNotLetABlockedThreadTimeOut*',
+  ],
+  'fairness-restarts': ['plan.fairAt = time + kFairness;', 'FairnessClock.RunsOnWhile*'],
+  'I3-grant-drops-queued': ['', 'LostWakeUp.*:Fairness.GivesAsync*'],
+  'I1-share-not-counted': ['', 'Exact.AReaderOfTwoStripes*'],
+  'granted-sleeps': ['', 'LostWakeUp.IsNoneForAThreadThatWants*'],
+
+  // ── Permits: P1 – P3 ──
+  'P1-release': [
+    'const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot());',
+    'Permits.AreGrantedTogether*',
+  ],
+  'P2-sleeps-beside-permit': ['const bool canTake = isFree(seen);', 'Permits.AreNotMissedByADesignated*'],
+  'P2-waits-for-event-loop': [
+    'if (!local) return {.next = left, .designate = chosen};',
+    'Permits.ThatABusyThreadDoesNotCollect*:Permits.AreHandedOver*',
+  ],
+  'P3-told-for-ever': ['', 'Permits.OfADeadThread*'],
+  'P3-rolled-back-was-told': ['', 'Permits.TellOfADeathAgain*'],
+  'permits-some-free': ['', 'PermitCycle.ThroughOnlySome*'],
+  'permits-any-way-out': [
+    'return std::any_of(wait.blockers.begin(), wait.blockers.end(), isIn);',
+    'PermitCycle.ThatABlockedThreadOutside*',
+  ],
+
+  // ── Death, and threads that come and go ──
+  'death-rolled-back': [
+    'if (traitsOf(leave.mode).mayWrite) *left &= ~kAbandoned;',
+    'ThreadEnd.KeepsTheFlagWhereAnAcquisition*',
+  ],
+  'death-untold': ['', 'ThreadEnd.Frees*'],
+  'death-of-one-share': ['shares[stripe].store(0);', 'ThreadEnd.GivesBackItsShares*'],
+  'death-slot-first': [
+    'participant.stop(); { const Lock early(mutex_); freeSlots_.push_back(participant.slot()); }',
+    'Order.GivesASlot*',
+  ],
+  'S1-frees-what-others-know': ['', 'FreeSpans.DoNotGetTheMemoryOfATableThatASecondThreadHasOpened'],
+
+  // ── Wake-ups, and grants that are not collected ──
+  'wake-of-earlier-thread': ['', 'LostWakeUp.IsNoneForTheNextThreadWithTheSlot*'],
+  'wake-after-look': ['', 'LostWakeUp.IsNoneForAThreadThatIsGranted*'],
+  'wake-of-blocked': ['', 'LostWakeUp.IsNoneForAThreadThatBlocks*'],
+  'I3-passed-over-for-good': ['', 'Reclaim.MakesUpFor*'],
+  'blocked-keeps-grants': ['', 'LostWakeUp.IsNoneForAThreadThatBlocks*'],
+  'times-out-at-free-stripe': ['if (false) {', 'Designated.DoesNotLetABlockedThreadTimeOut*'],
+  'ended-keeps-grant': ['if (false) {', 'SyncWait.GivesBackWhatItIsGranted*'],
+  'I7-turn-of-absent': ['', 'Revocation.PassesATurnOn*'],
+  'I7-stays-absent': ['break;', 'Revocation.*'],
+  'I7-absent-not-called': ['', 'Revocation.CallsAThread*'],
+  'I7-one-lock-only': ['if (stripe == lastStripe && lastTable) continue;', 'Revocation.IsDoneInEachLock*'],
+
+  // ── Deadlocks ──
+  'graph-own-undelivered': [
+    'return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());',
+    'Deadlock.IsNotSeenByAThread*',
+  ],
+  'graph-one-look': ['if (cycle.empty()) return {};', 'Deadlock.IsNotSeenInACycleThatOneLeaves*'],
+  'graph-undelivered': [
+    'if (holder && holder->blockedOn) blockers.push_back(holder);',
+    'Deadlock.IsNotSeenInWhat*',
+  ],
+  'graph-writer-between': ['continue;', 'Deadlock.ThroughASharedReaderBehindAWriter*'],
+
+  // ── Exact keys: N1 – N5 ──
+  'N1-stays-free': ['', 'NameTable.GivesTheStripe*'],
+  'N2-first-unpin': ['--name.pins;', 'NameTable.GivesAKeyTheSameStripe*:NameTable.AgreesWithAMap*'],
+  'N2-frees-abandoned': ['if (true) {', 'NameTable.KeepsTheStripe*:ExactKeys.OfAThreadThatEndsAreUnpinned*'],
+  'N2-unpins-first': [
+    'membership.unpinAll(); membership.abandon();',
+    'ExactKeys.OfAThreadThatEndsAreUnpinned*',
+  ],
+  'N2-forgets-pinned': ['if (!oldestOrphan_) continue;', 'NameTable.ForgetsOnlyAKey*'],
+  'N3-tells-next-key': ['', 'NameTable.ForgetsAbandonedKeysRatherThanRefuse*'],
+  'N4-reuses-pinned-since': ['', 'PinOnce.*'],
+  'N4-unpins-awaited': ['', 'ExactKeys.StayPinnedWhileAnAcquisitionWaits*'],
+  'N5-refuses-beside-free': [
+    'if (!forgetOldest()) return {.stripe = kNone, .crowded = true};',
+    'NameTable.RefusesAKeyOnlyIf*',
+  ],
+  'N5-loses-dropped': ['', 'NameTable.GivesTheStripe*'],
+
+  // ── Named locks: W1 – W8 ──
+  'W1-thief-joins': ['', 'NamedNews.GoesToAllReaders*'],
+  'W2-cancel-lets-nobody-in': [
+    '{ request.record->listOf(request).remove(request); request.record = nullptr; }',
+    'NamedLocksTest.LetsInWhoWaited*',
+  ],
+  'W3-ends-stolen': ['remove(request, wakes);', 'NamedNews.OfATheftIsNotHandedOut*'],
+  'W4-drops-held': ['', 'NamedLocksTest.CancelsInTheMiddle*:NamedLocksTest.LetsReadersIn*'],
+  'W5-ends-under-thief': ['', 'NamedEnd.WaitsForAThief*'],
+  'W6-news-twice': ['', 'NamedNews.OfAGrantThatWasStolen*'],
+  'W7-grant-wakes-nobody': ['', 'NamedLocksTest.ServesEachName*'],
+  'W8-changes-before-copy': ['', 'NamedLocksTest.AreSeenAtOneMoment*'],
+  'web-names-mix-widths': ['', 'NamedKeys.DistinguishEveryString*'],
+
+  // ── Leases and gates ──
+  'lease-kept-after-death': ['const bool lives = true;', 'LeaseKept.EndsWithinATtlAfterItsThread*'],
+  'lease-kept-without-limit': [
+    'const Nanoseconds until = (lives ? at : endedAt) + kept.ttl;',
+    'LeaseKept.DoesNotOutliveItsLimit*',
+  ],
+  'lease-released-by-hint': ['if (!entry) return std::nullopt;', 'LeaseTable.ReleasesByAHint*'],
+  'gate-counted-twice': ['', 'FencingGate.IsNotForgottenForOne*'],
+  'gate-forgets': ['', 'FencingGate.ForgetsTheLowest*'],
+};
