@@ -36,16 +36,6 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     gateway.asked.length = 0;
   });
 
-  /** The last answer came so soon that the store extends leases. */
-  const quickAnswer = async (): Promise<void> => {
-    for (let took = Infinity; took > 40;) {
-      const asked = performance.now();
-      await store.inspect('nothing');
-      took = performance.now() - asked;
-    }
-    gateway.asked.length = 0;
-  };
-
   it('is a new etcd lease and the key, at once', async () => {
     const [granting, binding] = [gate(), gate()];
     // If one waited for the answer to the other, neither would be answered.
@@ -79,21 +69,6 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     }
     expect(gateway.asked.filter((path) => path === GRANT).length).toBeLessThanOrEqual(1);
     expect(gateway.asked.filter((path) => path === TXN).length).toBeGreaterThanOrEqual(6);
-  });
-
-  it('is to extend the etcd lease that was used before, if too little of its time is left', async () => {
-    // Of five seconds 5 milliseconds are not needed.
-    const ttl = 4990;
-    await store.tryAcquire('key', 'me', ttl);
-    const { lease } = (await etcd.entry('key'))!;
-    await store.release('key', 'me');
-    await delay(1100);
-    await quickAnswer();
-    await store.tryAcquire('key', 'me', ttl);
-    expect(gateway.asked).toEqual([BEAT, TXN]);
-    expect((await etcd.entry('key'))!.lease).toBe(lease);
-    const { TTL } = await etcd.ask('lease/timetolive', { ID: lease });
-    expect(Number(TTL)).toBe(4);
   });
 
   it('is a new etcd lease if that which was used before has gone', async () => {
@@ -143,21 +118,6 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
         return path === BEAT ? inTerm(STALE, answer) : answer;
       };
       await expect(hasty.renew('key', 'me', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
-    });
-
-    it('is to extend again after a key was bound to an etcd lease that was used before', async () => {
-      const ttl = 4990;
-      await store.tryAcquire('key', 'me', ttl);
-      await store.release('key', 'me');
-      await delay(20);
-      await quickAnswer();
-      let beats = 0;
-      gateway.rule = async ({ path, forward }) => {
-        const answer = await forward();
-        return path === BEAT && ++beats === 1 ? inTerm(STALE, answer) : answer;
-      };
-      expect(await store.tryAcquire('key', 'me', ttl)).toBeTypeOf('bigint');
-      expect(gateway.asked).toEqual([BEAT, TXN, BEAT, RANGE]);
     });
   });
 
@@ -265,6 +225,40 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
       gateway.rule = ({ forward }) => forward();
       for (const { path, forward } of held) expect(await forward(), path).toMatchObject({ status: 200 });
       await expectSoon(() => etcd.entry('key')).toBeUndefined();
+    });
+
+    it('takes a key in one transaction while what its owner was granted without an answer is withdrawn', async () => {
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
+      await hasty.tryAcquire('first', 'me', LONG);
+      hasty.onRelease('key', () => undefined);
+      const [found, revoked, granted] = [gate(), gate(), gate()];
+      /** Comes to the server between the question who has the key and the transaction. */
+      const revoke = async (forward: () => Promise<GatewayAnswer>): Promise<GatewayAnswer> => {
+        await found.opened;
+        const answer = await forward();
+        revoked.open();
+        return answer;
+      };
+      gateway.rule = async ({ path, forward }) => {
+        if (path === REVOKE) return revoke(forward);
+        const answer = await forward();
+        // It has taken the key, and there is no answer in time.
+        return answer.text.includes('"succeeded":true') ? new Promise(() => undefined) : answer;
+      };
+      await expect(hasty.tryAcquire('key', 'me', LONG)).rejects.toThrow(/has not answered/);
+      expect(await etcd.entry('key')).toBeDefined();
+      gateway.asked.length = 0;
+      gateway.rule = async ({ path, forward }) => {
+        if (path === REVOKE) return revoke(forward);
+        if (path === TXN) await Promise.all([revoked.opened, granted.opened]);
+        const answer = await forward();
+        if (path === RANGE) found.open();
+        if (path === GRANT) granted.open();
+        return answer;
+      };
+      const token = await hasty.tryAcquire('key', 'me', LONG);
+      expect(gateway.asked.filter((path) => path === TXN)).toHaveLength(1);
+      await expectSoon(() => store.inspect('key')).toMatchObject({ owner: 'me', token });
     });
   });
 

@@ -1,4 +1,3 @@
-import { performance } from '../../common/host.js';
 import { Replies } from '../../lease/contract/replies.js';
 import { Endpoint } from './endpoint.js';
 import { EtcdFailure, isAuthDisabled, verdictOn } from './failure.js';
@@ -34,15 +33,10 @@ export class Cluster {
   #token: Promise<string | undefined> | undefined;
   #current: number;
   #closed = false;
-  /** Milliseconds that the last answer took. */
-  lag = 0;
-  /** Milliseconds of a whole operation, at most. */
-  readonly timeout: number;
 
   constructor({ urls, credentials, tls, timeout }: EtcdSettings) {
     this.#endpoints = urls.map((url) => new Endpoint(url, tls));
     this.#credentials = credentials;
-    this.timeout = timeout;
     this.replies = new Replies(timeout, 'etcd');
     const limit = Math.min(timeout / 2, LONGEST_ATTEMPT);
     this.#attempts = urls.length > 1 ? new Replies(limit, 'an etcd server') : undefined;
@@ -109,9 +103,7 @@ export class Cluster {
       const token = this.#tokenOf(credentials);
       try {
         const known = await token;
-        const sent = performance.now();
         const messages = await this.#post(operation, at, path, text, known);
-        this.lag = performance.now() - sent;
         return { message: messages[0] ?? {}, messages, again };
       } catch (error) {
         if (!(error instanceof EtcdFailure)) throw error;

@@ -54,14 +54,13 @@ const ignore = (): void => undefined;
 
 /**
  * The etcd leases of a store. One that its key was released from is parked, and used again for as long as enough of its
- * time is left, or if it can be extended: a new one costs a write on all servers.
+ * time is left: a new one costs a write on all servers.
  */
 export class EtcdLeases {
   readonly #cluster: Cluster;
   readonly #drift: number;
-  /** By length in seconds, the last one parked last. */
-  readonly #parked = new Map<number, EtcdLease[]>();
-  #count = 0;
+  /** The last one parked is last. */
+  readonly #parked: EtcdLease[] = [];
   #closed = false;
 
   constructor(cluster: Cluster, drift: number) {
@@ -69,25 +68,17 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /** One that is parked; undefined if there is none. `spared`: it must last long enough without being extended. */
-  unpark(length: Length, spared: boolean): EtcdLease | undefined {
-    const parked = this.#parked.get(length.seconds);
-    for (;;) {
-      const lease = parked?.pop();
-      if (lease === undefined) return undefined;
-      this.#count--;
-      if (this.lasts(lease, length) || (!spared && this.#left(lease) > 0)) return lease;
-      // Those below were parked earlier. They end by themselves.
-    }
+  /** One that is parked, if it may be and enough of its time is left, or a new one; and a promise that it was made. */
+  take(operation: Operation, length: Length, parked = true): { lease: EtcdLease; made: Promise<void> } {
+    const at = this.#parked.findLastIndex(
+      (lease) => lease.seconds === length.seconds && this.#left(lease) >= length.milliseconds,
+    );
+    if (!parked || at < 0) return this.#grant(operation, length);
+    return { lease: this.#parked.splice(at, 1)[0]!, made: Promise.resolve() };
   }
 
-  /** Whether as much of its time is left. */
-  lasts(lease: EtcdLease, { milliseconds }: Length): boolean {
-    return this.#left(lease) >= milliseconds;
-  }
-
-  /** A new one, and a promise that it was made. A transaction that is bound to it proves that, too. */
-  grant(operation: Operation, { seconds }: Length): { lease: EtcdLease; made: Promise<void> } {
+  /** A transaction that is bound to it proves that it was made, too. */
+  #grant(operation: Operation, { seconds }: Length): { lease: EtcdLease; made: Promise<void> } {
     const lease = { id: newId(), seconds, since: performance.now(), made: false, tainted: false };
     const made = this.#cluster
       .call(operation, 'lease/grant', { ID: lease.id, TTL: String(seconds) })
@@ -128,15 +119,12 @@ export class EtcdLeases {
 
   /** Nothing is bound to it any more. */
   park(lease: EtcdLease): void {
-    const wanted = !lease.tainted && !this.#closed && this.#left(lease) > 0;
-    if (wanted && this.#count < MOST_PARKED) {
-      this.#count++;
-      const parked = this.#parked.get(lease.seconds);
-      if (parked) parked.push(lease);
-      else this.#parked.set(lease.seconds, [lease]);
-    } else {
+    if (lease.tainted || this.#closed) {
       this.withdraw(lease);
+      return;
     }
+    this.#parked.push(lease);
+    if (this.#parked.length > MOST_PARKED) this.withdraw(this.#parked.shift()!);
   }
 
   /**
@@ -162,9 +150,8 @@ export class EtcdLeases {
   /** Revokes what is parked, as far as the servers answer in time. */
   async close(): Promise<void> {
     this.#closed = true;
-    const ids = [...this.#parked.values()].flat().map(({ id }) => id);
-    this.#parked.clear();
-    await Promise.all(ids.map((id) => this.#revokeOnce(id).catch(ignore)));
+    const parked = this.#parked.splice(0);
+    await Promise.all(parked.map(({ id }) => this.#revokeOnce(id).catch(ignore)));
   }
 
   /** Milliseconds that it lasts, on the server's clock. */

@@ -142,11 +142,7 @@ async function rebind(
   found: (Grant | undefined)[],
   renewed: boolean[],
 ): Promise<void> {
-  // Not one that would have to be extended first: if it has gone, so would the key.
-  const taken = moves.map(({ wanted: { length } }) => {
-    const lease = parts.leases.unpark(length, true);
-    return lease === undefined ? parts.leases.grant(operation, length) : { lease, made: Promise.resolve() };
-  });
+  const taken = moves.map(({ wanted: { length } }) => parts.leases.take(operation, length));
   const made = Promise.all(taken.map((one) => one.made));
   made.catch(() => undefined);
   const next = moves.map(({ grant, wanted }, j) =>
