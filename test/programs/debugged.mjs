@@ -37,7 +37,7 @@ async function debug({ lock: handle, cells }) {
   const keys = keysOf(lock);
   const theirs = lock.acquireSync(keys[3]);
   parentPort.postMessage('ready');
-  while (lock.stats().waiting === 0) await new Promise(setImmediate);
+  while (lock.stats().waiting < 2) await new Promise(setImmediate);
   const session = new Session();
   // Keeps this thread alive, which a session does not. Node aborts if the thread of a session ends while the other
   // thread is about to close it.

@@ -114,11 +114,12 @@ export class NativeTable implements LockTable {
 
   acquireSync(request: Request): Outcome {
     const { stripes, taken, mode, timeout, note } = request;
-    const list = this.#thread.stripes.of(stripes);
     const { code } = mode;
     if (taken > 0) this.#local.expose(stripes, taken);
+    const { stripes: lists } = this.#thread;
+    // The list is filled last: a debugger's code may run at any call before, and use the same memory.
     const call = (): number | Failure | undefined =>
-      this.#addon.acquireSync(this.#table, list, stripes.length, taken, code, timeout, note);
+      this.#addon.acquireSync(this.#table, lists.of(stripes), stripes.length, taken, code, timeout, note);
     // A single attempt does not block. From here on this calls nothing (keeps T1).
     const result = timeout > 0 ? this.#thread.acquireSync(call) : call();
     switch (result) {
