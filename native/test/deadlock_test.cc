@@ -155,6 +155,45 @@ TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
   EXPECT_EQ(memory.word(0).load(), (kShared + 1) | kQueued);
 }
 
+TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
+  const UsualSlices slices;
+  SharedMemory memory(3);
+  Peer running(memory);
+  Peer middle(memory);
+  Peer end(memory);
+  ASSERT_TRUE(running.client.take(0));
+  ASSERT_TRUE(middle.client.take(1));
+  Blocking first(middle.client, {0});
+  Blocking second(end.client, {1});
+  // Longer than it takes to find a deadlock.
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
+  EXPECT_FALSE(first.decided());
+  EXPECT_FALSE(second.decided());
+  EXPECT_TRUE(running.client.release({0}));
+  EXPECT_EQ(first.status(), Status::kGranted);
+  EXPECT_TRUE(middle.client.release({1}));
+  EXPECT_EQ(second.status(), Status::kGranted);
+}
+
+TEST(Deadlock, IsNotSeenInACycleThatAnAsyncWaiterCloses) {
+  const UsualSlices slices;
+  SharedMemory memory(2);
+  Peer one(memory);
+  Peer other(memory);
+  ASSERT_TRUE(one.client.take(0));
+  ASSERT_TRUE(other.client.take(1));
+  Blocking blocking(one.client, {1});
+  ASSERT_TRUE(awaitWaiters(other.client, 1, 1));
+  // This thread does not block, and can release what it holds.
+  other.client.pend({0});
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
+  EXPECT_FALSE(blocking.decided());
+  EXPECT_TRUE(other.client.release({1}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(one.client.release({0}));
+  EXPECT_EQ(awaitGrants(other.environment).size(), 1u);
+}
+
 TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   const UsualSlices slices;
   SharedMemory memory(2);

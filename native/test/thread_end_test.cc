@@ -27,6 +27,18 @@ TEST(ThreadEnd, FreesWhatTheThreadHeldAndTellsTheNextHolderOnce) {
   EXPECT_FALSE(next.client.acquireSync({0}).abandoned);
 }
 
+TEST(ThreadEnd, TellsASyncWaiter) {
+  SharedMemory memory(1);
+  Peer dying(memory);
+  Peer waiter(memory);
+  ASSERT_TRUE(dying.client.take(0));
+  Blocking blocking(waiter.client, {0});
+  ASSERT_TRUE(awaitWaiters(waiter.client, 0, 1));
+  dying.environment.end();
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(blocking.join().abandoned);
+}
+
 TEST(ThreadEnd, TellsReadersAndStillTheNextWriter) {
   SharedMemory memory(1);
   Peer dying(memory);
