@@ -106,11 +106,14 @@ function build(sources) {
  * @param {string} tests
  * @param {string} [name]
  */
-function findersOf(tests, name = '') {
+function findersOf(tests, name) {
   const [command, ...words] = [...launcherFor(binary), binary, `--gtest_filter=${tests}`];
   const { status, signal, stdout, stderr } = spawnSync(command, words, {
     encoding: 'utf8',
-    env: { ...environmentOf('plain'), STRIPELOCK_STUCK: stuckAfter, STRIPELOCK_MUTANT: name },
+    env: {
+      ...environmentOf('plain'),
+      ...(name !== undefined && { STRIPELOCK_MUTANT: name, STRIPELOCK_STUCK: stuckAfter }),
+    },
     timeout: runLimit,
     killSignal: 'SIGKILL',
     maxBuffer: 64 << 20,
