@@ -24,6 +24,9 @@ import { LocalNotes } from './local-notes.js';
 import { Stripes } from './stripes.js';
 import { SyncWait } from './sync-wait.js';
 
+/** So many async acquisitions may pass by waiters of their thread in a row. */
+const IN_A_ROW = 64;
+
 /** One thread's view of a lock whose waiters are in its shared memory alone. */
 export class JavaScriptTable implements LockTable, BlockedTable {
   readonly engine = 'javascript';
@@ -40,6 +43,7 @@ export class JavaScriptTable implements LockTable, BlockedTable {
   readonly #syncWait: SyncWait;
   readonly #asyncWaits: AsyncWaits;
   readonly #notes = new LocalNotes();
+  #passedBy = 0;
 
   constructor(buffer: SharedArrayBuffer, stripes: number, slot: number) {
     this.stripes = stripes;
@@ -100,7 +104,9 @@ export class JavaScriptTable implements LockTable, BlockedTable {
 
   /** Nothing to do: a waiter behind a busy event loop looks for itself after a while. */
   acquiringAsync(): void {
-    return;
+    if (++this.#passedBy < IN_A_ROW) return;
+    this.#passedBy = 0;
+    if (this.#asyncWaits.needsLooks) this.#asyncWaits.lookAgain();
   }
 
   cancel(waiter: AsyncWaiter): boolean {
