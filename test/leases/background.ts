@@ -70,6 +70,18 @@ export function itKeepsItsLease(place: () => Place | Promise<Place>, ttl: number
 export function describeBackground(place: () => Place | Promise<Place>, ttl: number): void {
   itKeepsItsLease(place, ttl, 10);
 
+  it('a holder that is blocked while it renews by hand keeps its lease', async () => {
+    const manager = await managerOn(await place(), ttl, { maxHold: 600_000 });
+    const lease = await manager.acquire('key');
+    // It runs after the request was sent, and before the code that gets the answer.
+    queueMicrotask(() => block(3 * ttl));
+    const renewed = lease.renew();
+    expect(await renewed).toBe(true);
+    expect(lease.held).toBe(true);
+    expect(lease.expiresAt).toBeGreaterThan(performance.now());
+    expect(await lease.release()).toBe(true);
+  });
+
   it('a lease that rests after its release, by minHold, is not extended any more', async () => {
     const at = await place();
     const manager = await managerOn(at, ttl, { maxHold: 600_000, minHold: 2 * ttl });

@@ -541,8 +541,9 @@ export class Renewal {
       hold.lose('the store says that it expired or was taken');
       return false;
     }
-    if (!hold.ended && schedule.now() < before + ttl) {
-      hold.expiresAt = before + ttl;
+    const isInTime = schedule.now() < before + ttl;
+    if (isInTime && !hold.ended) hold.expiresAt = before + ttl;
+    if (!hold.ended && (isInTime || this.recover())) {
       // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
       hold.announceRenewal(ttl);
