@@ -23,7 +23,8 @@ export interface LeaseRow {
   readonly token: bigint;
   /** Milliseconds until it expires; above 0. */
   readonly remaining: bigint;
-  readonly info: string | undefined;
+  /** Empty for none. */
+  readonly info: string;
 }
 
 /** A key for which somebody in this store waits. */
@@ -84,8 +85,7 @@ export class LeaseRows {
       if (found === undefined || found['token'] === KEPT) return undefined;
       const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
       if (remaining <= 0n) return undefined;
-      const text = found['info'] as string | null;
-      const info = text === null || text === '' ? undefined : text;
+      const info = (found['info'] as string | null) ?? '';
       return { owner: found['owner'] as string, token: found['token'] as bigint, remaining, info };
     });
   }
