@@ -143,9 +143,8 @@ class SqliteBackend implements Backend {
     return this.#release(names, owner);
   }
 
-  async inspect(name: string): Promise<Kept | undefined> {
-    const found = await this.#run(() => this.#rows.find(name));
-    return found && { ...found, remaining: Number(found.remaining) };
+  inspect(name: string): Promise<Kept | undefined> {
+    return this.#run(() => this.#rows.find(name));
   }
 
   listen(name: string, listener: () => void): () => void {
