@@ -84,7 +84,7 @@ export class Requests {
   /** Rejects with a LockError: with a LeaseStoreError unless no repetition could help. */
   run<T>(operation: Operation, ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {
     if (this.#closed) {
-      return Promise.reject(new LeaseStoreError(`the lease store over ${this.#asked.title} was closed`));
+      return Promise.reject(new LeaseStoreError(`the ${this.#asked.title} lease store was closed`));
     }
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {

@@ -88,6 +88,8 @@ export interface Backend extends Asked {
   nameOf(key: string): string;
   /** Undefined if the server tells nobody of releases. */
   readonly hearing?: Hearing | undefined;
+  /** For a backend that wakes waiters by itself. Returns a function that ends it. */
+  listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
   /** Says which were extended. */
   renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]>;
@@ -175,7 +177,8 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
   }
 
   onRelease(key: string, listener: () => void): () => void {
-    return this.#wakers.listen(this.backend.nameOf(checkKey(key)), listener);
+    const name = this.backend.nameOf(checkKey(key));
+    return this.backend.listen?.(name, listener) ?? this.#wakers.listen(name, listener);
   }
 
   close(): Promise<void> {

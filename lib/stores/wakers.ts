@@ -1,5 +1,5 @@
 import { afterTurn, clearTimeout, performance, queueMicrotask, setTimeout } from '../common/host.js';
-import { Listeners } from './listeners.js';
+import { LONGEST_DELAY } from '../common/alarm.js';
 
 /**
  * Milliseconds for which a key is remembered after its last listener has gone, and the subscription kept, since hand-overs
@@ -31,6 +31,33 @@ export interface Hearing {
   passOn?(topic: string): void;
   /** Opens a subscription, which lasts until the returned function is called, which must not throw or reject. */
   open(ears: Ears): () => unknown;
+}
+
+/** Those who wait in one store for one key. */
+export class Listeners {
+  /** In the order of their turns. */
+  readonly all = new Set<() => void>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** The one that is woken goes to the end, as it may not ask, or may be refused. */
+  wake(): void {
+    const [first] = this.all;
+    if (!first) return;
+    this.all.delete(first);
+    this.all.add(first);
+    first();
+  }
+
+  wakeIn(milliseconds: number): void {
+    clearTimeout(this.#timer);
+    // A time that no timer reaches does not matter here: polling comes first.
+    this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.all.clear();
+  }
 }
 
 /** A key that somebody in this store waits for, or did a moment ago. */

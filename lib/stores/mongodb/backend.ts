@@ -110,7 +110,7 @@ export class MongodbBackend implements Backend {
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
     // As it is afterwards: of this owner, or of another. Never null with `upsert`.
     const found = foundIn(document, _id)!;
-    if (found.owner !== owner) return { place: 0, wakeIn: found.left, isKnown: operation.hears };
+    if (found.owner !== owner) return { place: 0, wakeIn: found.remaining, isKnown: operation.hears };
     const giveBack = (): void => {
       const exactly = heldBy(_id, owner, found.token);
       this.#collection.updateOne(exactly, FREEING, this.#writing).catch(ignore);
@@ -138,9 +138,7 @@ export class MongodbBackend implements Backend {
     };
     await this.#ready(operation);
     const found = foundIn(await this.#collection.findOne({ _id }, options), _id);
-    if (found === undefined || found.owner === NOBODY || found.left <= 0) return undefined;
-    const { left: remaining, ...kept } = found;
-    return { ...kept, remaining };
+    return found === undefined || found.owner === NOBODY || found.remaining <= 0 ? undefined : found;
   }
 
   async #update(filter: object, pipeline: readonly object[], operation: Operation): Promise<boolean> {

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { encodeText, MARK } from '../exact-text.js';
+import type { Kept } from '../server-store.js';
 
-/**
+/*
  * The document of a key, as it is in the collection:
  *
  *     { _id: 'job:nightly', owner: 'host a', leaseEnds: Date, token: Long, info: '' }
@@ -12,14 +13,6 @@ import { encodeText, MARK } from '../exact-text.js';
  * its token, until the TTL index removes it. Only a text that a caller chooses can look like an operator, and each of
  * those in a pipeline is a `$literal`; those in a filter are compared as they are.
  */
-export interface Found {
-  readonly owner: string;
-  readonly token: FencingToken;
-  /** Milliseconds until it ends, by the primary's clock; 0 or less if it has ended. */
-  readonly left: number;
-  /** Empty for none. */
-  readonly info: string;
-}
 
 /** The owner of a key that is free. No lease has it. */
 export const NOBODY = '';
@@ -105,7 +98,7 @@ export const FIELDS = {
   owner: 1,
   token: 1,
   info: 1,
-  left: { $subtract: ['$leaseEnds', '$$NOW'] },
+  remaining: { $subtract: ['$leaseEnds', '$$NOW'] },
 } as const;
 
 /** Tokens of a day ago matter to nobody whose clock is right, so documents go then. */
@@ -124,18 +117,18 @@ export const RELEASES: readonly object[] = [
   { $project: { documentKey: 1 } },
 ];
 
-/** Undefined for no document. Throws a LeaseStoreError for one that no store of this kind has written. */
-export function foundIn(document: unknown, _id: string): Found | undefined {
+/** Also of a lease that has ended; then 0 milliseconds or less remain. Undefined for no document. Throws a LeaseStoreError for one that no store of this kind has written. */
+export function foundIn(document: unknown, _id: string): Kept | undefined {
   if (document === null || document === undefined) return undefined;
   const { owner, token, leaseEnds, info, ...rest } = document as { readonly [field: string]: unknown };
   // What a server remembers of an update that the driver sends again is the whole document, without what was asked for. How
   // long the lease lasts is not known then; for a refusal 0 lets the waiter ask again at once.
-  const left = leaseEnds instanceof Date ? 0 : rest['left'];
+  const remaining = leaseEnds instanceof Date ? 0 : rest['remaining'];
   const complete =
     typeof owner === 'string' &&
     typeof token === 'bigint' &&
     typeof info === 'string' &&
-    (typeof left === 'bigint' || typeof left === 'number');
-  if (complete) return { owner, token, left: Number(left), info };
+    (typeof remaining === 'bigint' || typeof remaining === 'number');
+  if (complete) return { owner, token, remaining: Number(remaining), info };
   throw new LeaseStoreError(`the document ${JSON.stringify(_id)} of the collection is no lease`);
 }

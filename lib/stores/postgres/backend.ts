@@ -145,7 +145,7 @@ export class PostgresBackend implements Backend {
   }
 
   close(): void {
-    this.#connection.close();
+    this.#connection.close?.();
   }
 
   #granting({ names, owner }: Wanted, rows: readonly Row[]): Granted {

@@ -31,8 +31,8 @@ export interface Connection {
    * and attempts to connect, and does not throw.
    */
   listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void;
-  /** Removes what was added to the client. */
-  close(): void;
+  /** Removes what was added to the client, if anything was. */
+  close?(): void;
 }
 
 export function inTransaction(): LockError {

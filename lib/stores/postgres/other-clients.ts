@@ -144,10 +144,6 @@ export class PostgresJsConnection implements Connection {
     if (typeof this.#sql.listen !== 'function') return ignore;
     return hearOnChannel(this.#sql, channel, { heard, ready });
   }
-
-  close(): void {
-    // Nothing was added.
-  }
 }
 
 /** A PGlite database, in this process. */
@@ -185,9 +181,5 @@ export class PgLiteConnection implements Connection {
     const begun = this.#database.listen(channel, heard);
     begun.then(ready, lost);
     return () => void begun.then((unlisten) => unlisten()).catch(ignore);
-  }
-
-  close(): void {
-    // Nothing was added.
   }
 }

@@ -31,8 +31,6 @@ const APART = /CROSSSLOT|same slot/i;
 /** By the answer of a script. */
 const RELEASES: readonly Release[] = ['not held', 'untold', 'freed'];
 
-const ignore = (): void => undefined;
-
 /** Leases at keys of a server or a cluster. Each operation is one script, one round trip. */
 export class RedisBackend implements Backend {
   readonly title = 'Redis';
@@ -58,9 +56,7 @@ export class RedisBackend implements Backend {
     if (listen === undefined) return;
     this.hearing = {
       retryAfter: RETRY,
-      passOn: (lease) => {
-        this.#run(PASS_ON, [lease, waitersOf(lease)], [this.#channel], ignore).catch(ignore);
-      },
+      passOn: (lease) => void this.#tell(PASS_ON, lease, [this.#channel]),
       open: ({ heard, ready, lost }) => {
         return listen(
           this.#channel,
@@ -182,8 +178,7 @@ export class RedisBackend implements Backend {
     return {
       tokens: replies.map((token) => BigInt(String(token))),
       giveBack: (place) => {
-        const lease = names[place]!;
-        this.#run(RELEASE, [lease, waitersOf(lease)], [owner, String(replies[place])], ignore).catch(ignore);
+        void this.#tell(RELEASE, names[place]!, [owner, String(replies[place])]);
       },
     };
   }
@@ -202,6 +197,15 @@ export class RedisBackend implements Backend {
       if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
       return this.#connection.bySource(script, keys, args).then(answered);
     });
+  }
+
+  /** Runs a script on a lease and its waiters, of which nobody waits for the answer. Never rejects. */
+  async #tell(script: Script, lease: string, args: readonly string[]): Promise<void> {
+    try {
+      await this.#run(script, [lease, waitersOf(lease)], args, () => undefined);
+    } catch {
+      // The lease, or what keeps the key for this store, ends by itself.
+    }
   }
 
   /** Runs a script on several keys. Notices whether they are on different servers. */

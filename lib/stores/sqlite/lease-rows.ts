@@ -1,5 +1,6 @@
 import { randomName } from '../../common/random-name.js';
 import { MARK } from '../exact-text.js';
+import type { Kept } from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
@@ -17,14 +18,6 @@ const KEPT_FOR = 200n;
 const RECORDED_FOR = 5000n;
 
 type Statements = ReturnType<typeof prepare>;
-
-export interface LeaseRow {
-  readonly owner: string;
-  readonly token: bigint;
-  /** Milliseconds until it expires; above 0. */
-  readonly remaining: bigint;
-  readonly info: string | undefined;
-}
 
 /** A key for which somebody in this store waits. */
 export interface WaiterRow {
@@ -78,15 +71,19 @@ export class LeaseRows {
   }
 
   /** Without a transaction: the result may be outdated when it returns. */
-  find(key: string): LeaseRow | undefined {
+  find(key: string): Kept | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
       if (found === undefined || found['token'] === KEPT) return undefined;
       const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
       if (remaining <= 0n) return undefined;
-      const text = found['info'] as string | null;
-      const info = text === null || text === '' ? undefined : text;
-      return { owner: found['owner'] as string, token: found['token'] as bigint, remaining, info };
+      const info = (found['info'] as string | null) ?? '';
+      return {
+        owner: found['owner'] as string,
+        token: found['token'] as bigint,
+        remaining: Number(remaining),
+        info,
+      };
     });
   }
 

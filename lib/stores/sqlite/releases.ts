@@ -1,5 +1,5 @@
 import { clearTimeout, performance, setTimeout } from '../../common/host.js';
-import { Listeners } from '../listeners.js';
+import { Listeners } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
 /** Milliseconds between looks: when somebody has just begun to wait, and at most. The pause doubles from look to look. */

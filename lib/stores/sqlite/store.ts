@@ -1,43 +1,28 @@
-import { checkOptionsObject, checkTimeout, type Names } from '../../common/checks.js';
+import type { Names } from '../../common/checks.js';
 import { performance, setTimeout } from '../../common/host.js';
 import { localNow } from '../../common/elapsed.js';
-import { invalidArgType, LockError, outOfRange } from '../../common/errors.js';
+import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
-import { grantInTime } from '../../lease/contract/late-grant.js';
 import {
   checkClock,
-  checkKey,
   checkNonEmpty,
-  checkOwner,
-  checkTtl,
   readClock,
   type Clock,
   type FencingToken,
-  type InfoLeaseState,
   type InfoLeaseStore,
   type LeaseStoreSource,
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
-import { checkInfo } from '../../lease/contract/info.js';
-import { checkKeyList, type SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
-import { checkDrift, withDrift, withoutDrift } from '../drift.js';
-import { decodeText, encodeText } from '../exact-text.js';
+import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import { encodeText } from '../exact-text.js';
+import { checkTerms, SeveralServerStore } from '../server-store.js';
+import type { Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
 
-const NAMES: Names<SqliteLeaseStoreOptions> = {
-  path: true,
-  database: true,
-  table: true,
-  timeout: true,
-  drift: true,
-  clock: true,
-};
 const DEFAULT_TABLE = 'stripelock_leases';
-/** Milliseconds. A transaction of this store takes less than one. */
-const DEFAULT_TIMEOUT = 1000;
 /** Milliseconds between attempts at a locked database: at first, and at most. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 25;
@@ -75,6 +60,15 @@ export interface SqlitePathOptions extends CommonOptions {
 /** A file to open, or a database that is open. */
 export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
 
+const NAMES: Names<SqliteLeaseStoreOptions> = {
+  path: true,
+  database: true,
+  table: true,
+  timeout: true,
+  drift: true,
+  clock: true,
+};
+
 /**
  * Leases in a SQLite file, for the processes of one machine. `close` closes the database if the store has opened it.
  *
@@ -92,182 +86,111 @@ export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
 ): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
-  return new SqliteLeaseStore(options);
+  const { timeout, drift } = checkTerms(options, NAMES);
+  const backend = new SqliteBackend(options, timeout);
+  // The backend has a time limit of its own.
+  return new SeveralServerStore(backend, { timeout: Infinity, drift }, sourceFrom(options));
 }
 
-class SqliteLeaseStore
-  implements WakingLeaseStore, SeveralKeysLeaseStore, InfoLeaseStore, ReopenableLeaseStore
-{
-  readonly source: LeaseStoreSource | undefined;
+/** Leases in the rows of a table. Each operation is one transaction, tried again while others have the database locked. */
+class SqliteBackend implements Backend {
+  readonly title = 'SQLite';
+  readonly nameOf = encodeText;
   readonly #rows: LeaseRows;
   readonly #releases: Releases;
   readonly #connection: Connection;
   readonly #ownsConnection: boolean;
   readonly #timeout: number;
-  readonly #drift: number;
   #closed = false;
 
-  constructor(options: SqliteLeaseStoreOptions) {
-    if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-    checkOptionsObject(options, NAMES);
-    const { table, timeout, drift, clock } = options;
-    const name = table === undefined ? DEFAULT_TABLE : checkTable(table);
-    this.#timeout = timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout');
-    this.#drift = checkDrift(drift);
-    const checked = clock === undefined ? undefined : checkClock(clock);
+  constructor(options: SqliteLeaseStoreOptions, timeout: number) {
+    const table = checkTable(options.table);
+    const clock = options.clock === undefined ? undefined : checkClock(options.clock);
+    this.#timeout = timeout;
     this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
-    this.source = sourceFrom(options);
     // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
-    this.#rows = checked
-      ? new LeaseRows(this.#connection, name, () => readClock(checked), undefined)
-      : new LeaseRows(
-          this.#connection,
-          name,
-          () => Date.now(),
-          () => localNow(),
-        );
+    this.#rows = clock
+      ? new LeaseRows(this.#connection, table, () => readClock(clock), undefined)
+      : new LeaseRows(this.#connection, table, () => Date.now(), localNow);
     this.#releases = new Releases(this.#rows);
   }
 
-  async tryAcquire(
-    key: string,
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<FencingToken | undefined> {
-    const answer = await this.#acquire([checkKey(key)], owner, ttl, info);
-    return typeof answer === 'number' ? undefined : answer[0];
-  }
-
-  async tryAcquireAll(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<readonly FencingToken[] | number> {
-    return this.#acquire(checkKeyList(keys), owner, ttl, info);
-  }
-
-  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const [renewed] = await this.#renew([checkKey(key)], owner, ttl, info);
-    return renewed!;
-  }
-
-  async renewAll(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info?: string,
-  ): Promise<readonly boolean[]> {
-    return this.#renew(checkKeyList(keys), owner, ttl, info);
-  }
-
-  async release(key: string, owner: string): Promise<boolean> {
-    const [released] = await this.releaseAll([checkKey(key)], owner);
-    return released!;
-  }
-
-  async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
-    return this.#release(checkKeyList(keys).map(encodeText), encodeText(checkOwner(owner)));
-  }
-
-  async inspect(key: string): Promise<InfoLeaseState | undefined> {
-    const storedKey = encodeText(checkKey(key));
-    const found = await this.#run(() => this.#rows.find(storedKey), failBusy);
-    return (
-      found && {
-        owner: decodeText(found.owner),
-        token: found.token,
-        remaining: withoutDrift(Number(found.remaining), this.#drift),
-        ...(found.info === undefined ? {} : { info: decodeText(found.info) }),
-      }
-    );
-  }
-
-  onRelease(key: string, listener: () => void): () => void {
-    return this.#releases.listen(encodeText(checkKey(key)), listener);
-  }
-
-  close(): Promise<void> {
-    this.#releases.close();
-    if (!this.#closed && this.#ownsConnection) this.#connection.close();
-    this.#closed = true;
-    return Promise.resolve();
-  }
-
-  async #acquire(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info: string | undefined,
-  ): Promise<readonly FencingToken[] | number> {
-    const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
-    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
-    const storedInfo = storedInfoOf(info);
+  /** Reads first, as polling must not keep others from writing. A database that stays locked refuses. */
+  acquire({ names, owner, length, info }: Wanted): Promise<Granted | Refused> {
     const { isAwaited } = this.#releases;
-    const at = performance.now();
-    const answer = await this.#run<readonly FencingToken[] | number>(
-      // Reads first, as polling must not keep others from writing.
-      () =>
-        this.#rows.refusal(stored, storedOwner, isAwaited) ??
-        this.#rows.acquire(stored, storedOwner, length, storedInfo, isAwaited),
-      () => 0,
-    );
-    if (typeof answer === 'number') return answer;
-    for (const key of stored) this.#releases.granted(key);
-    return grantInTime(answer, { store: 'SQLite', at, ttl }, performance.now(), () =>
-      this.#release(stored, storedOwner, answer),
+    return this.#run<Granted | Refused>(
+      () => {
+        const answer =
+          this.#rows.refusal(names, owner, isAwaited) ??
+          this.#rows.acquire(names, owner, BigInt(length), info, isAwaited);
+        if (typeof answer === 'number') return { place: answer };
+        for (const name of names) this.#releases.granted(name);
+        const giveBack = (i: number): void => {
+          this.#release([names[i]!], owner, [answer[i]!]).catch(() => undefined);
+        };
+        return { tokens: answer, giveBack };
+      },
+      () => ({ place: 0 }),
     );
   }
 
-  async #renew(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info: string | undefined,
-  ): Promise<readonly boolean[]> {
-    const [stored, storedOwner] = [keys.map(encodeText), encodeText(checkOwner(owner))];
-    const length = BigInt(withDrift(checkTtl(ttl), this.#drift));
-    const storedInfo = storedInfoOf(info);
-    return this.#run(() => this.#rows.renew(stored, storedOwner, length, storedInfo), failBusy);
+  renew({ names, owner, length, info }: Wanted): Promise<readonly boolean[]> {
+    return this.#run(() => this.#rows.renew(names, owner, BigInt(length), info));
   }
 
-  /** Keys and owner as they are stored. `tokens`: if only these grants are to be released. */
+  release(names: readonly string[], owner: string): Promise<Release[]> {
+    return this.#release(names, owner);
+  }
+
+  inspect(name: string): Promise<Kept | undefined> {
+    return this.#run(() => this.#rows.find(name));
+  }
+
+  listen(name: string, listener: () => void): () => void {
+    return this.#releases.listen(name, listener);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#releases.close();
+    if (this.#ownsConnection) this.#connection.close();
+  }
+
+  /** `tokens`: if only these grants are to be released. */
   async #release(
-    keys: readonly string[],
+    names: readonly string[],
     owner: string,
     tokens?: readonly FencingToken[],
-  ): Promise<readonly boolean[]> {
+  ): Promise<Release[]> {
     const { keeps } = this.#releases;
-    const released = await this.#run(() => this.#rows.release(keys, owner, keeps, tokens), failBusy);
-    keys.forEach((key, i) => released[i] === true && this.#releases.wake(key));
-    return released;
+    const released = await this.#run(() => this.#rows.release(names, owner, keeps, tokens));
+    return names.map((name, i) => {
+      if (released[i] !== true) return 'not held';
+      this.#releases.wake(name);
+      return 'freed';
+    });
   }
 
   /** Tries until the database is not locked. If the timeout passes first, `busy` decides. */
-  async #run<T>(operation: () => T, busy: (cause: unknown, timeout: number) => T): Promise<T> {
+  async #run<T>(
+    operation: () => T,
+    busy: (cause: unknown) => T = (cause) => {
+      throw new LeaseStoreError(`the database was locked by others for ${this.#timeout} ms`, cause);
+    },
+  ): Promise<T> {
     const endsAt = performance.now() + this.#timeout;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       if (this.#closed) throw new LeaseStoreError('the SQLite lease store was closed');
       try {
         return operation();
       } catch (error) {
-        if (error instanceof LockError) throw error;
-        if (!isBusy(error)) throw new LeaseStoreError(`SQLite failed: ${String(error)}`, error);
-        if (performance.now() + pause > endsAt) return busy(error, this.#timeout);
+        if (!isBusy(error)) throw error;
+        if (performance.now() + pause > endsAt) return busy(error);
       }
       await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
     }
   }
-}
-
-function storedInfoOf(info: string | undefined): string | undefined {
-  return info === undefined ? undefined : encodeText(checkInfo(info));
-}
-
-function failBusy(cause: unknown, timeout: number): never {
-  throw new LeaseStoreError(`the database was locked by others for ${timeout} ms`, cause);
 }
 
 function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
@@ -293,6 +216,7 @@ function sourceFrom({
 
 /** The name becomes part of SQL, where it cannot be a parameter. */
 function checkTable(table: unknown): string {
+  if (table === undefined) return DEFAULT_TABLE;
   checkNonEmpty(table, 'options.table');
   if (/^[A-Za-z_]\w{0,63}$/.test(table as string)) return table as string;
   throw outOfRange('options.table', 'a name of letters, digits and underscores, at most 64', table);

@@ -1,0 +1,357 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LockError } from 'stripelock';
+import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+import type { Attempt, Backend, Granted, Refused } from '../../lib/stores/server-store.js';
+import type { Ears } from '../../lib/stores/wakers.js';
+import { ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
+import { MapBackend, MapServer } from '../support/map-server.js';
+
+// What all stores over servers have in common. Tests of the stores have the rest.
+
+const TERMS = { timeout: 30_000, drift: 0 };
+
+leaseStoreContract({ describe, it, expect }, 'a store over a server of its own, three clients', () => {
+  const clock = new FixedClock();
+  const server = new MapServer(() => clock.now());
+  const [store, ...peers] = [1, 2, 3].map(
+    () => new SeveralServerStore(new MapBackend(server), { timeout: 30_000, drift: 0.001 }, undefined),
+  );
+  return {
+    store: store!,
+    peers,
+    advance: (milliseconds) => clock.advance(milliseconds + 20),
+    keepsInfo: true,
+    async dispose() {
+      for (const made of [store!, ...peers]) await made.close();
+    },
+  };
+});
+
+/** A backend whose answers the test gives. */
+class Scripted implements Backend {
+  readonly title = 'the server';
+  readonly asked: (Attempt & { answer: (answer: Granted | Refused) => void })[] = [];
+  readonly passed: string[] = [];
+  readonly ears: Ears[] = [];
+  ended = 0;
+  fails: () => Promise<never> | undefined = () => undefined;
+  readonly hearing = {
+    retryAfter: 20,
+    passOn: (name: string) => void this.passed.push(name),
+    open: (ears: Ears) => {
+      this.ears.push(ears);
+      return () => this.ended++;
+    },
+  };
+
+  nameOf(key: string): string {
+    return key;
+  }
+  retries(error: unknown): boolean {
+    return (error as Error).message === 'collision';
+  }
+  permanent(error: unknown): LockError | undefined {
+    return (error as Error).message === 'denied' ? new LockError('ERR_DENIED', 'denied') : undefined;
+  }
+  acquire(_wanted: unknown, attempt: Attempt): Promise<Granted | Refused> {
+    return this.fails() ?? new Promise((answer) => this.asked.push({ ...attempt, answer }));
+  }
+  renew(): Promise<boolean[]> {
+    return this.fails() ?? Promise.resolve([true]);
+  }
+  release(): Promise<('freed' | 'untold')[]> {
+    return this.fails() ?? Promise.resolve(['untold']);
+  }
+  inspect(): Promise<undefined> {
+    return this.fails() ?? Promise.resolve(undefined);
+  }
+}
+
+function scene(timeout = 30_000): { backend: Scripted; store: ServerStore } {
+  const backend = new Scripted();
+  const store = new ServerStore(backend, { ...TERMS, timeout }, undefined);
+  onTestFinished(() => store.close());
+  return { backend, store };
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const REFUSED: Refused = { place: 0, isKnown: true };
+
+describe('an operation over a server', () => {
+  it('is tried again while it collides', async () => {
+    const { backend, store } = scene();
+    let collisions = 5;
+    backend.fails = () => (collisions-- > 0 ? Promise.reject(new Error('collision')) : undefined);
+    expect(await store.renew('key', 'me', 1000)).toBe(true);
+  });
+
+  it('is not sent any more after its time limit', async () => {
+    const { backend, store } = scene(30);
+    let sent = 0;
+    let isOver = false;
+    let sentLate = 0;
+    backend.fails = () => {
+      sent++;
+      if (isOver) sentLate++;
+      return Promise.reject(new Error('collision'));
+    };
+    await expect(store.renew('key', 'me', 1000)).rejects.toThrow('the server has not answered within 30 ms');
+    isOver = true;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(sent).toBeGreaterThan(1);
+    expect(sentLate).toBe(0);
+  });
+
+  it('fails with the error of the store, and its cause', async () => {
+    const { backend, store } = scene();
+    const cause = new Error('gone');
+    backend.fails = () => Promise.reject(cause);
+    await expect(store.release('key', 'me')).rejects.toMatchObject({
+      code: 'ERR_LEASE_STORE',
+      message: 'the server failed: gone',
+      cause,
+    });
+  });
+
+  it('fails in the same way if the client throws', async () => {
+    const { backend, store } = scene();
+    backend.fails = () => {
+      throw new Error('closed');
+    };
+    await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+  });
+
+  it("fails with the backend's own error if no repetition can help", async () => {
+    const { backend, store } = scene();
+    backend.fails = () => Promise.reject(new Error('denied'));
+    await expect(store.tryAcquire('key', 'me', 1000)).rejects.toMatchObject({ code: 'ERR_DENIED' });
+  });
+
+  it('is refused after the store was closed', async () => {
+    const { store } = scene();
+    await store.close();
+    await expect(store.renew('key', 'me', 1000)).rejects.toThrow(/was closed/);
+  });
+});
+
+describe('a grant over a server', () => {
+  /** A store whose first attempt had no answer in time, and the tokens that are given back. */
+  async function late(): Promise<
+    ReturnType<typeof scene> & { back: bigint[]; grant: (token: bigint) => Granted }
+  > {
+    const made = scene(20);
+    await expect(made.store.tryAcquire('key', 'me', 60_000)).rejects.toThrow(/has not answered/);
+    const back: bigint[] = [];
+    return { ...made, back, grant: (token) => ({ tokens: [token], giveBack: () => back.push(token) }) };
+  }
+
+  it('is given back if it comes too late', async () => {
+    const { backend, back, grant } = await late();
+    backend.asked[0]!.answer(grant(1n));
+    await turn();
+    expect(back).toEqual([1n]);
+  });
+
+  it('is given back if it comes too late, and a later attempt was refused', async () => {
+    const { backend, store, back, grant } = await late();
+    const again = store.tryAcquire('key', 'me', 60_000);
+    backend.asked[1]!.answer(REFUSED);
+    await again;
+    backend.asked[0]!.answer(grant(1n));
+    await turn();
+    expect(back).toEqual([1n]);
+  });
+
+  it('stays if it comes too late, and its owner may have the key through a later attempt', async () => {
+    const { backend, store, back, grant } = await late();
+    const again = store.tryAcquire('key', 'me', 60_000);
+    backend.asked[0]!.answer(grant(2n));
+    backend.asked[1]!.answer(grant(1n));
+    expect(await again).toBe(1n);
+    expect(back).toEqual([]);
+  });
+
+  it('is given back if its time is over when it comes', async () => {
+    const { backend, store } = scene();
+    const back: number[] = [];
+    const asked = store.tryAcquire('key', 'me', 1);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    backend.asked[0]!.answer({ tokens: [1n], giveBack: (place) => back.push(place) });
+    await expect(asked).rejects.toThrow(/already over/);
+    expect(back).toEqual([0]);
+  });
+
+  it('must have a higher token than the last one of the key', async () => {
+    const { backend, store } = scene();
+    const asked = store.tryAcquire('key', 'me', 60_000);
+    backend.asked[0]!.answer({ tokens: [7n], giveBack: () => undefined });
+    await asked;
+    void store.tryAcquire('key', 'me', 60_000);
+    void store.tryAcquire('other', 'me', 60_000);
+    expect(backend.asked.map(({ known }) => known)).toEqual([[0n], [7n], [0n]]);
+  });
+});
+
+describe('who waits over a server', () => {
+  /** A store that hears, and in which somebody has just waited for the key. */
+  function hearing(): ReturnType<typeof scene> {
+    const made = scene();
+    made.store.onRelease('key', () => undefined)();
+    made.backend.ears[0]!.ready();
+    return made;
+  }
+
+  it('is woken, one at a time and in turn', () => {
+    const { backend, store } = hearing();
+    const woken: string[] = [];
+    for (const name of ['a', 'b', 'c']) store.onRelease('key', () => woken.push(name));
+    for (let i = 0; i < 4; i++) backend.ears[0]!.heard('key');
+    expect(woken).toEqual(['a', 'b', 'c', 'a']);
+  });
+
+  it('is woken by a release that was heard of between the refusal and its wait', async () => {
+    const { backend, store } = hearing();
+    const asked = store.tryAcquire('key', 'me', 1000);
+    expect(backend.asked[0]!.isAwaited).toBe(true);
+    backend.ears[0]!.heard('key');
+    backend.asked[0]!.answer(REFUSED);
+    await asked;
+    let woken = 0;
+    store.onRelease('key', () => woken++);
+    await turn();
+    expect(woken).toBe(1);
+    expect(backend.passed).toEqual([]);
+  });
+
+  it('asks again at once if the server does not know of its wait', async () => {
+    const { backend, store } = hearing();
+    for (const isKnown of [true, false]) {
+      const asked = store.tryAcquire('key', 'me', 1000);
+      backend.asked.at(-1)!.answer({ place: 0, isKnown });
+      await asked;
+      let woken = 0;
+      const leave = store.onRelease('key', () => woken++);
+      await turn();
+      expect(woken).toBe(isKnown ? 0 : 1);
+      leave();
+    }
+  });
+
+  it('asks again when the store begins to hear, also after an interruption', () => {
+    const { backend, store } = scene();
+    let woken = 0;
+    store.onRelease('key', () => woken++);
+    backend.ears[0]!.ready();
+    backend.ears[0]!.interrupted();
+    backend.ears[0]!.ready();
+    expect(woken).toBe(2);
+  });
+
+  it('is woken when the lease that it waits for may have expired', async () => {
+    const { backend, store } = hearing();
+    const woken = new Promise<void>((resolve) => store.onRelease('key', resolve));
+    const asked = store.tryAcquire('key', 'me', 1000);
+    backend.asked[0]!.answer({ place: 0, wakeIn: 5, isKnown: true });
+    await asked;
+    await woken;
+  });
+
+  it('is woken by a release in the same store of which nobody else was told', async () => {
+    const { store } = scene();
+    const woken = new Promise<void>((resolve) => store.onRelease('key', resolve));
+    await store.release('key', 'other');
+    await woken;
+  });
+
+  it('lets another have its turn if it has gone', async () => {
+    const { backend, store } = hearing();
+    const leave = store.onRelease('key', () => undefined);
+    backend.ears[0]!.heard('key');
+    expect(backend.passed).toEqual([]);
+    leave();
+    await turn();
+    expect(backend.passed).toEqual(['key']);
+    backend.ears[0]!.heard('unknown');
+    expect(backend.passed).toEqual(['key', 'unknown']);
+  });
+
+  it('leaves its turn to an attempt that was not answered', async () => {
+    const { backend, store } = hearing();
+    const [first, second] = [store.tryAcquire('key', 'a', 1000), store.tryAcquire('key', 'b', 1000)];
+    backend.ears[0]!.heard('key');
+    backend.asked[0]!.answer(REFUSED);
+    await first;
+    await turn();
+    expect(backend.passed).toEqual([]);
+    backend.asked[1]!.answer({ tokens: [1n], giveBack: () => undefined });
+    await second;
+    await turn();
+    expect(backend.passed).toEqual(['key']);
+  });
+});
+
+describe('the subscription of a store over a server', () => {
+  it('ends a moment after the last has gone, and begins with the next', async () => {
+    const { backend, store } = scene();
+    store.onRelease('key', () => undefined)();
+    expect(backend.ended).toBe(0);
+    await expect.poll(() => backend.ended, { timeout: 20_000 }).toBe(1);
+    store.onRelease('key', () => undefined);
+    expect(backend.ears).toHaveLength(2);
+  });
+
+  it('is opened again if it was lost, while somebody waits', async () => {
+    const { backend, store } = scene();
+    const leave = store.onRelease('key', () => undefined);
+    backend.ears[0]!.lost();
+    expect(backend.ended).toBe(1);
+    await expect.poll(() => backend.ears.length, { timeout: 20_000 }).toBe(2);
+    let woken = 0;
+    store.onRelease('key', () => woken++);
+    // What an earlier one says does not count any more.
+    backend.ears[0]!.ready();
+    backend.ears[0]!.heard('key');
+    expect(woken).toBe(0);
+    leave();
+  });
+
+  it('is opened again with the next who waits, if it was lost while nobody did', async () => {
+    const { backend, store } = scene();
+    store.onRelease('key', () => undefined)();
+    backend.ears[0]!.lost();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(backend.ears).toHaveLength(1);
+    store.onRelease('key', () => undefined);
+    expect(backend.ears).toHaveLength(2);
+  });
+
+  it('is opened again if it does not come back from an interruption', async () => {
+    const { backend, store } = scene();
+    store.onRelease('key', () => undefined);
+    backend.ears[0]!.ready();
+    backend.ears[0]!.interrupted();
+    await expect.poll(() => backend.ears.length, { timeout: 20_000 }).toBe(2);
+    expect(backend.ended).toBe(1);
+  });
+
+  it('is not tried again where there is none', async () => {
+    const { backend, store } = scene();
+    store.onRelease('key', () => undefined);
+    backend.ears[0]!.lost(true);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    store.onRelease('other', () => undefined);
+    expect(backend.ears).toHaveLength(1);
+  });
+
+  it('ends with the store', async () => {
+    const { backend, store } = scene();
+    let woken = 0;
+    store.onRelease('key', () => woken++);
+    await store.close();
+    expect(backend.ended).toBe(1);
+    backend.ears[0]!.heard('key');
+    store.onRelease('other', () => woken++);
+    expect(woken).toBe(0);
+    expect(backend.ears).toHaveLength(1);
+  });
+});

@@ -1,0 +1,107 @@
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Kept,
+  Refused,
+  Release,
+  Wanted,
+} from '../../lib/stores/server-store.js';
+import type { Hearing } from '../../lib/stores/wakers.js';
+
+interface Row {
+  owner: string;
+  token: bigint;
+  expires: number;
+  info: string;
+}
+
+/** A server that keeps leases in this process, and tells all who listen of each release. */
+export class MapServer {
+  readonly rows = new Map<string, Row>();
+  readonly listeners = new Set<(name: string) => void>();
+  readonly now: () => number;
+  token = 0n;
+
+  constructor(now: () => number) {
+    this.now = now;
+  }
+
+  held(name: string): Row | undefined {
+    const row = this.rows.get(name);
+    return row !== undefined && row.expires > this.now() ? row : undefined;
+  }
+
+  free(name: string, owner: string, token?: bigint): boolean {
+    const row = this.held(name);
+    if (row?.owner !== owner || (token !== undefined && row.token !== token)) return false;
+    this.rows.delete(name);
+    for (const heard of this.listeners) heard(name);
+    return true;
+  }
+}
+
+/** All that a store over that server needs besides what all stores over servers have in common. */
+export class MapBackend implements Backend {
+  readonly title = 'the map';
+  readonly hearing: Hearing;
+  readonly #server: MapServer;
+
+  constructor(server: MapServer) {
+    this.#server = server;
+    this.hearing = {
+      retryAfter: 100,
+      open: ({ heard, ready }) => {
+        server.listeners.add(heard);
+        queueMicrotask(ready);
+        return () => server.listeners.delete(heard);
+      },
+    };
+  }
+
+  nameOf(key: string): string {
+    return `lease:${key}`;
+  }
+
+  async acquire({ names, owner, length, info = '' }: Wanted, { known }: Attempt): Promise<Granted | Refused> {
+    await turn();
+    const server = this.#server;
+    const place = names.findIndex((name) => (server.held(name)?.owner ?? owner) !== owner);
+    if (place >= 0) {
+      return { place, wakeIn: server.held(names[place]!)!.expires - server.now(), isKnown: true };
+    }
+    const tokens = names.map((name, i) => {
+      const token =
+        known.reduce((highest, one) => (one > highest ? one : highest), server.token) + BigInt(i) + 1n;
+      server.rows.set(name, { owner, token, expires: server.now() + length, info });
+      return token;
+    });
+    server.token = tokens.at(-1)!;
+    return { tokens, giveBack: (i) => void server.free(names[i]!, owner, tokens[i]) };
+  }
+
+  async renew({ names, owner, length, info }: Wanted): Promise<boolean[]> {
+    await turn();
+    return names.map((name) => {
+      const row = this.#server.held(name);
+      if (row?.owner !== owner) return false;
+      row.expires = this.#server.now() + length;
+      row.info = info ?? row.info;
+      return true;
+    });
+  }
+
+  async release(names: readonly string[], owner: string): Promise<Release[]> {
+    await turn();
+    return names.map((name) => (this.#server.free(name, owner) ? 'freed' : 'not held'));
+  }
+
+  async inspect(name: string): Promise<Kept | undefined> {
+    await turn();
+    const row = this.#server.held(name);
+    return row && { ...row, remaining: row.expires - this.#server.now() };
+  }
+}
+
+/** The way to the server. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
