@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { etcdLeaseStore } from 'stripelock/etcd';
-import { answeredFailure, EtcdFailure, verdictOn } from '../../unbundled/stores/etcd/failure.js';
-import { failureOf, messagesIn } from '../../unbundled/stores/etcd/messages.js';
+import {
+  answeredFailure,
+  EtcdFailure,
+  failureOf,
+  messagesIn,
+  verdictOn,
+} from '../../unbundled/stores/etcd/gateway.js';
 
 const TYPE = 'ERR_INVALID_ARG_TYPE';
 const RANGE = 'ERR_OUT_OF_RANGE';

@@ -71,6 +71,45 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     expect(gateway.asked.filter((path) => path === TXN).length).toBeGreaterThanOrEqual(6);
   });
 
+  it('is a few transactions for many keys that are taken at once, each for its owner, and a few to release them', async () => {
+    const keys = Array.from({ length: 200 }, (_, i) => `key ${i}`);
+    const taken = await etcd.store().tryAcquire('key 7', 'somebody else', LONG);
+    const owner = (key: string): string => `owner of ${key}`;
+    const tokens = await Promise.all(keys.map((key) => store.tryAcquire(key, owner(key), LONG)));
+    expect(tokens.filter((token) => token === undefined)).toHaveLength(1);
+    expect(tokens[7]).toBeUndefined();
+    expect(gateway.asked.filter((path) => path === TXN).length).toBeLessThanOrEqual(4);
+    for (const i of [0, 62, 63, 199]) {
+      expect(await store.inspect(keys[i]!)).toMatchObject({ owner: owner(keys[i]!), token: tokens[i] });
+    }
+    gateway.asked.length = 0;
+    const freed = await Promise.all(keys.map((key) => store.release(key, owner(key))));
+    expect(freed.filter(Boolean)).toHaveLength(199);
+    // One more looks who has the key that this store was refused.
+    expect(gateway.asked.filter((path) => path !== REVOKE).length).toBeLessThanOrEqual(5);
+    expect(await store.inspect('key 7')).toMatchObject({ owner: 'somebody else', token: taken });
+  });
+
+  it('goes on for those who still wait, if others who asked at the same time have given up', async () => {
+    const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
+    const granting = gate();
+    await hasty.inspect('nothing');
+    gateway.rule = async ({ path, forward }) => {
+      if (path === GRANT) await granting.opened;
+      return forward();
+    };
+    const early = [hasty.tryAcquire('key 1', 'me', LONG), hasty.tryAcquire('key 2', 'me', LONG)];
+    const failed = Promise.allSettled(early);
+    await delay(HASTE / 2);
+    // Asked for while nothing else of the first two can be sent.
+    const later = ['key 3', 'key 4', 'key 5'].map((key) => hasty.tryAcquire(key, 'me', LONG));
+    for (const { status } of await failed) expect(status).toBe('rejected');
+    granting.open();
+    for (const token of await Promise.all(later)) expect(token).toBeTypeOf('bigint');
+    await expectSoon(() => etcd.entry('key 1')).toBeUndefined();
+    await expectSoon(() => etcd.entry('key 2')).toBeUndefined();
+  });
+
   it('is a new etcd lease if that which was used before has gone', async () => {
     await store.tryAcquire('key', 'me', 4000);
     const { lease } = (await etcd.entry('key'))!;
@@ -78,6 +117,15 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     await etcd.ask(REVOKE, { ID: lease });
     expect(await store.tryAcquire('key', 'me', 4000)).toBeTypeOf('bigint');
     expect((await etcd.entry('key'))!.lease).not.toBe(lease);
+  });
+
+  it('is to extend what its owner has, also after another has tried to renew or to release it', async () => {
+    await store.tryAcquire('key', 'me', LONG);
+    expect(await store.renew('key', 'another', LONG)).toBe(false);
+    expect(await store.release('key', 'another')).toBe(false);
+    gateway.asked.length = 0;
+    expect(await store.renew('key', 'me', LONG)).toBe(true);
+    expect(gateway.asked).toEqual([BEAT, RANGE]);
   });
 
   it('is asked of the next server at once if one is down, and in time if one does not answer', async () => {

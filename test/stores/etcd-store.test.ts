@@ -77,6 +77,24 @@ describe.runIf(hasEtcd)('the etcd store', () => {
     expect(await etcd.entry('free')).toBeUndefined();
   });
 
+  it('fails only for the one of many at whose key something else stands', async () => {
+    const store = etcd.store();
+    const keys = Array.from({ length: 5 }, (_, i) => `key ${i}`);
+    await put('lease/key 2', 'some text');
+    const expectOne = async (results: Promise<unknown>[]): Promise<void> => {
+      const { length } = keys;
+      const settled = await Promise.allSettled(results);
+      expect(settled.map(({ status }) => status === 'fulfilled')).toEqual(
+        Array.from({ length }, (_, i) => i !== 2),
+      );
+    };
+    await expectOne(keys.map((key) => store.tryAcquire(key, 'me', LONG)));
+    for (const key of ['key 0', 'key 4']) expect(await store.inspect(key)).toMatchObject({ owner: 'me' });
+    await expectOne(keys.map((key) => store.renew(key, 'me', LONG)));
+    await expectOne(keys.map((key) => store.release(key, 'me')));
+    for (const key of ['key 0', 'key 4']) expect(await store.inspect(key)).toBeUndefined();
+  });
+
   it('asks for whole seconds that are more than the holder counts on, by the allowed drift', async () => {
     const secondsFor = async (ttl: number, drift?: number): Promise<unknown> => {
       const store = etcd.store(drift === undefined ? {} : { drift });

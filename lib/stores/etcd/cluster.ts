@@ -1,14 +1,22 @@
 import { Replies } from '../../lease/contract/replies.js';
+import { Operation, Requests } from '../requests.js';
 import { Endpoint } from './endpoint.js';
-import { EtcdFailure, isAuthDisabled, verdictOn } from './failure.js';
-import { messagesIn, type Message } from './messages.js';
-import { Operation } from './operation.js';
+import {
+  EtcdFailure,
+  isAuthDisabled,
+  messagesIn,
+  permanent,
+  TITLE,
+  verdictOn,
+  type Message,
+} from './gateway.js';
 import type { EtcdCredentials, EtcdSettings } from './options.js';
 
 /** Milliseconds before the servers are tried again, when all of them have failed. */
 const PAUSE = 20;
 /** Milliseconds for one server of several, at most: half of the operation's time, so that another can answer. */
 const LONGEST_ATTEMPT = 2000;
+const LATE = 'there was no answer in time';
 /** How often one request may be refused for its token. */
 const MOST_REFUSALS = 3;
 
@@ -25,8 +33,8 @@ export interface Answer {
 export class Cluster {
   readonly #endpoints: readonly Endpoint[];
   readonly #credentials: EtcdCredentials | undefined;
-  /** Of whole operations. */
-  readonly replies: Replies;
+  /** What the store asks by itself. */
+  readonly requests: Requests;
   /** Of one server, if there are others. */
   readonly #attempts: Replies | undefined;
   /** Undefined before it is needed; resolves to undefined if the servers have no authentication. */
@@ -37,7 +45,7 @@ export class Cluster {
   constructor({ urls, credentials, tls, timeout }: EtcdSettings) {
     this.#endpoints = urls.map((url) => new Endpoint(url, tls));
     this.#credentials = credentials;
-    this.replies = new Replies(timeout, 'etcd');
+    this.requests = new Requests({ title: TITLE, permanent }, timeout);
     const limit = Math.min(timeout / 2, LONGEST_ATTEMPT);
     this.#attempts = urls.length > 1 ? new Replies(limit, 'an etcd server') : undefined;
     // Not all clients ask the same one.
@@ -109,9 +117,9 @@ export class Cluster {
         if (!(error instanceof EtcdFailure)) throw error;
         const failure: EtcdFailure = again ? error.afterUncertain() : error;
         const verdict = verdictOn(error);
-        if (verdict === 'final' || operation.ended || this.#closed) throw failure;
+        if (verdict === 'final' || operation.isLate || this.#closed) throw failure;
         again = failure.uncertain;
-        operation.lastFailure = error;
+        operation.failure = error;
         if (verdict === 'authenticate') {
           if (token === undefined || ++refusals > MOST_REFUSALS) throw failure;
           if (this.#token === token) this.#token = undefined;
@@ -130,10 +138,10 @@ export class Cluster {
     text: string,
     token: string | undefined,
   ): Promise<Message[]> {
-    if (operation.ended) throw new EtcdFailure(operation.ended.message, undefined, false);
+    if (operation.isLate) throw new EtcdFailure(LATE, undefined, false);
     let abort: (reason: Error) => void = () => undefined;
     const sent = this.#endpoints[at]!.post(path, text, token, (end) => (abort = end));
-    const forget = operation.onEnd(abort);
+    const forget = operation.onLate(() => abort(new Error(LATE)));
     const awaited = this.#attempts?.expect(abort);
     try {
       return messagesIn(await sent);
@@ -154,7 +162,7 @@ export class Cluster {
 
   /** One token for all requests: for the servers it costs much to make one. */
   #authenticate({ username, password }: EtcdCredentials): Promise<string | undefined> {
-    const token = Operation.run(this.replies, async (operation) => {
+    const token = this.requests.run(new Operation(false), async (operation) => {
       try {
         const text = JSON.stringify({ name: username, password });
         return (await this.#ask(operation, 'auth/authenticate', text, undefined)).message.token;

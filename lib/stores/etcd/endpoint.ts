@@ -2,8 +2,7 @@ import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { EtcdTls } from './options.js';
-import { EtcdFailure } from './failure.js';
-import { failureOf } from './messages.js';
+import { EtcdFailure, failureOf } from './gateway.js';
 
 /** Connections to one server; more requests wait for one to be free. */
 const MOST_CONNECTIONS = 128;

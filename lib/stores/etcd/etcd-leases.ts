@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { performance, setTimeout } from '../../common/host.js';
 import { withDrift } from '../drift.js';
+import { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
-import { type EtcdFailure, isLeaseKnown, isLeaseNotFound } from './failure.js';
-import { termOf, type Message } from './messages.js';
-import { Operation } from './operation.js';
+import { type EtcdFailure, isLeaseKnown, isLeaseNotFound, termOf } from './gateway.js';
 
 /** How many are kept for later. */
 const MOST_PARKED = 64;
@@ -26,27 +25,16 @@ export interface EtcdLease {
   tainted: boolean;
 }
 
-/** How long a lease must last. */
-export interface Length {
-  /** Of the etcd lease: they have whole seconds. */
-  readonly seconds: number;
-  /** What of that is needed, on the server's clock. */
-  readonly milliseconds: number;
+/** The length of an etcd lease that lasts for so many milliseconds of the server's clock. */
+export function secondsFor(milliseconds: number): number {
+  return Math.ceil(milliseconds / 1000);
 }
 
-/** `ttl`: in milliseconds on the holder's clock. */
-export function lengthFor(ttl: number, drift: number): Length {
-  const milliseconds = withDrift(ttl, drift);
-  return { seconds: Math.ceil(milliseconds / 1000), milliseconds };
-}
-
-/** Answers to requests that extend leases. */
+/** The answer to a request that extends leases. */
 export interface Beat {
-  /** That of the server which was asked, before it asked the leader. */
+  /** That of the server which was asked, before it asked the leader. Empty if there is none. */
   readonly term: string;
-  /** Whether each was extended. */
-  readonly alive: readonly boolean[];
-  /** How long each lasts, in seconds. */
+  /** How long each lasts, in seconds; 0 for one that has gone. */
   readonly seconds: readonly number[];
 }
 
@@ -68,53 +56,36 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /** One that is parked, if it may be and enough of its time is left, or a new one; and a promise that it was made. */
-  take(operation: Operation, length: Length, parked = true): { lease: EtcdLease; made: Promise<void> } {
+  /**
+   * One that lasts for so many milliseconds, and a promise that it was made: one that is parked, if it may be, or a new one.
+   */
+  take(
+    operation: Operation,
+    milliseconds: number,
+    parked = true,
+  ): { lease: EtcdLease; made: Promise<void> | undefined } {
+    const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(
-      (lease) => lease.seconds === length.seconds && this.#left(lease) >= length.milliseconds,
+      (lease) => lease.seconds === seconds && this.#left(lease) >= milliseconds,
     );
-    if (!parked || at < 0) return this.#grant(operation, length);
-    return { lease: this.#parked.splice(at, 1)[0]!, made: Promise.resolve() };
-  }
-
-  /** A transaction that is bound to it proves that it was made, too. */
-  #grant(operation: Operation, { seconds }: Length): { lease: EtcdLease; made: Promise<void> } {
-    const lease = { id: newId(), seconds, since: performance.now(), made: false, tainted: false };
-    const made = this.#cluster
-      .call(operation, 'lease/grant', { ID: lease.id, TTL: String(seconds) })
-      .catch((error: unknown) => {
-        // It was sent twice.
-        if (!isLeaseKnown(error)) throw error;
-      })
-      .then(() => {
-        lease.made = true;
-      });
-    made.catch(ignore);
-    return { lease, made };
+    if (!parked || at < 0) return this.#grant(operation, seconds);
+    return { lease: this.#parked.splice(at, 1)[0]!, made: undefined };
   }
 
   /**
    * Extends leases. The server that believes to lead answers alone, so it may have been replaced while it was paused. So
    * this is certain only if what is asked **afterwards**, and all servers must agree on, is answered in the same term:
-   * then that leader led all the time. {@link confirm} records it.
+   * then that leader led all the time.
    */
   async extend(operation: Operation, ids: readonly string[]): Promise<Beat> {
     // One stream for all of them.
     const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
     const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);
     const terms = new Set(ids.map((_, i) => termOf(messages[i] ?? {})));
-    const seconds = ids.map((id, i) => (messages[i]?.ID === id ? Number(messages[i].TTL ?? 0) : 0));
-    const alive = seconds.map((length) => length > 0);
-    return { term: terms.size === 1 ? [...terms][0]! : '', alive, seconds };
-  }
-
-  /** Whether that answer, which was asked for later, proves the beat. Then they last from `asked` on. */
-  confirm(beat: Beat, later: Message, leases: readonly EtcdLease[], asked: number): boolean {
-    if (beat.term === '' || beat.term !== termOf(later)) return false;
-    leases.forEach((lease, i) => {
-      if (beat.alive[i]) lease.since = Math.max(lease.since, asked);
-    });
-    return true;
+    return {
+      term: terms.size === 1 ? [...terms][0]! : '',
+      seconds: ids.map((id, i) => (messages[i]?.ID === id ? Number(messages[i].TTL ?? 0) : 0)),
+    };
   }
 
   /** Nothing is bound to it any more. */
@@ -154,6 +125,22 @@ export class EtcdLeases {
     await Promise.all(parked.map(({ id }) => this.#revokeOnce(id).catch(ignore)));
   }
 
+  /** A transaction that is bound to it proves that it was made, too. */
+  #grant(operation: Operation, seconds: number): { lease: EtcdLease; made: Promise<void> } {
+    const lease = { id: newId(), seconds, since: performance.now(), made: false, tainted: false };
+    const made = this.#cluster
+      .call(operation, 'lease/grant', { ID: lease.id, TTL: String(seconds) })
+      .catch((error: unknown) => {
+        // It was sent twice.
+        if (!isLeaseKnown(error)) throw error;
+      })
+      .then(() => {
+        lease.made = true;
+      });
+    made.catch(ignore);
+    return { lease, made };
+  }
+
   /** Milliseconds that it lasts, on the server's clock. */
   #left({ seconds, since }: EtcdLease): number {
     return seconds * 1000 - withDrift(performance.now() - since, this.#drift);
@@ -161,7 +148,7 @@ export class EtcdLeases {
 
   async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'seconds' | 'made'>, until: number): Promise<void> {
     for (let pause = REVOKE_AGAIN; ; pause = Math.min(2 * pause, REVOKE_SELDOM)) {
-      const existed = await this.#revokeOnce(lease.id).catch(() => undefined);
+      const existed = await this.#revokeOnce(lease.id).catch(ignore);
       // What does not exist may not have been made yet.
       if (existed === true || (existed === false && lease.made)) return;
       if (this.#closed || performance.now() + pause > until) return;
@@ -170,7 +157,7 @@ export class EtcdLeases {
   }
 
   #revokeOnce(id: string): Promise<boolean> {
-    return Operation.run(this.#cluster.replies, (operation) => this.revoke(operation, id));
+    return this.#cluster.requests.run(new Operation(false), (operation) => this.revoke(operation, id));
   }
 }
 

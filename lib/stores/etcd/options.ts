@@ -1,16 +1,8 @@
-import {
-  checkNames,
-  checkOptionsObject,
-  checkString,
-  checkTimeout,
-  type Names,
-} from '../../common/checks.js';
+import { checkNames, checkString, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
-import { checkDrift } from '../drift.js';
+import { checkTerms, type ServerTerms } from '../server-store.js';
 
-/** Milliseconds. */
-const DEFAULT_TIMEOUT = 1000;
 const DEFAULT_PREFIX = 'stripelock/';
 
 /** What a connection by TLS needs: the options of these names of `node:tls`. */
@@ -54,13 +46,11 @@ export interface EtcdLeaseStoreOptions {
 }
 
 /** The options, checked. */
-export interface EtcdSettings {
+export interface EtcdSettings extends ServerTerms {
   readonly urls: readonly URL[];
   readonly credentials: EtcdCredentials | undefined;
   readonly tls: EtcdTls | undefined;
   readonly prefix: string;
-  readonly timeout: number;
-  readonly drift: number;
   /** How another thread makes such a store. */
   readonly source: LeaseStoreSource;
 }
@@ -85,16 +75,14 @@ const TLS: Names<EtcdTls> = {
 
 /** Checks the options, and fills in the defaults. */
 export function resolveOptions(options: EtcdLeaseStoreOptions): EtcdSettings {
-  if ((options as unknown) === undefined) throw invalidArgType('options', 'an object', options);
-  checkOptionsObject(options, NAMES);
-  const { endpoints, credentials, tls, prefix, timeout, drift } = options;
+  const terms = checkTerms(options, NAMES);
+  const { endpoints, credentials, tls, prefix } = options;
   const settings = {
+    ...terms,
     urls: checkEndpoints(endpoints),
     credentials: credentials === undefined ? undefined : checkCredentials(credentials),
     tls: tls === undefined ? undefined : checkTls(tls),
     prefix: prefix === undefined ? DEFAULT_PREFIX : checkString(prefix, 'options.prefix'),
-    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
-    drift: checkDrift(drift),
   };
   const { urls, ...rest } = settings;
   const copied = { ...rest, endpoints: urls.map(({ href }) => href) };
