@@ -30,58 +30,6 @@ const engines: readonly LeaseEngine[] = [leaseEngine(), new JavaScriptLeases()];
 describe.each(engines)('a fencing gate of the $name engine', (engine) => {
   const openGate = (capacity: number): GateTable => engine.openGate(capacity);
 
-  it('admits the highest token of each key and every higher one', () => {
-    const gate = openGate(100);
-    expect(gate.admit('a', 5n)).toBeUndefined();
-    expect(gate.admit('a', 5n)).toBeUndefined();
-    expect(gate.admit('a', 4n)).toBe(5n);
-    expect(gate.admit('b', 0n)).toBeUndefined();
-    expect(gate.admit('a', 2n ** 64n - 1n)).toBeUndefined();
-    expect(gate.admit('a', 2n ** 64n - 2n)).toBe(2n ** 64n - 1n);
-    expect(gate.admit('b', 0n)).toBeUndefined();
-    expect(gate.size).toBe(2);
-  });
-
-  it('forgets the key with the lowest token, not the least recently used one', () => {
-    const gate = openGate(2);
-    gate.admit('old but high', 20n);
-    gate.admit('new but low', 10n);
-    gate.admit('third', 30n);
-    expect(gate.size).toBe(2);
-    // 'old but high' is remembered, and the floor is that of 'new but low'.
-    expect(gate.admit('old but high', 19n)).toBe(20n);
-    expect(gate.admit('new but low', 9n)).toBe(10n);
-    expect(gate.admit('never seen', 9n)).toBe(10n);
-    expect(gate.admit('never seen', 10n)).toBeUndefined();
-  });
-
-  it('remembers a key by its highest token once that has been raised', () => {
-    const gate = openGate(3);
-    for (const [key, token] of [
-      ['a', 1n],
-      ['b', 2n],
-      ['c', 3n],
-      ['a', 9n],
-      ['d', 4n],
-    ] as const) {
-      expect(gate.admit(key, token)).toBeUndefined();
-    }
-    expect(gate.admit('a', 8n)).toBe(9n);
-    expect(gate.admit('b', 1n)).toBe(2n);
-    expect(gate.admit('c', 2n)).toBe(3n);
-  });
-
-  it('also remembers a new key whose token is below all others', () => {
-    const gate = openGate(2);
-    gate.admit('a', 20n);
-    gate.admit('b', 30n);
-    expect(gate.admit('late', 1n)).toBeUndefined();
-    expect(gate.admit('late', 2n)).toBeUndefined();
-    expect(gate.admit('late', 1n)).toBe(2n);
-    expect(gate.admit('a', 19n)).toBe(20n);
-    expect(gate.admit('b', 29n)).toBe(30n);
-  });
-
   it('answers like a model of the rule, whatever it is asked', () => {
     const seed = seedFor(`gate, ${engine.name}`);
     const random = randomFrom(seed);

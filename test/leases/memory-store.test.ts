@@ -58,7 +58,10 @@ describe('MemoryLeaseStore', () => {
     const type = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
     const engine = expect.objectContaining({ code: 'ERR_LOCK_ENGINE' }) as Error;
     const store = new MemoryLeaseStore();
-    const handle = structuredClone(store.handle) as typeof store.handle & { id: [number, number]; number: number };
+    const handle = structuredClone(store.handle) as typeof store.handle & {
+      id: [number, number];
+      number: number;
+    };
     expect(MemoryLeaseStore.from(handle).size).toBe(0);
     for (const wrong of [undefined, null, 5, {}, { kind: 'stripelock/striped-lock' }, { ...handle, id: 5 }]) {
       expect(() => MemoryLeaseStore.from(wrong as object)).toThrow(type);

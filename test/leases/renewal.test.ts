@@ -7,26 +7,6 @@ import { failing, FaultyStore, gate } from './faulty-store.js';
 import { onFaultyStore, onFixedClock } from './fixed-time.js';
 
 describe('renewal', () => {
-  it('keeps a short lease alive for 100 TTLs', async () => {
-    const store = new MemoryLeaseStore();
-    const leases = new LeaseManager({ store, ttl: 60 });
-    // The first lease of a thread loads what it needs.
-    await (await leases.acquire('key')).release();
-    let stalled = 0;
-    let last = performance.now();
-    const end = last + 6000;
-    const lease = await leases.acquire('key');
-    while (last < end) {
-      await delay(5);
-      // On a machine too busy to run a timer within half of a TTL, the lease may rightly be lost.
-      const now = performance.now();
-      stalled = Math.max(stalled, now - last);
-      last = now;
-    }
-    if (stalled < 30) expect(lease.held).toBe(true);
-    expect(await store.inspect('key')).toMatchObject(lease.held ? { token: lease.token } : {});
-  }, 20_000);
-
   it('keeps a lease alive for 100 TTLs, however late the timers are, if it can run every sixth of a TTL', async () => {
     const { clock, manager } = onFixedClock();
     const lease = await manager.acquire('key');

@@ -3,20 +3,16 @@
 //
 //   copy <folder>     its JavaScript is another file
 //   reloaded <folder> the same, and the addon's exports are another object
-//   realm <folder>    its JavaScript runs in a context of its own (--experimental-vm-modules)
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import * as first from 'stripelock';
-import { evaluateInRealm } from '../support/realm.mjs';
 
 const [where, how, folder] = workerData ?? process.argv.slice(2);
 
 async function evaluateAgain() {
-  const entryAt = (place) => pathToFileURL(`${folder}/dist/${place}/index.mjs`).href;
-  if (how === 'realm') return evaluateInRealm(entryAt('esm'));
   if (how === 'reloaded') {
     // The first one has loaded it.
     new first.StripedLock();
@@ -25,7 +21,7 @@ async function evaluateAgain() {
     assert.equal(addons.length, 1);
     delete cache[addons[0]];
   }
-  return import(entryAt('.'));
+  return import(pathToFileURL(`${folder}/dist/index.mjs`).href);
 }
 
 async function program() {

@@ -1,7 +1,6 @@
 // Programs that run for the requested time. If a promise was broken, they end with an error that names it.
 //
 //   node test/soak/run.mjs locks [--minutes 1] [--seed N] [--scenes churn,cycles]
-//   node test/soak/run.mjs mixed [--minutes 1] [--seed N] [--threads 8] [--engine native|javascript]
 //   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--plant plain-counter]
 //
 // The seed decides what is random in a program, not what the scheduler does. Each program's file says what it does.
@@ -25,7 +24,6 @@ import { parseArgs } from 'node:util';
 /** @type {Record<string, () => Promise<Program>>} */
 const programs = {
   locks: () => import('./locks/program.mjs'),
-  mixed: () => import('./mixed/program.mjs'),
   faults: () => import('./faults/program.mjs'),
 };
 

@@ -12,14 +12,6 @@ function soak(program: string, seconds: number, ...options: string[]): Promise<P
   return runNode([script, program, '--minutes', String(seconds / 60), ...options], LIMIT);
 }
 
-for (const engine of ['native', 'javascript']) {
-  it(`eight threads mix sync and async on one stripe of the ${engine} engine without loss or starvation`, async () => {
-    const { code, stdout, stderr } = await soak('mixed', 3, '--engine', engine);
-    console.log(stdout);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  });
-}
-
 it('dying threads, deadlocks, timeouts, aborts and misuse, all at once, wedge nothing', async () => {
   const { code, stdout, stderr } = await soak('locks', 4);
   console.log(stdout);

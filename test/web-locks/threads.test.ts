@@ -91,25 +91,6 @@ describe('locks', () => {
     agent.end(key);
     (await ours).release();
   });
-
-  it('shows a deadlock of threads', async () => {
-    const [one, two] = [newName(), newName()];
-    const agent = new WebLocksAgent();
-    await agent.hold(one);
-    const ours = await hold(locks, two);
-    agent.request(two);
-    await until(() => true, 'it is sent');
-    const waiting = hold(locks, one);
-    let state = await locks.query();
-    while (state.pending.length < 2) state = await agent.query();
-    const clients = (infos: typeof state.held, name: string): string[] =>
-      infos.filter((info) => info.name === name).map(({ clientId }) => clientId);
-    expect(clients(state.held, one)).toEqual(clients(state.pending, two));
-    expect(clients(state.held, two)).toEqual(clients(state.pending, one));
-    ours.release();
-    await agent.leave('terminate');
-    (await waiting).release();
-  });
 });
 
 describe('a manager of its own', () => {

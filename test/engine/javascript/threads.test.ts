@@ -1,10 +1,8 @@
 // The JavaScript engine between real threads, with many waiters, and on memory that somebody scribbled on.
 import { describe, expect, it } from 'vitest';
 import { StripedLock } from 'stripelock';
-import { HEADER_INTS } from '../../../lib/engine/contract/layout.js';
 import { seedFor } from '../../support/seed.js';
 import { runThreads } from '../../support/threads.js';
-import { below, randomFrom } from '../../workers/random.mjs';
 
 function makeLock(options?: { stripes?: number; timeout?: number }): StripedLock {
   return new StripedLock({ engine: 'javascript', ...options });
@@ -52,35 +50,4 @@ describe('between threads', () => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
     });
   }
-});
-
-describe('memory that somebody scribbled on', () => {
-  it('makes acquisitions fail or succeed, in time, and crashes nothing', async () => {
-    const random = randomFrom(seedFor('scribbling'));
-    for (let round = 0; round < 60; round++) {
-      const lock = makeLock({ stripes: 4, timeout: 3 });
-      const buffer = Object.values(lock.handle).find((value) => value instanceof SharedArrayBuffer)!;
-      const words = new Int32Array(buffer);
-      const held: { release(): void }[] = [];
-      const work: Promise<unknown>[] = [];
-      for (let step = 0; step < 30; step++) {
-        const place = HEADER_INTS + below(random, words.length - HEADER_INTS);
-        words[place] = random() < 0.5 ? below(random, 4) << 29 : Math.floor((random() - 0.5) * 2 ** 32);
-        const mode = random() < 0.5 ? 'shared' : 'exclusive';
-        const keep = (guard: { release(): void }): void => void held.push(guard);
-        if (random() < 0.7) work.push(lock.acquire([1, 2, 3, 4], { mode }).then(keep, () => undefined));
-        else {
-          try {
-            keep(lock.acquireSync(below(random, 9), { mode }));
-          } catch (error) {
-            expect(error).toMatchObject({ code: expect.stringMatching(/^ERR_LOCK_/) as string });
-          }
-        }
-        if (random() < 0.5) held.pop()?.release();
-        lock.inspect();
-      }
-      await Promise.all(work);
-      for (const guard of held) guard.release();
-    }
-  });
 });
