@@ -30,7 +30,7 @@ export class LateGrant implements Late<Granted | Refused> {
   constructor(all: AllOverdue, wanted: Wanted) {
     this.#all = all;
     this.#wanted = wanted;
-    this.#overtaken = all.size === 0 ? NONE : this.#ids().flatMap((id) => [...(all.get(id) ?? [])]);
+    this.#overtaken = all.size === 0 ? NONE : idsOf(wanted).flatMap((id) => [...(all.get(id) ?? [])]);
     for (const earlier of this.#overtaken) earlier.overtaken++;
   }
 
@@ -40,7 +40,7 @@ export class LateGrant implements Late<Granted | Refused> {
   }
 
   timedOut(): void {
-    this.#own = this.#ids().map((id) => {
+    this.#own = idsOf(this.#wanted).map((id) => {
       const key = { overtaken: 0 };
       const others = this.#all.get(id);
       if (others) others.add(key);
@@ -50,7 +50,7 @@ export class LateGrant implements Late<Granted | Refused> {
   }
 
   settled(answer?: Granted | Refused): void {
-    const ids = this.#ids();
+    const ids = idsOf(this.#wanted);
     this.#own.forEach((key, i) => {
       const id = ids[i]!;
       const all = this.#all.get(id)!;
@@ -59,9 +59,8 @@ export class LateGrant implements Late<Granted | Refused> {
       if (answer && 'tokens' in answer && key.overtaken === 0) answer.giveBack(i);
     });
   }
+}
 
-  #ids(): readonly string[] {
-    const { names, owner } = this.#wanted;
-    return names.map((name) => `${owner.length}:${owner}${name}`);
-  }
+function idsOf({ names, owner }: Wanted): readonly string[] {
+  return names.map((name) => `${owner.length}:${owner}${name}`);
 }

@@ -201,7 +201,7 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
       expectsRefusal: awaited?.expectsRefusal === true,
     };
     const late = new LateGrant(this.#overdue, wanted);
-    let tokens: readonly FencingToken[] | undefined;
+    let isGranted = false;
     try {
       const at = performance.now();
       const answer = await this.#run((operation) => this.backend.acquire(wanted, attempt, operation), late);
@@ -211,12 +211,13 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
       }
       names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
       const asked = { store: this.backend.title, at, ttl };
-      tokens = await grantInTime(answer.tokens, asked, performance.now(), () => {
+      const inTime = grantInTime(answer.tokens, asked, performance.now(), () => {
         names.forEach((_, i) => answer.giveBack(i));
       });
-      return tokens;
+      isGranted = inTime === answer.tokens;
+      return isGranted ? answer.tokens : await inTime;
     } finally {
-      if (tokens === undefined) late.notGranted();
+      if (!isGranted) late.notGranted();
       awaited?.answered();
     }
   }
