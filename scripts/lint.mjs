@@ -5,16 +5,17 @@
 //   node scripts/lint.mjs --strict   check; a missing tool is a failure (as in CI)
 //   node scripts/lint.mjs --fix      format and repair what can be
 
-import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 
 import { addonSources, includeDirOf, packageRoot } from './addon-inputs.mjs';
 import { unknownNames } from './lint/names.mjs';
 import { readSources } from './lint/sources.mjs';
+import { systemHeaders } from './prebuild/build.mjs';
+import { inParallel, run as runProgram } from './prebuild/run.mjs';
 
 const require = createRequire(import.meta.url);
 const fix = process.argv.includes('--fix');
@@ -87,54 +88,28 @@ function clangFormat() {
   return outcome;
 }
 
-/** The include directory of Node's headers: beside this node, from npm's settings, or from the last build. */
-function nodeHeaders() {
-  const config = path.join(packageRoot, 'build', 'config.gypi');
-  const built = existsSync(config)
-    ? /"nodedir": "([^"]+)"/.exec(readFileSync(config, 'utf8'))?.[1]
-    : undefined;
-  return [path.resolve(process.execPath, '../..'), process.env.npm_config_nodedir, built]
-    .flatMap((folder) => folder ?? [])
-    .map((folder) => path.join(folder, 'include', 'node'))
-    .find((folder) => existsSync(path.join(folder, 'node_api.h')));
-}
-
 /** One process for each file, and as many at a time as there are processors. */
 async function clangTidy() {
   if (versionOf('clang-tidy') === undefined) return missing('clang-tidy');
-  const headers = nodeHeaders();
-  if (headers === undefined) {
-    console.error('clang-tidy finds no headers of Node: run `npm run build` first');
-    return strict ? FAILED : SKIPPED;
-  }
   const flags = [
     '-std=c++20',
     '-Wall',
     '-Wextra',
     '-Inative',
-    ...[headers, includeDirOf('node-addon-api'), includeDirOf('xxhash-addon')].flatMap((dir) => [
-      '-isystem',
-      dir,
-    ]),
+    ...['node-addon-api', 'xxhash-addon'].map((name) => `-isystem${includeDirOf(name)}`),
+    `-isystem${path.join(systemHeaders(), 'include/node')}`,
     '-DNAPI_VERSION=8',
     '-DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS',
     '-fno-exceptions',
     '-pthread',
   ];
-  const waiting = addonSources();
   let outcome = PASSED;
-  const worker = async () => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      try {
-        await promisify(execFile)('clang-tidy', ['--quiet', file, '--', ...flags], { cwd: packageRoot });
-      } catch (error) {
-        outcome = FAILED;
-        const { stdout, stderr } = /** @type {import('node:child_process').ExecFileException} */ (error);
-        console.error(`${stdout}${stderr}`);
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+  await inParallel(addonSources(), os.availableParallelism(), async (file) => {
+    await runProgram('clang-tidy', ['--quiet', file, '--', ...flags], { cwd: packageRoot }).catch((error) => {
+      outcome = FAILED;
+      console.error(error.message);
+    });
+  });
   return outcome;
 }
 

@@ -36,28 +36,43 @@ const require = createRequire(import.meta.url);
  * @param {import('./targets.mjs').Target} target
  * @param {string} nodedir Holds Node's headers in include/node.
  */
-export async function addonFlags(target, nodedir) {
-  // node-gyp writes next to binding.gyp. A copy leaves the repository's own build/ unchanged.
-  const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-flags-')));
-  try {
-    for (const part of ['binding.gyp', 'native', 'node_modules', 'package.json', 'scripts']) {
-      symlinkSync(path.join(packageRoot, part), path.join(stage, part));
-    }
-    const nodeGyp = require.resolve('node-gyp/bin/node-gyp.js');
-    const gyp = ['-f', 'gypd', `-DOS=${target.os}`];
-    const configure = [
-      'configure',
-      '--release',
-      '--loglevel=error',
-      `--arch=${target.arch}`,
-      `--nodedir=${nodedir}`,
-    ];
-    await run(process.execPath, [nodeGyp, ...configure, '--', ...gyp], { cwd: stage });
+export const addonFlags = (target, nodedir) =>
+  inCopy(async (stage) => {
+    const options = ['--release', '--loglevel=error', `--arch=${target.arch}`, `--nodedir=${nodedir}`];
+    await nodeGyp(stage, ['configure', ...options, '--', '-f', 'gypd', `-DOS=${target.os}`]);
     return effective(await parse(path.join(stage, 'binding.gypd')), stage);
+  });
+
+/**
+ * Does something in a copy of what node-gyp needs. It writes next to binding.gyp, and the repository's own build/ stays as it
+ * is.
+ *
+ * @template T
+ * @param {(stage: string) => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+async function inCopy(work) {
+  const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-gyp-')));
+  try {
+    for (const part of ['binding.gyp', 'native', 'package.json', 'scripts']) {
+      const [from, to] = [path.join(packageRoot, part), path.join(stage, part)];
+      // The names of the sources must stay true when the copy is gone. Windows has no links to files for everybody.
+      if (process.platform === 'linux') symlinkSync(from, to);
+      else cpSync(from, to, { recursive: true });
+    }
+    symlinkSync(path.join(packageRoot, 'node_modules'), path.join(stage, 'node_modules'), 'junction');
+    return await work(stage);
   } finally {
     rmSync(stage, { recursive: true, force: true });
   }
 }
+
+/**
+ * @param {string} stage
+ * @param {readonly string[]} words
+ */
+const nodeGyp = (stage, words) =>
+  run(process.execPath, [require.resolve('node-gyp/bin/node-gyp.js'), ...words], { cwd: stage });
 
 /**
  * The part of gyp's output for a target that is used here.
@@ -171,26 +186,16 @@ export function systemHeaders() {
 }
 
 /**
- * Builds with Xcode's or Microsoft's compiler, in a copy: the repository's own build/ stays as it is.
+ * Builds with Xcode's or Microsoft's compiler.
  *
  * @param {string} binary
  */
-export async function buildWithNodeGyp(binary) {
-  const stage = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-prebuild-')));
-  try {
-    for (const part of ['binding.gyp', 'native', 'package.json', 'scripts']) {
-      cpSync(path.join(packageRoot, part), path.join(stage, part), { recursive: true });
-    }
-    symlinkSync(path.join(packageRoot, 'node_modules'), path.join(stage, 'node_modules'), 'junction');
-    const nodeGyp = require.resolve('node-gyp/bin/node-gyp.js');
-    const options = ['rebuild', '--release', '--jobs=max', '--loglevel=warn', ...nodedirArguments()];
-    await run(process.execPath, [nodeGyp, ...options], { cwd: stage });
+export const buildWithNodeGyp = (binary) =>
+  inCopy(async (stage) => {
+    await nodeGyp(stage, ['rebuild', '--release', '--jobs=max', '--loglevel=warn', ...nodedirArguments()]);
     const built = path.join(stage, 'build', 'Release', 'stripelock.node');
     // Microsoft's linker puts symbols in a file of their own.
     if (process.platform === 'darwin') await run('strip', ['-x', built]);
     mkdirSync(path.dirname(binary), { recursive: true });
     copyFileSync(built, binary);
-  } finally {
-    rmSync(stage, { recursive: true, force: true });
-  }
-}
+  });

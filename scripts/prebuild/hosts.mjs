@@ -13,11 +13,11 @@ import {
   rmSync,
   symlinkSync,
 } from 'node:fs';
-import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 
 import { packageRoot } from '../addon-inputs.mjs';
+import { installLocally } from '../local-package.mjs';
 import { cached, debianRoot, environmentFor, npmPackage, whatDebianLacks } from './downloads.mjs';
 import { run } from './run.mjs';
 import { UsageError, machineTarget } from './targets.mjs';
@@ -132,40 +132,32 @@ export async function hostFor(target) {
   return { missing: `nothing on ${machineTarget()} runs ${target.name}` };
 }
 
-const require = createRequire(import.meta.url);
-
-/** For the whole program, including the start of an emulated host. */
+/** For one check, including the start of an emulated host. */
 const limit = 300_000;
 
-/** What `program.mjs` prints if a binary passes. */
-const parts = ['loads', 'counts', 'terminates', 'recovers', 'all'];
+/** What a binary must do, of the checks in `scripts/test-hosts/program`. */
+const checks = ['modules', 'workersCount', 'terminatedBlocked', 'deadHolder'];
 
 /**
- * A package with only this binary, in the place of a compiled one.
+ * A project with the checks, and a package in it with only this binary, in the place of a compiled one.
  *
  * @param {string} binary
  */
-function stagePackage(binary) {
+function stageProject(binary) {
   const dist = path.join(packageRoot, 'dist');
   if (!existsSync(path.join(dist, 'index.mjs')))
     throw new UsageError('no dist/: run `npm run build:ts` first');
   const stage = mkdtempSync(path.join(os.tmpdir(), 'stripelock-try-'));
-  cpSync(dist, path.join(stage, 'dist'), { recursive: true });
-  for (const name of ['package.json', 'addon.cjs']) {
-    copyFileSync(path.join(packageRoot, name), path.join(stage, name));
-  }
-  copyFileSync(new URL('program.mjs', import.meta.url), path.join(stage, 'program.mjs'));
-  const bindings = require.resolve('bindings/package.json');
-  for (const manifest of [bindings, createRequire(bindings).resolve('file-uri-to-path/package.json')]) {
-    const folder = path.dirname(manifest);
-    cpSync(folder, path.join(stage, 'node_modules', path.basename(folder)), {
-      recursive: true,
-      dereference: true,
-    });
-  }
-  const place = path.join(stage, 'build', 'Release', 'stripelock.node');
+  const folder = path.join(stage, 'package');
+  const place = path.join(folder, 'build', 'Release', 'stripelock.node');
   mkdirSync(path.dirname(place), { recursive: true });
   copyFileSync(binary, place);
+  cpSync(dist, path.join(folder, 'dist'), { recursive: true });
+  for (const name of ['package.json', 'addon.cjs']) {
+    copyFileSync(path.join(packageRoot, name), path.join(folder, name));
+  }
+  installLocally(folder, stage);
+  cpSync(new URL('../test-hosts/program', import.meta.url), path.join(stage, 'program'), { recursive: true });
   return stage;
 }
 
@@ -176,24 +168,25 @@ function stagePackage(binary) {
  * @param {Host} host
  */
 export async function tryOut(binary, { command: [program, ...words], env }) {
-  const stage = stagePackage(binary);
-  // A file and not a pipe: under wine a pipe is no console, and the last output gets lost.
-  const output = path.join(stage, 'output');
-  const file = openSync(output, 'w');
+  const stage = stageProject(binary);
   try {
-    const end = await ended(
-      spawn(program, [...words, 'program.mjs'], {
-        cwd: stage,
-        env,
-        stdio: ['ignore', file, file],
-        timeout: limit,
-      }),
-    );
-    const printed = readFileSync(output, 'utf8').replaceAll('\r', '').trim();
-    if (end === 0 && printed.split('\n').join() === parts.join()) return undefined;
-    return `ended with ${end}, printed:\n${printed}`;
+    for (const check of checks) {
+      // A file and not a pipe: under wine a pipe is no console, and the last output gets lost.
+      const output = path.join(stage, 'output');
+      const file = openSync(output, 'w');
+      const options = { cwd: stage, env, stdio: ['ignore', file, file], timeout: limit };
+      const end = await ended(
+        spawn(
+          program,
+          [...words, 'program/main.mjs', check],
+          /** @type {import('node:child_process').SpawnOptions} */ (options),
+        ),
+      ).finally(() => closeSync(file));
+      const printed = readFileSync(output, 'utf8').trim();
+      if (end !== 0 || printed !== 'passed') return `${check} ended with ${end}, printed:\n${printed}`;
+    }
+    return undefined;
   } finally {
-    closeSync(file);
     rmSync(stage, { recursive: true, force: true });
   }
 }

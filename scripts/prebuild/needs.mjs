@@ -16,14 +16,7 @@ const compilersOwn = /^(lib(stdc\+\+|gcc_s|winpthread|c\+\+)|msvcp|vcruntime)/i;
  * @param {string} a
  * @param {string} b
  */
-const compare = (a, b) => {
-  const [left, right] = [a, b].map((version) => version.split('.').map(Number));
-  for (let at = 0; at < Math.max(left.length, right.length); at++) {
-    const difference = (left[at] ?? 0) - (right[at] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
-};
+const compare = (a, b) => a.localeCompare(b, 'en', { numeric: true });
 
 /**
  * The highest version of each set of symbols that a Linux binary requires, such as `{ GLIBC: '2.17' }`.

@@ -5,7 +5,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { footprint } from './footprint.mjs';
 import { commandIn } from './managers.mjs';
 import { expectedReport } from './uses.mjs';
 
@@ -35,7 +34,7 @@ function run([program = '', ...words], cwd, env) {
  * @param {string} of.tarball
  * @param {string} of.folder For the project.
  * @param {NodeJS.ProcessEnv} of.env
- * @returns {Promise<{ wrong: string | undefined, size: string }>}
+ * @returns {Promise<string | undefined>} What is wrong, or undefined.
  */
 export async function attempt({ manager, program, use, tarball, folder, env }) {
   mkdirSync(folder, { recursive: true });
@@ -50,38 +49,28 @@ export async function attempt({ manager, program, use, tarball, folder, env }) {
   for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text);
 
   const installed = await run([...program, ...manager.install], folder, env);
-  if (installed.failed) return { wrong: `the install failed:\n${installed.output}`, size: '' };
+  if (installed.failed) return `the install failed:\n${installed.output}`;
   const talk = installed.output.split('\n').filter((line) => complaint.test(line));
-  if (talk.length > 0) return { wrong: `the install says: ${talk.join('\n')}`, size: '' };
+  if (talk.length > 0) return `the install says: ${talk.join('\n')}`;
 
-  let size = '';
-  if (Object.keys(use.dependencies).length === 0) {
-    const { packages, bytes, wrong } = footprint(folder, manager.pnp ? '.yarn' : 'node_modules');
-    size = `${packages} packages, ${(bytes / 1024 / 1024).toFixed(1)} MB`;
-    if (wrong !== undefined) return { wrong, size };
-  }
   let output = '';
   for (const words of use.commands) {
     const result = await run(commandIn(manager, program, folder, words), folder, env);
-    if (result.failed) return { wrong: `${words.join(' ')} failed:\n${result.output}`, size };
+    if (result.failed) return `${words.join(' ')} failed:\n${result.output}`;
     ({ output } = result);
   }
-  return { wrong: reportsWrong(output, use.reports), size };
+  return reportsWrong(output);
 }
 
 /** What an install may not say of the package: that it builds it, blocks its scripts, or cannot compile it. */
 const complaint =
   /stripelock.*(build|script|approve|gyp|compil|warn)|(warn|error).*stripelock|gyp (ERR|info)/i;
 
-/**
- * @param {string} output
- * @param {number} count
- */
-function reportsWrong(output, count) {
-  const reports = [...output.matchAll(/REPORT (\{.*\})/g)].map(([, text]) => JSON.parse(text ?? ''));
-  if (reports.length !== count) return `${reports.length} reports instead of ${count}:\n${output}`;
-  const wrong = reports.find((each) => !isDeepStrictEqual(each, expectedReport));
-  if (wrong !== undefined) return `reports ${JSON.stringify(wrong)}`;
+/** @param {string} output */
+function reportsWrong(output) {
+  const [, report] = /REPORT (\{.*\})/.exec(output) ?? [];
+  if (report === undefined) return `no report:\n${output}`;
+  if (!isDeepStrictEqual(JSON.parse(report), expectedReport)) return `reports ${report}`;
   // The warning is also printed, by a thread that reports nothing.
   return output.includes('STRIPELOCK_') ? `warns:\n${output}` : undefined;
 }

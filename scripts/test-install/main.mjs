@@ -95,15 +95,15 @@ async function main() {
         const began = performance.now();
         const project = path.join(folder, `project-${index}`);
         const program = programs.get(manager);
-        const result = await attempt({ manager, program, use, tarball, folder: project, env });
+        const failure = await attempt({ manager, program, use, tarball, folder: project, env });
         const seconds = ((performance.now() - began) / 1000).toFixed(1);
-        const verdict = result.wrong === undefined ? 'native' : 'WRONG';
+        const verdict = failure === undefined ? 'native' : 'WRONG';
         console.log(
-          `${verdict.padEnd(7)} ${manager.name.padEnd(21)} ${use.name.padEnd(11)} ${seconds.padStart(5)} s  ${result.size}`,
+          `${verdict.padEnd(7)} ${manager.name.padEnd(21)} ${use.name.padEnd(11)} ${seconds.padStart(5)} s`,
         );
-        if (result.wrong !== undefined) {
+        if (failure !== undefined) {
           wrong += 1;
-          console.error(result.wrong);
+          console.error(failure);
         }
         rmSync(project, { recursive: true, force: true });
       },

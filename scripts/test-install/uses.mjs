@@ -1,4 +1,5 @@
-// The ways in which projects use the package. Each is a project of its own, which prints a line of JSON.
+// The ways in which projects use the package. Each is a project of its own, which prints a line of JSON. For jest and vitest
+// see test/packaging/test-runners.test.ts.
 
 /**
  * @typedef {object} Use
@@ -6,8 +7,7 @@
  * @property {Record<string, string>} dependencies
  * @property {Record<string, unknown>} [manifest] More of its package.json.
  * @property {Record<string, string>} files
- * @property {readonly (readonly string[])[]} commands The last prints the reports.
- * @property {number} reports How many reports it prints.
+ * @property {readonly (readonly string[])[]} commands The last prints the report.
  */
 
 const report = `
@@ -48,7 +48,26 @@ if (isMainThread) work();
 else count({ StripedLock }, workerData.handle, workerData.cells);
 `;
 
-const pooled = (/** @type {string} */ start, /** @type {string} */ run, /** @type {string} */ stop) => `
+const pooledWorker = `
+import * as stripelock from 'stripelock';
+${counting}
+export default ({ handle, cells }) => count(stripelock, handle, cells);
+`;
+
+/**
+ * A pool of two threads, each of which counts. `start` makes it, `run` gives a task to it, and `stop` ends it.
+ *
+ * @param {string} name Of the package.
+ * @param {string} version
+ * @param {{ start: string, run: string, stop: string, worker?: string }} code
+ * @returns {Use}
+ */
+const pool = (name, version, { start, run, stop, worker = pooledWorker }) => ({
+  name,
+  dependencies: { [name]: version },
+  files: {
+    'worker.mjs': worker,
+    'main.mjs': `
 import { StripedLock } from 'stripelock';
 ${report}
 ${start}
@@ -59,26 +78,10 @@ const engines = await Promise.all([${run}, ${run}]);
 if (engines.some((engine) => engine !== 'native')) throw new Error('a worker has another engine: ' + engines);
 ${stop}
 print(lock, cells[0]);
-`;
-
-const pooledWorker = `
-import * as stripelock from 'stripelock';
-${counting}
-export default ({ handle, cells }) => count(stripelock, handle, cells);
-`;
-
-const jestTest = `
-const { StripedLock, LockTimeoutError } = require('stripelock');
-const { print } = require('./report.cjs');
-test('locks', async () => {
-  const lock = new StripedLock();
-  const guard = lock.acquireSync('a');
-  await expect(lock.acquire('a', { timeout: 1 })).rejects.toThrow(LockTimeoutError);
-  guard.release();
-  print(lock, 2000);
-  await new Promise(setImmediate);
+`,
+  },
+  commands: [['node', 'main.mjs']],
 });
-`;
 
 /** @type {readonly Use[]} */
 export const uses = [
@@ -92,7 +95,6 @@ const SELF = new URL(import.meta.url);
 ${main}`,
     },
     commands: [['node', 'main.mjs']],
-    reports: 1,
   },
   {
     name: 'CommonJS',
@@ -104,7 +106,6 @@ const SELF = __filename;
 ${main}`,
     },
     commands: [['node', 'main.cjs']],
-    reports: 1,
   },
   {
     name: 'TypeScript',
@@ -141,96 +142,32 @@ setImmediate(() => console.log('REPORT ' + JSON.stringify({ engine: lock.engine,
       ['tsc', '-p', '.'],
       ['node', 'out/main.js'],
     ],
-    reports: 1,
   },
-  {
-    name: 'jest',
-    dependencies: { jest: '30.5.2' },
-    files: {
-      'report.cjs': `${report}\nmodule.exports = { print };\n`,
-      // The second file evaluates the package again in the same thread.
-      'first.test.js': jestTest,
-      'second.test.js': jestTest,
-    },
-    commands: [['jest', '--runInBand', '--no-watchman']],
-    reports: 2,
-  },
-  {
-    name: 'vitest',
-    dependencies: { vitest: '4.1.12' },
-    manifest: { type: 'module' },
-    files: {
-      'lock.test.js': `import { expect, test, vi } from 'vitest';
-import { StripedLock } from 'stripelock';
-${report}
-test('locks, also after the modules were reset', async () => {
-  const lock = new StripedLock();
-  const guard = lock.acquireSync('a');
-  vi.resetModules();
-  const again = await import('stripelock');
-  const same = again.StripedLock.from(lock.handle);
-  expect(same.engine).toBe(lock.engine);
-  expect(same.tryAcquire('a')).toBeUndefined();
-  guard.release();
-  print(lock, 2000);
-  await new Promise(setImmediate);
-});
-`,
-    },
-    commands: [['vitest', 'run', '--disable-console-intercept']],
-    reports: 1,
-  },
-  {
-    name: 'piscina',
-    dependencies: { piscina: '5.3.2' },
-    files: {
-      'worker.mjs': pooledWorker,
-      'main.mjs': pooled(
-        `import { Piscina } from 'piscina';
+  pool('piscina', '5.3.2', {
+    start: `import { Piscina } from 'piscina';
 const pool = new Piscina({ filename: new URL('worker.mjs', import.meta.url).href, maxThreads: 2 });`,
-        'pool.run(task)',
-        'await pool.destroy();',
-      ),
-    },
-    commands: [['node', 'main.mjs']],
-    reports: 1,
-  },
-  {
-    name: 'tinypool',
-    dependencies: { tinypool: '2.2.0' },
-    files: {
-      'worker.mjs': pooledWorker,
-      'main.mjs': pooled(
-        `import Tinypool from 'tinypool';
+    run: 'pool.run(task)',
+    stop: 'await pool.destroy();',
+  }),
+  pool('tinypool', '2.2.0', {
+    start: `import Tinypool from 'tinypool';
 const pool = new Tinypool({ filename: new URL('worker.mjs', import.meta.url).href, runtime: 'worker_threads', maxThreads: 2 });`,
-        'pool.run(task)',
-        'await pool.destroy();',
-      ),
-    },
-    commands: [['node', 'main.mjs']],
-    reports: 1,
-  },
-  {
-    name: 'workerpool',
-    dependencies: { workerpool: '10.0.3' },
-    files: {
-      'worker.mjs': `import workerpool from 'workerpool';
+    run: 'pool.run(task)',
+    stop: 'await pool.destroy();',
+  }),
+  pool('workerpool', '10.0.3', {
+    start: `import { fileURLToPath } from 'node:url';
+import workerpool from 'workerpool';
+const pool = workerpool.pool(fileURLToPath(new URL('worker.mjs', import.meta.url)), { workerType: 'thread', maxWorkers: 2 });`,
+    run: "pool.exec('count', [task])",
+    stop: 'await pool.terminate();',
+    worker: `import workerpool from 'workerpool';
 import * as stripelock from 'stripelock';
 ${counting}
 workerpool.worker({ count: ({ handle, cells }) => count(stripelock, handle, cells) });
 `,
-      'main.mjs': pooled(
-        `import { fileURLToPath } from 'node:url';
-import workerpool from 'workerpool';
-const pool = workerpool.pool(fileURLToPath(new URL('worker.mjs', import.meta.url)), { workerType: 'thread', maxWorkers: 2 });`,
-        "pool.exec('count', [task])",
-        'await pool.terminate();',
-      ),
-    },
-    commands: [['node', 'main.mjs']],
-    reports: 1,
-  },
+  }),
 ];
 
-/** What each report of a use must say. */
+/** What the report of each use must say. */
 export const expectedReport = { engine: 'native', result: 2000, warnings: [] };

@@ -5,7 +5,6 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compare, otherBuild, rowsAgainst } from '../../bench/against.mjs';
 import { efforts } from '../../bench/effort.mjs';
-import { comparisonTable } from '../../bench/report.mjs';
 import { measureWorkload } from '../../bench/schedule.mjs';
 import { workloads } from '../../bench/workloads/index.mjs';
 
@@ -137,21 +136,5 @@ describe('a comparison of two builds', () => {
 
   it('needs a build in the other folder', () => {
     expect(() => otherBuild(path.join(folder, 'dist'))).toThrow(/has no build: run `npm run build` there/);
-  });
-});
-
-describe('the table of a comparison', () => {
-  it('shows both figures, the ratio and each of its rounds, and what failed', () => {
-    const workload = measured(
-      'single',
-      row('stripelock native', [{ nsPerOp: 10 }, { nsPerOp: 20 }]),
-      row('stripelock native', [{ nsPerOp: 20 }, { nsPerOp: 60 }]),
-      row('stripelock javascript', [{ nsPerOp: 10 }]),
-      row('stripelock javascript', [], 'no such method'),
-    );
-    const lines = comparisonTable(workload, compare(workload)).split('\n');
-    expect(lines[0]).toMatch(/a workload +time\/op here +there +times as good +by round/);
-    expect(lines[1]).toMatch(/stripelock native +15\.0 ns +40\.0 ns +2\.50 × +2\.00 3\.00/);
-    expect(lines[2]).toMatch(/stripelock javascript +FAILED there: no such method/);
   });
 });

@@ -48,18 +48,6 @@ describe.each(ways)('leases of overlapping keys, taken %s', (_way, make) => {
     expect(guarded.grants).toBe(6 * 15);
   });
 
-  it('are granted within one manager, too', async () => {
-    const manager = new LeaseManager({ store: make(), backoff });
-    const guarded = new Guarded();
-    const sets = [['a', 'b'], ['b', 'c'], ['c', 'a'], ['a', 'b', 'c'], ['b']];
-    await Promise.all(
-      [...sets, ...sets, ...sets].map((keys) =>
-        manager.withLease(keys, { timeout }, (lease) => guarded.during(lease, () => turns(2))),
-      ),
-    );
-    expect(guarded.grants).toBe(15);
-  });
-
   it('are granted although others take the keys one by one, all the time', async () => {
     const store = make();
     let ended = false;

@@ -155,24 +155,4 @@ describe('the keys that a thread remembers', () => {
       expect(names.stripes.size).toBe(0);
     });
   }
-
-  it('bypass the cache until the engine says that they recur', () => {
-    const capacity = 4096;
-    const names = new Names(capacity, capacity, () => 0);
-    const index = new NamedIndex(names, capacity, '', () => undefined);
-    for (let i = 0; i < 50_000; i++) index.stripeOf(`new ${i}`, 'key');
-    const pinsOf = (rounds: number): number => {
-      const before = names.pins;
-      for (let round = 0; round < rounds; round++) {
-        for (let key = 0; key < 500; key++) index.stripeOf(`key ${key}`, 'key');
-      }
-      return names.pins - before;
-    };
-    // More rounds than keys ever bypass the cache without that.
-    expect(pinsOf(200)).toBeGreaterThan(190 * 500);
-    names.recurring = true;
-    pinsOf(3);
-    // Some may still be pinned outside of the cache.
-    expect(pinsOf(10)).toBeLessThan(10 * 50);
-  });
 });

@@ -35,7 +35,7 @@ it(
   async () => {
     const { tarball } = packLocally(path.join(folder, 'whole'));
     const { code, output } = await testInstall(tarball);
-    expect(output).toMatch(/native +npm 12 +ESM .* 3 packages, \d\.\d MB/);
+    expect(output).toMatch(/native +npm 12 +ESM/);
     expect(code).toBe(0);
   },
   LIMIT,
@@ -47,7 +47,7 @@ it(
     const { tarball } = packLocally(path.join(folder, 'bare'), { binary: false });
     const { code, output } = await testInstall(tarball);
     expect(output).toMatch(/WRONG +npm 12 +ESM/);
-    expect(output).toMatch(/no binary was installed/);
+    expect(output).toMatch(/STRIPELOCK_NO_ADDON/);
     expect(code).toBe(1);
   },
   LIMIT,

@@ -33,9 +33,6 @@ async function effort(milliseconds) {
 
 const scenarios = {
   exit: () => process.exit(5),
-  throw: () => {
-    throw new Error('the end of the main thread, on purpose');
-  },
   async cpu(lock) {
     // Blocked threads and pending acquisitions, past the first milliseconds.
     for (let i = 0; i < 1000; i++) void lock.acquire('key', FOR_EVER);
@@ -80,7 +77,7 @@ async function main(scenario, threads = '8', how = 'lock') {
   while (blocked() < workers.length) await delay(1);
   // They sleep by now and do not spin any more.
   await delay(50);
-  if (scenario === 'exit' || scenario === 'throw') writeSync(1, `${clock()}\n`);
+  if (scenario === 'exit') writeSync(1, `${clock()}\n`);
   return scenarios[scenario](lock, workers);
 }
 

@@ -12,7 +12,6 @@ import { clock } from '../workers/clock.mjs';
 
 /** Milliseconds. */
 const TERMINATE = 100;
-const EXIT = 300;
 const MANY = 60;
 /**
  * Milliseconds that the end of a process with MANY threads may take beyond 1.5 times what it takes with threads in
@@ -103,37 +102,7 @@ describe('a thread blocked in acquireSync', () => {
     });
   }
 
-  it('ends promptly together with seven others', async () => {
-    const lock = new StripedLock({ engine: 'native' });
-    const ours = lock.acquireSync('key');
-    const victims = await Promise.all(
-      Array.from({ length: 8 }, () => Victim.start(lock, { parked: { keys: 'key' } })),
-    );
-    await until(() => lock.stats().waiting === 8, 'all are blocked');
-    const start = performance.now();
-    const times = await Promise.all(
-      victims.map(async ({ worker }) => {
-        await worker.terminate();
-        return performance.now() - start;
-      }),
-    );
-    expectPrompt('terminate() of eight blocked threads', times, TERMINATE);
-    expect(lock.stats()).toMatchObject({ waiting: 0, held: 1, abandoned: 0 });
-    ours.release();
-  });
-
   // Measured from the time that the process prints before it ends, to its exit.
-  for (const [scenario, expected] of [
-    ['exit', 5],
-    ['throw', 1],
-  ] as const) {
-    it(`does not delay the end of the process (${scenario})`, async () => {
-      const times: number[] = [];
-      for (let round = 0; round < 3; round++) times.push(await timeToEnd([scenario], expected));
-      expectPrompt(`end of a process with eight blocked threads (${scenario})`, times, EXIT);
-    });
-  }
-
   // Node ends its threads one by one, and waits for each.
   it('does not delay process.exit() together with many others', { timeout: 120_000 }, async () => {
     const ours: number[] = [];
