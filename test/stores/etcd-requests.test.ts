@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { hasEtcd } from '../support/etcd-server.mjs';
+import { base64, hasEtcd } from '../support/etcd-server.mjs';
 import { EtcdGateway, type GatewayAnswer, type Passing } from '../support/etcd-gateway.js';
+import { rejectionOf } from '../support/waiting.js';
 import {
   BEAT,
   EtcdScene,
@@ -90,24 +91,59 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     expect(await store.inspect('key 7')).toMatchObject({ owner: 'somebody else', token: taken });
   });
 
-  it('goes on for those who still wait, if others who asked at the same time have given up', async () => {
-    const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
-    const granting = gate();
-    await hasty.inspect('nothing');
+  it('goes on for who still waits, if another who is asked for in the same transaction has given up', async () => {
+    const limit = 2 * HASTE;
+    const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: limit });
+    const [first, second] = [gate(), gate()];
+    const granting = (): number => gateway.asked.filter((path) => path === GRANT).length;
     gateway.rule = async ({ path, forward }) => {
-      if (path === GRANT) await granting.opened;
+      if (path === GRANT) await (granting() <= 2 ? first : second).opened;
       return forward();
     };
-    const early = [hasty.tryAcquire('key 1', 'me', LONG), hasty.tryAcquire('key 2', 'me', LONG)];
-    const failed = Promise.allSettled(early);
-    await delay(HASTE / 2);
-    // Asked for while nothing else of the first two can be sent.
-    const later = ['key 3', 'key 4', 'key 5'].map((key) => hasty.tryAcquire(key, 'me', LONG));
-    for (const { status } of await failed) expect(status).toBe('rejected');
-    granting.open();
-    for (const token of await Promise.all(later)) expect(token).toBeTypeOf('bigint');
-    await expectSoon(() => etcd.entry('key 1')).toBeUndefined();
-    await expectSoon(() => etcd.entry('key 2')).toBeUndefined();
+    const before = [hasty.tryAcquire('key 1', 'me', LONG)];
+    await expectSoon(granting).toBe(1);
+    before.push(hasty.tryAcquire('key 2', 'me', LONG));
+    await expectSoon(granting).toBe(2);
+    // No more are under way at once, so these wait, and are sent together.
+    const early = rejectionOf(hasty.tryAcquire('key 3', 'me', LONG));
+    await delay(limit / 2);
+    const late = hasty.tryAcquire('key 4', 'me', LONG);
+    first.open();
+    await Promise.all(before);
+    expect(await early).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(granting()).toBe(4);
+    second.open();
+    expect(await late).toBeTypeOf('bigint');
+    await expectSoon(() => etcd.entry('key 3')).toBeUndefined();
+    expect(await hasty.inspect('key 4')).toMatchObject({ owner: 'me' });
+  });
+
+  it('is withdrawn if all have given up who were asked for in the same transaction', async () => {
+    const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
+    gateway.rule = ({ path, forward }) => (path === GRANT ? new Promise(() => undefined) : forward());
+    const keys = ['key 1', 'key 2'];
+    await Promise.all(keys.map((key) => rejectionOf(hasty.tryAcquire(key, 'me', LONG))));
+    await expectSoon(() => gateway.asked).toContain(REVOKE);
+  });
+
+  it('binds no key to an etcd lease that is withdrawn, when one of many cannot be read', async () => {
+    const keys = Array.from({ length: 5 }, (_, i) => `key ${i}`);
+    await etcd.ask('kv/put', { key: base64(`${etcd.prefix}lease/key 2`), value: base64('some text') });
+    const revoking = gate();
+    const revoked: Promise<GatewayAnswer>[] = [];
+    gateway.rule = async ({ path, forward }) => {
+      if (path !== REVOKE) return forward();
+      await revoking.opened;
+      const answer = forward();
+      revoked.push(answer);
+      return answer;
+    };
+    const results = await Promise.allSettled(keys.map((key) => store.tryAcquire(key, 'me', LONG)));
+    expect(results.map(({ status }) => status === 'fulfilled')).toEqual([true, true, false, true, true]);
+    revoking.open();
+    await expectSoon(() => revoked.length).toBeGreaterThan(0);
+    await Promise.all(revoked);
+    for (const key of keys) expect((await etcd.entry(key))?.value, key).toBeDefined();
   });
 
   it('is a new etcd lease if that which was used before has gone', async () => {
