@@ -288,24 +288,11 @@ export async function muslHostLibraries(target) {
 
 /** The files of libstdc++ besides libsupc++. If one is missing, the binary does not load. */
 const objects = {
-  'c++98': ['allocator-inst', 'atomicity', 'list', 'stdexcept', 'tree'],
-  'c++11': [
-    'chrono',
-    'condition_variable',
-    'cow-stdexcept',
-    'cow-string-inst',
-    'cxx11-stdexcept',
-    'functexcept',
-    'functional',
-    'hashtable_c++0x',
-    'mutex',
-    'random',
-    'snprintf_lite',
-    'sso_string',
-    'string-inst',
-    'system_error',
-    'thread',
-  ],
+  'c++98': 'allocator-inst atomicity list stdexcept tree'.split(' '),
+  'c++11': (
+    'chrono condition_variable cow-stdexcept cow-string-inst cxx11-stdexcept functexcept functional ' +
+    'hashtable_c++0x mutex random snprintf_lite sso_string string-inst system_error thread'
+  ).split(' '),
 };
 
 /**
@@ -353,35 +340,20 @@ async function make({ triple, tool, env, specs }, work, into) {
   const build = path.join(work, 'build');
   mkdirSync(build);
   const inBuild = { cwd: build, env };
-  const cc = `${tool('gcc-10')} -specs=${specs}`;
-  await run(
-    path.join(work, 'libstdc++-v3/configure'),
-    [
-      ...['--build=x86_64-pc-linux-gnu', `--host=${triple}`, `--prefix=${into}`],
-      ...[
-        '--with-gxx-include-dir=/include',
-        '--with-target-subdir=',
-        '--disable-multilib',
-        '--disable-shared',
-      ],
-      ...[
-        '--enable-static',
-        '--with-pic',
-        '--enable-threads=posix',
-        '--disable-nls',
-        '--disable-libstdcxx-pch',
-      ],
-      ...['--disable-libstdcxx-filesystem-ts', '--disable-libstdcxx-verbose'],
-      ...[
-        `CC=${cc}`,
-        `CXX=${tool('g++-10')} -specs=${specs} -nostdinc++`,
-        'CFLAGS=-O2',
-        'CXXFLAGS=-O2 -fPIC',
-      ],
-      ...['ar', 'as', 'ld', 'ranlib', 'strip'].map((name) => `${name.toUpperCase()}=${tool(name)}`),
-    ],
-    inBuild,
-  );
+  const options =
+    '--build=x86_64-pc-linux-gnu --with-gxx-include-dir=/include --with-target-subdir= --disable-multilib ' +
+    '--disable-shared --enable-static --with-pic --enable-threads=posix --disable-nls --disable-libstdcxx-pch ' +
+    '--disable-libstdcxx-filesystem-ts --disable-libstdcxx-verbose CFLAGS=-O2';
+  const words = [
+    ...options.split(' '),
+    `--host=${triple}`,
+    `--prefix=${into}`,
+    `CC=${tool('gcc-10')} -specs=${specs}`,
+    `CXX=${tool('g++-10')} -specs=${specs} -nostdinc++`,
+    'CXXFLAGS=-O2 -fPIC',
+    ...['ar', 'as', 'ld', 'ranlib', 'strip'].map((name) => `${name.toUpperCase()}=${tool(name)}`),
+  ];
+  await run(path.join(work, 'libstdc++-v3/configure'), words, inBuild);
   const jobs = `-j${os.availableParallelism()}`;
   await run('make', [jobs, '-C', 'include'], inBuild);
   await run('make', [jobs, '-C', 'libsupc++'], inBuild);
