@@ -1,5 +1,5 @@
 // The events that call a blocked thread back to its host: something ends the thread (worker.terminate(),
-// process.exit()) or the script that it runs (the timeout of node:vm, Ctrl+C with breakOnSigint).
+// process.exit()) or the script that it runs (the timeout of node:vm, or Ctrl+C where that is to end it).
 
 #pragma once
 

@@ -1,3 +1,6 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
 import { expectPrompt } from '../support/prompt.js';
@@ -23,6 +26,26 @@ describe('a thread that blocks in acquireSync', () => {
       console.log(`the same with Atomics.wait: ${atomics.toFixed(1)} ms`);
       for (const time of times) expect(time).toBeGreaterThanOrEqual(99);
       expectPrompt('timeout of 100 ms of a script that blocks', times, HONOURED);
+    },
+  );
+
+  it.skipIf(process.platform === 'win32')(
+    'ends with Ctrl+C if its script of node:vm asks for that',
+    async () => {
+      const program = fileURLToPath(new URL('../programs/ctrl-c.mjs', import.meta.url));
+      const child = spawn(process.execPath, [program], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        timeout: 30_000,
+        killSignal: 'SIGKILL',
+      });
+      let printed = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        printed += text;
+        // It is blocked, or about to block: it must end in both cases.
+        if (text.includes('blocks')) child.kill('SIGINT');
+      });
+      const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
+      expect({ code, signal, printed }).toEqual({ code: 0, signal: null, printed: 'blocks\nended\n' });
     },
   );
 
