@@ -5,7 +5,7 @@ import { Agent } from '../support/agent.js';
 import { CHANNELS, listen } from '../support/channels.js';
 import { keysApart } from '../support/keys.js';
 import { Victim } from '../support/victim.js';
-import { rejectionOf, thrownBy } from '../support/waiting.js';
+import { rejectionOf, thrownBy, until } from '../support/waiting.js';
 
 function newLock(engine: 'native' | 'javascript' = 'native'): StripedLock {
   return new StripedLock({ engine, stripes: 64, name: 'loud' });
@@ -168,5 +168,46 @@ describe('the diagnostics channels', () => {
         expect(heard.splice(0)).toEqual([['abandoned', { ...common, kind }]]);
       }
     }
+  });
+
+  it('report a cycle of threads on the thread that is refused', async () => {
+    const lock = newLock();
+    const [ourKey, theirKey] = keysApart(lock, 2) as [string, string];
+    const agent = await Agent.start(lock);
+    const heard = listen('deadlock');
+    let refusedHere = 0;
+    // Either of the two may be refused: repeat until it is this one.
+    for (let round = 0; round < 50 && refusedHere === 0; round++) {
+      const ours = lock.acquireSync(ourKey);
+      const theirs = await agent.acquireSync(theirKey);
+      const blocked = agent.acquireSync(ourKey, { timeout: 20_000 });
+      if (round % 2 === 0) await until(() => lock.stats().waiting === 1, 'the other is blocked');
+      try {
+        lock.acquireSync(theirKey, { timeout: 300 }).release();
+      } catch (error) {
+        if ((error as { code: string }).code === 'ERR_LOCK_DEADLOCK') refusedHere++;
+      }
+      ours.release();
+      await blocked.then(
+        (guard) => guard.release(),
+        () => undefined,
+      );
+      await theirs.release();
+    }
+    expect(refusedHere).toBe(1);
+    expect(heard).toEqual([
+      [
+        'deadlock',
+        {
+          lock: 'loud',
+          keys: [theirKey],
+          mode: 'exclusive',
+          kind: 'sync',
+          threadId: 0,
+          threads: [0, agent.threadId],
+          stripes: [lock.stripeOf(theirKey), lock.stripeOf(ourKey)],
+        },
+      ],
+    ]);
   });
 });
