@@ -62,6 +62,23 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     expect((await store.inspect('key'))?.owner).toBe('me');
   });
 
+  it('is the key again, if the servers do not know its etcd lease yet, which was for an attempt that failed', async () => {
+    await store.tryAcquire('key', 'me', LONG);
+    // So what this store knows of the key is outdated.
+    await etcd.store().tryAcquire('key', 'me', LONG);
+    const refused = gate();
+    let binding = 0;
+    gateway.rule = async ({ path, forward }) => {
+      if (path === GRANT) await refused.opened;
+      const answer = await forward();
+      if (path === TXN && ++binding === 2) refused.open();
+      return answer;
+    };
+    expect(await store.renew('key', 'me', LONG, 'new')).toBe(true);
+    expect(gateway.asked.filter((path) => path === TXN)).toHaveLength(4);
+    expect(await store.inspect('key')).toMatchObject({ owner: 'me', info: 'new' });
+  });
+
   it('is one request to take a key, and one to release it, while the etcd lease of the last lasts', async () => {
     // Of five seconds 994 milliseconds are not needed.
     for (let i = 0; i < 3; i++) {

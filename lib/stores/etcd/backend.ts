@@ -338,7 +338,7 @@ export class EtcdBackend implements Backend {
     const leases = keys.map(({ found, wanted }) => {
       // Another client may know more about it, so it is never used for another key.
       const seconds = secondsFor(wanted.length);
-      return { id: found!.lease, seconds, since: 0, made: true, tainted: true };
+      return { id: found!.lease, seconds, since: 0, made: true, making: undefined, tainted: true };
     });
     const { written, term } = await this.#write(keys, leases, [], operation);
     keys.forEach(({ name, found }, i) => {

@@ -21,7 +21,12 @@ export interface EtcdLease {
   since: number;
   /** Whether a server has said that it exists, or existed. */
   made: boolean;
-  /** Whether a request that binds a key to it may still be executed. Then nothing else may ever be bound to it. */
+  /** Resolves when a server has said so; undefined for one that was found. */
+  readonly making: Promise<void> | undefined;
+  /**
+   * Whether it may be bound to a key by a request that is still on its way, or may not exist. Then nothing else may ever be
+   * bound to it.
+   */
   tainted: boolean;
 }
 
@@ -57,7 +62,8 @@ export class EtcdLeases {
   }
 
   /**
-   * One that lasts for so many milliseconds, and a promise that it was made: one that is parked, if it may be, or a new one.
+   * One that lasts for so many milliseconds, and a promise that it was made unless that is known: one that is parked, if it
+   * may be, or a new one.
    */
   take(
     operation: Operation,
@@ -66,10 +72,10 @@ export class EtcdLeases {
   ): { lease: EtcdLease; made: Promise<void> | undefined } {
     const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(
-      (lease) => lease.seconds === seconds && this.#left(lease) >= milliseconds,
+      (lease) => lease.seconds === seconds && !lease.tainted && this.#left(lease) >= milliseconds,
     );
-    if (!parked || at < 0) return this.#grant(operation, seconds);
-    return { lease: this.#parked.splice(at, 1)[0]!, made: undefined };
+    const lease = parked && at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
+    return { lease, made: lease.made ? undefined : lease.making };
   }
 
   /**
@@ -126,19 +132,27 @@ export class EtcdLeases {
   }
 
   /** A transaction that is bound to it proves that it was made, too. */
-  #grant(operation: Operation, seconds: number): { lease: EtcdLease; made: Promise<void> } {
-    const lease = { id: newId(), seconds, since: performance.now(), made: false, tainted: false };
-    const made = this.#cluster
-      .call(operation, 'lease/grant', { ID: lease.id, TTL: String(seconds) })
+  #grant(operation: Operation, seconds: number): EtcdLease {
+    const id = newId();
+    const since = performance.now();
+    const making = this.#cluster
+      .call(operation, 'lease/grant', { ID: id, TTL: String(seconds) })
       .catch((error: unknown) => {
         // It was sent twice.
         if (!isLeaseKnown(error)) throw error;
       })
-      .then(() => {
-        lease.made = true;
-      });
-    made.catch(ignore);
-    return { lease, made };
+      .then(
+        () => {
+          lease.made = true;
+        },
+        (error: unknown) => {
+          lease.tainted = true;
+          throw error;
+        },
+      );
+    making.catch(ignore);
+    const lease: EtcdLease = { id, seconds, since, made: false, tainted: false, making };
+    return lease;
   }
 
   /** Milliseconds that it lasts, on the server's clock. */
