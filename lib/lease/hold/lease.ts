@@ -219,11 +219,12 @@ function abortedBy(lost: Hold): AbortController {
 
 /** They may have different ones, if other leases share them. 1 without keys, where it does not matter. */
 function longestTtl(holds: readonly Hold[]): number {
-  return Math.max(1, ...holds.map(({ terms }) => terms.ttl));
+  return holds.reduce((longest, { terms }) => Math.max(longest, terms.ttl), 1);
 }
 
-async function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<boolean> {
-  return everyTrue(await together(holds, (hold) => hold.renew(ttl, info)));
+function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<boolean> {
+  if (holds.length === 1) return holds[0]!.renew(ttl, info);
+  return together(holds, (hold) => hold.renew(ttl, info)).then(everyTrue);
 }
 
 /** Leaves in the list what could not be freed. */
