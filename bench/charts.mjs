@@ -93,9 +93,9 @@ const charts = [
     ),
   },
   {
-    file: 'hand-off',
-    group: 'hand-off',
-    metric: 'handOff50',
+    file: 'hand-over',
+    group: 'hand-over',
+    metric: 'handOver50',
     title: 'Hand-off to a waiting thread: median latency',
   },
   { file: 'waiters-memory', group: 'waiters', metric: 'totalBytes', title: 'Resident memory of a waiter' },

@@ -1,6 +1,6 @@
 import { measureClients } from './clients.mjs';
 import { measureDeadHolder } from './dead-holder.mjs';
-import { measureHandOff } from './hand-off.mjs';
+import { measureHandOff } from './hand-over.mjs';
 import { measureSingle } from './single.mjs';
 import { measureStarts } from './starts.mjs';
 import { measureThreads } from './threads.mjs';
@@ -30,7 +30,7 @@ import { measureWaiters } from './waiters.mjs';
 export const runners = {
   single: measureSingle,
   threads: measureThreads,
-  'hand-off': measureHandOff,
+  'hand-over': measureHandOff,
   starts: measureStarts,
   waiters: measureWaiters,
   clients: measureClients,

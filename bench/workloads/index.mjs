@@ -2,7 +2,7 @@ import { combinations } from './combinations.mjs';
 import { contendedAsync } from './contended-async.mjs';
 import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { first } from './first.mjs';
-import { handOff } from './hand-off.mjs';
+import { handOver } from './hand-over.mjs';
 import { leases } from './leases.mjs';
 import { stores } from './stores.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
@@ -43,7 +43,7 @@ import { webLocks } from './web-locks.mjs';
  * @property {boolean} [awaits] Whether the work under the lock awaits.
  *
  * @typedef {object} HandOffOnly
- * @property {'hand-off'} runner
+ * @property {'hand-over'} runner
  * @property {'sync' | 'async'} giver Whether it blocks its thread, or waits on its event loop.
  * @property {'sync' | 'async'} taker
  * @property {number} head Milliseconds for which the taker has been waiting.
@@ -83,7 +83,7 @@ export const workloads = [
   ...combinations,
   ...contendedSync,
   ...contendedAsync,
-  ...handOff,
+  ...handOver,
   ...waiters,
   ...first,
   ...leases,

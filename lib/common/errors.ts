@@ -48,7 +48,7 @@ export class LockTimeoutError extends LockError {
 }
 
 /** What errors say of a lock. */
-export interface NamedLock {
+export interface WebLock {
   readonly name: string;
   /** Whether each key has a stripe of its own: then messages do not speak of stripes. */
   readonly exact: boolean;
@@ -56,7 +56,7 @@ export interface NamedLock {
 
 /** `thread`: who waited. `details`: what the message says about the holders. */
 export function lockTimeout(
-  lock: NamedLock,
+  lock: WebLock,
   keys: readonly LockKey[],
   timeout: number,
   stripe: number,
@@ -66,7 +66,7 @@ export function lockTimeout(
 ): LockTimeoutError {
   const held = holders.length > 0 ? [`held by ${details ?? threadNames(holders)}`] : [];
   const facts = (lock.exact ? held : [`stripe ${stripe}`, ...held]).join(', ');
-  const what = `could not acquire ${keyNames(keys)} within ${timeout} ms`;
+  const what = `could not acquire ${quotedKeys(keys)} within ${timeout} ms`;
   const again = holders.includes(thread)
     ? `. Thread ${thread} is this same one: locks are not reentrant, so code that holds a key cannot acquire it again`
     : '';
@@ -102,7 +102,7 @@ export class DeadlockError extends LockError {
 
 /** `details`: what the message says about the holders of the first stripe. */
 export function lockDeadlock(
-  { name, exact }: NamedLock,
+  { name, exact }: WebLock,
   keys: readonly LockKey[],
   threads: readonly number[],
   stripes: readonly number[],
@@ -114,7 +114,7 @@ export function lockDeadlock(
       : cycleText(exact, threads, stripes);
   const collision = exact ? '' : ' In a StripedLock, different keys can share a stripe.';
   const message =
-    `${lockName(name)}: waiting for ${keyNames(keys)} would never end: ${why}.${collision} ` +
+    `${lockName(name)}: waiting for ${quotedKeys(keys)} would never end: ${why}.${collision} ` +
     'Acquire all keys that are needed together in one call';
   return new DeadlockError(message, keys, threads, stripes);
 }
@@ -211,7 +211,7 @@ const KEY_CHARACTERS_SHOWN = 64;
 const BYTES_SHOWN = 32;
 
 /** Keys as messages show them: a few, and each of them short. */
-export function keyNames(keys: readonly LockKey[]): string {
+export function quotedKeys(keys: readonly LockKey[]): string {
   const shown = keys.slice(0, KEYS_SHOWN).map(keyName).join(', ');
   const rest = keys.length - KEYS_SHOWN;
   const more = rest > 0 ? ` and ${rest} more` : '';

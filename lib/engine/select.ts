@@ -15,7 +15,7 @@ import {
   VERSION_INDEX,
 } from './contract/layout.js';
 import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
-import type { NamedEngine, NamedLocks } from './contract/named-locks.js';
+import type { WebLockEngine, WebLocks } from './contract/web-locks.js';
 import {
   corrupt,
   spanOf,
@@ -25,17 +25,17 @@ import {
 } from './contract/table-memory.js';
 import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
-import { JavaScriptNamedEngine } from './javascript/named-locks.js';
+import { JavaScriptWebLockEngine } from './javascript/web-locks.js';
 import { loadNativeEngine } from './native/engine.js';
 import { OtherVersion } from './native/running-engine.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
-let javascriptNamed: NamedEngine | undefined;
+let javascriptWebLocks: WebLockEngine | undefined;
 /** May belong to another evaluation of the package in this thread: see `native/running-engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
-let nativeNamed: NamedEngine | undefined;
+let nativeWebLocks: WebLockEngine | undefined;
 let nativeFailure: unknown;
 
 /** Makes a lock on the engine asked for, or on the best available one. */
@@ -79,17 +79,17 @@ export function leaseEngine(): LeaseEngine {
   return (javascriptLeases ??= new JavaScriptLeases());
 }
 
-/** The managers of named locks, for all threads of the process. Undefined if the addon does not load. */
-export function nativeNamedEngine(): NamedEngine | undefined {
-  return nativeOrUndefined() && (nativeNamed ??= new OurNamedLocks(native!.named));
+/** The managers of web locks, for all threads of the process. Undefined if the addon does not load. */
+export function nativeWebLockEngine(): WebLockEngine | undefined {
+  return nativeOrUndefined() && (nativeWebLocks ??= new OurWebLocks(native!.named));
 }
 
-/** The managers of named locks: for all threads of the process if the addon loads, else for this thread alone. */
-export function namedEngine(): NamedEngine {
-  const engine = nativeNamedEngine();
+/** The managers of web locks: for all threads of the process if the addon loads, else for this thread alone. */
+export function webLockEngine(): WebLockEngine {
+  const engine = nativeWebLockEngine();
   if (engine !== undefined) return engine;
   warnOnce();
-  return (javascriptNamed ??= new JavaScriptNamedEngine());
+  return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
 }
 
 /**
@@ -185,17 +185,17 @@ class OurLeases implements LeaseEngine {
   }
 }
 
-class OurNamedLocks implements NamedEngine {
+class OurWebLocks implements WebLockEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
-  readonly #named: NamedEngine;
+  readonly #named: WebLockEngine;
 
-  constructor(named: NamedEngine) {
+  constructor(named: WebLockEngine) {
     this.id = named.id;
     this.#named = named;
   }
 
-  open(number?: number): NamedLocks {
+  open(number?: number): WebLocks {
     try {
       return this.#named.open(number);
     } catch (error) {

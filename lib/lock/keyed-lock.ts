@@ -19,7 +19,7 @@ import { GeneralPath, type EntryMethods } from './general-path.js';
 import { createGuard, tryTake, type Guard } from './guard.js';
 import { OpenedLock, openedKeyedLock } from './handle.js';
 import { KeySets } from './key-set.js';
-import { NamedIndex } from './named-index.js';
+import { ExactKeyIndex } from './exact-key-index.js';
 import { modeIn } from './options.js';
 import { attempt, block, wait } from './slow-path.js';
 import { LockContext } from './terms.js';
@@ -44,7 +44,7 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
   readonly #opened: OpenedLock;
   readonly #table: LockTable;
   readonly #path: FastPath;
-  readonly #index: NamedIndex;
+  readonly #index: ExactKeyIndex;
   /** No acquisition is plain: it is traced, or takes a permit. */
   readonly #special: boolean;
   readonly #context: LockContext;
@@ -61,7 +61,7 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
     this.#table = table;
     this.#path = new FastPath(table);
     this.#special = trace || hasPermits(table.limit);
-    const index = new NamedIndex(table.names!, table.stripes, name, () => sets.forget());
+    const index = new ExactKeyIndex(table.names!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
     this.#index = index;
     this.#context = new LockContext(name, table, trace, timeout, index);
@@ -93,7 +93,7 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
   }
 
   // In each of these three, no code of the program runs between the look-up of a key and the moment when its stripe is
-  // taken or waited for, or the acquisition is busy (keeps N4, see NamedIndex).
+  // taken or waited for, or the acquisition is busy (keeps N4, see ExactKeyIndex).
 
   override acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],

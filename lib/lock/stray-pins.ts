@@ -1,11 +1,11 @@
-import type { KeyNames } from '../engine/contract/key-names.js';
+import type { ExactKeys } from '../engine/contract/exact-keys.js';
 
 /** So many of a generation that has ended become strays at a time. */
 const LEAVING = 64;
 
 /**
  * The stripes that a thread has pinned and that are not in its cache: strays, of which there may be a few, and what has just
- * left the cache, which becomes strays a few at a time, so that no call pays for all. See `NamedIndex`.
+ * left the cache, which becomes strays a few at a time, so that no call pays for all. See `ExactKeyIndex`.
  */
 export class StrayPins {
   /** Some twice. */
@@ -63,7 +63,7 @@ export class StrayPins {
   }
 
   /** Those in use stay strays, and are looked at again when there are a quarter more: so each costs constant time. */
-  unpin(names: KeyNames): void {
+  unpin(names: ExactKeys): void {
     const kept = names.unpin(this.#strays, this.#count);
     this.#count = kept;
     this.#most = Math.max(this.#few, kept + (kept >> 2) + 1);

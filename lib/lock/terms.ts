@@ -52,7 +52,7 @@ interface Begun {
   readonly key: LockKey;
 }
 
-/** Nothing is taken or unpinned since the fast path (keeps N4 of `named-index.ts`). */
+/** Nothing is taken or unpinned since the fast path (keeps N4 of `exact-key-index.ts`). */
 function begunOf({ index }: LockContext, guard: Guard, keys: readonly LockKey[]): Begun {
   const stripe = stripesOf(guard)[takenBy(guard)];
   const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'key') === stripe)!;

@@ -1,8 +1,8 @@
 import { invalidArgType, LockError, ONLY_FOR_THREADS, outOfRange } from '../common/errors.js';
 import { checkString } from '../common/checks.js';
 import type { EngineName } from '../engine/contract/engine.js';
-import type { NamedLocks } from '../engine/contract/named-locks.js';
-import { namedEngine } from '../engine/select.js';
+import type { WebLocks } from '../engine/contract/web-locks.js';
+import { webLockEngine } from '../engine/select.js';
 
 const KIND = 'stripelock/lock-manager';
 
@@ -17,12 +17,12 @@ interface HandleFields {
 
 /** The handle of a manager that was opened in this thread. */
 export function handleOf(number: number, name: string): { readonly kind: typeof KIND } {
-  const { name: engine, id } = namedEngine();
+  const { name: engine, id } = webLockEngine();
   return Object.freeze<HandleFields>({ kind: KIND, engine, id, number, name });
 }
 
 /** Throws a TypeError or RangeError for what is not a handle, a LockError if it cannot be opened in this thread. */
-export function openHandle(handle: unknown): { locks: NamedLocks; name: string } {
+export function openHandle(handle: unknown): { locks: WebLocks; name: string } {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== KIND) {
     throw invalidArgType('handle', 'the handle of a LockManager', handle);
   }
@@ -33,7 +33,7 @@ export function openHandle(handle: unknown): { locks: NamedLocks; name: string }
     throw outOfRange('handle.number', 'an integer from 0', number);
   }
   const shownName = checkString(name, 'handle.name');
-  const here = namedEngine();
+  const here = webLockEngine();
   if (engine === here.name && id[0] === here.id[0] && id[1] === here.id[1]) {
     return { locks: here.open(number), name: shownName };
   }

@@ -1,7 +1,7 @@
 import { checkFunction, checkOptionsObject, checkString, type Names } from '../common/checks.js';
 import type { HandleOf } from '../common/types.js';
-import { DEFAULT_MANAGER } from '../engine/contract/named-locks.js';
-import { namedEngine } from '../engine/select.js';
+import { DEFAULT_MANAGER } from '../engine/contract/web-locks.js';
+import { webLockEngine } from '../engine/select.js';
 import { checkSupported, DEFAULTS, readOptions, toDomString } from './arguments.js';
 import { ManagerContext } from './context.js';
 import { handleOf, openHandle } from './handle.js';
@@ -104,11 +104,11 @@ const NAMES: Names<LockManagerOptions> = { name: true };
 function create(options: LockManagerOptions | undefined): ManagerContext {
   checkOptionsObject(options, NAMES);
   const name = options?.name === undefined ? '' : checkString(options.name, 'options.name');
-  const opened = namedEngine().open();
+  const opened = webLockEngine().open();
   return new ManagerContext(name, () => opened);
 }
 
 /** One manager for all threads of the process. If the addon cannot be loaded: one for each thread, and a warning. */
 export const locks: LockManager = new LockManager(
-  new ManagerContext('', () => namedEngine().open(DEFAULT_MANAGER)),
+  new ManagerContext('', () => webLockEngine().open(DEFAULT_MANAGER)),
 );

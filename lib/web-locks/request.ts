@@ -3,7 +3,7 @@ import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { webLockChannel, type WebLockMessage } from '../common/diagnostics.js';
 import { defer, performance } from '../common/host.js';
 import type { Mode } from '../engine/contract/mode.js';
-import type { NamedHow, NamedRequester } from '../engine/contract/named-locks.js';
+import type { WebLockHow, WebLockRequester } from '../engine/contract/web-locks.js';
 import type { RequestOptions } from './arguments.js';
 import { CallbackResult } from './callback-result.js';
 import type { ManagerContext } from './context.js';
@@ -54,7 +54,7 @@ const ignore = (): void => undefined;
  * T1 (`engine/contract/engine.ts`): the microtask exists before the engine is asked. If something fails after that, such
  * as a listener that cannot be added, the microtask takes back whatever the engine has granted.
  */
-export class LockRequest implements NamedRequester, Abortable, Expiring {
+export class LockRequest implements WebLockRequester, Abortable, Expiring {
   ticket = -1;
   readonly #manager: ManagerContext;
   readonly #name: string;
@@ -92,7 +92,7 @@ export class LockRequest implements NamedRequester, Abortable, Expiring {
   send({ ifAvailable, steal, timeout }: RequestOptions): Promise<unknown> {
     const promise = defer(() => this.#afterCall(timeout), undefined) as Promise<unknown>;
     try {
-      const how: NamedHow = steal ? 'steal' : ifAvailable || timeout === 0 ? 'ifAvailable' : 'wait';
+      const how: WebLockHow = steal ? 'steal' : ifAvailable || timeout === 0 ? 'ifAvailable' : 'wait';
       const answer = this.#manager.locks.request(this.#name, this.#mode, how, this);
       if (answer === 'held') {
         this.#stage = GRANTED;

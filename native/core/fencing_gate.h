@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/indexed_heap.h"
-#include "core/key_table.h"
+#include "core/key_map.h"
 #include "core/sync.h"
 
 namespace stripelock {
@@ -43,7 +43,7 @@ class FencingGate {
   struct alignas(64) Shard {
     Mutex mutex;
     std::uint64_t floor = 0;
-    KeyTable<Entry> entries;
+    KeyMap<Entry> entries;
     IndexedHeap<std::uint64_t, Entry> tokens;
   };
 

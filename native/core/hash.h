@@ -10,7 +10,7 @@ namespace stripelock {
 // XXH3, 64 bits, seed 0 (Yann Collet).
 std::uint64_t hashBytes(const void* data, std::size_t length);
 
-// The same with a seed that each process draws anew, so that nobody can choose keys that meet in one chain of a KeyTable.
+// The same with a seed that each process draws anew, so that nobody can choose keys that meet in one chain of a KeyMap.
 std::uint64_t hashSeeded(const void* data, std::size_t length);
 
 inline std::uint32_t stripeOfBytes(const void* data, std::size_t length, std::uint32_t stripes) {

@@ -79,8 +79,8 @@ std::optional<StripeInfo> infoOf(Table& table, std::uint32_t stripe, Nanoseconds
 std::vector<StripeInfo> inspect(Table& table) {
   std::vector<StripeInfo> stripes;
   const Nanoseconds time = now();
-  if (NameTable* const names = table.names()) {
-    names->forEach([&](std::string_view key, std::uint32_t stripe) {
+  if (KeyTable* const keys = table.keys()) {
+    keys->forEach([&](std::string_view key, std::uint32_t stripe) {
       const Lock lock(table.shardOf(stripe));
       if (std::optional<StripeInfo> info = infoOf(table, stripe, time)) {
         info->key = key;

@@ -1,148 +1,148 @@
-// A hash table of nodes by exact key. Every operation is short, however many nodes there are: the table grows and
-// shrinks by single buckets (linear hashing; Litwin, 1980), where doubling would move all nodes at once. Measured with
-// std::unordered_map: 1.1 ms for one insertion on the way to a million leases in 128 shards, 13 ms to eight million.
+// Gives each key in use a stripe of its own, so that a table of stripes is a table of exact keys.
 //
-// The buckets lie in segments. Each segment is as large as all before it together, so no bucket ever moves; a new
-// segment only has to be cleared.
+// A thread pins a key before it touches the key's stripe, and may keep it pinned while it does not use it: then it finds
+// the stripe without a call. Each thread pins a key once; Membership::pin and unpin see to that.
+//
+// Invariants, for each stripe, whenever the shard of its key is not locked:
+//   N1  No two keys have the same stripe at one time, and no key has two.
+//   N2  A key keeps its stripe while a thread has it pinned, and while the stripe's word is not 0. (Then, if nobody has it
+//       pinned, the word is abandoned: the next holder is to be told. Such keys are orphans. The oldest of more than
+//       mostOrphans() are forgotten, and so are all that are in the way of a key that needs a stripe. When the last thread
+//       leaves the table, its orphans stay in the shared memory, by their hashes, and the next table on it has them again.)
+//   N3  A thread touches a word, or links a waiter, only while it has the key pinned. So nobody else changes a word
+//       whose key has no pins, and a stripe that is given to another key is free and has no queue.
+//   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
+//       The second half is kept by whoever looks up (lib/lock/exact-key-index.ts), also in the addon's own calls. To give a
+//       key's stripe to another key is to unpin it, too.
+//   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard.
+//
+// A thread that ends abandons what it holds, and then unpins everything (Registry::end). It may end between any two of
+// its calls here, never within one: each call changes the table under the key's shard, and leaves N1 – N5 true. What it
+// had looked up and not taken yet it had pinned, which unpinAll() ends.
+//
+// The free stripes of a shard are for its own keys first, so that a key that comes and goes needs one lock. A shard that has
+// none takes one from another; so a key is refused only if no shard had any.
+//
+// Lock order: the shard of a key, then the shard of its stripe (inspection only) or orphansMutex_. Never two shards of keys.
 
 #pragma once
 
 #include <array>
-#include <bit>
-#include <cstddef>
 #include <memory>
-#include <utility>
+#include <string>
 #include <vector>
 
-#include "core/exact_key.h"
+#include "core/key_map.h"
+#include "core/sync.h"
 
 namespace stripelock {
 
-// The base of every node.
-template <typename Node>
-struct KeyNode {
-  explicit KeyNode(const KeyView& name) : key(name) {}
-  explicit KeyNode(std::uint64_t hash) : key(hash) {}
-  ExactKey key;
-  // For the table only.
-  Node* next = nullptr;
-};
+class Table;
 
-// Node derives from KeyNode<Node>.
-template <typename Node>
 class KeyTable {
  public:
-  KeyTable() = default;
+  static constexpr std::uint32_t kNone = 0xffffffffu;
+  static constexpr std::uint32_t kShards = 64;
+
+  // With what the last table on this memory has left.
+  explicit KeyTable(Table& table);
+  // Leaves the orphans in the memory. It has only room for their hashes; that another key has one of these is as good as
+  // impossible, and would only tell that key of a death.
+  ~KeyTable();
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
-  ~KeyTable() {
-    for (std::size_t i = 0; i < buckets_; ++i) {
-      for (Node* node = bucket(i); node;) delete std::exchange(node, node->next);
-    }
-  }
 
-  bool empty() const { return size_ == 0; }
-  std::size_t size() const { return size_; }
+  struct Pinned {
+    // kNone: all stripes have other keys.
+    std::uint32_t stripe;
+    // More than half of the stripes have keys, so the thread should keep pinned only what it uses. Then the threads
+    // together remember no more idle keys than that, and a few each: the rest is for keys in use.
+    bool crowded = false;
+    // It was `idle`, and its pin is the key's now.
+    bool reused = false;
+  };
+  // The stripe of the key, with one more pin. A new key may get `idle`: a stripe that the caller has pinned and does not
+  // use, whose key is of the same shard. It does if nobody else has that pinned, and it is not abandoned. (This takes the
+  // shard once. To unpin the one and to pin the other would take it twice.)
+  Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
+  // One pin fewer. The caller has one. Returns the shard of the key.
+  std::uint32_t unpin(std::uint32_t stripe);
+  static std::uint32_t shardOf(const KeyView& key) { return stripelock::shardOf<kShards>(key); }
 
-  // Calls `visit` for each node, in no order. It must not change the table.
+  // Keys that have a stripe.
+  std::size_t size();
+  // No stripe from here on was ever in use.
+  std::uint32_t used() const { return used_.load(); }
+  // How many abandoned keys that nobody has pinned are kept.
+  std::uint32_t mostOrphans() const { return mostOrphans_; }
+  std::uint32_t orphans();
+
+  // Calls visit(key, stripe) for each key, with its shard locked, so that the key keeps its stripe meanwhile.
   template <typename Visit>
   void forEach(Visit visit) {
-    for (std::size_t i = 0; i < buckets_; ++i) {
-      for (Node* node = bucket(i); node; node = node->next) visit(*node);
+    for (Shard& shard : shards_) {
+      const Lock lock(shard.mutex);
+      shard.entries.forEach([&](Entry& entry) { visit(entry.key.view().text, entry.stripe); });
     }
-  }
-
-  // nullptr if there is none.
-  Node* find(const KeyView& key) {
-    Node* node = bucketOf(key.hash);
-    while (node && !node->key.is(key)) node = node->next;
-    return node;
-  }
-
-  // The table must not have the node's key yet.
-  Node& add(std::unique_ptr<Node> node) {
-    if (++size_ > buckets_) split();
-    return link(*node.release());
-  }
-
-  std::unique_ptr<Node> remove(Node& node) {
-    unlink(node);
-    --size_;
-    // Four merges for one removal, so a table that becomes empty has given all of its added buckets back.
-    for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
-    return std::unique_ptr<Node>(&node);
-  }
-
-  // Gives one of the table's nodes another key, which the table must not have yet.
-  void rename(Node& node, const KeyView& key) {
-    unlink(node);
-    node.key.assign(key);
-    link(node);
   }
 
  private:
-  static constexpr std::size_t kFirst = 8;
+  // Everything is guarded by the key's shard, but for the links, which orphansMutex_ guards.
+  struct Entry : KeyNode<Entry> {
+    using KeyNode::KeyNode;
+    std::uint32_t stripe = 0;
+    std::uint32_t pins = 0;
+    bool orphan = false;
+    Entry* older = nullptr;
+    Entry* newer = nullptr;
+  };
+  struct alignas(64) Shard {
+    Shard() = default;
+    Shard(const Shard&) = delete;
+    Shard& operator=(const Shard&) = delete;
+    Mutex mutex;
+    KeyMap<Entry> entries;
+    std::vector<std::uint32_t> free;
+    // Memory of keys that were dropped, for the next ones. Linked by KeyNode::next.
+    Entry* spare = nullptr;
+    std::uint32_t spares = 0;
+    ~Shard();
+  };
+  struct Freed {
+    void operator()(Entry** entries) const;
+  };
 
-  Node*& bucket(std::size_t index) {
-    if (index < kFirst) return few_[index];
-    const int segment = std::bit_width(index) - std::bit_width(kFirst);
-    return segments_[static_cast<std::size_t>(segment)][index - std::bit_floor(index)];
-  }
-  Node*& bucketOf(std::uint64_t hash) {
-    const std::size_t index = static_cast<std::size_t>(hash) & mask_;
-    return bucket(index < buckets_ ? index : index & (mask_ >> 1));
-  }
+  static std::unique_ptr<Entry> make(Shard& shard, const KeyView& key);
+  static void destroy(Shard& shard, std::unique_ptr<Entry> entry);
+  Shard& shardFor(const Entry& entry) { return shards_[shardOf(entry.key.view())]; }
+  Pinned pinLocked(Shard& shard, const KeyView& key, std::uint32_t idle);
+  // Gives the key of `idle` another key, if nobody can notice. `idle` is as in pin().
+  bool reuse(Shard& shard, const KeyView& key, std::uint32_t idle);
+  // An estimate, from the keys of the shard, which is locked.
+  bool isCrowded(const Shard& shard) const;
+  // A stripe for a key of the shard, which is locked; or kNone.
+  std::uint32_t allocate(Shard& shard);
+  // Gives the shard a free stripe of another one. With no shard locked. False: there is none.
+  bool moveFree(Shard& shard);
+  // The key has no pins, and its word is 0.
+  void drop(Shard& shard, Entry& entry);
+  void addOrphan(Entry& entry);
+  void removeOrphan(Entry& entry);
+  void unlinkOrphan(Entry& entry);
+  // Forgets the oldest orphan and frees its stripe. False: there is none.
+  bool forgetOldest();
 
-  Node& link(Node& node) {
-    Node*& first = bucketOf(node.key.hash());
-    node.next = first;
-    return *(first = &node);
-  }
-  void unlink(Node& node) {
-    Node** link = &bucketOf(node.key.hash());
-    while (*link != &node) link = &(*link)->next;
-    *link = node.next;
-  }
+  std::array<Shard, kShards> shards_;
+  Table& table_;
+  // Who has read the entry of a stripe under the shard of its key may read it again while the key is pinned.
+  std::unique_ptr<Entry*[], Freed> byStripe_;
 
-  // Adds a bucket, and moves to it the nodes that belong there from the bucket that served for both.
-  void split() {
-    const std::size_t added = buckets_++;
-    if (added > mask_) {
-      mask_ = 2 * mask_ + 1;
-      segments_.push_back(std::make_unique<Node*[]>(added));
-    }
-    Node** link = &bucket(added & (mask_ >> 1));
-    Node** end = &bucket(added);
-    while (Node* const node = *link) {
-      if ((static_cast<std::size_t>(node->key.hash()) & mask_) == added) {
-        *link = node->next;
-        *end = node;
-        end = &node->next;
-      } else {
-        link = &node->next;
-      }
-    }
-    *end = nullptr;
-  }
-
-  // The opposite of split().
-  void merge() {
-    const std::size_t removed = --buckets_;
-    Node** end = &bucket(removed & (mask_ >> 1));
-    while (*end) end = &(*end)->next;
-    *end = bucket(removed);
-    if (removed == (mask_ >> 1) + 1) {
-      mask_ >>= 1;
-      segments_.pop_back();
-    }
-  }
-
-  std::size_t size_ = 0;
-  // Between mask_ / 2 + 1 and mask_ + 1.
-  std::size_t buckets_ = kFirst;
-  std::size_t mask_ = kFirst - 1;
-  std::array<Node*, kFirst> few_{};
-  std::vector<std::unique_ptr<Node*[]>> segments_;
+  Entry* oldestOrphan_ = nullptr;
+  Entry* newestOrphan_ = nullptr;
+  Mutex orphansMutex_;
+  const std::uint32_t mostOrphans_;
+  std::atomic<std::uint32_t> used_{0};
+  std::uint32_t orphans_ = 0;
 };
 
 }  // namespace stripelock

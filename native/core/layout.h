@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kContendedCell = 16;
 inline constexpr std::uint32_t kAbandonedCell = 20;
 inline constexpr std::uint32_t kWaitingCell = 21;
 
-// How many abandoned keys the last user of an exact table has left behind: see NameTable::~NameTable.
+// How many abandoned keys the last user of an exact table has left behind: see KeyTable::~KeyTable.
 inline constexpr std::uint32_t kLeftOrphans = 24;
 
 // In units of 32-bit integers.

@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "core/indexed_heap.h"
-#include "core/key_table.h"
+#include "core/key_map.h"
 #include "core/lease_keeper.h"
 #include "core/lease_watches.h"
 #include "core/sync.h"
@@ -167,9 +167,9 @@ class LeaseTable {
   };
   struct alignas(64) Shard {
     Mutex mutex;
-    KeyTable<Entry> entries;
+    KeyMap<Entry> entries;
     IndexedHeap<Nanoseconds, Entry> times;
-    KeyTable<Waiting> waiting;
+    KeyMap<Waiting> waiting;
     std::uint32_t operations = 0;
     // entries.size(), for size(). Written with the shard locked, so a store is enough; one counter for the whole table
     // would take two locked instructions per lease, 6 ns each.

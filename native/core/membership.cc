@@ -10,7 +10,7 @@
 namespace stripelock {
 
 Membership::Membership(Table& table, Participant& participant) : table_(table), participant_(participant) {
-  onces_.fill(NameTable::kNone);
+  onces_.fill(KeyTable::kNone);
   const Lock lock(table.membersMutex);
   place_ = table.members.size();
   table.members.push_back(this);
@@ -53,7 +53,7 @@ void Membership::countUnnoticed(const std::uint32_t* stripes, std::uint32_t coun
 }
 
 void Membership::abandon() {
-  if (table_.names()) {
+  if (table_.keys()) {
     // By N3 it holds nothing else.
     forEachPinned([this](std::uint32_t stripe) { abandon(stripe); });
   } else {
@@ -77,30 +77,30 @@ void Membership::abandon(std::uint32_t stripe) {
 }
 
 Membership::Pinned Membership::pin(const KeyView& key) {
-  const Pinned pinned = addPin(key, table_.names()->pin(key));
-  std::uint32_t& once = onces_[NameTable::shardOf(key)];
+  const Pinned pinned = addPin(key, table_.keys()->pin(key));
+  std::uint32_t& once = onces_[KeyTable::shardOf(key)];
   // mutant: N4-reuses-pinned-since
-  if (once == pinned.stripe) once = NameTable::kNone;
+  if (once == pinned.stripe) once = KeyTable::kNone;
   return pinned;
 }
 
 Membership::Pinned Membership::pinOnce(const KeyView& key) {
-  std::uint32_t& once = onces_[NameTable::shardOf(key)];
-  const std::uint32_t idle = once == NameTable::kNone || uses(once) ? NameTable::kNone : once;
-  const Pinned pinned = addPin(key, table_.names()->pin(key, idle));
-  if (!pinned.again && pinned.stripe != NameTable::kNone) once = pinned.stripe;
+  std::uint32_t& once = onces_[KeyTable::shardOf(key)];
+  const std::uint32_t idle = once == KeyTable::kNone || uses(once) ? KeyTable::kNone : once;
+  const Pinned pinned = addPin(key, table_.keys()->pin(key, idle));
+  if (!pinned.again && pinned.stripe != KeyTable::kNone) once = pinned.stripe;
   return pinned;
 }
 
-Membership::Pinned Membership::addPin(const KeyView& key, NameTable::Pinned got) {
+Membership::Pinned Membership::addPin(const KeyView& key, KeyTable::Pinned got) {
   const std::uint32_t stripe = got.stripe;
-  if (stripe == NameTable::kNone) return {.stripe = stripe};
+  if (stripe == KeyTable::kNone) return {.stripe = stripe};
   const bool again = !got.reused && hasPinned(stripe);
   recurrence_.note(key.hash, again);
   const bool recurring = recurrence_.isUsual();
   if (got.reused) return {.stripe = stripe, .reused = true, .recurring = recurring};
   if (again) {
-    table_.names()->unpin(stripe);
+    table_.keys()->unpin(stripe);
     return {.stripe = stripe, .again = true, .recurring = recurring};
   }
   if (pinned_.size() <= stripe / 64) {
@@ -124,17 +124,17 @@ std::size_t Membership::unpin(std::int32_t* stripes, std::size_t count) {
       stripes[kept++] = stripes[i];
       continue;
     }
-    std::uint32_t& once = onces_[table_.names()->unpin(stripe)];
-    if (once == stripe) once = NameTable::kNone;
+    std::uint32_t& once = onces_[table_.keys()->unpin(stripe)];
+    if (once == stripe) once = KeyTable::kNone;
   }
   for (std::size_t i = 0; i < kept; ++i) setPinned(static_cast<std::uint32_t>(stripes[i]));
   return kept;
 }
 
 void Membership::unpinAll() {
-  forEachPinned([this](std::uint32_t stripe) { table_.names()->unpin(stripe); });
+  forEachPinned([this](std::uint32_t stripe) { table_.keys()->unpin(stripe); });
   pinned_.clear();
-  onces_.fill(NameTable::kNone);
+  onces_.fill(KeyTable::kNone);
 }
 
 bool Membership::uses(std::uint32_t stripe) const {
@@ -143,7 +143,7 @@ bool Membership::uses(std::uint32_t stripe) const {
 }
 
 void Membership::countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {
-  if (!table_.names()) return;
+  if (!table_.keys()) return;
   if (!waits_) {
     // calloc takes large blocks as untouched zero pages.
     waits_.reset(static_cast<std::uint32_t*>(std::calloc(table_.stripes(), sizeof(std::uint32_t))));

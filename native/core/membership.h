@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/name_table.h"
+#include "core/key_table.h"
 #include "core/recurrence.h"
 #include "core/table.h"
 
@@ -93,11 +93,11 @@ class Membership {
   // ── exact keys ──
 
   struct Pinned {
-    // NameTable::kNone: all stripes have other keys.
+    // KeyTable::kNone: all stripes have other keys.
     std::uint32_t stripe;
     // This thread had pinned the key before.
     bool again = false;
-    // As in NameTable::Pinned.
+    // As in KeyTable::Pinned.
     bool crowded = false;
     // The stripe was another key's of this thread.
     bool reused = false;
@@ -148,8 +148,8 @@ class Membership {
     void operator()(std::uint32_t* counts) const;
   };
 
-  // With the pin that it has got from the names.
-  Pinned addPin(const KeyView& key, NameTable::Pinned got);
+  // With the pin that it has got from the table of keys.
+  Pinned addPin(const KeyView& key, KeyTable::Pinned got);
   bool hasPinned(std::uint32_t stripe) const {
     return stripe / 64 < pinned_.size() && (pinned_[stripe / 64] >> (stripe % 64) & 1) != 0;
   }
@@ -166,9 +166,9 @@ class Membership {
   std::size_t place_ = 0;
   // Of an exact table: a bit for each stripe that this thread has pinned.
   std::vector<std::uint64_t> pinned_;
-  // Of an exact table: for each shard of its names the stripe that was pinned last by pinOnce(), with a key of that shard,
+  // Of an exact table: for each shard of its keys the stripe that was pinned last by pinOnce(), with a key of that shard,
   // or kNone. No stripe stays here that was pinned otherwise since, or unpinned.
-  std::array<std::uint32_t, NameTable::kShards> onces_;
+  std::array<std::uint32_t, KeyTable::kShards> onces_;
   Recurrence recurrence_;
   // Of an exact table: how many async acquisitions of this thread ask for each stripe.
   std::unique_ptr<std::uint32_t[], Freed> waits_;

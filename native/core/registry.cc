@@ -71,7 +71,7 @@ Participant* Registry::bySlot(std::uint32_t slot) {
 Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact,
                            std::uint32_t limit) {
   const auto fits = [&](const Table& table) {
-    return table.stripes() == stripes && (table.names() != nullptr) == exact && table.limit() == limit;
+    return table.stripes() == stripes && (table.keys() != nullptr) == exact && table.limit() == limit;
   };
   const auto open = participant.memberships.find(memory);
   if (open != participant.memberships.end()) {

@@ -1,5 +1,5 @@
 // A mutex for sections of a few dozen nanoseconds that are rarely contended. To unlock it is one plain store, as nobody
-// has to be woken: std::mutex takes a third of the time of an uncontended named lock, this one much less.
+// has to be woken: std::mutex takes a third of the time of an uncontended web lock, this one much less.
 //
 // Who finds it locked spins, then yields, then naps for ever longer times, up to kLongestNap: the thread that has it may
 // not be running, or is in one of the few sections that are long. It is not fair.

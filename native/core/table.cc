@@ -40,7 +40,7 @@ Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limi
   if (!queues_) std::abort();
   while (((stripes - 1) >> shardShift_) >= kMaxShards) ++shardShift_;
   shards_ = std::make_unique<Shard[]>(((stripes - 1) >> shardShift_) + 1);
-  if (exact) names_ = std::make_unique<NameTable>(*this);
+  if (exact) keys_ = std::make_unique<KeyTable>(*this);
 }
 
 Table::~Table() = default;

@@ -46,7 +46,7 @@
 // they are handed over. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's
 // WTF::Lock (Filip Pizlo), but timed per queue.
 //
-// Lock order: the shard of a key (name_table.h; inspection only), WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
+// Lock order: the shard of a key (key_table.h; inspection only), WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
 // (Table::membersMutex, that of Notes, Participant::readyMutex_, Participant::wakeMutex_).
 
 #pragma once
@@ -55,10 +55,10 @@
 #include <optional>
 #include <vector>
 
+#include "core/key_table.h"
 #include "core/layout.h"
 #include "core/lock_word.h"
 #include "core/mode.h"
-#include "core/name_table.h"
 #include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
@@ -84,7 +84,7 @@ struct Leave {
 
 class Table {
  public:
-  // `exact`: each key in use has a stripe of its own (name_table.h). `limit`: how many may hold a stripe at once; 1 for
+  // `exact`: each key in use has a stripe of its own (key_table.h). `limit`: how many may hold a stripe at once; 1 for
   // a table without permits.
   Table(void* memory, std::uint32_t stripes, bool exact = false, std::uint32_t limit = 1);
   ~Table();
@@ -99,9 +99,9 @@ class Table {
   // How many waiters came to the stripe's queue. Changed under the shard; JavaScript reads it at any time.
   Word& arrivals(std::uint32_t stripe) { return *(&word(stripe) + kArrivalsInt); }
   // nullptr unless the table is exact.
-  NameTable* names() const { return names_.get(); }
+  KeyTable* keys() const { return keys_.get(); }
   // No stripe from here on was ever in use.
-  std::uint32_t used() const { return names_ ? names_->used() : stripes_; }
+  std::uint32_t used() const { return keys_ ? keys_->used() : stripes_; }
 
   // One attempt for one stripe, without a lock. On success sets `abandoned` if an earlier holder's thread ended without
   // releasing; never clears it.
@@ -194,7 +194,7 @@ class Table {
   std::uint32_t shardShift_ = 0;
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<StripeQueue[], Freed> queues_;
-  std::unique_ptr<NameTable> names_;
+  std::unique_ptr<KeyTable> keys_;
 };
 
 // Whether the waiter is not eligible now: see I3. If so, this marks its thread, which looks after it later

@@ -13,12 +13,12 @@
 #include "node/acquisitions.h"
 #include "node/call.h"
 #include "node/environment.h"
+#include "node/exact_keys.h"
 #include "node/gates.h"
 #include "node/inspection.h"
 #include "node/lease_time.h"
 #include "node/leases.h"
-#include "node/named_locks.h"
-#include "node/names.h"
+#include "node/web_locks.h"
 
 namespace stripelock {
 
@@ -198,11 +198,11 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "hash", hash);
   addAcquisitions(env, exports);
   addInspection(env, exports);
-  addNames(env, exports);
+  addExactKeys(env, exports);
   addLeases(env, exports);
   addLeaseTime(env, exports);
   addGates(env, exports);
-  addNamedLocks(env, exports);
+  addWebLocks(env, exports);
   return exports;
 }
 

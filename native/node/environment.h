@@ -2,7 +2,7 @@
 //
 // Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
 // thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates,
-// and ends the requests for named locks. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
+// and ends the requests for web locks. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
 // and frees what is held. From then on no other thread touches the thread-safe function. Only a blocking call watches
 // the event loop's descriptor, so nobody watches it here. References to JavaScript memory are dropped after that, with
 // the instance data.
@@ -17,7 +17,7 @@
 #include "core/registry.h"
 #include "node/host_interrupts.h"
 #include "node/leases.h"
-#include "node/named_locks.h"
+#include "node/web_locks.h"
 
 namespace stripelock {
 
@@ -42,9 +42,9 @@ class Environment {
   Leases* leases() const { return leases_.get(); }
   // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
-  NamedThread& named() { return named_; }
+  WebLockThread& named() { return named_; }
   // Why the event loop stays alive.
-  enum class Reason : std::uint8_t { kAcquisitions = 1, kNamedLocks = 2 };
+  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2 };
   // Sets whether it stays alive for that reason.
   void keepAlive(Napi::Env env, Reason reason, bool alive);
 
@@ -86,7 +86,7 @@ class Environment {
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
   Napi::Reference<Napi::Float64Array> leaseExchange_;
-  NamedThread named_;
+  WebLockThread named_;
   napi_threadsafe_function ready_ = nullptr;
   std::uint32_t reasons_ = 0;
   // By number. Unused numbers are null here and listed in freeNumbers_.

@@ -7,7 +7,7 @@
 
 #include "core/inspect.h"
 #include "node/call.h"
-#include "node/names.h"
+#include "node/exact_keys.h"
 
 namespace stripelock {
 

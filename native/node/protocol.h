@@ -8,7 +8,7 @@
 
 namespace stripelock {
 
-// ── batches: takeGrants(), expire(), takeReleasedKeys() and takeNamedNews() ──
+// ── batches: takeGrants(), expire(), takeReleasedKeys() and takeWebLockNews() ──
 
 // How much one call hands over at most, however large the caller's array is.
 inline constexpr std::int32_t kBatch = 128;
@@ -69,33 +69,33 @@ inline constexpr std::int32_t kLeaseDoneAndReady = 2;
 // The hint is out of date: release by the key.
 inline constexpr std::int32_t kLeaseUnknown = 3;
 
-// ── NamedExchange: see named_locks.h for what each number means ──
+// ── WebLockExchange: see web_locks.h for what each number means ──
 
-inline constexpr std::int32_t kNamedBytes = 32;
+inline constexpr std::int32_t kWebLockBytes = 32;
 // In units of 64-bit floating-point numbers.
-inline constexpr std::int32_t kNamedManager = 0;
+inline constexpr std::int32_t kWebLockManager = 0;
 // In units of 32-bit integers.
-inline constexpr std::int32_t kNamedMode = 2;
-inline constexpr std::int32_t kNamedHow = 3;
-inline constexpr std::int32_t kNamedTicket = 4;
-inline constexpr std::int32_t kNamedAnswer = 5;
-inline constexpr std::int32_t kNamedReady = 6;
+inline constexpr std::int32_t kWebLockMode = 2;
+inline constexpr std::int32_t kWebLockHow = 3;
+inline constexpr std::int32_t kWebLockTicket = 4;
+inline constexpr std::int32_t kWebLockAnswer = 5;
+inline constexpr std::int32_t kWebLockReady = 6;
 
-// Values of NamedExchange::how.
-inline constexpr std::int32_t kNamedWait = 0;
-inline constexpr std::int32_t kNamedIfAvailable = 1;
-inline constexpr std::int32_t kNamedSteal = 2;
+// Values of WebLockExchange::how.
+inline constexpr std::int32_t kWebLockWait = 0;
+inline constexpr std::int32_t kWebLockIfAvailable = 1;
+inline constexpr std::int32_t kWebLockSteal = 2;
 
-// Values of NamedExchange::answer, from namedRequest().
-inline constexpr std::int32_t kNamedHeld = 0;
-inline constexpr std::int32_t kNamedPending = 1;
-inline constexpr std::int32_t kNamedUnavailable = 2;
-// From namedCancel(): it was pending, or it was not.
-inline constexpr std::int32_t kNamedCancelled = 1;
-inline constexpr std::int32_t kNamedNotPending = 0;
-// From namedRelease(): it has ended, or there was none.
-inline constexpr std::int32_t kNamedReleased = 1;
-inline constexpr std::int32_t kNamedNotKept = 0;
+// Values of WebLockExchange::answer, from webLockRequest().
+inline constexpr std::int32_t kWebLockHeld = 0;
+inline constexpr std::int32_t kWebLockPending = 1;
+inline constexpr std::int32_t kWebLockUnavailable = 2;
+// From webLockCancel(): it was pending, or it was not.
+inline constexpr std::int32_t kWebLockCancelled = 1;
+inline constexpr std::int32_t kWebLockNotPending = 0;
+// From webLockRelease(): it has ended, or there was none.
+inline constexpr std::int32_t kWebLockReleased = 1;
+inline constexpr std::int32_t kWebLockNotKept = 0;
 
 // Bits of the detail of news: it was pending and was granted; it was stolen, and has ended.
 inline constexpr std::int32_t kNewsGranted = 1;

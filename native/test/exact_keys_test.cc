@@ -19,7 +19,7 @@ TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   EXPECT_TRUE(peer.client.membership().pin(KeyView("key")).again);
   std::array<std::int32_t, 3> list{static_cast<std::int32_t>(stripe), static_cast<std::int32_t>(stripe), 0};
   EXPECT_EQ(peer.client.membership().unpin(list.data(), 3), 0u);
-  EXPECT_EQ(peer.names().size(), 0u);
+  EXPECT_EQ(peer.keys().size(), 0u);
   // Of another key by now: an entry that is too many ends no pin of it.
   EXPECT_EQ(peer.pin("other"), stripe);
 }
@@ -34,8 +34,8 @@ TEST(ExactKeys, AreToldOfADeathAfterTheLastThreadHasLeft) {
       ASSERT_TRUE(dying.client.acquireSync({dying.pin(key)}).status == Status::kGranted);
   }
   ExactPeer next(memory);
-  EXPECT_EQ(next.names().orphans(), 3u);
-  EXPECT_EQ(next.names().used(), 3u);
+  EXPECT_EQ(next.keys().orphans(), 3u);
+  EXPECT_EQ(next.keys().used(), 3u);
   EXPECT_EQ(countHeld(next.client.table()), 0u);
   std::set<std::uint32_t> stripes;
   for (const std::string& key : {std::string("idle"), std::string("near"), far}) {
@@ -45,8 +45,8 @@ TEST(ExactKeys, AreToldOfADeathAfterTheLastThreadHasLeft) {
     EXPECT_EQ(next.client.acquireSync({stripe}).abandoned, key != "idle");
     EXPECT_TRUE(next.client.release({stripe}));
   }
-  EXPECT_EQ(next.names().size(), 4u);
-  EXPECT_EQ(next.names().orphans(), 1u);
+  EXPECT_EQ(next.keys().size(), 4u);
+  EXPECT_EQ(next.keys().orphans(), 1u);
 }
 
 // Anybody who has a handle can write to the memory.
@@ -55,9 +55,9 @@ TEST(ExactKeys, MayBeLeftInAnyNumberByWhoeverWritesToTheMemory) {
     SharedMemory memory(4);
     static_cast<Cell*>(memory.data())[kLeftOrphans].store(left);
     ExactPeer peer(memory);
-    EXPECT_EQ(peer.names().orphans(), 4u);
-    for (const char* const key : {"a", "b", "c", "d"}) EXPECT_NE(peer.pin(key), NameTable::kNone);
-    EXPECT_EQ(peer.pin("e"), NameTable::kNone);
+    EXPECT_EQ(peer.keys().orphans(), 4u);
+    for (const char* const key : {"a", "b", "c", "d"}) EXPECT_NE(peer.pin(key), KeyTable::kNone);
+    EXPECT_EQ(peer.pin("e"), KeyTable::kNone);
   }
 }
 
@@ -77,13 +77,13 @@ TEST(ExactKeys, StayPinnedWhileTheirThreadHoldsThem) {
   ASSERT_EQ(peer.client.membership().unpin(list.data(), list.size()), 2u);
   EXPECT_EQ((std::set{list[0], list[1]}),
             (std::set{static_cast<std::int32_t>(held), static_cast<std::int32_t>(shared)}));
-  EXPECT_EQ(peer.names().size(), 2u);
+  EXPECT_EQ(peer.keys().size(), 2u);
   EXPECT_EQ(peer.pin("held"), held);
   ASSERT_TRUE(peer.client.giveBack(held));
   ASSERT_TRUE(peer.client.giveBack(shared, Mode::kShared));
   EXPECT_FALSE(peer.unpin(held));
   EXPECT_FALSE(peer.unpin(shared));
-  EXPECT_EQ(peer.names().size(), 0u);
+  EXPECT_EQ(peer.keys().size(), 0u);
 }
 
 TEST(ExactKeys, StayPinnedWhileAnAcquisitionWaitsForThem) {
@@ -131,16 +131,16 @@ TEST(ExactKeys, OfAThreadThatEndsAreUnpinnedAndThoseItHeldKept) {
     held = dying.pin("held");
     dying.pin("idle");
     ASSERT_TRUE(dying.client.take(held));
-    EXPECT_EQ(living.names().size(), 2u);
+    EXPECT_EQ(living.keys().size(), 2u);
   }
-  EXPECT_EQ(living.names().size(), 1u);
-  EXPECT_EQ(living.names().orphans(), 1u);
+  EXPECT_EQ(living.keys().size(), 1u);
+  EXPECT_EQ(living.keys().orphans(), 1u);
   EXPECT_EQ(memory.word(held).load(), kAbandoned);
   EXPECT_EQ(living.pin("held"), held);
   EXPECT_TRUE(living.client.acquireSync({held}).abandoned);
   ASSERT_TRUE(living.client.release({held}));
   EXPECT_FALSE(living.unpin(held));
-  EXPECT_EQ(living.names().size(), 0u);
+  EXPECT_EQ(living.keys().size(), 0u);
 }
 
 TEST(ExactKeys, OfAThreadThatEndsPassToTheWaiterWithTheirStripe) {
@@ -158,7 +158,7 @@ TEST(ExactKeys, OfAThreadThatEndsPassToTheWaiterWithTheirStripe) {
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_TRUE(grants[0].abandoned);
   EXPECT_EQ(waiter.pin("key"), stripe);
-  EXPECT_EQ(waiter.names().size(), 1u);
+  EXPECT_EQ(waiter.keys().size(), 1u);
   ASSERT_TRUE(waiter.client.release({stripe}));
 }
 
@@ -185,7 +185,7 @@ TEST(ExactKeys, ThatArePinnedAsTheLastPinEndsHaveOneStripe) {
   barrier.open();
   unpins.join();
   pins.join();
-  EXPECT_EQ(one.names().size(), 0u);
+  EXPECT_EQ(one.keys().size(), 0u);
 }
 
 // Threads take, hold and drop keys of a table that is much too small for all of them, and some end as they hold one.
@@ -210,7 +210,7 @@ TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
           const std::string name = "key " + std::to_string(key);
           const std::uint32_t stripe = random() % 2 == 0 ? peer.pin(name) : peer.pinOnce(name).stripe;
           // No room now.
-          if (stripe == NameTable::kNone) continue;
+          if (stripe == KeyTable::kNone) continue;
           ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);
           ++counters[key];
           expected[key].fetch_add(1);
@@ -224,8 +224,8 @@ TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t key = 0; key < kKeys; ++key) EXPECT_EQ(counters[key], expected[key].load()) << key;
-  EXPECT_EQ(keeper.names().size(), keeper.names().orphans());
-  EXPECT_LE(keeper.names().orphans(), keeper.names().mostOrphans());
+  EXPECT_EQ(keeper.keys().size(), keeper.keys().orphans());
+  EXPECT_LE(keeper.keys().orphans(), keeper.keys().mostOrphans());
 }
 
 }  // namespace stripelock::test

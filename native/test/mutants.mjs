@@ -93,36 +93,36 @@ export const mutants = {
   'graph-writer-between': ['continue;', 'Deadlock.ThroughASharedReaderBehindAWriter*'],
 
   // ── Exact keys: N1 – N5 ──
-  'N1-stays-free': ['', 'NameTable.GivesTheStripe*'],
-  'N2-first-unpin': ['--name.pins;', 'NameTable.GivesAKeyTheSameStripe*:NameTable.AgreesWithAMap*'],
-  'N2-frees-abandoned': ['if (true) {', 'NameTable.KeepsTheStripe*:ExactKeys.OfAThreadThatEndsAreUnpinned*'],
+  'N1-stays-free': ['', 'KeyTable.GivesTheStripe*'],
+  'N2-first-unpin': ['--name.pins;', 'KeyTable.GivesAKeyTheSameStripe*:KeyTable.AgreesWithAMap*'],
+  'N2-frees-abandoned': ['if (true) {', 'KeyTable.KeepsTheStripe*:ExactKeys.OfAThreadThatEndsAreUnpinned*'],
   'N2-unpins-first': [
     'membership.unpinAll(); membership.abandon();',
     'ExactKeys.OfAThreadThatEndsAreUnpinned*',
   ],
-  'N2-forgets-pinned': ['if (!oldestOrphan_) continue;', 'NameTable.ForgetsOnlyAKey*'],
-  'N3-tells-next-key': ['', 'NameTable.ForgetsAbandonedKeysRatherThanRefuse*'],
+  'N2-forgets-pinned': ['if (!oldestOrphan_) continue;', 'KeyTable.ForgetsOnlyAKey*'],
+  'N3-tells-next-key': ['', 'KeyTable.ForgetsAbandonedKeysRatherThanRefuse*'],
   'N4-reuses-pinned-since': ['', 'PinOnce.*'],
   'N4-unpins-awaited': ['', 'ExactKeys.StayPinnedWhileAnAcquisitionWaits*'],
   'N5-refuses-beside-free': [
     'if (!forgetOldest()) return {.stripe = kNone, .crowded = true};',
-    'NameTable.RefusesAKeyOnlyIf*',
+    'KeyTable.RefusesAKeyOnlyIf*',
   ],
-  'N5-loses-dropped': ['', 'NameTable.GivesTheStripe*'],
+  'N5-loses-dropped': ['', 'KeyTable.GivesTheStripe*'],
 
   // ── Named locks: W1 – W8 ──
-  'W1-thief-joins': ['', 'NamedNews.GoesToAllReaders*'],
+  'W1-thief-joins': ['', 'WebLockNews.GoesToAllReaders*'],
   'W2-cancel-lets-nobody-in': [
     '{ request.record->listOf(request).remove(request); request.record = nullptr; }',
-    'NamedLocksTest.LetsInWhoWaited*',
+    'WebLocksTest.LetsInWhoWaited*',
   ],
-  'W3-ends-stolen': ['remove(request, wakes);', 'NamedNews.OfATheftIsNotHandedOut*'],
-  'W4-drops-held': ['', 'NamedLocksTest.CancelsInTheMiddle*:NamedLocksTest.LetsReadersIn*'],
-  'W5-ends-under-thief': ['', 'NamedEnd.WaitsForAThief*'],
-  'W6-news-twice': ['', 'NamedNews.OfAGrantThatWasStolen*'],
-  'W7-grant-wakes-nobody': ['', 'NamedLocksTest.ServesEachName*'],
-  'W8-changes-before-copy': ['', 'NamedLocksTest.AreSeenAtOneMoment*'],
-  'web-names-mix-widths': ['', 'NamedKeys.DistinguishEveryString*'],
+  'W3-ends-stolen': ['remove(request, wakes);', 'WebLockNews.OfATheftIsNotHandedOut*'],
+  'W4-drops-held': ['', 'WebLocksTest.CancelsInTheMiddle*:WebLocksTest.LetsReadersIn*'],
+  'W5-ends-under-thief': ['', 'WebLockEnd.WaitsForAThief*'],
+  'W6-news-twice': ['', 'WebLockNews.OfAGrantThatWasStolen*'],
+  'W7-grant-wakes-nobody': ['', 'WebLocksTest.ServesEachName*'],
+  'W8-changes-before-copy': ['', 'WebLocksTest.AreSeenAtOneMoment*'],
+  'web-names-mix-widths': ['', 'WebLockNames.DistinguishEveryString*'],
 
   // ── Leases and gates ──
   'lease-kept-after-death': ['const bool lives = true;', 'LeaseKept.EndsWithinATtlAfterItsThread*'],

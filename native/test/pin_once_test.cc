@@ -18,7 +18,7 @@ std::vector<std::string> keysOfAShard(std::size_t count) {
   std::vector<std::string> keys;
   for (std::size_t i = 0; keys.size() < count; ++i) {
     std::string key = std::string(keys.size() % 2 == 0 ? 1 : 100, 'k') + std::to_string(i);
-    if (NameTable::shardOf(KeyView(key)) == 7) keys.push_back(std::move(key));
+    if (KeyTable::shardOf(KeyView(key)) == 7) keys.push_back(std::move(key));
   }
   return keys;
 }
@@ -37,7 +37,7 @@ TEST(PinOnce, GivesTheStripeOfAnIdleKeyToTheNextOfItsShard) {
     EXPECT_TRUE(next.reused);
     EXPECT_FALSE(next.again);
     EXPECT_EQ(next.stripe, first.stripe);
-    EXPECT_EQ(peer.names().size(), 1u);
+    EXPECT_EQ(peer.keys().size(), 1u);
   }
   EXPECT_EQ(other.pin(keys.back()), first.stripe);
   for (std::size_t i = 0; i + 1 < keys.size(); ++i) EXPECT_NE(other.pin(keys[i]), first.stripe);
@@ -127,7 +127,7 @@ TEST(PinOnce, ReusesNoStripeThatWasUnpinned) {
   const auto keys = keysOfAShard(3);
   const std::uint32_t stripe = peer.pinOnce(keys[0]).stripe;
   EXPECT_FALSE(peer.unpin(stripe));
-  EXPECT_EQ(peer.names().size(), 0u);
+  EXPECT_EQ(peer.keys().size(), 0u);
   ASSERT_EQ(other.pin(keys[1]), stripe);
   EXPECT_FALSE(peer.pinOnce(keys[2]).reused);
   EXPECT_EQ(other.pin(keys[1]), stripe);
@@ -138,7 +138,7 @@ TEST(PinOnce, NeedsNoSecondStripe) {
   ExactPeer peer(memory);
   for (const std::string& key : keysOfAShard(3)) EXPECT_EQ(peer.pinOnce(key).stripe, 0u);
   ASSERT_TRUE(peer.client.take(0));
-  EXPECT_EQ(peer.pinOnce("another").stripe, NameTable::kNone);
+  EXPECT_EQ(peer.pinOnce("another").stripe, KeyTable::kNone);
   ASSERT_TRUE(peer.client.giveBack(0));
 }
 
@@ -149,9 +149,9 @@ TEST(PinOnce, EndsWithItsThread) {
     ExactPeer dying(memory);
     for (const std::string& key : keysOfAShard(3)) dying.pinOnce(key);
     dying.pinOnce("another");
-    EXPECT_GE(living.names().size(), 1u);
+    EXPECT_GE(living.keys().size(), 1u);
   }
-  EXPECT_EQ(living.names().size(), 0u);
+  EXPECT_EQ(living.keys().size(), 0u);
 }
 
 TEST(PinOnce, AgreesWithAMapWhateverIsHeldAndUnpinned) {
@@ -167,7 +167,7 @@ TEST(PinOnce, AgreesWithAMapWhateverIsHeldAndUnpinned) {
     const std::string name = "key " + std::to_string(key);
     const bool once = random() % 4 != 0;
     const std::uint32_t stripe = once ? peer.pinOnce(name).stripe : peer.pin(name);
-    ASSERT_NE(stripe, NameTable::kNone);
+    ASSERT_NE(stripe, KeyTable::kNone);
     const auto found = held.find(stripe);
     if (found != held.end()) {
       ASSERT_EQ(found->second.first, key);
@@ -184,7 +184,7 @@ TEST(PinOnce, AgreesWithAMapWhateverIsHeldAndUnpinned) {
   }
   std::map<std::uint32_t, std::string> shown;
   std::size_t keys = 0;
-  peers[0].names().forEach([&](std::string_view key, std::uint32_t stripe) {
+  peers[0].keys().forEach([&](std::string_view key, std::uint32_t stripe) {
     shown[stripe] = key;
     ++keys;
   });

@@ -112,7 +112,7 @@ struct ExactPeer : Peer {
     auto number = static_cast<std::int32_t>(stripe);
     return client.membership().unpin(&number, 1) == 1;
   }
-  NameTable& names() { return *client.table().names(); }
+  KeyTable& keys() { return *client.table().keys(); }
 };
 
 inline constexpr Ask kPermit{.mode = Mode::kShared};

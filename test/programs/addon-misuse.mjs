@@ -60,7 +60,7 @@ function main() {
   const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   addon.leaseExchange(numbers);
   const named = new Float64Array(new SharedArrayBuffer(NAMED_BYTES));
-  addon.namedExchange(named);
+  addon.webLockExchange(named);
 
   const shared = new Int32Array(new SharedArrayBuffer(64 * INT));
   const stop = new Int32Array(new SharedArrayBuffer(INT));
@@ -170,10 +170,10 @@ function main() {
       new Int32Array(numbers.buffer)[EXCHANGE_HINT] = integers[below(random, integers.length)];
       return [];
     },
-    namedRequest: () => namedArguments(['name', 'other'][below(random, 2)]),
-    namedCancel: () => namedArguments(),
-    namedRelease: () => namedArguments(),
-    takeNamedNews: () => [new Int32Array(below(random, 300))],
+    webLockRequest: () => namedArguments(['name', 'other'][below(random, 2)]),
+    webLockCancel: () => namedArguments(),
+    webLockRelease: () => namedArguments(),
+    takeWebLockNews: () => [new Int32Array(below(random, 300))],
     gateAdmit: () => [gate, 'key', BigInt(below(random, 100))],
   };
   function acquisition() {

@@ -1,4 +1,4 @@
-// Makes more grants, timeouts, released keys and news of named locks at once than the addon hands over in one call, on
+// Makes more grants, timeouts, released keys and news of web locks at once than the addon hands over in one call, on
 // the installation of the package whose folder is the argument. Prints how many of each had arrived one turn of the
 // event loop after the first. Only the loops that take batches can deliver the others by then.
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 
 const load = (module) => import(pathToFileURL(path.join(process.argv[2], 'unbundled', module)).href);
 const { StripedLock } = await load('index.js');
-const { leaseEngine, nativeNamedEngine } = await load('engine/select.js');
+const { leaseEngine, nativeWebLockEngine } = await load('engine/select.js');
 const { EXCLUSIVE_MODE, SHARED_MODE } = await load('engine/contract/mode.js');
 
 const MANY = 300;
@@ -67,7 +67,7 @@ async function releasedKeys() {
 }
 
 async function namedNews() {
-  const locks = nativeNamedEngine().open();
+  const locks = nativeWebLockEngine().open();
   const held = { ticket: -1 };
   locks.request('name', EXCLUSIVE_MODE, 'wait', held);
   return arrivedWithTheFirst((granted) => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { LockManager } from 'stripelock/web-locks';
 import { ManagerContext } from '../../unbundled/web-locks/context.js';
 import { LockManager as UnbundledManager } from '../../unbundled/web-locks/manager.js';
-import { JavaScriptNamedEngine } from '../../unbundled/engine/javascript/named-locks.js';
+import { JavaScriptWebLockEngine } from '../../unbundled/engine/javascript/web-locks.js';
 import { rejectionOf, turns } from '../support/waiting.js';
 import { engines, hold, stateOf } from './managers.js';
 
@@ -44,7 +44,7 @@ describe.each(engines)('on the $engine engine', ({ makeManager }) => {
 describe('an engine that fails', () => {
   it.each(['request', 'query'] as const)('in %s rejects the promise, and calls nobody', async (method) => {
     const error = new Error('test');
-    const locks = new JavaScriptNamedEngine().open();
+    const locks = new JavaScriptWebLockEngine().open();
     const faulty = Object.assign(Object.create(locks) as typeof locks, {
       [method]: () => {
         throw error;
@@ -61,7 +61,7 @@ describe('an engine that fails', () => {
     let fails = true;
     const context = new ManagerContext('', () => {
       if (fails) throw error;
-      return new JavaScriptNamedEngine().open();
+      return new JavaScriptWebLockEngine().open();
     });
     const manager = new UnbundledManager(context) as unknown as LockManager;
     expect(await rejectionOf(manager.request('a', never))).toBe(error);

@@ -1,11 +1,11 @@
 import { LockManager } from 'stripelock/web-locks';
 import { ManagerContext } from '../../unbundled/web-locks/context.js';
 import { LockManager as UnbundledManager } from '../../unbundled/web-locks/manager.js';
-import { JavaScriptNamedEngine } from '../../unbundled/engine/javascript/named-locks.js';
+import { JavaScriptWebLockEngine } from '../../unbundled/engine/javascript/web-locks.js';
 
 /** A manager of one thread, as it is without the addon. */
 export function javascriptManager(name = ''): LockManager {
-  const opened = new JavaScriptNamedEngine().open();
+  const opened = new JavaScriptWebLockEngine().open();
   return new UnbundledManager(new ManagerContext(name, () => opened)) as unknown as LockManager;
 }
 

@@ -1,11 +1,11 @@
 import type { StripeState, StripedLockStats } from '../../common/types.js';
-import type { KeyNames } from './key-names.js';
+import type { ExactKeys } from './exact-keys.js';
 import type { Mode } from './mode.js';
 import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
 
 /**
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
- * every change to this file, to `key-names.ts`, to `lease-table.ts`, to `named-locks.ts`, to `layout.ts`, to `mode.ts` or
+ * every change to this file, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
 export const ENGINE_PROTOCOL = 6;
@@ -154,7 +154,7 @@ export interface LockTable {
   inspect(): StripeState[];
 
   /** Which stripe each key has for its own; undefined unless the table was made for that. */
-  readonly names: KeyNames | undefined;
+  readonly names: ExactKeys | undefined;
 }
 
 /** Makes and opens tables. One per thread and engine. */

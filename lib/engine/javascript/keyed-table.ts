@@ -13,7 +13,7 @@ import { readStats } from '../contract/stats.js';
 import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import { fnv1a } from './hash.js';
 import { afterTurn, clock, makeRoom } from './host.js';
-import { JavaScriptNames } from './key-names.js';
+import { JavaScriptExactKeys } from './exact-keys.js';
 import { LocalNotes } from './local-notes.js';
 import { LocalQueue, Pending } from './local-queue.js';
 import { localMemory } from './thread.js';
@@ -55,7 +55,7 @@ export class KeyedTable implements LockTable {
   readonly slot = threadId + 1;
   /** For the fast path, which counts here. The words say the same. */
   shares: Int32Array | undefined = undefined;
-  readonly names = new JavaScriptNames(this);
+  readonly names = new JavaScriptExactKeys(this);
   readonly #most: number;
   readonly #queues = new Map<number, LocalQueue>();
   readonly #waiting = new Map<AsyncWaiter, Pending>();

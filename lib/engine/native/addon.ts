@@ -31,25 +31,25 @@ interface LeaseAddon {
   gateSize(gate: number): number;
 }
 
-/** What `native/node/named_locks.cc` exports; it says what the arguments and results mean. */
-interface NamedAddon {
-  namedExchange(numbers: Float64Array): void;
-  namedIssue(): number;
-  namedIsManager(number: number): boolean;
-  namedRequest(name: string): void;
-  namedCancel(): void;
-  namedRelease(): void;
-  takeNamedNews(out: Int32Array): number;
-  wakeNamed(): void;
-  namedQuery(): (string | number | boolean)[];
-  namedSize(): number;
+/** What `native/node/web_locks.cc` exports; it says what the arguments and results mean. */
+interface WebLockAddon {
+  webLockExchange(numbers: Float64Array): void;
+  webLockIssue(): number;
+  webLockIsManager(number: number): boolean;
+  webLockRequest(name: string): void;
+  webLockCancel(): void;
+  webLockRelease(): void;
+  takeWebLockNews(out: Int32Array): number;
+  wakeWebLocks(): void;
+  webLockQuery(): (string | number | boolean)[];
+  webLockSize(): number;
 }
 
 /**
  * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc`,
- * `names.cc` and `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
+ * `exact_keys.cc` and `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
  */
-export interface Addon extends LeaseAddon, NamedAddon {
+export interface Addon extends LeaseAddon, WebLockAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number, exact?: boolean, limit?: number): number;

@@ -6,7 +6,7 @@ import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
-import { NativeNamedLocks } from './named-locks.js';
+import { NativeWebLocks } from './web-locks.js';
 import { NO_ROOM, NOT_OPENED } from './protocol.js';
 import { runningEngine } from './running-engine.js';
 import { NativeTable } from './table.js';
@@ -23,7 +23,7 @@ export function loadNativeEngine(): NativeEngine {
 export class NativeEngine implements Engine {
   readonly name = 'native';
   #leases: NativeLeases | undefined;
-  #named: NativeNamedLocks | undefined;
+  #named: NativeWebLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
@@ -50,8 +50,8 @@ export class NativeEngine implements Engine {
     return (this.#leases ??= new NativeLeases(this.#addon));
   }
 
-  get named(): NativeNamedLocks {
-    return (this.#named ??= new NativeNamedLocks(this.#addon));
+  get named(): NativeWebLocks {
+    return (this.#named ??= new NativeWebLocks(this.#addon));
   }
 
   create(shape: TableShape): LockTable {

@@ -32,7 +32,7 @@ export const NOT_OPENED = -1;
 export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 
 /** Answers of `pin`. */
-export { CROWDED, NO_STRIPE, PINNED_AGAIN, RECURRING, REUSED } from '../contract/key-names.js';
+export { CROWDED, NO_STRIPE, PINNED_AGAIN, RECURRING, REUSED } from '../contract/exact-keys.js';
 
 /** The size of the lease exchange. `lease-exchange.ts` says what each of its numbers means. */
 export const EXCHANGE_BYTES = 64;
@@ -56,7 +56,7 @@ export const LEASE_DONE_AND_READY = 2;
 /** The hint is out of date: ask by the key. */
 export const LEASE_UNKNOWN = 3;
 
-/** The size of the exchange for named locks. `native/node/named_locks.h` says what each of its numbers means. */
+/** The size of the exchange for web locks. `native/node/web_locks.h` says what each of its numbers means. */
 export const NAMED_BYTES = 32;
 /** Places in units of 64-bit floating-point numbers. */
 export const NAMED_MANAGER = 0;
@@ -67,19 +67,19 @@ export const NAMED_TICKET = 4;
 export const NAMED_ANSWER = 5;
 export const NAMED_READY = 6;
 
-/** How to get a named lock. */
+/** How to get a web lock. */
 export const NAMED_WAIT = 0;
 export const NAMED_IF_AVAILABLE = 1;
 export const NAMED_STEAL = 2;
 
-/** Answers of `namedRequest`. */
+/** Answers of `webLockRequest`. */
 export const NAMED_HELD = 0;
 export const NAMED_PENDING = 1;
 export const NAMED_UNAVAILABLE = 2;
-/** Answers of `namedCancel`: it was pending, or it was not. */
+/** Answers of `webLockCancel`: it was pending, or it was not. */
 export const NAMED_CANCELLED = 1;
 export const NAMED_NOT_PENDING = 0;
-/** Answers of `namedRelease`: it has ended, or it was stolen before. */
+/** Answers of `webLockRelease`: it has ended, or it was stolen before. */
 export const NAMED_RELEASED = 1;
 export const NAMED_NOT_KEPT = 0;
 

@@ -21,7 +21,7 @@ import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 import { LOCAL_TICKET } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
-import { NativeNames } from './names.js';
+import { NativeExactKeys } from './exact-keys.js';
 import * as protocol from './protocol.js';
 import { toStripeState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
@@ -60,7 +60,7 @@ export class NativeTable implements LockTable {
   readonly cells: BigInt64Array;
   readonly slot: number;
   shares: Int32Array | undefined;
-  readonly names: NativeNames | undefined;
+  readonly names: NativeExactKeys | undefined;
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
@@ -88,7 +88,7 @@ export class NativeTable implements LockTable {
     const local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
     this.#local = local;
     this.names = exact
-      ? new NativeNames(thread.addon, table, limit, (stripe) => local.waiting(stripe))
+      ? new NativeExactKeys(thread.addon, table, limit, (stripe) => local.waiting(stripe))
       : undefined;
   }
 

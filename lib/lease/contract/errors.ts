@@ -1,4 +1,4 @@
-import { keyNames, LockError, LockTimeoutError } from '../../common/errors.js';
+import { quotedKeys, LockError, LockTimeoutError } from '../../common/errors.js';
 import type { FencingToken } from './lease-store.js';
 
 /**
@@ -14,7 +14,7 @@ export class LeaseLostError extends LockError {
   constructor(key: string, token: FencingToken, why: string, cause?: unknown) {
     super(
       'ERR_LEASE_LOST',
-      `the lease of ${keyNames([key])} (token ${token}) is not held: ${why}`,
+      `the lease of ${quotedKeys([key])} (token ${token}) is not held: ${why}`,
       cause === undefined ? undefined : { cause },
     );
     this.key = key;
@@ -47,7 +47,10 @@ export class StaleTokenError extends LockError {
   readonly newest: FencingToken;
 
   constructor(key: string, token: FencingToken, newest: FencingToken) {
-    super('ERR_STALE_TOKEN', `token ${token} for ${keyNames([key])} is stale: ${newest} was admitted before`);
+    super(
+      'ERR_STALE_TOKEN',
+      `token ${token} for ${quotedKeys([key])} is stale: ${newest} was admitted before`,
+    );
     this.key = key;
     this.token = token;
     this.newest = newest;
@@ -77,7 +80,7 @@ export function storeDenied(server: string, cause: unknown): LockError {
 /** The error for an operation of a store, on a key or several, that failed with `cause`; that itself if it is permanent. */
 export function storeFailure(operation: string, keys: string | readonly string[], cause: unknown): LockError {
   if (isPermanent(cause)) return cause;
-  const names = keyNames(typeof keys === 'string' ? [keys] : keys);
+  const names = quotedKeys(typeof keys === 'string' ? [keys] : keys);
   return new LeaseStoreError(`the lease store failed to ${operation} ${names}: ${messageOf(cause)}`, cause);
 }
 
@@ -99,16 +102,17 @@ export function leaseTimeout(
   earlier?: unknown,
   refused?: string,
 ): LockTimeoutError {
-  const taken = refused === undefined ? 'another holder has it' : `another holder has ${keyNames([refused])}`;
+  const taken =
+    refused === undefined ? 'another holder has it' : `another holder has ${quotedKeys([refused])}`;
   const reason = failure === undefined ? taken : messageOf(failure);
-  const message = `could not acquire the lease of ${keyNames(keys)} within ${timeout} ms: ${reason}`;
+  const message = `could not acquire the lease of ${quotedKeys(keys)} within ${timeout} ms: ${reason}`;
   const cause = failure ?? earlier;
   return new LockTimeoutError(message, keys, timeout, -1, [], cause === undefined ? undefined : { cause });
 }
 
 /** The error for reading the one key, or token, of a lease that has none or several. */
 export function noSingleKey(property: 'key' | 'token', keys: readonly string[]): LockError {
-  const held = keys.length === 0 ? 'no keys' : keyNames(keys);
+  const held = keys.length === 0 ? 'no keys' : quotedKeys(keys);
   return new LockError(
     'ERR_LEASE_KEYS',
     `a lease of ${held} has no single ${property}: read its ${property}s`,

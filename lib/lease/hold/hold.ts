@@ -90,7 +90,7 @@ export class Hold implements Due {
   declare private listeners: Set<LossListener> | undefined;
   declare private renewal: Renewal | undefined;
   declare protected readonly context: HoldContext;
-  declare private readonly namedOwner: string | undefined;
+  declare private readonly givenOwner: string | undefined;
 
   /**
    * The deadline is set, but the schedule does not have it yet. `owner`: undefined for an anonymous one in a memory table.
@@ -107,7 +107,7 @@ export class Hold implements Due {
   ) {
     this.context = context;
     this.key = key;
-    this.namedOwner = owner;
+    this.givenOwner = owner;
     this.granted = granted;
     this.hint = hint;
     this.terms = terms;
@@ -130,7 +130,7 @@ export class Hold implements Due {
 
   /** The owner as the store knows it. */
   get owner(): string {
-    return this.namedOwner ?? anonymousOwner(this.token);
+    return this.givenOwner ?? anonymousOwner(this.token);
   }
 
   get expiresAt(): number {

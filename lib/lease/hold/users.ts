@@ -1,5 +1,5 @@
 import { HostFinalizationRegistry } from '../../common/host.js';
-import { keyNames } from '../../common/errors.js';
+import { quotedKeys } from '../../common/errors.js';
 import type { Hold } from './hold.js';
 
 const collected = new HostFinalizationRegistry<Hold>((hold) => hold.forgotten());
@@ -39,7 +39,7 @@ export class Users {
 
 export function warnForgotten(key: string): void {
   process.emitWarning(
-    `the lease of ${keyNames([key])} was garbage-collected while held, so nobody can release it: ` +
+    `the lease of ${quotedKeys([key])} was garbage-collected while held, so nobody can release it: ` +
       'it is not renewed any more, and ends with its TTL',
     { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
   );

@@ -1,0 +1,255 @@
+import { LockError } from '../../common/errors.js';
+import { defer } from '../../common/host.js';
+import { modeCoded, type Mode } from '../contract/mode.js';
+import type {
+  WebLockEngine,
+  WebLockHow,
+  WebLocks,
+  WebLockRequester,
+  WebLockSnapshot,
+} from '../contract/web-locks.js';
+import type { Addon } from './addon.js';
+import {
+  BATCH,
+  ENTRY_DETAIL,
+  ENTRY_ID,
+  ENTRY_INTS,
+  MORE,
+  NAMED_ANSWER,
+  NAMED_BYTES,
+  NAMED_CANCELLED,
+  NAMED_HOW,
+  NAMED_IF_AVAILABLE,
+  NAMED_MANAGER,
+  NAMED_MODE,
+  NAMED_PENDING,
+  NAMED_READY,
+  NAMED_RELEASED,
+  NAMED_STEAL,
+  NAMED_TICKET,
+  NAMED_UNAVAILABLE,
+  NAMED_WAIT,
+  NEWS_GRANTED,
+  NEWS_STOLEN,
+} from './protocol.js';
+
+/** The entries of a query: name, mode, whether it is held, thread id. */
+const QUERY_ENTRY = 4;
+
+/**
+ * This thread's side of the addon's web locks, for all managers. It tells requesters what became of their requests.
+ * The addon counts what is pending, and keeps the event loop alive.
+ */
+export class NativeWebLocks implements WebLockEngine {
+  readonly name = 'native';
+  readonly id: readonly [number, number];
+  readonly addon: Addon;
+  /** What calls and the addon exchange; the results of a call stay until the next one. */
+  readonly numbers: Float64Array;
+  /** The same memory, in units of 32-bit integers. */
+  readonly integers: Int32Array;
+  /** By ticket: what is pending or held. */
+  readonly requesters: (WebLockRequester | undefined)[] = [];
+  readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
+  /** What is being told. Whoever ends or cancels a request meanwhile clears what is not to be told any more. */
+  news: readonly News[] = NONE;
+  #delivering = false;
+  readonly #deliverLater = (): void => {
+    this.#delivering = false;
+    this.deliver();
+  };
+
+  /** To be made when the addon has started. */
+  constructor(addon: Addon) {
+    this.addon = addon;
+    this.id = addon.registryId();
+    const memory = new SharedArrayBuffer(NAMED_BYTES);
+    this.numbers = new Float64Array(memory);
+    this.integers = new Int32Array(memory);
+    addon.webLockExchange(this.numbers);
+  }
+
+  open(number = this.addon.webLockIssue()): WebLocks {
+    if (this.addon.webLockIsManager(number)) return new NativeManager(this, number);
+    throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
+  }
+
+  /** Tells this thread's requesters before the thread returns to its event loop. May overflow the stack. */
+  deliverSoon(): void {
+    if (this.#delivering) return;
+    defer(this.#deliverLater, undefined);
+    this.#delivering = true;
+  }
+
+  /** Tells all requesters that there is news for. */
+  deliver(): void {
+    let handedOver: number;
+    do {
+      handedOver = this.addon.takeWebLockNews(this.#batch);
+      // All are read before the first is told: telling may run a diagnostics subscriber, which may do anything.
+      this.news = this.#read(handedOver & ~MORE);
+      for (const news of this.news) tellOne(news);
+    } while ((handedOver & MORE) !== 0);
+    this.news = NONE;
+  }
+
+  #read(count: number): News[] {
+    const all: News[] = [];
+    for (let i = 0; i < count; i++) {
+      const ticket = this.#batch[ENTRY_INTS * i + ENTRY_ID]!;
+      const what = this.#batch[ENTRY_INTS * i + ENTRY_DETAIL]!;
+      const requester = this.requesters[ticket]!;
+      if ((what & NEWS_STOLEN) !== 0) {
+        // The ticket may be another's from now on.
+        requester.ticket = -1;
+        this.requesters[ticket] = undefined;
+      }
+      all.push({ requester, what });
+    }
+    return all;
+  }
+}
+
+interface News {
+  readonly requester: WebLockRequester;
+  /** Bits. Each is cleared when it was told. */
+  what: number;
+}
+
+const NONE: readonly News[] = [];
+
+/** Tells one requester, and tries once more if that fails. The other requesters are not affected. */
+function tellOne(news: News): void {
+  try {
+    tell(news);
+  } catch {
+    defer(() => {
+      tell(news);
+    }, undefined);
+  }
+}
+
+function tell(news: News): void {
+  const { requester } = news;
+  if ((news.what & NEWS_GRANTED) !== 0) {
+    requester.granted();
+    news.what &= ~NEWS_GRANTED;
+  }
+  if ((news.what & NEWS_STOLEN) !== 0) {
+    requester.stolen();
+    news.what &= ~NEWS_STOLEN;
+  }
+}
+
+/** One manager, as this thread sees it. */
+class NativeManager implements WebLocks {
+  readonly number: number;
+  readonly #locks: NativeWebLocks;
+  readonly #addon: Addon;
+  readonly #numbers: Float64Array;
+  readonly #integers: Int32Array;
+  readonly #requesters: (WebLockRequester | undefined)[];
+
+  constructor(locks: NativeWebLocks, number: number) {
+    this.number = number;
+    this.#locks = locks;
+    this.#addon = locks.addon;
+    this.#numbers = locks.numbers;
+    this.#integers = locks.integers;
+    this.#requesters = locks.requesters;
+  }
+
+  request(
+    name: string,
+    mode: Mode,
+    how: WebLockHow,
+    requester: WebLockRequester,
+  ): 'held' | 'pending' | 'unavailable' {
+    const integers = this.#integers;
+    this.#numbers[NAMED_MANAGER] = this.number;
+    integers[NAMED_MODE] = mode.code;
+    integers[NAMED_HOW] = how === 'wait' ? NAMED_WAIT : how === 'steal' ? NAMED_STEAL : NAMED_IF_AVAILABLE;
+    // If this throws, it has changed nothing. From here on this calls nothing that it cannot do without (keeps T1).
+    this.#addon.webLockRequest(name);
+    const answer = integers[NAMED_ANSWER];
+    if (answer === NAMED_UNAVAILABLE) return 'unavailable';
+    const ticket = integers[NAMED_TICKET]!;
+    requester.ticket = ticket;
+    this.#requesters[ticket] = requester;
+    if (answer === NAMED_PENDING) return 'pending';
+    // A thread may steal from itself.
+    if (how !== 'steal' || integers[NAMED_READY] === 0) return 'held';
+    try {
+      this.#locks.deliverSoon();
+    } catch {
+      // The stack overflowed. The addon can still be called, as it just was: the event loop tells them.
+      this.#addon.wakeWebLocks();
+    }
+    return 'held';
+  }
+
+  cancel(requester: WebLockRequester): boolean {
+    const integers = this.#integers;
+    const { ticket } = requester;
+    if (this.#requesters[ticket] === requester) {
+      integers[NAMED_TICKET] = ticket;
+      this.#addon.webLockCancel();
+      if (integers[NAMED_ANSWER] === NAMED_CANCELLED) {
+        this.#requesters[ticket] = undefined;
+        requester.ticket = -1;
+        // Those behind it may be granted now.
+        if (integers[NAMED_READY] === 0) return true;
+        try {
+          this.#locks.deliverSoon();
+        } catch {
+          this.#addon.wakeWebLocks();
+        }
+        return true;
+      }
+    }
+    const { news } = this.#locks;
+    for (let i = 0; i < news.length; i++) {
+      if (news[i]!.requester === requester) news[i]!.what &= ~NEWS_GRANTED;
+    }
+    return false;
+  }
+
+  release(requester: WebLockRequester): boolean {
+    const integers = this.#integers;
+    const { ticket } = requester;
+    let kept = false;
+    if (this.#requesters[ticket] === requester) {
+      integers[NAMED_TICKET] = ticket;
+      this.#addon.webLockRelease();
+      kept = integers[NAMED_ANSWER] === NAMED_RELEASED;
+      this.#requesters[ticket] = undefined;
+      requester.ticket = -1;
+      if (integers[NAMED_READY] !== 0) {
+        try {
+          this.#locks.deliverSoon();
+        } catch {
+          this.#addon.wakeWebLocks();
+        }
+      }
+    }
+    const { news } = this.#locks;
+    for (let i = 0; i < news.length; i++) if (news[i]!.requester === requester) news[i]!.what = 0;
+    return kept;
+  }
+
+  query(): WebLockSnapshot {
+    this.#numbers[NAMED_MANAGER] = this.number;
+    const flat = this.#addon.webLockQuery();
+    const snapshot: WebLockSnapshot = { held: [], pending: [] };
+    for (let i = 0; i < flat.length; i += QUERY_ENTRY) {
+      const [name, mode, held, threadId] = flat.slice(i, i + QUERY_ENTRY) as [
+        string,
+        number,
+        boolean,
+        number,
+      ];
+      (held ? snapshot.held : snapshot.pending).push({ name, mode: modeCoded(mode), threadId });
+    }
+    return snapshot;
+  }
+}

@@ -1,0 +1,148 @@
+// A hash table of nodes by exact key. Every operation is short, however many nodes there are: the table grows and
+// shrinks by single buckets (linear hashing; Litwin, 1980), where doubling would move all nodes at once. Measured with
+// std::unordered_map: 1.1 ms for one insertion on the way to a million leases in 128 shards, 13 ms to eight million.
+//
+// The buckets lie in segments. Each segment is as large as all before it together, so no bucket ever moves; a new
+// segment only has to be cleared.
+
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/exact_key.h"
+
+namespace stripelock {
+
+// The base of every node.
+template <typename Node>
+struct KeyNode {
+  explicit KeyNode(const KeyView& name) : key(name) {}
+  explicit KeyNode(std::uint64_t hash) : key(hash) {}
+  ExactKey key;
+  // For the table only.
+  Node* next = nullptr;
+};
+
+// Node derives from KeyNode<Node>.
+template <typename Node>
+class KeyMap {
+ public:
+  KeyMap() = default;
+  KeyMap(const KeyMap&) = delete;
+  KeyMap& operator=(const KeyMap&) = delete;
+  ~KeyMap() {
+    for (std::size_t i = 0; i < buckets_; ++i) {
+      for (Node* node = bucket(i); node;) delete std::exchange(node, node->next);
+    }
+  }
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+
+  // Calls `visit` for each node, in no order. It must not change the table.
+  template <typename Visit>
+  void forEach(Visit visit) {
+    for (std::size_t i = 0; i < buckets_; ++i) {
+      for (Node* node = bucket(i); node; node = node->next) visit(*node);
+    }
+  }
+
+  // nullptr if there is none.
+  Node* find(const KeyView& key) {
+    Node* node = bucketOf(key.hash);
+    while (node && !node->key.is(key)) node = node->next;
+    return node;
+  }
+
+  // The table must not have the node's key yet.
+  Node& add(std::unique_ptr<Node> node) {
+    if (++size_ > buckets_) split();
+    return link(*node.release());
+  }
+
+  std::unique_ptr<Node> remove(Node& node) {
+    unlink(node);
+    --size_;
+    // Four merges for one removal, so a table that becomes empty has given all of its added buckets back.
+    for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
+    return std::unique_ptr<Node>(&node);
+  }
+
+  // Gives one of the table's nodes another key, which the table must not have yet.
+  void changeKey(Node& node, const KeyView& key) {
+    unlink(node);
+    node.key.assign(key);
+    link(node);
+  }
+
+ private:
+  static constexpr std::size_t kFirst = 8;
+
+  Node*& bucket(std::size_t index) {
+    if (index < kFirst) return few_[index];
+    const int segment = std::bit_width(index) - std::bit_width(kFirst);
+    return segments_[static_cast<std::size_t>(segment)][index - std::bit_floor(index)];
+  }
+  Node*& bucketOf(std::uint64_t hash) {
+    const std::size_t index = static_cast<std::size_t>(hash) & mask_;
+    return bucket(index < buckets_ ? index : index & (mask_ >> 1));
+  }
+
+  Node& link(Node& node) {
+    Node*& first = bucketOf(node.key.hash());
+    node.next = first;
+    return *(first = &node);
+  }
+  void unlink(Node& node) {
+    Node** link = &bucketOf(node.key.hash());
+    while (*link != &node) link = &(*link)->next;
+    *link = node.next;
+  }
+
+  // Adds a bucket, and moves to it the nodes that belong there from the bucket that served for both.
+  void split() {
+    const std::size_t added = buckets_++;
+    if (added > mask_) {
+      mask_ = 2 * mask_ + 1;
+      segments_.push_back(std::make_unique<Node*[]>(added));
+    }
+    Node** link = &bucket(added & (mask_ >> 1));
+    Node** end = &bucket(added);
+    while (Node* const node = *link) {
+      if ((static_cast<std::size_t>(node->key.hash()) & mask_) == added) {
+        *link = node->next;
+        *end = node;
+        end = &node->next;
+      } else {
+        link = &node->next;
+      }
+    }
+    *end = nullptr;
+  }
+
+  // The opposite of split().
+  void merge() {
+    const std::size_t removed = --buckets_;
+    Node** end = &bucket(removed & (mask_ >> 1));
+    while (*end) end = &(*end)->next;
+    *end = bucket(removed);
+    if (removed == (mask_ >> 1) + 1) {
+      mask_ >>= 1;
+      segments_.pop_back();
+    }
+  }
+
+  std::size_t size_ = 0;
+  // Between mask_ / 2 + 1 and mask_ + 1.
+  std::size_t buckets_ = kFirst;
+  std::size_t mask_ = kFirst - 1;
+  std::array<Node*, kFirst> few_{};
+  std::vector<std::unique_ptr<Node*[]>> segments_;
+};
+
+}  // namespace stripelock

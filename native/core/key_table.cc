@@ -1,0 +1,249 @@
+#include "core/key_table.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "core/table.h"
+
+namespace stripelock {
+
+namespace {
+
+// Enough for the keys of many threads that died at work, few enough to leave most stripes of a large table to the living.
+constexpr std::uint32_t kMostOrphans = 1024;
+constexpr std::uint32_t kFewOrphans = 4;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// With spare memory the sanitizers would not see the use of a dropped key.
+constexpr std::uint32_t kMostSpares = 0;
+#else
+constexpr std::uint32_t kMostSpares = 16;
+#endif
+
+}  // namespace
+
+void KeyTable::Freed::operator()(Entry** entries) const { std::free(entries); }
+
+KeyTable::KeyTable(Table& table)
+    : table_(table),
+      // calloc takes large blocks as untouched zero pages.
+      byStripe_(static_cast<Entry**>(std::calloc(table.stripes(), sizeof(void*)))),
+      mostOrphans_(std::clamp(table.stripes() / 4, kFewOrphans, kMostOrphans)) {
+  // As operator new does with exceptions disabled.
+  if (!byStripe_) std::abort();
+  // Anybody who has a handle can write to this number.
+  const auto left = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
+  used_.store(
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(left, std::min(mostOrphans_, table.stripes()))));
+  for (std::uint32_t stripe = 0; stripe < used_.load(); ++stripe) {
+    auto entry = std::make_unique<Entry>(static_cast<std::uint64_t>(table.cell(leftHashCell(stripe)).load()));
+    entry->stripe = stripe;
+    table.word(stripe).store(kAbandoned);
+    Shard& shard = shardFor(*entry);
+    byStripe_[stripe] = &shard.entries.add(std::move(entry));
+    addOrphan(*byStripe_[stripe]);
+  }
+}
+
+KeyTable::~KeyTable() {
+  std::uint32_t left = 0;
+  for (const Entry* entry = oldestOrphan_; entry; entry = entry->newer)
+    table_.cell(leftHashCell(left++)).store(static_cast<std::int64_t>(entry->key.hash()));
+  table_.cell(kLeftOrphans).store(left);
+}
+
+KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
+  Shard& shard = shards_[shardOf(key)];
+  for (;;) {
+    {
+      const Lock lock(shard.mutex);
+      const Pinned pinned = pinLocked(shard, key, idle);
+      if (pinned.stripe != kNone) return pinned;
+    }
+    // Without the shard: stripes and orphans may be of another one.
+    // mutant: N5-refuses-beside-free
+    if (!moveFree(shard) && !forgetOldest()) return {.stripe = kNone, .crowded = true};
+  }
+}
+
+bool KeyTable::isCrowded(const Shard& shard) const {
+  const std::uint32_t half = table_.stripes() / 2;
+  return used_.load() > half && shard.entries.size() * kShards > half;
+}
+
+KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key, std::uint32_t idle) {
+  if (Entry* const entry = shard.entries.find(key)) {
+    // Keeps N2: it is no orphan any more, so nobody forgets it.
+    if (entry->orphan) removeOrphan(*entry);
+    if (!entry->key.isKnown()) entry->key.assign(key);
+    ++entry->pins;
+    return {.stripe = entry->stripe, .crowded = isCrowded(shard)};
+  }
+  if (idle != kNone && reuse(shard, key, idle)) return {.stripe = idle, .reused = true};
+  const std::uint32_t stripe = allocate(shard);
+  if (stripe == kNone) return {.stripe = kNone};
+  STRIPELOCK_SEAM("pin: before the key has its stripe");
+  std::unique_ptr<Entry> node = make(shard, key);
+  node->stripe = stripe;
+  node->pins = 1;
+  byStripe_[stripe] = &shard.entries.add(std::move(node));
+  return {.stripe = stripe, .crowded = isCrowded(shard)};
+}
+
+bool KeyTable::reuse(Shard& shard, const KeyView& key, std::uint32_t idle) {
+  Entry& entry = *byStripe_[idle];
+  // With the caller's pin alone nobody else changes the word (N3), or waits. An abandoned key keeps its stripe (N2).
+  if (entry.pins != 1 || table_.word(idle).load() != 0) return false;
+  shard.entries.changeKey(entry, key);
+  return true;
+}
+
+std::uint32_t KeyTable::unpin(std::uint32_t stripe) {
+  Entry& entry = *byStripe_[stripe];
+  const std::uint32_t number = shardOf(entry.key.view());
+  Shard& shard = shards_[number];
+  {
+    const Lock lock(shard.mutex);
+    // mutant: N2-first-unpin
+    if (--entry.pins != 0) return number;
+    STRIPELOCK_SEAM("unpin: before the word is read");
+    // By N3 nobody else changes the word from here on.
+    // mutant: N2-frees-abandoned
+    if (table_.word(stripe).load() == 0) {
+      drop(shard, entry);
+      return number;
+    }
+    addOrphan(entry);
+  }
+  while (orphans() > mostOrphans_ && forgetOldest()) {
+  }
+  return number;
+}
+
+KeyTable::Shard::~Shard() {
+  while (spare) delete std::exchange(spare, spare->next);
+}
+
+std::unique_ptr<KeyTable::Entry> KeyTable::make(Shard& shard, const KeyView& key) {
+  if (!shard.spare) return std::make_unique<Entry>(key);
+  std::unique_ptr<Entry> entry(std::exchange(shard.spare, shard.spare->next));
+  --shard.spares;
+  entry->key.assign(key);
+  return entry;
+}
+
+void KeyTable::destroy(Shard& shard, std::unique_ptr<Entry> entry) {
+  if (shard.spares >= kMostSpares || !entry->key.isInPlace()) return;
+  entry->next = shard.spare;
+  shard.spare = entry.release();
+  ++shard.spares;
+}
+
+std::size_t KeyTable::size() {
+  std::size_t size = 0;
+  for (Shard& shard : shards_) {
+    const Lock lock(shard.mutex);
+    size += shard.entries.size();
+  }
+  return size;
+}
+
+std::uint32_t KeyTable::orphans() {
+  const Lock lock(orphansMutex_);
+  return orphans_;
+}
+
+std::uint32_t KeyTable::allocate(Shard& shard) {
+  if (!shard.free.empty()) {
+    const std::uint32_t stripe = shard.free.back();
+    // mutant: N1-stays-free
+    shard.free.pop_back();
+    return stripe;
+  }
+  std::uint32_t stripe = used_.load();
+  do {
+    if (stripe == table_.stripes()) return kNone;
+    STRIPELOCK_SEAM("allocate: before the count of used stripes changes");
+  } while (!used_.compare_exchange_weak(stripe, stripe + 1));
+  // An earlier table on this memory may have left it abandoned: its orphans are on the first stripes now.
+  table_.word(stripe).store(0);
+  return stripe;
+}
+
+bool KeyTable::moveFree(Shard& shard) {
+  for (Shard& other : shards_) {
+    std::uint32_t stripe = kNone;
+    {
+      const Lock lock(other.mutex);
+      if (other.free.empty()) continue;
+      stripe = other.free.back();
+      other.free.pop_back();
+    }
+    STRIPELOCK_SEAM("move: before the stripe is free again");
+    const Lock lock(shard.mutex);
+    shard.free.push_back(stripe);
+    return true;
+  }
+  return false;
+}
+
+void KeyTable::drop(Shard& shard, Entry& entry) {
+  const std::uint32_t stripe = entry.stripe;
+  byStripe_[stripe] = nullptr;
+  destroy(shard, shard.entries.remove(entry));
+  // Under the lock that the key had (keeps N1, N5): from here on another key may get it.
+  // mutant: N5-loses-dropped
+  shard.free.push_back(stripe);
+}
+
+void KeyTable::addOrphan(Entry& entry) {
+  const Lock lock(orphansMutex_);
+  entry.orphan = true;
+  entry.older = newestOrphan_;
+  entry.newer = nullptr;
+  (newestOrphan_ ? newestOrphan_->newer : oldestOrphan_) = &entry;
+  newestOrphan_ = &entry;
+  ++orphans_;
+}
+
+void KeyTable::removeOrphan(Entry& entry) {
+  const Lock lock(orphansMutex_);
+  unlinkOrphan(entry);
+}
+
+void KeyTable::unlinkOrphan(Entry& entry) {
+  (entry.older ? entry.older->newer : oldestOrphan_) = entry.newer;
+  (entry.newer ? entry.newer->older : newestOrphan_) = entry.older;
+  entry.orphan = false;
+  --orphans_;
+}
+
+bool KeyTable::forgetOldest() {
+  for (;;) {
+    Shard* shard = nullptr;
+    {
+      const Lock lock(orphansMutex_);
+      if (!oldestOrphan_) return false;
+      shard = &shardFor(*oldestOrphan_);
+    }
+    STRIPELOCK_SEAM("forget: before the shard");
+    const Lock lock(shard->mutex);
+    Entry* entry = nullptr;
+    {
+      const Lock links(orphansMutex_);
+      // The oldest may be another one by now, or be pinned. Only one of the locked shard stays an orphan meanwhile.
+      // mutant: N2-forgets-pinned
+      if (!oldestOrphan_ || &shardFor(*oldestOrphan_) != shard) continue;
+      entry = oldestOrphan_;
+      unlinkOrphan(*entry);
+    }
+    // Keeps N3: nobody has it pinned.
+    // mutant: N3-tells-next-key
+    table_.word(entry->stripe).store(0);
+    drop(*shard, *entry);
+    return true;
+  }
+}
+
+}  // namespace stripelock

@@ -1,0 +1,188 @@
+#include "node/exact_keys.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "core/inspect.h"
+#include "core/narrow.h"
+#include "node/call.h"
+
+namespace stripelock {
+
+namespace {
+
+// The first byte of a key says what it is. So a number, its digits and its bytes are different keys.
+enum class Kind : char {
+  // The lower half of each UTF-16 code unit, if the upper halves are 0; see core/narrow.h.
+  kNarrow,
+  // The code units. So every string is exact, even an ill-formed one.
+  kWide,
+  // A double.
+  kNumber,
+  // The bytes themselves.
+  kBytes,
+};
+
+// Integers up to this are exact, and so keys.
+constexpr double kMaxSafe = 9007199254740991.0;
+
+// The bytes that stand for a key: its kind, and what that says. Equal keys have equal bytes, and others have not.
+class KeyBytes {
+ public:
+  // False if it is not a key.
+  bool read(napi_env env, napi_value value) { return readString(env, value) || readOther(env, value); }
+  KeyView view() const { return KeyView(bytes_); }
+
+ private:
+  bool readString(napi_env env, napi_value value) {
+    std::size_t length = 0;
+    std::array<char16_t, 130> units;
+    if (napi_get_value_string_utf16(env, value, units.data(), units.size(), &length) != napi_ok) return false;
+    // If there is room for one more, nothing was cut off.
+    if (length + 1 < units.size()) {
+      setText({units.data(), length});
+      return true;
+    }
+    napi_get_value_string_utf16(env, value, nullptr, 0, &length);
+    std::u16string all(length + 1, u'\0');
+    napi_get_value_string_utf16(env, value, all.data(), length + 1, &length);
+    setText({all.data(), length});
+    return true;
+  }
+
+  bool readOther(napi_env env, napi_value value) {
+    double number = 0;
+    napi_typedarray_type type{};
+    void* data = nullptr;
+    std::size_t length = 0;
+    if (napi_get_value_double(env, value, &number) == napi_ok) {
+      if (!(std::abs(number) <= kMaxSafe) || number != std::floor(number)) return false;
+      // Also for -0, which is the same key as 0.
+      number += 0.0;
+      set(Kind::kNumber, &number, sizeof number);
+      return true;
+    }
+    if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok ||
+        type != napi_uint8_array) {
+      return false;
+    }
+    set(Kind::kBytes, data, length);
+    return true;
+  }
+
+  void setText(std::u16string_view text) {
+    char* const out = reserve(text.size());
+    if (narrow(text, out) < 0x100)
+      end(Kind::kNarrow, text.size());
+    else
+      set(Kind::kWide, text.data(), text.size() * sizeof(char16_t));
+  }
+  void set(Kind kind, const void* data, std::size_t length) {
+    char* const out = reserve(length);
+    // Without bytes there may be no address either.
+    if (length > 0) std::memcpy(out, data, length);
+    end(kind, length);
+  }
+  // Where so many bytes go, after the kind.
+  char* reserve(std::size_t length) {
+    start_ = few_.data();
+    if (length >= few_.size()) {
+      many_.resize(1 + length);
+      start_ = many_.data();
+    }
+    return start_ + 1;
+  }
+  void end(Kind kind, std::size_t length) {
+    start_[0] = static_cast<char>(kind);
+    bytes_ = {start_, 1 + length};
+  }
+
+  // No initial value: writing one would cost more than the rest.
+  std::array<char, 264> few_;
+  std::string many_;
+  char* start_;
+  std::string_view bytes_;
+};
+
+// nullptr if it is not the number of an open, exact table.
+Membership* toExactTable(const Call& call) {
+  Membership* const membership = call.toTable(0);
+  return membership && membership->table().keys() ? membership : nullptr;
+}
+
+// pin(table, key): its stripe, with kPinnedAgain, kCrowded and kRecurring; or kNoStripe
+// pinOnce(table, key): the same, with kReused
+template <bool once>
+napi_value pin(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  Membership* const membership = toExactTable(call);
+  KeyBytes key;
+  if (!membership || !key.read(env, call.at(1))) return call.refuse("expected an exact table and a key");
+  // Keeps N4, as in unpin().
+  const bool mayReuse = once && !call.environment().blocked();
+  const Membership::Pinned pinned = mayReuse ? membership->pinOnce(key.view()) : membership->pin(key.view());
+  if (pinned.stripe == KeyTable::kNone) return call.integer(kNoStripe);
+  const std::int32_t again = pinned.again ? kPinnedAgain : 0;
+  const std::int32_t crowded = pinned.crowded ? kCrowded : 0;
+  const std::int32_t reused = pinned.reused ? kReused : 0;
+  const std::int32_t recurring = pinned.recurring ? kRecurring : 0;
+  return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded | reused | recurring);
+}
+
+// unpin(table, stripes, count): how many of the first `count` stripes are in use, and stay pinned. These are at the front
+// then.
+napi_value unpin(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 3);
+  Membership* const membership = toExactTable(call);
+  std::int32_t* stripes = nullptr;
+  std::size_t length = 0;
+  std::uint32_t count = 0;
+  if (!membership || !call.toInts(1, stripes, length) ||
+      !call.toIndex(2, static_cast<std::uint32_t>(length), count)) {
+    return call.refuse("expected an exact table, stripes and how many");
+  }
+  // Keeps N4: an interrupt of a blocked call makes this call, and the blocked call may wait for any of them.
+  if (call.environment().blocked()) return call.unsignedInteger(count);
+  return call.unsignedInteger(static_cast<std::uint32_t>(membership->unpin(stripes, count)));
+}
+
+// inUse(table): how many of its keys are held, or were abandoned
+napi_value inUse(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  Membership* const membership = toExactTable(call);
+  if (!membership) return call.refuse("expected an exact table");
+  return call.unsignedInteger(countInUse(membership->table()));
+}
+
+}  // namespace
+
+Napi::Value toKey(Napi::Env env, const std::string& bytes) {
+  const auto kind = static_cast<Kind>(bytes[0]);
+  const std::string_view rest = std::string_view(bytes).substr(1);
+  if (kind == Kind::kNumber) {
+    double number = 0;
+    std::memcpy(&number, rest.data(), sizeof number);
+    return Napi::Number::New(env, number);
+  }
+  if (kind == Kind::kBytes) {
+    Napi::Uint8Array array = Napi::Uint8Array::New(env, rest.size());
+    if (!rest.empty()) std::memcpy(array.Data(), rest.data(), rest.size());
+    return array;
+  }
+  if (kind == Kind::kNarrow) return Napi::String::New(env, widen(rest));
+  std::u16string units(rest.size() / sizeof(char16_t), u'\0');
+  std::memcpy(units.data(), rest.data(), rest.size());
+  return Napi::String::New(env, units);
+}
+
+void addExactKeys(Napi::Env env, Napi::Object exports) {
+  addFunction(env, exports, "pin", pin<false>);
+  addFunction(env, exports, "pinOnce", pin<true>);
+  addFunction(env, exports, "unpin", unpin);
+  addFunction(env, exports, "inUse", inUse);
+}
+
+}  // namespace stripelock

@@ -1,0 +1,73 @@
+// What the tests of web locks share.
+
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/web_lock_client.h"
+#include "test/support.h"
+
+namespace stripelock::test {
+
+// Managers of their own keep the tests apart.
+inline std::uint64_t newManager() { return WebLocks::instance().issueManager(); }
+
+// A thread that uses the web locks of one manager.
+class WebLockPeer {
+ public:
+  explicit WebLockPeer(std::uint64_t manager) : manager_(manager), client_(environment_.participant()) {}
+  ~WebLockPeer() { end(); }
+  WebLockPeer(const WebLockPeer&) = delete;
+  WebLockPeer& operator=(const WebLockPeer&) = delete;
+
+  Environment& environment() { return environment_; }
+  WebLockClient& client() { return *client_; }
+
+  // Does what the end of the thread does.
+  void end() {
+    client_.reset();
+    environment_.end();
+  }
+  WebLockClient::Started request(std::u16string_view name, Mode mode = Mode::kExclusive,
+                                 WebLockHow how = WebLockHow::kWait) {
+    return client_->request(WebLockName(manager_, name).view(), mode, how);
+  }
+  WebLockAnswer answer(std::u16string_view name, Mode mode = Mode::kExclusive,
+                       WebLockHow how = WebLockHow::kWait) {
+    return request(name, mode, how).answer;
+  }
+  // The ticket of a request that is held at once, or of one that is not.
+  std::uint32_t hold(std::u16string_view name, Mode mode = Mode::kExclusive) {
+    return expect(WebLockAnswer::kHeld, request(name, mode));
+  }
+  std::uint32_t pend(std::u16string_view name, Mode mode = Mode::kExclusive) {
+    return expect(WebLockAnswer::kPending, request(name, mode));
+  }
+  std::uint32_t steal(std::u16string_view name) {
+    return expect(WebLockAnswer::kHeld, request(name, Mode::kExclusive, WebLockHow::kSteal));
+  }
+  // Nothing for a thread that has no news.
+  std::vector<WebLockClient::News> take();
+  // Waits until the event loop is woken with news. Nothing if that takes longer than kStuck.
+  std::vector<WebLockClient::News> awaitNews();
+  bool release(std::uint32_t ticket) { return client_->release(ticket); }
+  bool cancel(std::uint32_t ticket) { return client_->cancel(ticket); }
+
+ private:
+  static std::uint32_t expect(WebLockAnswer answer, const WebLockClient::Started& started);
+
+  const std::uint64_t manager_;
+  Environment environment_;
+  std::optional<WebLockClient> client_;
+};
+
+// One line for each name with the requests of a manager: "name: 1X | 2S 3X" is held exclusively by thread 1; a shared
+// request of thread 2 waits, and behind it an exclusive one of thread 3. Threads are counted from `first`.
+std::vector<std::string> describe(std::uint64_t manager, WebLockPeer& first);
+
+// Whether a query could have seen this: W1, W2 and W4.
+bool isSound(const WebLocks::NameInfo& info);
+
+}  // namespace stripelock::test
