@@ -158,11 +158,11 @@ export class LeaseManager {
     try {
       const checked = checkKeys(keys);
       const terms = this.#begin(options);
-      const { timeout, signal } = resolveWait(options);
-      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
+      const wait = resolveWait(options);
+      wait.signal?.throwIfAborted();
       return checked.length === 0
         ? Promise.resolve(createLease([]))
-        : this.#grants.acquire(checked, terms, timeout, signal);
+        : this.#grants.acquire(checked, terms, wait);
     } catch (error) {
       return Promise.reject(error);
     }

@@ -311,7 +311,7 @@ export class BackgroundStore {
   add(hold: Hold): void {
     const opened = this.#open;
     if (opened === undefined || opened.thread.ended) return;
-    hold.renewals.attach(new BackgroundLease(hold, opened.thread, opened.store));
+    hold.renewals.background = new BackgroundLease(hold, opened.thread, opened.store);
   }
 
   /** The manager has no leases any more. */

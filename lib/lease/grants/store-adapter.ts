@@ -1,5 +1,6 @@
 import { isPermanent } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
+import type { LeaseTerms } from '../contract/options.js';
 import { canDoTogether } from '../contract/several-keys.js';
 import type { Asker } from './acquisition.js';
 import { handOn } from './polling-queue.js';
@@ -41,17 +42,16 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   async tryAcquireAll(
     keys: readonly string[],
     asker: Asker,
-    ttl: number,
-    info: string | undefined,
+    terms: LeaseTerms,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
     if (keys.length === 1) {
-      const token = await this.#tryOne(keys[0]!, asker, ttl, info);
+      const token = await this.#tryOne(keys[0]!, asker, terms);
       return token === undefined ? 0 : [token];
     }
-    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, ttl, info);
+    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms);
     try {
-      const answer = await store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info));
+      const answer = await store.tryAcquireAll(keys, asker.owner!, terms.ttl, ...extra(terms.info));
       for (const key of keys) asker.unsure?.delete(key);
       return answer;
     } catch (error) {
@@ -88,12 +88,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     return freed;
   }
 
-  async #tryOne(
-    key: string,
-    asker: Asker,
-    ttl: number,
-    info: string | undefined,
-  ): Promise<FencingToken | undefined> {
+  async #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
     try {
       const token = await this.#store.tryAcquire(key, asker.owner!, ttl, ...extra(info));
       asker.unsure?.delete(key);
@@ -107,13 +102,12 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   async #tryOneByOne(
     keys: readonly string[],
     asker: Asker,
-    ttl: number,
-    info: string | undefined,
+    terms: LeaseTerms,
   ): Promise<readonly FencingToken[] | number> {
     const tokens: FencingToken[] = [];
     try {
       for (const key of keys) {
-        const token = await this.#tryOne(key, asker, ttl, info);
+        const token = await this.#tryOne(key, asker, terms);
         if (token === undefined) return tokens.length;
         tokens.push(token);
       }
