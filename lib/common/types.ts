@@ -7,7 +7,7 @@ export type LockMode = 'exclusive' | 'shared';
 /** What a function of `withLockSync` may return: no promise, as the lock is released before that settles. */
 export type SyncResult<T> = T extends PromiseLike<unknown> ? 'an async function needs withLock' : T;
 
-/** For a new lock. */
+/** For `new StripedLock(options)`. */
 export interface StripedLockOptions {
   /** Number of stripes, an integer 1 … 1_048_576. Default 1024. */
   stripes?: number;

@@ -17,8 +17,8 @@ export interface Ears {
   readonly ready: () => void;
   /** It does not hear now, but may go on by itself. */
   readonly interrupted: () => void;
-  /** It has ended, or cannot begin. Not to be called before `open` returns. `forGood`: nor can another one. */
-  readonly lost: (forGood?: boolean) => void;
+  /** It has ended, or cannot begin. Not to be called before `open` returns. */
+  readonly lost: () => void;
 }
 
 /** How a backend hears of releases. */
@@ -106,13 +106,11 @@ export class Wakers {
   #ears: Ears | undefined;
   #end: (() => unknown) | undefined;
   #hears = false;
-  #isDeaf: boolean;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(hearing: Hearing | undefined) {
     this.#hearing = hearing;
-    this.#isDeaf = hearing === undefined;
   }
 
   /** Whether the store hears of releases elsewhere. */
@@ -191,7 +189,7 @@ export class Wakers {
   }
 
   #open(): void {
-    if (this.#ears !== undefined || this.#isDeaf) return;
+    if (this.#ears !== undefined || this.#hearing === undefined) return;
     const ifOpen =
       <A extends unknown[]>(then: (...args: A) => void) =>
       (...args: A): void => {
@@ -201,11 +199,11 @@ export class Wakers {
       heard: ifOpen((topic: string) => this.#heard(topic)),
       ready: ifOpen(() => this.#ready()),
       interrupted: ifOpen(() => this.#interrupted()),
-      lost: ifOpen((forGood?: boolean) => this.#lost(forGood)),
+      lost: ifOpen(() => this.#lost()),
     };
     this.#ears = ears;
     try {
-      this.#end = this.#hearing!.open(ears);
+      this.#end = this.#hearing.open(ears);
     } catch {
       this.#lost();
     }
@@ -240,10 +238,9 @@ export class Wakers {
     this.#openLater();
   }
 
-  #lost(forGood = false): void {
-    this.#isDeaf ||= forGood;
+  #lost(): void {
     void this.#disconnect();
-    if (!this.#isDeaf) this.#openLater();
+    this.#openLater();
   }
 
   #openLater(): void {

@@ -46,7 +46,7 @@ export interface CacheEntry<C = unknown> {
   readonly cas: C;
 }
 
-/** For `cacheLeaseStore`. */
+/** For `cacheLeaseStore` of `stripelock/cache`. */
 export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
   /** Put before every key; at most 100 printable ASCII characters. Default "stripelock:". */
   prefix?: string;

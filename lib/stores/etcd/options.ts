@@ -5,7 +5,7 @@ import { checkTerms, type ServerTerms } from '../server-store.js';
 
 const DEFAULT_PREFIX = 'stripelock/';
 
-/** What a connection by TLS needs: the options of these names of `node:tls`. */
+/** What a connection by TLS needs, for the option `tls`: the options of these names of `node:tls`. */
 export interface EtcdTls {
   /** Certificates of those who sign the servers'. Default: those that Node knows. */
   ca?: string | Uint8Array | (string | Uint8Array)[];
@@ -21,7 +21,7 @@ export interface EtcdTls {
   rejectUnauthorized?: boolean;
 }
 
-/** A user that etcd knows. */
+/** A user that etcd knows, for the option `credentials`. */
 export interface EtcdCredentials {
   /** As etcd knows the user. */
   username: string;
@@ -29,7 +29,7 @@ export interface EtcdCredentials {
   password: string;
 }
 
-/** For `etcdLeaseStore`. */
+/** For `etcdLeaseStore` of `stripelock/etcd`. */
 export interface EtcdLeaseStoreOptions {
   /** The URLs at which clients reach the servers of one cluster: `http://` or `https://`, host and port. */
   endpoints: readonly string[];

@@ -54,8 +54,7 @@ export class PostgresBackend implements Backend {
     this.#statements = statementsOf(names);
     // For the server 0 is no limit.
     this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
-    const open = ({ heard, ready, lost }: Ears): (() => void) =>
-      connection.listen(names.channel, heard, ready, () => lost());
+    const open = (ears: Ears): (() => void) => connection.listen(names.channel, ears);
     this.hearing = { retryAfter: RETRY, topicOf, open };
   }
 
