@@ -18,38 +18,22 @@ export const file = path.join(packageRoot, 'docs/options.md');
  * @typedef {object} Section
  * @property {string} type The type that has all its options.
  * @property {string} title
- * @property {string} text
+ * @property {string} [text] Default: what the doc comment of the type says.
  * @property {readonly string[]} [parts] Types that have some of these options.
  */
 
 /** @type {readonly Section[]} */
 const sections = [
-  {
-    type: 'StripedLockOptions',
-    title: 'A lock',
-    text: 'For `new StripedLock(options)`.',
-  },
-  {
-    type: 'KeyedLockOptions',
-    title: 'A lock on exact keys',
-    text: 'For `new KeyedLock(options)`. [KeyedLock](keyed-lock.md#capacity) says how to choose its capacity.',
-  },
+  { type: 'StripedLockOptions', title: 'A lock' },
+  { type: 'KeyedLockOptions', title: 'A lock on exact keys' },
   {
     type: 'AsyncAcquireOptions',
     title: 'An acquisition',
     text: 'For `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; `mode` alone for `tryAcquire`.',
     parts: ['AcquireOptions'],
   },
-  {
-    type: 'LockOptions',
-    title: 'A request of a web lock',
-    text: 'For `locks.request(name, options, callback)` of `stripelock/web-locks`: see [web locks](web-locks.md).',
-  },
-  {
-    type: 'LockManagerOptions',
-    title: 'A manager of web locks',
-    text: 'For `new LockManager(options)` of `stripelock/web-locks`.',
-  },
+  { type: 'LockOptions', title: 'A request of a web lock' },
+  { type: 'LockManagerOptions', title: 'A manager of web locks' },
   {
     type: 'WarningLeaseManagerOptions',
     title: 'A manager of leases',
@@ -62,67 +46,28 @@ const sections = [
     text: 'For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`.',
     parts: ['AcquireLeaseOptions', 'TryAcquireLeaseOptions', 'LeaseOptions'],
   },
-  {
-    type: 'LeaseWarningOptions',
-    title: 'A warning before a lease is lost',
-    text: 'For the option `warning`.',
-  },
-  {
-    type: 'MemoryLeaseStoreOptions',
-    title: 'The store in memory',
-    text: 'For `new MemoryLeaseStore(options)`.',
-  },
-  { type: 'FencingGateOptions', title: 'A fencing gate', text: 'For `new FencingGate(options)`.' },
-  {
-    type: 'SqlitePathOptions',
-    title: 'The SQLite store, by path',
-    text: 'For `sqliteLeaseStore(options)` of `stripelock/sqlite`.',
-    parts: ['SqliteLeaseStoreOptions'],
-  },
-  {
-    type: 'SqliteDatabaseOptions',
-    title: 'The SQLite store, on a database of yours',
-    text: 'For `sqliteLeaseStore(options)` of `stripelock/sqlite`.',
-  },
-  {
-    type: 'RedisLeaseStoreOptions',
-    title: 'The Redis store',
-    text: 'For `redisLeaseStore(options)` of `stripelock/redis`.',
-  },
+  { type: 'LeaseWarningOptions', title: 'A warning before a lease is lost' },
+  { type: 'MemoryLeaseStoreOptions', title: 'The store in memory' },
+  { type: 'FencingGateOptions', title: 'A fencing gate' },
+  { type: 'SqlitePathOptions', title: 'The SQLite store, by path', parts: ['SqliteLeaseStoreOptions'] },
+  { type: 'SqliteDatabaseOptions', title: 'The SQLite store, on a database of yours' },
+  { type: 'RedisLeaseStoreOptions', title: 'The Redis store' },
   {
     type: 'PostgresPoolOptions',
     title: 'The PostgreSQL store, on a pool',
-    text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
     parts: ['PostgresLeaseStoreOptions'],
   },
-  {
-    type: 'PostgresClientOptions',
-    title: 'The PostgreSQL store, on a client',
-    text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
-  },
+  { type: 'PostgresClientOptions', title: 'The PostgreSQL store, on a client' },
   {
     type: 'MongodbCollectionOptions',
     title: 'The MongoDB store, in a collection',
-    text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
     parts: ['MongodbLeaseStoreOptions'],
   },
-  {
-    type: 'MongodbDatabaseOptions',
-    title: 'The MongoDB store, in a database',
-    text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
-  },
-  {
-    type: 'EtcdLeaseStoreOptions',
-    title: 'The etcd store',
-    text: 'For `etcdLeaseStore(options)` of `stripelock/etcd`.',
-  },
-  { type: 'EtcdCredentials', title: 'A user of etcd', text: 'For the option `credentials`.' },
-  { type: 'EtcdTls', title: 'TLS to etcd', text: 'For the option `tls`: what `node:tls` calls so.' },
-  {
-    type: 'CacheLeaseStoreOptions',
-    title: 'The store over any cache',
-    text: 'For `cacheLeaseStore(options)` of `stripelock/cache`.',
-  },
+  { type: 'MongodbDatabaseOptions', title: 'The MongoDB store, in a database' },
+  { type: 'EtcdLeaseStoreOptions', title: 'The etcd store' },
+  { type: 'EtcdCredentials', title: 'A user of etcd' },
+  { type: 'EtcdTls', title: 'TLS to etcd' },
+  { type: 'CacheLeaseStoreOptions', title: 'The store over any cache' },
 ];
 
 /** What the types of options are called. */
@@ -213,10 +158,13 @@ export async function optionsPage() {
   const named = new Set(sections.flatMap(({ type, parts = [] }) => [type, ...parts]));
   const others = exported
     .filter(({ name }) => OPTIONS.test(name) && !named.has(name))
-    .map((type) => ({ type: type.name, title: `\`${type.name}\``, text: textOf(type.comment?.summary) }));
-  const parts = [...sections, ...others].map(({ type, title, text }) => {
-    const body = optionsOf(typeNamed(type)).flatMap((option) => rows(option));
-    return `## ${title}\n\n${text}\n\n| option | type | |\n| --- | --- | --- |\n${body.join('\n')}\n`;
+    .map(({ name }) => ({ type: name, title: `\`${name}\`` }));
+  /** @type {readonly Section[]} */
+  const all = [...sections, ...others];
+  const parts = all.map(({ type, title, text }) => {
+    const declared = typeNamed(type);
+    const body = optionsOf(declared).flatMap((option) => rows(option));
+    return `## ${title}\n\n${text ?? textOf(declared.comment?.summary)}\n\n| option | type | |\n| --- | --- | --- |\n${body.join('\n')}\n`;
   });
   const page = `# Options
 
