@@ -29,7 +29,7 @@ export interface AcquireOptions<M extends LockMode = LockMode> {
   mode?: M;
 }
 
-/** For an acquisition that waits on the event loop. */
+/** For `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; `mode` alone for `tryAcquire`. */
 export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends AcquireOptions<M> {
   /** Aborting removes the waiter and rejects with signal.reason. */
   signal?: HostSignal;

@@ -109,20 +109,12 @@ export class Requests {
     this.#closed = true;
   }
 
-  #answer<T>(operation: Operation, ask: () => Promise<T>): Promise<T> {
-    try {
-      return this.#asked.retries === undefined ? ask() : this.#repeat(operation, ask);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
-  async #repeat<T>(operation: Operation, ask: () => Promise<T>): Promise<T> {
+  async #answer<T>(operation: Operation, ask: () => Promise<T>): Promise<T> {
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       try {
         return await ask();
       } catch (error) {
-        if (error instanceof LockError || !this.#asked.retries!(error, operation)) throw error;
+        if (error instanceof LockError || this.#asked.retries?.(error, operation) !== true) throw error;
       }
       await operation.pause(pause * (0.5 + Math.random()));
       if (operation.isLate) throw NOT_ASKED;

@@ -39,8 +39,6 @@ export interface Attempt {
   readonly known: readonly FencingToken[];
   /** Whether somebody in this store waits for one of the keys, or did a moment ago. */
   readonly isAwaited: boolean;
-  /** Whether others have one of the keys as far as is known here. */
-  readonly expectsRefusal: boolean;
 }
 
 /** Keys that were granted. */
@@ -189,11 +187,10 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
   /** Tokens, or the place of a key that another owner has. */
   protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
     const { names } = wanted;
-    const awaited = this.#wakers.attempt(names);
+    const ended = this.#wakers.attempt(names);
     const attempt = {
       known: names.map((name) => this.#highest.of(name)),
-      isAwaited: awaited !== undefined,
-      expectsRefusal: awaited?.expectsRefusal === true,
+      isAwaited: ended !== undefined,
     };
     const operation = this.#begin();
     const ask = (): Promise<Granted | Refused> => this.backend.acquire(wanted, attempt, operation);
@@ -209,7 +206,7 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
       if (operation.isLate && this.backend.lateIsRefused === true) return 0;
       throw error;
     } finally {
-      awaited?.answered();
+      ended?.();
     }
   }
 

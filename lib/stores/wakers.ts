@@ -80,14 +80,6 @@ class Waiting extends Listeners {
   }
 }
 
-/** An attempt at keys of which at least one is remembered. */
-export interface AwaitedAttempt {
-  /** Whether others have the keys as far as is known here. */
-  readonly expectsRefusal: boolean;
-  /** To be called when it was answered, or has failed. */
-  answered(): void;
-}
-
 /**
  * Wakes those who wait in this store for a key when it may be free: when its release is heard of, and when the lease that
  * they wait for expires. It wakes one at a time, in turn, so that thousands do not ask for what one of them can have. The
@@ -134,25 +126,23 @@ export class Wakers {
     return () => this.#leave(waiting, listener);
   }
 
-  /** An attempt at the keys is sent. Undefined if nobody waits for any of them. */
-  attempt(names: readonly string[]): AwaitedAttempt | undefined {
+  /** An attempt at the keys is sent. Returns what to call when it has ended; undefined if nobody waits for any of them. */
+  attempt(names: readonly string[]): (() => void) | undefined {
     if (this.#keys.size === 0) return undefined;
     const awaited = names
       .map((name) => this.#keys.get(this.#topicOf(name)))
       .filter((key) => key !== undefined);
     if (awaited.length === 0) return undefined;
-    const expectsRefusal = awaited.some(({ all, isNews }) => all.size > 0 && !isNews);
     for (const waiting of awaited) {
       waiting.asking++;
       waiting.isNews = false;
     }
-    const answered = (): void => {
+    return () => {
       for (const waiting of awaited) {
         waiting.asking--;
         this.#passOnLater(waiting);
       }
     };
-    return { expectsRefusal, answered };
   }
 
   /** Another has the lease: see `Refused`. */

@@ -1,8 +1,8 @@
 import {
   checkBoolean,
   checkFunction,
-  checkNames,
   checkOptionsObject,
+  checkPart,
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
@@ -94,7 +94,7 @@ export interface LeaseManagerOptions {
   clock?: Clock;
 }
 
-/** For a manager, with more. */
+/** For `new LeaseManager(options)`. */
 export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'renew'>, LeaseExtras {
   /**
    * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
@@ -111,7 +111,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   signal?: HostSignal;
 }
 
-/** For `withLease`. */
+/** For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`. */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
   ifAvailable?: boolean;
@@ -236,11 +236,9 @@ function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): Lease
 }
 
 function checkBackoff(backoff: unknown): Backoff {
-  if (typeof backoff !== 'object' || backoff === null || Array.isArray(backoff)) {
-    throw invalidArgType('options.backoff', 'an object', backoff);
-  }
-  checkNames(backoff, BACKOFF, 'options.backoff');
-  const { initial, max, jitter } = { ...DEFAULT_BACKOFF, ...withoutUndefined(backoff) };
+  checkPart(backoff, BACKOFF, 'options.backoff');
+  const { initial: first, max: longest, jitter: chance } = DEFAULT_BACKOFF;
+  const { initial = first, max = longest, jitter = chance } = backoff as Partial<Backoff>;
   checkPositive(initial, 'options.backoff.initial');
   checkPositive(max, 'options.backoff.max');
   if (typeof jitter !== 'number') throw invalidArgType('options.backoff.jitter', 'a number', jitter);
@@ -249,10 +247,6 @@ function checkBackoff(backoff: unknown): Backoff {
   if (max < initial)
     throw outOfRange('options.backoff.max', `at least options.backoff.initial, ${initial}`, max);
   return { initial, max, jitter };
-}
-
-function withoutUndefined(object: object): object {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
 const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
@@ -318,10 +312,7 @@ function checkMinHold(minHold: unknown): number {
 const WARNING: Names<LeaseWarningOptions> = { before: true, call: true };
 
 function checkWarning(warning: unknown): LeaseWarningOptions {
-  if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
-    throw invalidArgType('options.warning', 'an object', warning);
-  }
-  checkNames(warning, WARNING, 'options.warning');
+  checkPart(warning, WARNING, 'options.warning');
   const { before, call } = warning as { before?: unknown; call?: unknown };
   checkFunction(call, 'options.warning.call');
   const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
@@ -360,10 +351,7 @@ const RENEW: Names<LeaseRenewOptions> = { every: true, background: true };
 
 function checkRenew(renew: unknown): Renewals {
   if (typeof renew === 'boolean') return renew ? BY_DEFAULT : { every: Infinity, background: false };
-  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
-    throw invalidArgType('options.renew', 'a boolean or an object', renew);
-  }
-  checkNames(renew, RENEW, 'options.renew');
+  checkPart(renew, RENEW, 'options.renew', 'a boolean or an object');
   const { every, background } = renew as { every?: unknown; background?: unknown };
   return {
     every: every === undefined ? undefined : checkPositive(every, 'options.renew.every'),

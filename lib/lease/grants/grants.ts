@@ -111,7 +111,8 @@ export abstract class Grants implements HoldContext {
 
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
     const { key, owner } = hold;
-    return info === undefined ? this.store.renew(key, owner, ttl) : this.store.renew(key, owner, ttl, info);
+    const kept = this.ttlInStore(ttl);
+    return info === undefined ? this.store.renew(key, owner, kept) : this.store.renew(key, owner, kept, info);
   }
 
   /** The TTL to ask the store for. Subclasses may add what its clock needs. */

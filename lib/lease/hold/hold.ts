@@ -11,11 +11,9 @@ import { Users, warnForgotten } from './users.js';
 
 /** What a hold needs of whoever keeps it: a manager, or the thread that renews in the background. */
 export interface HoldContext {
-  /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
+  /** Asks the store. False if the owner does not hold it any more. `ttl`: as its holder counts on it. */
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean>;
   readonly backoff: Backoff;
-  /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
-  ttlInStore(ttl: number): number;
   /** On the manager's clock. It contains every hold that has not ended. */
   readonly schedule: Schedule<Hold>;
   /**
@@ -503,7 +501,7 @@ export class Renewal {
     const before = schedule.now();
     let renewed: boolean;
     try {
-      renewed = await context.renew(hold, context.ttlInStore(ttl), info);
+      renewed = await context.renew(hold, ttl, info);
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);

@@ -114,8 +114,8 @@ export class EtcdBackend implements Backend {
     return names.length <= MOST_KEYS;
   }
 
-  acquire(wanted: Wanted, { expectsRefusal }: Attempt, operation: Operation): Promise<Granted | Refused> {
-    return this.#acquiring.add({ ...wanted, looks: expectsRefusal }, operation);
+  acquire(wanted: Wanted, { isAwaited }: Attempt, operation: Operation): Promise<Granted | Refused> {
+    return this.#acquiring.add({ ...wanted, looks: isAwaited }, operation);
   }
 
   renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]> {

@@ -37,14 +37,6 @@ export function secondsFor(milliseconds: number): number {
   return Math.ceil(milliseconds / 1000);
 }
 
-/** The answer to a request that extends leases. */
-export interface Beat {
-  /** That of the server which was asked, before it asked the leader. Empty if there is none. */
-  readonly term: string;
-  /** How long each lasts, in seconds; 0 for one that has gone. */
-  readonly seconds: readonly number[];
-}
-
 const ignore = (): void => undefined;
 
 /**
@@ -81,8 +73,11 @@ export class EtcdLeases {
    * Extends leases. The server that believes to lead answers alone, so it may have been replaced while it was paused. So
    * this is certain only if what is asked **afterwards**, and all servers must agree on, is answered in the same term:
    * then that leader led all the time.
+   *
+   * `term`: that of the server which was asked, before it asked the leader; empty if there is none. `seconds`: how long each
+   * lasts; 0 for one that has gone.
    */
-  async extend(operation: Operation, ids: readonly string[]): Promise<Beat> {
+  async extend(operation: Operation, ids: readonly string[]): Promise<{ term: string; seconds: number[] }> {
     // One stream for all of them.
     const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
     const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);

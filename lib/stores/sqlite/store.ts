@@ -93,12 +93,10 @@ class SqliteBackend implements Backend {
   readonly #rows: LeaseRows;
   readonly #releases: Releases;
   readonly #connection: Connection;
-  readonly #ownsConnection: boolean;
 
   constructor(options: SqliteLeaseStoreOptions) {
     const table = checkTable(options.table);
     const clock = options.clock === undefined ? undefined : checkClock(options.clock);
-    this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
     // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
     this.#rows = clock
@@ -144,7 +142,7 @@ class SqliteBackend implements Backend {
 
   close(): void {
     this.#releases.close();
-    if (this.#ownsConnection) this.#connection.close();
+    this.#connection.close();
   }
 }
 
