@@ -22,6 +22,18 @@ export function checkNames(options: object, names: Names<Record<string, unknown>
   }
 }
 
+/** Checks an option that has options of its own. */
+export function checkPart(
+  part: unknown,
+  names: Names<Record<string, unknown>>,
+  what: string,
+  expected = 'an object',
+): void {
+  if (typeof part !== 'object' || part === null || Array.isArray(part))
+    throw invalidArgType(what, expected, part);
+  checkNames(part, names, what);
+}
+
 const NAME_CHARACTERS_SHOWN = 64;
 
 function unknownOption(what: string, given: string, known: readonly string[]): Error {

@@ -7,7 +7,7 @@ export type LockMode = 'exclusive' | 'shared';
 /** What a function of `withLockSync` may return: no promise, as the lock is released before that settles. */
 export type SyncResult<T> = T extends PromiseLike<unknown> ? 'an async function needs withLock' : T;
 
-/** For a new lock. */
+/** For `new StripedLock(options)`. */
 export interface StripedLockOptions {
   /** Number of stripes, an integer 1 … 1_048_576. Default 1024. */
   stripes?: number;
@@ -29,7 +29,7 @@ export interface AcquireOptions<M extends LockMode = LockMode> {
   mode?: M;
 }
 
-/** For an acquisition that waits on the event loop. */
+/** For `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; `mode` alone for `tryAcquire`. */
 export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends AcquireOptions<M> {
   /** Aborting removes the waiter and rejects with signal.reason. */
   signal?: HostSignal;

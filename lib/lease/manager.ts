@@ -52,11 +52,7 @@ export class LeaseManager {
    * grants so late that the lease has already expired: then it is never granted.
    */
   tryAcquire(keys: string | readonly string[], options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
-    try {
-      return this.#try(keys, options, undefined);
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    return this.#try(keys, options, undefined);
   }
 
   /**
@@ -141,7 +137,7 @@ export class LeaseManager {
     return terms;
   }
 
-  #try(
+  async #try(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
     signal: AbortSignal | undefined,
@@ -149,23 +145,15 @@ export class LeaseManager {
     const checked = checkKeys(keys);
     const terms = this.#begin(options);
     signal?.throwIfAborted();
-    return checked.length === 0
-      ? Promise.resolve(createLease([]))
-      : this.#grants.tryAcquire(checked, terms, signal);
+    return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
   }
 
-  #acquireSlow(keys: string | readonly string[], options: AcquireLeaseOptions | undefined): Promise<Lease> {
-    try {
-      const checked = checkKeys(keys);
-      const terms = this.#begin(options);
-      const { timeout, signal } = resolveWait(options);
-      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
-      return checked.length === 0
-        ? Promise.resolve(createLease([]))
-        : this.#grants.acquire(checked, terms, timeout, signal);
-    } catch (error) {
-      return Promise.reject(error);
-    }
+  async #acquireSlow(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+    const checked = checkKeys(keys);
+    const terms = this.#begin(options);
+    const wait = resolveWait(options);
+    wait.signal?.throwIfAborted();
+    return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
   }
 
   async #acquireOrTry(

@@ -82,9 +82,9 @@ export class Requests {
   }
 
   /** Rejects with a LockError: with a LeaseStoreError unless no repetition could help. */
-  run<T>(operation: Operation, ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {
+  run<T>(operation: Operation, ask: () => Promise<T>, late?: Late<T>): Promise<T> {
     if (this.#closed) {
-      return Promise.reject(new LeaseStoreError(`the ${this.#asked.title} lease store was closed`));
+      return Promise.reject(new LeaseStoreError(`the lease store over ${this.#asked.title} was closed`));
     }
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {
@@ -109,20 +109,12 @@ export class Requests {
     this.#closed = true;
   }
 
-  #answer<T>(operation: Operation, ask: (operation: Operation) => Promise<T>): Promise<T> {
-    try {
-      return this.#asked.retries === undefined ? ask(operation) : this.#repeat(operation, ask);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
-  async #repeat<T>(operation: Operation, ask: (operation: Operation) => Promise<T>): Promise<T> {
+  async #answer<T>(operation: Operation, ask: () => Promise<T>): Promise<T> {
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       try {
-        return await ask(operation);
+        return await ask();
       } catch (error) {
-        if (error instanceof LockError || !this.#asked.retries!(error, operation)) throw error;
+        if (error instanceof LockError || this.#asked.retries?.(error, operation) !== true) throw error;
       }
       await operation.pause(pause * (0.5 + Math.random()));
       if (operation.isLate) throw NOT_ASKED;

@@ -1,8 +1,6 @@
 import { checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
-import { performance } from '../common/host.js';
 import { invalidArgType } from '../common/errors.js';
 import { checkInfo } from '../lease/contract/info.js';
-import { grantInTime } from '../lease/contract/late-grant.js';
 import {
   checkKey,
   checkOwner,
@@ -18,8 +16,8 @@ import { checkKeyList, type SeveralKeysLeaseStore } from '../lease/contract/seve
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
 import { decodeText, encodeText } from './exact-text.js';
 import { HighestTokens } from './highest-tokens.js';
-import { LateGrant, type AllOverdue } from './late-grants.js';
-import { Operation, Requests, type Asked, type Late } from './requests.js';
+import { LateGrants } from './late-grants.js';
+import { Operation, Requests, type Asked } from './requests.js';
 import { Wakers, type Hearing } from './wakers.js';
 
 /** Milliseconds. */
@@ -41,8 +39,6 @@ export interface Attempt {
   readonly known: readonly FencingToken[];
   /** Whether somebody in this store waits for one of the keys, or did a moment ago. */
   readonly isAwaited: boolean;
-  /** Whether others have one of the keys as far as is known here. */
-  readonly expectsRefusal: boolean;
 }
 
 /** Keys that were granted. */
@@ -98,6 +94,8 @@ export interface Backend extends Asked {
   inspect(name: string, operation: Operation): Promise<Kept | undefined>;
   /** Whether one step can reach all of these keys. Default: always. */
   inOneStep?(names: readonly string[]): boolean;
+  /** Whether an acquisition without an answer in time counts as refused, not as failed. */
+  readonly lateIsRefused?: boolean;
   /** Ends what the store has made. */
   close?(): unknown;
 }
@@ -132,7 +130,7 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
   readonly #wakers: Wakers;
   /** By name, of what this store was given: the server may have lost it. */
   readonly #highest = new HighestTokens();
-  readonly #overdue: AllOverdue = new Map();
+  readonly #late = new LateGrants();
   #closing: Promise<void> | undefined;
 
   constructor(backend: Backend, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
@@ -149,12 +147,12 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
     ttl: number,
     info?: string,
   ): Promise<FencingToken | undefined> {
-    const answer = await this.acquire([checkKey(key)], owner, ttl, info);
+    const answer = await this.acquire(this.wanted([checkKey(key)], owner, ttl, info));
     return typeof answer === 'number' ? undefined : answer[0];
   }
 
   async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const [renewed] = await this.extend([checkKey(key)], owner, ttl, info);
+    const [renewed] = await this.extend(this.wanted([checkKey(key)], owner, ttl, info));
     return renewed!;
   }
 
@@ -165,7 +163,8 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const name = this.backend.nameOf(checkKey(key));
-    const kept = await this.#run((operation) => this.backend.inspect(name, operation));
+    const operation = this.#begin();
+    const kept = await this.#requests.run(operation, () => this.backend.inspect(name, operation));
     if (kept === undefined) return undefined;
     const { owner, token, remaining, info } = kept;
     return {
@@ -185,64 +184,52 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
     return (this.#closing ??= this.#close());
   }
 
-  /** `keys`: checked. Tokens, or the place of a key that another owner has. */
-  protected async acquire(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info: string | undefined,
-  ): Promise<readonly FencingToken[] | number> {
-    const wanted = this.#wanted(keys, owner, ttl, info);
+  /** Tokens, or the place of a key that another owner has. */
+  protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
     const { names } = wanted;
-    const awaited = this.#wakers.attempt(names);
+    const ended = this.#wakers.attempt(names);
     const attempt = {
       known: names.map((name) => this.#highest.of(name)),
-      isAwaited: awaited !== undefined,
-      expectsRefusal: awaited?.expectsRefusal === true,
+      isAwaited: ended !== undefined,
     };
-    const late = new LateGrant(this.#overdue, wanted);
-    let isGranted = false;
+    const operation = this.#begin();
+    const ask = (): Promise<Granted | Refused> => this.backend.acquire(wanted, attempt, operation);
     try {
-      const at = performance.now();
-      const answer = await this.#run((operation) => this.backend.acquire(wanted, attempt, operation), late);
-      if (!('tokens' in answer)) {
-        this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
-        return answer.place;
+      const answer = await this.#requests.run(operation, ask, this.#late.sent(wanted));
+      if ('tokens' in answer) {
+        names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
+        return answer.tokens;
       }
-      names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
-      const asked = { store: this.backend.title, at, ttl };
-      const inTime = grantInTime(answer.tokens, asked, performance.now(), () => {
-        names.forEach((_, i) => answer.giveBack(i));
-      });
-      isGranted = inTime === answer.tokens;
-      return isGranted ? answer.tokens : await inTime;
+      this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
+      return answer.place;
+    } catch (error) {
+      if (operation.isLate && this.backend.lateIsRefused === true) return 0;
+      throw error;
     } finally {
-      if (!isGranted) late.notGranted();
-      awaited?.answered();
+      ended?.();
     }
   }
 
-  protected async extend(
-    keys: readonly string[],
-    owner: string,
-    ttl: number,
-    info: string | undefined,
-  ): Promise<readonly boolean[]> {
-    const wanted = this.#wanted(keys, owner, ttl, info);
-    return this.#run((operation) => this.backend.renew(wanted, operation));
+  protected async extend(wanted: Wanted): Promise<readonly boolean[]> {
+    const operation = this.#begin();
+    return this.#requests.run(operation, () => this.backend.renew(wanted, operation));
   }
 
   protected async free(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
     const names = keys.map((key) => this.backend.nameOf(key));
     const stored = encodeText(checkOwner(owner));
-    const releases = await this.#run((operation) => this.backend.release(names, stored, operation));
+    const operation = this.#begin();
+    const releases = await this.#requests.run(operation, () =>
+      this.backend.release(names, stored, operation),
+    );
     return releases.map((release, i) => {
       if (release === 'untold') this.#wakers.released(names[i]!);
       return release !== 'not held';
     });
   }
 
-  #wanted(keys: readonly string[], owner: string, ttl: number, info: string | undefined): Wanted {
+  /** `keys`: checked. */
+  protected wanted(keys: readonly string[], owner: string, ttl: number, info: string | undefined): Wanted {
     return {
       names: keys.map((key) => this.backend.nameOf(key)),
       owner: encodeText(checkOwner(owner)),
@@ -251,8 +238,8 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
     };
   }
 
-  #run<T>(ask: (operation: Operation) => Promise<T>, late?: Late<T>): Promise<T> {
-    return this.#requests.run(new Operation(this.#wakers.hears), ask, late);
+  #begin(): Operation {
+    return new Operation(this.#wakers.hears);
   }
 
   async #close(): Promise<void> {
@@ -271,7 +258,7 @@ export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseS
     ttl: number,
     info?: string,
   ): Promise<readonly FencingToken[] | number> {
-    return this.acquire(checkKeyList(keys), owner, ttl, info);
+    return this.acquire(this.wanted(checkKeyList(keys), owner, ttl, info));
   }
 
   async renewAll(
@@ -280,7 +267,7 @@ export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseS
     ttl: number,
     info?: string,
   ): Promise<readonly boolean[]> {
-    return this.extend(checkKeyList(keys), owner, ttl, info);
+    return this.extend(this.wanted(checkKeyList(keys), owner, ttl, info));
   }
 
   async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {

@@ -17,8 +17,8 @@ export interface Ears {
   readonly ready: () => void;
   /** It does not hear now, but may go on by itself. */
   readonly interrupted: () => void;
-  /** It has ended, or cannot begin. Not to be called before `open` returns. `forGood`: nor can another one. */
-  readonly lost: (forGood?: boolean) => void;
+  /** It has ended, or cannot begin. Not to be called before `open` returns. */
+  readonly lost: () => void;
 }
 
 /** How a backend hears of releases. */
@@ -80,14 +80,6 @@ class Waiting extends Listeners {
   }
 }
 
-/** An attempt at keys of which at least one is remembered. */
-export interface AwaitedAttempt {
-  /** Whether others have the keys as far as is known here. */
-  readonly expectsRefusal: boolean;
-  /** To be called when it was answered, or has failed. */
-  answered(): void;
-}
-
 /**
  * Wakes those who wait in this store for a key when it may be free: when its release is heard of, and when the lease that
  * they wait for expires. It wakes one at a time, in turn, so that thousands do not ask for what one of them can have. The
@@ -106,13 +98,11 @@ export class Wakers {
   #ears: Ears | undefined;
   #end: (() => unknown) | undefined;
   #hears = false;
-  #isDeaf: boolean;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(hearing: Hearing | undefined) {
     this.#hearing = hearing;
-    this.#isDeaf = hearing === undefined;
   }
 
   /** Whether the store hears of releases elsewhere. */
@@ -136,25 +126,23 @@ export class Wakers {
     return () => this.#leave(waiting, listener);
   }
 
-  /** An attempt at the keys is sent. Undefined if nobody waits for any of them. */
-  attempt(names: readonly string[]): AwaitedAttempt | undefined {
+  /** An attempt at the keys is sent. Returns what to call when it has ended; undefined if nobody waits for any of them. */
+  attempt(names: readonly string[]): (() => void) | undefined {
     if (this.#keys.size === 0) return undefined;
     const awaited = names
       .map((name) => this.#keys.get(this.#topicOf(name)))
       .filter((key) => key !== undefined);
     if (awaited.length === 0) return undefined;
-    const expectsRefusal = awaited.some(({ all, isNews }) => all.size > 0 && !isNews);
     for (const waiting of awaited) {
       waiting.asking++;
       waiting.isNews = false;
     }
-    const answered = (): void => {
+    return () => {
       for (const waiting of awaited) {
         waiting.asking--;
         this.#passOnLater(waiting);
       }
     };
-    return { expectsRefusal, answered };
   }
 
   /** Another has the lease: see `Refused`. */
@@ -191,7 +179,7 @@ export class Wakers {
   }
 
   #open(): void {
-    if (this.#ears !== undefined || this.#isDeaf) return;
+    if (this.#ears !== undefined || this.#hearing === undefined) return;
     const ifOpen =
       <A extends unknown[]>(then: (...args: A) => void) =>
       (...args: A): void => {
@@ -201,11 +189,11 @@ export class Wakers {
       heard: ifOpen((topic: string) => this.#heard(topic)),
       ready: ifOpen(() => this.#ready()),
       interrupted: ifOpen(() => this.#interrupted()),
-      lost: ifOpen((forGood?: boolean) => this.#lost(forGood)),
+      lost: ifOpen(() => this.#lost()),
     };
     this.#ears = ears;
     try {
-      this.#end = this.#hearing!.open(ears);
+      this.#end = this.#hearing.open(ears);
     } catch {
       this.#lost();
     }
@@ -240,10 +228,9 @@ export class Wakers {
     this.#openLater();
   }
 
-  #lost(forGood = false): void {
-    this.#isDeaf ||= forGood;
+  #lost(): void {
     void this.#disconnect();
-    if (!this.#isDeaf) this.#openLater();
+    this.#openLater();
   }
 
   #openLater(): void {

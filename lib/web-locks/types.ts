@@ -1,7 +1,7 @@
 import type { HostSignal, LockMode } from '../common/types.js';
 import type { Lock } from './lock.js';
 
-/** For a request. */
+/** For `locks.request(name, options, callback)` of `stripelock/web-locks`. */
 export interface LockOptions {
   /** Default 'exclusive'. Shared requests are granted together; none passes an exclusive one that was made before. */
   mode?: LockMode;
@@ -45,7 +45,7 @@ export interface LockManagerSnapshot {
   pending: LockInfo[];
 }
 
-/** For a manager of one's own. */
+/** For `new LockManager(options)` of `stripelock/web-locks`. */
 export interface LockManagerOptions {
   /** Shown in the messages of the channel `stripelock:web-locks`. Default ''. */
   name?: string;

@@ -12,121 +12,32 @@ import { isMain, packageRoot } from '../addon-inputs.mjs';
 
 export const file = path.join(packageRoot, 'docs/options.md');
 
-/**
- * @typedef {import('typedoc').DeclarationReflection} Declaration
- *
- * @typedef {object} Section
- * @property {string} type The type that has all its options.
- * @property {string} title
- * @property {string} text
- * @property {readonly string[]} [parts] Types that have some of these options.
- */
+/** @typedef {import('typedoc').DeclarationReflection} Declaration */
 
-/** @type {readonly Section[]} */
-const sections = [
-  {
-    type: 'StripedLockOptions',
-    title: 'A lock',
-    text: 'For `new StripedLock(options)`.',
-  },
-  {
-    type: 'KeyedLockOptions',
-    title: 'A lock on exact keys',
-    text: 'For `new KeyedLock(options)`. [KeyedLock](keyed-lock.md#capacity) says how to choose its capacity.',
-  },
-  {
-    type: 'AsyncAcquireOptions',
-    title: 'An acquisition',
-    text: 'For `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; `mode` alone for `tryAcquire`.',
-    parts: ['AcquireOptions'],
-  },
-  {
-    type: 'LockOptions',
-    title: 'A request of a web lock',
-    text: 'For `locks.request(name, options, callback)` of `stripelock/web-locks`: see [web locks](web-locks.md).',
-  },
-  {
-    type: 'LockManagerOptions',
-    title: 'A manager of web locks',
-    text: 'For `new LockManager(options)` of `stripelock/web-locks`.',
-  },
-  {
-    type: 'WarningLeaseManagerOptions',
-    title: 'A manager of leases',
-    text: 'For `new LeaseManager(options)`. [Leases](leases.md#details-that-matter) says how to choose.',
-    parts: ['LeaseManagerOptions'],
-  },
-  {
-    type: 'WithLeaseOptions',
-    title: 'A lease',
-    text: 'For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`.',
-    parts: ['AcquireLeaseOptions', 'TryAcquireLeaseOptions', 'LeaseOptions'],
-  },
-  {
-    type: 'LeaseWarningOptions',
-    title: 'A warning before a lease is lost',
-    text: 'For the option `warning`.',
-  },
-  {
-    type: 'MemoryLeaseStoreOptions',
-    title: 'The store in memory',
-    text: 'For `new MemoryLeaseStore(options)`.',
-  },
-  { type: 'FencingGateOptions', title: 'A fencing gate', text: 'For `new FencingGate(options)`.' },
-  {
-    type: 'SqlitePathOptions',
-    title: 'The SQLite store, by path',
-    text: 'For `sqliteLeaseStore(options)` of `stripelock/sqlite`.',
-    parts: ['SqliteLeaseStoreOptions'],
-  },
-  {
-    type: 'SqliteDatabaseOptions',
-    title: 'The SQLite store, on a database of yours',
-    text: 'For `sqliteLeaseStore(options)` of `stripelock/sqlite`.',
-  },
-  {
-    type: 'RedisLeaseStoreOptions',
-    title: 'The Redis store',
-    text: 'For `redisLeaseStore(options)` of `stripelock/redis`.',
-  },
-  {
-    type: 'PostgresPoolOptions',
-    title: 'The PostgreSQL store, on a pool',
-    text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
-    parts: ['PostgresLeaseStoreOptions'],
-  },
-  {
-    type: 'PostgresClientOptions',
-    title: 'The PostgreSQL store, on a client',
-    text: 'For `postgresLeaseStore(options)` of `stripelock/postgres`.',
-  },
-  {
-    type: 'MongodbCollectionOptions',
-    title: 'The MongoDB store, in a collection',
-    text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
-    parts: ['MongodbLeaseStoreOptions'],
-  },
-  {
-    type: 'MongodbDatabaseOptions',
-    title: 'The MongoDB store, in a database',
-    text: 'For `mongodbLeaseStore(options)` of `stripelock/mongodb`.',
-  },
-  {
-    type: 'EtcdLeaseStoreOptions',
-    title: 'The etcd store',
-    text: 'For `etcdLeaseStore(options)` of `stripelock/etcd`.',
-  },
-  { type: 'EtcdCredentials', title: 'A user of etcd', text: 'For the option `credentials`.' },
-  { type: 'EtcdTls', title: 'TLS to etcd', text: 'For the option `tls`: what `node:tls` calls so.' },
-  {
-    type: 'CacheLeaseStoreOptions',
-    title: 'The store over any cache',
-    text: 'For `cacheLeaseStore(options)` of `stripelock/cache`.',
-  },
-];
-
-/** What the types of options are called. */
-const OPTIONS = /Options$/;
+/** The types that have a section each, in this order, and its title. What it says first is their doc comment. */
+const TITLES = new Map([
+  ['StripedLockOptions', 'A lock'],
+  ['KeyedLockOptions', 'A lock on exact keys'],
+  ['AsyncAcquireOptions', 'An acquisition'],
+  ['LockOptions', 'A request of a web lock'],
+  ['LockManagerOptions', 'A manager of web locks'],
+  ['WarningLeaseManagerOptions', 'A manager of leases'],
+  ['WithLeaseOptions', 'A lease'],
+  ['LeaseWarningOptions', 'A warning before a lease is lost'],
+  ['MemoryLeaseStoreOptions', 'The store in memory'],
+  ['FencingGateOptions', 'A fencing gate'],
+  ['SqlitePathOptions', 'The SQLite store, by path'],
+  ['SqliteDatabaseOptions', 'The SQLite store, on a database of yours'],
+  ['RedisLeaseStoreOptions', 'The Redis store'],
+  ['PostgresPoolOptions', 'The PostgreSQL store, on a pool'],
+  ['PostgresClientOptions', 'The PostgreSQL store, on a client'],
+  ['MongodbCollectionOptions', 'The MongoDB store, in a collection'],
+  ['MongodbDatabaseOptions', 'The MongoDB store, in a database'],
+  ['EtcdLeaseStoreOptions', 'The etcd store'],
+  ['EtcdCredentials', 'A user of etcd'],
+  ['EtcdTls', 'TLS to etcd'],
+  ['CacheLeaseStoreOptions', 'The store over any cache'],
+]);
 
 /** @param {readonly import('typedoc').CommentDisplayPart[]} [parts] */
 function textOf(parts = []) {
@@ -210,18 +121,22 @@ export async function optionsPage() {
     if (found === undefined) throw new Error(`no ${name} is exported: change the sections of this script`);
     return found;
   };
-  const named = new Set(sections.flatMap(({ type, parts = [] }) => [type, ...parts]));
-  const others = exported
-    .filter(({ name }) => OPTIONS.test(name) && !named.has(name))
-    .map((type) => ({ type: type.name, title: `\`${type.name}\``, text: textOf(type.comment?.summary) }));
-  const parts = [...sections, ...others].map(({ type, title, text }) => {
-    const body = optionsOf(typeNamed(type)).flatMap((option) => rows(option));
-    return `## ${title}\n\n${text}\n\n| option | type | |\n| --- | --- | --- |\n${body.join('\n')}\n`;
+  const titled = [...TITLES.keys()].map(typeNamed);
+  const shown = titled.map((type) => new Set(optionsOf(type).map(({ name }) => name)));
+  // Those that have only some of the options of another one need no section.
+  const isPart = (/** @type {Declaration} */ type) =>
+    shown.some((names) => optionsOf(type).every(({ name }) => names.has(name)));
+  const others = exported.filter((type) => type.name.endsWith('Options') && !isPart(type));
+  const parts = [...titled, ...others].map((type) => {
+    const title = TITLES.get(type.name) ?? `\`${type.name}\``;
+    const body = optionsOf(type).flatMap((option) => rows(option));
+    return `## ${title}\n\n${textOf(type.comment?.summary)}\n\n| option | type | |\n| --- | --- | --- |\n${body.join('\n')}\n`;
   });
   const page = `# Options
 
 All options, and what a \`Lease\` offers. \`npm run docs\` writes this page from the doc comments of the types. Times are
-milliseconds. Options without "needed" may be missing or undefined.
+milliseconds. Options without "needed" may be missing or undefined. [Leases](leases.md#details-that-matter) and
+[KeyedLock](keyed-lock.md#capacity) say how to choose.
 
 ${parts.join('\n')}
 ## What a lease offers

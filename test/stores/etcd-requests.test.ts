@@ -298,17 +298,6 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
       expect(await hasty.inspect('key')).toMatchObject({ owner: 'me', token });
     });
 
-    it('gives back a grant that comes when its time is over', async () => {
-      await store.inspect('key');
-      gateway.rule = async ({ path, forward }) => {
-        const answer = await forward();
-        if (path === TXN) await delay(400);
-        return answer;
-      };
-      await expect(store.tryAcquire('key', 'me', 300)).rejects.toThrow(/given back/);
-      await expectSoon(() => etcd.entry('key')).toBeUndefined();
-    });
-
     it('withdraws what the server grants after the time limit, also if it comes to that first', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       // It has read the base of tokens.

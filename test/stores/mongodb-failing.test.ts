@@ -151,15 +151,6 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     expect((await mongo.store.inspect('key'))?.owner).toBe('a');
   });
 
-  it('gives back a grant whose time is over when it comes, and fails', async () => {
-    const late = gate();
-    await mongo.store.inspect('key');
-    mongo.server.fail({ command: 'findAndModify', answers: late.passed });
-    const asked = rejectionOf(mongo.store.tryAcquire('key', 'a', 100));
-    setTimeout(late.open, 150);
-    expect(await asked).toMatchObject({ ...STORE, message: /already over/ });
-  });
-
   it('counts answers that arrived while the event loop was blocked', async () => {
     const store = mongo.storeWith({ timeout: 200 });
     await expect

@@ -1,6 +1,4 @@
-import postgres from 'postgres';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { postgresLeaseStore } from 'stripelock/postgres';
+import { describe, expect, it } from 'vitest';
 import { REFUSES, startDyingPostgres } from '../support/dying-postgres.mjs';
 import { Proxy } from '../support/proxy.mjs';
 import { postgresLibraries, PostgresScene } from './postgres-setup.js';
@@ -56,30 +54,6 @@ describe.skipIf(postgresLibraries.length === 0)('who listens by the package post
       await expect.poll(() => woken, { timeout: 20_000 }).toBe(1);
       await proxy.close();
       dying.close();
-    },
-    TIMEOUT,
-  );
-
-  it(
-    'is not registered any more a while after nobody waits',
-    async () => {
-      const sql = postgres(scene.server.url, { fetch_types: false });
-      onTestFinished(() => sql.end({ timeout: 0 }));
-      const table = scene.newTable();
-      const stores = [1, 2, 3].map(() => postgresLeaseStore({ pool: sql, table, timeout: 30_000 }));
-      for (let i = 0; i < 2; i++) {
-        let woken = 0;
-        const [first, second, third] = stores.map((store) => () => store.onRelease('key', () => woken++));
-        const ends = [first!(), second!()];
-        await expect.poll(() => woken, { timeout: 20_000 }).toBe(2);
-        // What is heard already, this one hears at once.
-        ends.push(third!());
-        await expect.poll(() => woken, { timeout: 20_000 }).toBe(3);
-        expect(listenersOf(sql)).toEqual([1]);
-        for (const end of ends) end();
-        await expect.poll(() => listenersOf(sql), { timeout: 20_000 }).toEqual([]);
-      }
-      for (const store of stores) await store.close?.();
     },
     TIMEOUT,
   );

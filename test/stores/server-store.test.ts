@@ -152,16 +152,6 @@ describe('a grant over a server', () => {
     expect(back).toEqual([1n]);
   });
 
-  it('is given back if it comes too late, and a later attempt was refused', async () => {
-    const { backend, store, back, grant } = await late();
-    const again = store.tryAcquire('key', 'me', 60_000);
-    backend.asked[1]!.answer(REFUSED);
-    await again;
-    backend.asked[0]!.answer(grant(1n));
-    await turn();
-    expect(back).toEqual([1n]);
-  });
-
   it('stays if it comes too late, and its owner may have the key through a later attempt', async () => {
     const { backend, store, back, grant } = await late();
     const again = store.tryAcquire('key', 'me', 60_000);
@@ -169,16 +159,6 @@ describe('a grant over a server', () => {
     backend.asked[1]!.answer(grant(1n));
     expect(await again).toBe(1n);
     expect(back).toEqual([]);
-  });
-
-  it('is given back if its time is over when it comes', async () => {
-    const { backend, store } = scene();
-    const back: number[] = [];
-    const asked = store.tryAcquire('key', 'me', 1);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    backend.asked[0]!.answer({ tokens: [1n], giveBack: (place) => back.push(place) });
-    await expect(asked).rejects.toThrow(/already over/);
-    expect(back).toEqual([0]);
   });
 
   it('must have a higher token than the last one of the key', async () => {
@@ -332,15 +312,6 @@ describe('the subscription of a store over a server', () => {
     backend.ears[0]!.interrupted();
     await expect.poll(() => backend.ears.length, { timeout: 20_000 }).toBe(2);
     expect(backend.ended).toBe(1);
-  });
-
-  it('is not tried again where there is none', async () => {
-    const { backend, store } = scene();
-    store.onRelease('key', () => undefined);
-    backend.ears[0]!.lost(true);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    store.onRelease('other', () => undefined);
-    expect(backend.ears).toHaveLength(1);
   });
 
   it('ends with the store', async () => {

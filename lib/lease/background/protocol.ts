@@ -1,3 +1,4 @@
+import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 
 /**
@@ -12,9 +13,7 @@ export type Id = number;
 export interface OpenMessage {
   readonly op: 'open';
   readonly store: Id;
-  readonly module: string;
-  readonly name: string;
-  readonly options: unknown;
+  readonly source: LeaseStoreSource & { readonly module: string };
   readonly backoff: Backoff;
   /** Whether the holder's clock counts while the machine is suspended. */
   readonly countsSuspension: boolean;

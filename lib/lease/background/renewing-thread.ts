@@ -49,12 +49,8 @@ class RenewingThread {
   #awaited = 0;
   #failure: Error | undefined;
 
-  /** The running thread, or a new one. Throws if a thread cannot be started. */
-  static get(): RenewingThread {
-    return (running ??= new RenewingThread());
-  }
-
-  private constructor() {
+  /** Throws if a thread cannot be started. */
+  constructor() {
     const worker = startWorker();
     this.#worker = worker;
     worker.on('message', (report: Report) => this.#hear(report));
@@ -69,20 +65,13 @@ class RenewingThread {
   }
 
   /** Opens a store. Rejects if that fails, or if the thread ends before. */
-  async open(store: Id, { module, name, options }: LeaseStoreSource, backoff: Backoff): Promise<void> {
+  async open(store: Id, { module, ...rest }: LeaseStoreSource, backoff: Backoff): Promise<void> {
     this.#users++;
     const error = await this.during(
       new Promise<Error | undefined>((resolve) => {
         this.#opening.set(store, resolve);
-        const command = {
-          op: 'open',
-          store,
-          module: typeof module === 'string' ? module : module.href,
-          name,
-          options,
-          backoff,
-        } as const;
-        this.send({ ...command, countsSuspension: countsSuspension() });
+        const source = { module: typeof module === 'string' ? module : module.href, ...rest };
+        this.send({ op: 'open', store, source, backoff, countsSuspension: countsSuspension() });
       }),
     );
     this.#opening.delete(store);
@@ -246,7 +235,6 @@ class BackgroundLease implements Background {
     const failure = storeFailure('renew', this.#hold.key, error);
     const idle = this.#isIdle();
     for (const { reject } of this.#calls.values()) reject(failure);
-    this.#calls.clear();
     this.removed();
     if (idle) return false;
     this.#hold.renewals.failed(failure);
@@ -311,7 +299,7 @@ export class BackgroundStore {
   add(hold: Hold): void {
     const opened = this.#open;
     if (opened === undefined || opened.thread.ended) return;
-    hold.renewals.attach(new BackgroundLease(hold, opened.thread, opened.store));
+    hold.renewals.background = new BackgroundLease(hold, opened.thread, opened.store);
   }
 
   /** The manager has no leases any more. */
@@ -323,7 +311,7 @@ export class BackgroundStore {
   }
 
   async #start(): Promise<Opened> {
-    const thread = RenewingThread.get();
+    const thread = (running ??= new RenewingThread());
     const store = newId();
     await thread.open(store, this.#source, this.#backoff);
     return { thread, store };

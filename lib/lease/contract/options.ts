@@ -1,8 +1,8 @@
 import {
   checkBoolean,
   checkFunction,
-  checkNames,
   checkOptionsObject,
+  checkPart,
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
@@ -19,9 +19,20 @@ const DEFAULT_TTL = 30_000;
 const WARNING_PART = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
-const NO_EXTRAS: LeaseExtras = {};
+/** Two beats may fail before the lease is lost. */
+const BEATS_PER_TTL = 3;
+const BY_DEFAULT: Renewals = { every: undefined, background: false };
+const DEFAULTS: Given = {
+  ttl: DEFAULT_TTL,
+  renew: BY_DEFAULT,
+  maxHold: Infinity,
+  warning: undefined,
+  minHold: 0,
+  info: undefined,
+};
 
 const TERMS = { ttl: true, renew: true, maxHold: true, warning: true, minHold: true, info: true } as const;
+const TERM_NAMES = Object.keys(TERMS) as (keyof typeof TERMS)[];
 const LEASE: Names<WithLeaseOptions> = { ...TERMS, timeout: true, signal: true, ifAvailable: true };
 const MANAGER: Names<WarningLeaseManagerOptions> = {
   ...TERMS,
@@ -32,19 +43,14 @@ const MANAGER: Names<WarningLeaseManagerOptions> = {
   clock: true,
 };
 const BACKOFF: Names<Backoff> = { initial: true, max: true, jitter: true };
-const DEFAULT_WAIT = { timeout: DEFAULT_TIMEOUT, signal: undefined };
+const DEFAULT_WAIT: Wait = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
 /** How long a lease lasts. */
 export interface LeaseOptions {
   /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
   ttl?: number;
   /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
-  renew?:
-    | boolean
-    | {
-        /** Milliseconds between renewals, fewer than ttl. Default: ttl/3. */
-        every?: number;
-      };
+  renew?: boolean | Pick<LeaseRenewOptions, 'every'>;
   /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
   maxHold?: number;
 }
@@ -65,12 +71,7 @@ export interface LeaseManagerOptions {
   /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
   ttl?: number;
   /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
-  renew?:
-    | boolean
-    | {
-        /** Milliseconds between renewals, fewer than ttl. Default: ttl/3. */
-        every?: number;
-      };
+  renew?: boolean | Pick<LeaseRenewOptions, 'every'>;
   /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
   maxHold?: number;
   /**
@@ -93,7 +94,7 @@ export interface LeaseManagerOptions {
   clock?: Clock;
 }
 
-/** For a manager, with more. */
+/** For `new LeaseManager(options)`. */
 export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'renew'>, LeaseExtras {
   /**
    * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
@@ -110,7 +111,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   signal?: HostSignal;
 }
 
-/** For `withLease`. */
+/** For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`. */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
   ifAvailable?: boolean;
@@ -139,39 +140,38 @@ export interface LeaseTerms {
   readonly info: string | undefined;
 }
 
+/** What leases were given, checked, before the terms that follow from it. */
+interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'> {
+  readonly renew: Renewals;
+  readonly warning: LeaseWarningOptions | undefined;
+}
+
 /** The options of a manager, checked. */
 export interface ManagerSettings {
   readonly store: LeaseStore | undefined;
-  readonly ttl: number;
-  readonly renew: Renewals;
-  readonly maxHold: number;
-  readonly extras: LeaseExtras;
   readonly holder: string | undefined;
   readonly reentrant: boolean;
   readonly backoff: Backoff;
   readonly clock: Clock | undefined;
+  /** For what the options of a lease do not say. */
+  readonly given: Given;
   /** For a lease whose options say nothing. */
   readonly terms: LeaseTerms;
 }
 
 /** Checks the options, and fills in the defaults. */
-export function resolveManagerOptions(options: WarningLeaseManagerOptions | undefined): ManagerSettings {
+export function resolveManagerOptions(options: WarningLeaseManagerOptions = {}): ManagerSettings {
   checkOptionsObject(options, MANAGER);
-  const { store, ttl, renew, maxHold, holder, reentrant, backoff, clock } = options ?? {};
-  const settings = {
+  const { store, holder, reentrant, backoff, clock } = options;
+  const given = checkGiven(options, DEFAULTS);
+  return {
     store: store === undefined ? undefined : checkStore(store),
-    ttl: ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl'),
-    renew: renew === undefined ? BY_DEFAULT : checkRenew(renew),
-    maxHold: maxHold === undefined ? Infinity : checkTimeout(maxHold, 'options.maxHold'),
-    extras: checkExtras(options ?? {}, NO_EXTRAS),
     holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
     reentrant: reentrant === undefined ? false : checkBoolean(reentrant, 'options.reentrant'),
     backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
     clock: clock === undefined ? undefined : checkClock(clock),
-  };
-  return {
-    ...settings,
-    terms: makeTerms(settings.ttl, settings.renew, settings.maxHold, settings.extras),
+    given,
+    terms: makeTerms(given),
   };
 }
 
@@ -182,39 +182,44 @@ export function resolveTerms(
 ): LeaseTerms {
   if (options === undefined) return manager.terms;
   checkOptionsObject(options, LEASE);
-  const { ttl, renew, maxHold } = options;
-  const extras = checkExtras(options, manager.extras);
-  if (ttl === undefined && renew === undefined && maxHold === undefined && extras === manager.extras) {
-    return manager.terms;
-  }
-  const own = ttl === undefined ? manager.ttl : checkTtl(ttl, 'options.ttl');
-  return makeTerms(
-    own,
-    renew === undefined ? manager.renew : checkRenew(renew),
-    maxHold === undefined ? manager.maxHold : checkTimeout(maxHold, 'options.maxHold'),
-    extras,
-  );
+  const saysNothing = TERM_NAMES.every((name) => options[name] === undefined);
+  return saysNothing ? manager.terms : makeTerms(checkGiven(options, manager.given));
 }
 
-/** In one place, so that all terms have one shape for V8. */
-function makeTerms(
-  ttl: number,
-  renew: Renewals,
-  maxHold: number,
-  { warning, minHold = 0, info }: LeaseExtras,
-): LeaseTerms {
-  const every = everyOf(renew, ttl);
-  checkLimit(renew, maxHold);
+function checkGiven(options: TryAcquireLeaseOptions, defaults: Given): Given {
+  const { ttl, renew, maxHold, warning, minHold, info } = options;
+  return {
+    ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, 'options.ttl'),
+    renew: renew === undefined ? defaults.renew : checkRenew(renew),
+    maxHold: maxHold === undefined ? defaults.maxHold : checkTimeout(maxHold, 'options.maxHold'),
+    warning: warning === undefined ? defaults.warning : checkWarning(warning),
+    minHold: minHold === undefined ? defaults.minHold : checkMinHold(minHold),
+    info: info === undefined ? defaults.info : checkInfo(info, 'options.info'),
+  };
+}
+
+function makeTerms({ ttl, renew, maxHold, warning, minHold, info }: Given): LeaseTerms {
+  const { every = ttl / BEATS_PER_TTL, background } = renew;
+  if (every >= ttl && every < Infinity) {
+    throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
+  }
+  // Without a limit a thread that hangs for good would keep its leases for good.
+  if (background && maxHold === Infinity) {
+    throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
+  }
   const firstLook = every < ttl && every < maxHold ? every : ttl;
-  const { background } = renew;
   return { ttl, every, background, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info };
 }
 
+/** How long an acquisition waits at most. */
+export interface Wait {
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly signal: AbortSignal | undefined;
+}
+
 /** Checks the timeout and the signal of an acquisition. */
-export function resolveWait(options: AcquireLeaseOptions | undefined): {
-  timeout: number;
-  signal: AbortSignal | undefined;
-} {
+export function resolveWait(options: AcquireLeaseOptions | undefined): Wait {
   if (options === undefined) return DEFAULT_WAIT;
   const { timeout, signal } = options;
   return {
@@ -231,11 +236,9 @@ function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): Lease
 }
 
 function checkBackoff(backoff: unknown): Backoff {
-  if (typeof backoff !== 'object' || backoff === null || Array.isArray(backoff)) {
-    throw invalidArgType('options.backoff', 'an object', backoff);
-  }
-  checkNames(backoff, BACKOFF, 'options.backoff');
-  const { initial, max, jitter } = { ...DEFAULT_BACKOFF, ...withoutUndefined(backoff) };
+  checkPart(backoff, BACKOFF, 'options.backoff');
+  const { initial: first, max: longest, jitter: chance } = DEFAULT_BACKOFF;
+  const { initial = first, max = longest, jitter = chance } = backoff as Partial<Backoff>;
   checkPositive(initial, 'options.backoff.initial');
   checkPositive(max, 'options.backoff.max');
   if (typeof jitter !== 'number') throw invalidArgType('options.backoff.jitter', 'a number', jitter);
@@ -244,10 +247,6 @@ function checkBackoff(backoff: unknown): Backoff {
   if (max < initial)
     throw outOfRange('options.backoff.max', `at least options.backoff.initial, ${initial}`, max);
   return { initial, max, jitter };
-}
-
-function withoutUndefined(object: object): object {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
 const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
@@ -276,7 +275,7 @@ export interface LeaseWarning {
   readonly cause: LockError | undefined;
 }
 
-/** A warning before a lease is lost because renewals fail. */
+/** A warning before a lease is lost because renewals fail, for the option `warning`. */
 export interface LeaseWarningOptions {
   /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
   before?: number;
@@ -304,18 +303,6 @@ export interface LeaseExtras {
   info?: string;
 }
 
-/** `defaults` itself if the options have none. */
-export function checkExtras(options: LeaseExtras, defaults: LeaseExtras): LeaseExtras {
-  const { warning, minHold, info } = options;
-  if (warning === undefined && minHold === undefined && info === undefined) return defaults;
-  return {
-    ...defaults,
-    ...(warning !== undefined && { warning: checkWarning(warning) }),
-    ...(minHold !== undefined && { minHold: checkMinHold(minHold) }),
-    ...(info !== undefined && { info: checkInfo(info, 'options.info') }),
-  };
-}
-
 function checkMinHold(minHold: unknown): number {
   if (typeof minHold !== 'number') throw invalidArgType('options.minHold', 'a number', minHold);
   if (minHold >= 0 && minHold <= MAX_TTL) return minHold;
@@ -325,26 +312,20 @@ function checkMinHold(minHold: unknown): number {
 const WARNING: Names<LeaseWarningOptions> = { before: true, call: true };
 
 function checkWarning(warning: unknown): LeaseWarningOptions {
-  if (typeof warning !== 'object' || warning === null || Array.isArray(warning)) {
-    throw invalidArgType('options.warning', 'an object', warning);
-  }
-  checkNames(warning, WARNING, 'options.warning');
+  checkPart(warning, WARNING, 'options.warning');
   const { before, call } = warning as { before?: unknown; call?: unknown };
   checkFunction(call, 'options.warning.call');
   const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
   return { ...checked, call: call as LeaseWarningOptions['call'] };
 }
 
-export function checkPositive(value: unknown, name: string): number {
+function checkPositive(value: unknown, name: string): number {
   if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
   if (!(value > 0 && value < Infinity)) {
     throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
   }
   return value;
 }
-
-/** Two beats may fail before the lease is lost. */
-const BEATS_PER_TTL = 3;
 
 /** How a lease is renewed automatically. */
 export interface LeaseRenewOptions {
@@ -360,38 +341,20 @@ export interface LeaseRenewOptions {
 }
 
 /** Checked. */
-export interface Renewals {
+interface Renewals {
   /** Milliseconds; Infinity for none; undefined for the default. */
   readonly every: number | undefined;
   readonly background: boolean;
 }
 
-export const BY_DEFAULT: Renewals = { every: undefined, background: false };
 const RENEW: Names<LeaseRenewOptions> = { every: true, background: true };
-const NONE: Renewals = { every: Infinity, background: false };
 
-export function checkRenew(renew: unknown): Renewals {
-  if (typeof renew === 'boolean') return renew ? BY_DEFAULT : NONE;
-  if (typeof renew !== 'object' || renew === null || Array.isArray(renew)) {
-    throw invalidArgType('options.renew', 'a boolean or an object', renew);
-  }
-  checkNames(renew, RENEW, 'options.renew');
+function checkRenew(renew: unknown): Renewals {
+  if (typeof renew === 'boolean') return renew ? BY_DEFAULT : { every: Infinity, background: false };
+  checkPart(renew, RENEW, 'options.renew', 'a boolean or an object');
   const { every, background } = renew as { every?: unknown; background?: unknown };
   return {
     every: every === undefined ? undefined : checkPositive(every, 'options.renew.every'),
     background: background === undefined ? false : checkBoolean(background, 'options.renew.background'),
   };
-}
-
-/** Milliseconds between renewals; Infinity for none. */
-export function everyOf(renew: Renewals, ttl: number): number {
-  const every = renew.every ?? ttl / BEATS_PER_TTL;
-  if (every < ttl || every === Infinity) return every;
-  throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
-}
-
-/** Without a limit a thread that hangs for good would keep its leases for good. */
-export function checkLimit(renew: Renewals, maxHold: number): void {
-  if (!renew.background || maxHold < Infinity) return;
-  throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
 }

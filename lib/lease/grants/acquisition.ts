@@ -2,7 +2,7 @@ import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
 import { queueMicrotask } from '../../common/host.js';
 import { isPermanent, leaseTimeout } from '../contract/errors.js';
 import type { Clock } from '../contract/lease-store.js';
-import type { LeaseTerms } from '../contract/options.js';
+import type { LeaseTerms, Wait } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
 import type { Due } from '../time/schedule.js';
@@ -71,8 +71,7 @@ export class Acquisition implements Due, Abortable {
   readonly #grants: Grants;
   readonly #keys: readonly string[];
   readonly #terms: LeaseTerms;
-  readonly #timeout: number;
-  readonly #signal: AbortSignal | undefined;
+  readonly #wait: Wait;
   /** All attempts have one owner. If the answer with a grant was lost, the next attempt is granted the same again. */
   #asker: Asker;
   /** What it keeps while it waits for the rest. */
@@ -90,19 +89,12 @@ export class Acquisition implements Due, Abortable {
   #resolve!: (lease: Lease | undefined) => void;
   #reject!: (reason: unknown) => void;
 
-  /** `timeout`: milliseconds. */
-  constructor(
-    grants: Grants,
-    keys: readonly string[],
-    terms: LeaseTerms,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ) {
+  constructor(grants: Grants, keys: readonly string[], terms: LeaseTerms, wait: Wait) {
     this.#grants = grants;
     this.#keys = keys;
     this.#terms = terms;
-    this.#timeout = timeout;
-    this.#signal = signal;
+    this.#wait = wait;
+    const { timeout, signal } = wait;
     const now = grants.waiting.schedule.now();
     this.endsAt = now + timeout;
     this.#asker = grants.newAsker(keys, timeout > 0 ? now : NaN);
@@ -153,7 +145,7 @@ export class Acquisition implements Due, Abortable {
     } else if (late >= BLOCKED && this.#asking && !this.#isPutOff) {
       // It gets as much more time as the block lasted.
       this.#isPutOff = true;
-      schedule.set(this, schedule.now() + Math.min(late, this.#timeout));
+      schedule.set(this, schedule.now() + Math.min(late, this.#wait.timeout));
     } else {
       this.fail(this.timeoutError());
     }
@@ -172,7 +164,7 @@ export class Acquisition implements Due, Abortable {
   timeoutError(): Error {
     const failure = this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at);
     const refused = this.#keys.length > 1 ? this.#refused : undefined;
-    return leaseTimeout(this.#keys, this.#timeout, failure, this.#failure, refused);
+    return leaseTimeout(this.#keys, this.#wait.timeout, failure, this.#failure, refused);
   }
 
   /** A table decides at once, so nothing here may wait for a promise then. */
@@ -286,7 +278,7 @@ export class Acquisition implements Due, Abortable {
       waiting.acquisitions.delete(this);
       queues.leave(this.#at, this, false);
     }
-    if (this.#signal) forgetAbort(this.#signal, this);
+    if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
     if (!this.#asking) this.#giveBack();
     return true;
   }

@@ -2,7 +2,7 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { randomName } from '../../common/random-name.js';
 import { managerClosed } from '../contract/errors.js';
 import type { Clock, FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
-import type { Backoff, LeaseTerms, ManagerSettings } from '../contract/options.js';
+import type { Backoff, LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
 import { announceGrant } from '../hold/announcements.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -71,13 +71,8 @@ export abstract class Grants implements HoldContext {
     signal: AbortSignal | undefined,
   ): Promise<Lease | undefined>;
 
-  /** Waits for up to `timeout` milliseconds. Rejects with a LockTimeoutError, or with the signal's reason. */
-  abstract acquire(
-    keys: readonly string[],
-    terms: LeaseTerms,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Lease>;
+  /** Rejects with a LockTimeoutError, or with the signal's reason. */
+  abstract acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease>;
 
   /** For an acquisition of these keys: with an owner of its own, unless owners are stable. */
   abstract newAsker(keys: readonly string[], since: number): Asker;
@@ -116,7 +111,8 @@ export abstract class Grants implements HoldContext {
 
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
     const { key, owner } = hold;
-    return info === undefined ? this.store.renew(key, owner, ttl) : this.store.renew(key, owner, ttl, info);
+    const kept = this.ttlInStore(ttl);
+    return info === undefined ? this.store.renew(key, owner, kept) : this.store.renew(key, owner, kept, info);
   }
 
   /** The TTL to ask the store for. Subclasses may add what its clock needs. */

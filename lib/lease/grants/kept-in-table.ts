@@ -1,18 +1,7 @@
-import type { LeaseTable } from '../../engine/contract/lease-table.js';
-import { MAX_TTL, type Clock } from '../contract/lease-store.js';
-import type { Background } from '../hold/hold.js';
-import type { Hold } from '../hold/hold.js';
+import { MAX_TTL } from '../contract/lease-store.js';
+import type { Background, Hold } from '../hold/hold.js';
 import { timeArgument } from '../memory/memory-store.js';
-
-/** The table of a memory store, and how it keeps leases. */
-export interface KeepingTable {
-  readonly table: LeaseTable;
-  /** The table's clock; undefined if the table reads its own. */
-  readonly clock: Clock | undefined;
-  /** The manager's clock. */
-  readonly schedule: { now(): number };
-  ttlInStore(ttl: number): number;
-}
+import type { TableGrants } from './table-grants.js';
 
 /**
  * A hold that the memory table extends by itself while this thread lives. The event loop renews it as well, so that it
@@ -22,24 +11,25 @@ export class KeptInTable implements Background {
   readonly renews = false;
   readonly deadline = undefined;
   readonly #hold: Hold;
-  readonly #in: KeepingTable;
+  readonly #grants: TableGrants;
 
   /** To be called right after the grant. */
-  constructor(hold: Hold, keeping: KeepingTable) {
+  constructor(hold: Hold, grants: TableGrants) {
     this.#hold = hold;
-    this.#in = keeping;
+    this.#grants = grants;
     const { ttl, maxHold } = hold.terms;
-    this.#keep(keeping.ttlInStore(ttl), Math.min(keeping.ttlInStore(Math.max(ttl, maxHold)), MAX_TTL));
+    this.#keep(grants.ttlInStore(ttl), Math.min(grants.ttlInStore(Math.max(ttl, maxHold)), MAX_TTL));
   }
 
   recover(): boolean {
-    const { table, clock, schedule } = this.#in;
+    const grants = this.#grants;
     const hold = this.#hold;
     const { ttl, maxHold } = hold.terms;
-    const before = schedule.now();
+    const before = grants.schedule.now();
     if (before - hold.since >= maxHold) return false;
     try {
-      if (!table.renew(hold.key, hold.owner, this.#in.ttlInStore(ttl), timeArgument(clock))) return false;
+      const at = timeArgument(grants.tableClock);
+      if (!grants.table.renew(hold.key, hold.owner, grants.ttlInStore(ttl), at)) return false;
     } catch {
       // A clock of the caller's own can fail. The lease then ends when its time is over.
       return false;
@@ -58,10 +48,10 @@ export class KeptInTable implements Background {
   }
 
   #keep(ttl: number, most: number): void {
-    const { table, clock } = this.#in;
+    const { table, tableClock } = this.#grants;
     const { key, owner } = this.#hold;
     try {
-      table.keep(key, owner, ttl, most, timeArgument(clock));
+      table.keep(key, owner, ttl, most, timeArgument(tableClock));
     } catch {
       // The same clock. A lease that is not kept is a usual one, and one that cannot be let go has a limit.
     }

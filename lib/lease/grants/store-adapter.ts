@@ -1,6 +1,7 @@
 import { isPermanent } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
-import { canDoTogether } from '../contract/several-keys.js';
+import type { LeaseTerms } from '../contract/options.js';
+import { canDoTogether, type SeveralKeysLeaseStore } from '../contract/several-keys.js';
 import type { Asker } from './acquisition.js';
 import { handOn } from './polling-queue.js';
 
@@ -41,23 +42,16 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   async tryAcquireAll(
     keys: readonly string[],
     asker: Asker,
-    ttl: number,
-    info: string | undefined,
+    terms: LeaseTerms,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
     if (keys.length === 1) {
-      const token = await this.#tryOne(keys[0]!, asker, ttl, info);
+      const token = await this.#tryOne(keys[0]!, asker, terms);
       return token === undefined ? 0 : [token];
     }
-    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, ttl, info);
-    try {
-      const answer = await store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info));
-      for (const key of keys) asker.unsure?.delete(key);
-      return answer;
-    } catch (error) {
-      noteFailure(asker, keys, error);
-      throw error;
-    }
+    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms);
+    const { ttl, info } = terms;
+    return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info)));
   }
 
   /** What holds ask of the store while the body runs goes there together. */
@@ -88,32 +82,19 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     return freed;
   }
 
-  async #tryOne(
-    key: string,
-    asker: Asker,
-    ttl: number,
-    info: string | undefined,
-  ): Promise<FencingToken | undefined> {
-    try {
-      const token = await this.#store.tryAcquire(key, asker.owner!, ttl, ...extra(info));
-      asker.unsure?.delete(key);
-      return token;
-    } catch (error) {
-      noteFailure(asker, [key], error);
-      throw error;
-    }
+  #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
+    return noting(asker, [key], () => this.#store.tryAcquire(key, asker.owner!, ttl, ...extra(info)));
   }
 
   async #tryOneByOne(
     keys: readonly string[],
     asker: Asker,
-    ttl: number,
-    info: string | undefined,
+    terms: LeaseTerms,
   ): Promise<readonly FencingToken[] | number> {
     const tokens: FencingToken[] = [];
     try {
       for (const key of keys) {
-        const token = await this.#tryOne(key, asker, ttl, info);
+        const token = await this.#tryOne(key, asker, terms);
         if (token === undefined) return tokens.length;
         tokens.push(token);
       }
@@ -141,26 +122,14 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   #sendPart(group: Group): void {
     const { requests } = group;
     const keys = requests.map(({ key }) => key);
-    if (canDoTogether(this.#store, keys)) {
-      this.#sendAll(keys, group).catch((error: unknown) => {
+    const store = this.#store;
+    if (canDoTogether(store, keys)) {
+      sendAll(store, keys, group).catch((error: unknown) => {
         for (const { reject } of requests) reject(error);
       });
     } else {
       for (const request of requests) this.#sendOne(request, group).catch(request.reject);
     }
-  }
-
-  async #sendAll(keys: readonly string[], { owner, ttl, info, requests }: Group): Promise<void> {
-    const store = this.#store;
-    if (!canDoTogether(store, keys)) return;
-    const results: unknown =
-      ttl === undefined
-        ? await store.releaseAll(keys, owner)
-        : await store.renewAll(keys, owner, ttl, ...extra(info));
-    if (!Array.isArray(results) || results.length !== keys.length) {
-      throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
-    }
-    requests.forEach(({ resolve }, i) => resolve(results[i] === true));
   }
 
   async #sendOne({ key, resolve }: PendingRequest, { owner, ttl, info }: Group): Promise<void> {
@@ -171,15 +140,39 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   }
 }
 
+async function sendAll(
+  store: SeveralKeysLeaseStore,
+  keys: readonly string[],
+  { owner, ttl, info, requests }: Group,
+): Promise<void> {
+  const results: unknown =
+    ttl === undefined
+      ? await store.releaseAll(keys, owner)
+      : await store.renewAll(keys, owner, ttl, ...extra(info));
+  if (!Array.isArray(results) || results.length !== keys.length) {
+    throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
+  }
+  requests.forEach(({ resolve }, i) => resolve(results[i] === true));
+}
+
 /** The keys may be held although their release failed, and that release may still be executed. */
 export function leftOver(asker: Asker, key: string): void {
   (asker.unsure ??= new Set()).add(key);
   asker.isSpent = true;
 }
 
-/** The keys may have been granted although their answer was lost. A store that refuses for good has granted nothing. */
-function noteFailure(asker: Asker, keys: readonly string[], error: unknown): void {
-  if (!isPermanent(error)) for (const key of keys) (asker.unsure ??= new Set()).add(key);
+/**
+ * The answer. The keys may have been granted although it was lost; but a store that refuses for good has granted nothing.
+ */
+async function noting<T>(asker: Asker, keys: readonly string[], ask: () => Promise<T>): Promise<T> {
+  try {
+    const answer = await ask();
+    for (const key of keys) asker.unsure?.delete(key);
+    return answer;
+  } catch (error) {
+    if (!isPermanent(error)) for (const key of keys) (asker.unsure ??= new Set()).add(key);
+    throw error;
+  }
 }
 
 /** Only if there is one: a store that keeps no infos expects none. */

@@ -3,9 +3,8 @@ import { performance } from '../../common/host.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
 import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
-import { grantInTime } from '../contract/late-grant.js';
 import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
-import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
+import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
@@ -53,17 +52,12 @@ export class StoreGrants extends Grants {
     terms: LeaseTerms,
     signal: AbortSignal | undefined,
   ): Promise<Lease | undefined> {
-    return new Acquisition(this, keys, terms, 0, signal).once();
+    return new Acquisition(this, keys, terms, { timeout: 0, signal }).once();
   }
 
-  acquire(
-    keys: readonly string[],
-    terms: LeaseTerms,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Lease> {
-    const acquisition = new Acquisition(this, keys, terms, timeout, signal);
-    return timeout > 0 ? acquisition.wait() : this.#acquireOnce(acquisition, signal);
+  acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease> {
+    const acquisition = new Acquisition(this, keys, terms, wait);
+    return wait.timeout > 0 ? acquisition.wait() : this.#acquireOnce(acquisition, wait.signal);
   }
 
   newAsker(_keys: readonly string[], since: number): Asker {
@@ -189,7 +183,7 @@ export class StoreGrants extends Grants {
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
     try {
-      answer = await this.#adapter.tryAcquireAll(keys, asker, ttl, terms.info);
+      answer = await this.#adapter.tryAcquireAll(keys, asker, terms);
     } catch (error) {
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceFailure('acquire', key, owner, failure);
@@ -200,17 +194,17 @@ export class StoreGrants extends Grants {
       return { key: keyAt(keys, answer), retryAfter: Infinity };
     }
     checkTokens(keys, answer);
-    // Once the manager is closed, no grant is in time.
-    const now = this.isClosed ? Infinity : this.schedule.now();
-    const giveBack = (): Promise<unknown> => this.#giveBackLate(keys, owner);
-    const granted = grantInTime(answer, { store: 'the lease store', at, ttl }, now, giveBack);
-    if (granted instanceof Promise) {
-      return granted.catch((error: unknown) => {
-        throw this.isClosed ? managerClosed() : error;
-      });
+    // The time of a lease counts from before the request was sent.
+    if (this.isClosed || this.schedule.now() - at >= ttl) {
+      await this.#giveBackLate(keys, owner);
+      if (this.isClosed) throw managerClosed();
+      throw new LeaseStoreError(
+        `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
+      );
     }
+    const tokens = answer;
     const waited = performance.now() - started;
-    const holds = keys.map((key, i) => new Hold(this, key, owner, granted[i]!, 0, terms, at));
+    const holds = keys.map((key, i) => new Hold(this, key, owner, tokens[i]!, 0, terms, at));
     for (const hold of holds) {
       this.add(hold, waited);
       if (terms.background) this.#background!.add(hold);

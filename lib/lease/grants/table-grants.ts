@@ -1,9 +1,9 @@
 import { performance } from '../../common/host.js';
 import { leaseChannels } from '../../common/diagnostics.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
-import { cannotReopen, leaseTimeout, storeFailure } from '../contract/errors.js';
+import { leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
-import type { LeaseTerms, ManagerSettings } from '../contract/options.js';
+import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
 import { announceGrant } from '../hold/announcements.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -11,8 +11,7 @@ import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-s
 import { FOREIGN_CLOCK_POLL } from '../time/schedule.js';
 import { Acquisition, leaseOf, type Answer, type Asker } from './acquisition.js';
 import { Grants } from './grants.js';
-import { KeptInTable, type KeepingTable } from './kept-in-table.js';
-import { StoreOperations } from './store-operations.js';
+import { KeptInTable } from './kept-in-table.js';
 import { queuesFor, type TableQueues } from './table-queue.js';
 
 /** Created once, so that a release need not allocate one. */
@@ -26,28 +25,26 @@ const NOT_FREED = Promise.resolve(false);
  */
 const MARGIN = 5;
 
-const original = {
-  tryAcquire: Reflect.get(MemoryLeaseStore.prototype, 'tryAcquire'),
-  renew: Reflect.get(MemoryLeaseStore.prototype, 'renew'),
-  release: Reflect.get(MemoryLeaseStore.prototype, 'release'),
-};
+const OPERATIONS = ['tryAcquire', 'renew', 'release'] as const;
+const original = OPERATIONS.map((operation): unknown => Reflect.get(MemoryLeaseStore.prototype, operation));
 
 /**
- * Whether a manager may bypass the store and use its table: not if the store has its own `tryAcquire`, say from a
+ * Whether a manager may bypass the store and use its table: not if the store has an operation of its own, say from a
  * subclass.
  */
 export function hasTable(store: LeaseStore): store is MemoryLeaseStore {
-  return store instanceof MemoryLeaseStore && store.tryAcquire === original.tryAcquire;
+  return (
+    store instanceof MemoryLeaseStore && OPERATIONS.every((operation, i) => store[operation] === original[i])
+  );
 }
 
 /** Grants of a memory store's table, which decides at once. */
 export class TableGrants extends Grants {
   /** The table reports whether a released lease had expired. */
   readonly looksBeforeRelease = false;
-  readonly #table: LeaseTable;
+  readonly table: LeaseTable;
   /** The table's clock; undefined if the table reads its own. */
   readonly tableClock: Clock | undefined;
-  readonly #keeping: KeepingTable;
   readonly queues: TableQueues;
   /** Whether the manager and the table read the same clock. If so, the table reports when it granted. */
   readonly #sameClock: boolean;
@@ -55,8 +52,6 @@ export class TableGrants extends Grants {
   #plain: LeaseTable | undefined;
   /** The TTL that {@link takeAtOnce} asks for. */
   readonly #plainTtl: number;
-  /** Releases of a store that has a `release` of its own. */
-  readonly #operations: StoreOperations | undefined;
   #owners = 0;
   /** Whether nothing comes before a release by the table. */
   #freesPlainly: boolean;
@@ -64,20 +59,15 @@ export class TableGrants extends Grants {
   constructor(store: MemoryLeaseStore, settings: ManagerSettings) {
     super(store, settings);
     const { table, clock } = directLeases(store);
-    this.#table = table;
+    this.table = table;
     this.tableClock = clock;
-    const { schedule } = this;
-    this.#keeping = { table, clock, schedule, ttlInStore: (ttl) => this.ttlInStore(ttl) };
     this.queues = queuesFor(table);
     this.#sameClock = clock === settings.clock;
     this.#plainTtl = this.ttlInStore(settings.terms.ttl);
     const isPlain = clock === undefined && this.#sameClock && !this.stableOwners;
     const { info, background, minHold } = settings.terms;
     this.#plain = isPlain && info === undefined && !background ? table : undefined;
-    this.#freesPlainly = store.release === original.release && !this.stableOwners && minHold === 0;
-    if (store.release !== original.release) {
-      this.#operations = new StoreOperations(this);
-    }
+    this.#freesPlainly = !this.stableOwners && minHold === 0;
   }
 
   /**
@@ -103,12 +93,7 @@ export class TableGrants extends Grants {
   }
 
   /** The first attempt needs no queue, unless earlier acquisitions go first. */
-  acquire(
-    keys: readonly string[],
-    terms: LeaseTerms,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Lease> {
+  acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease> {
     const goesFirst = keys.find((key) => this.isAwaited(key));
     let refused = goesFirst;
     if (goesFirst === undefined) {
@@ -117,9 +102,9 @@ export class TableGrants extends Grants {
       if (!('retryAfter' in answer)) return Promise.resolve(leaseOf(answer, asker));
       refused = answer.key;
     }
-    if (timeout > 0) return new Acquisition(this, keys, terms, timeout, signal).wait();
+    if (wait.timeout > 0) return new Acquisition(this, keys, terms, wait).wait();
     const named = keys.length > 1 ? refused : undefined;
-    return Promise.reject(leaseTimeout(keys, timeout, undefined, undefined, named));
+    return Promise.reject(leaseTimeout(keys, wait.timeout, undefined, undefined, named));
   }
 
   newAsker(keys: readonly string[], since: number): Asker {
@@ -129,11 +114,10 @@ export class TableGrants extends Grants {
   }
 
   tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
-    const { owner, since } = asker;
     const taken: Hold[] = [];
     try {
       for (const key of keys) {
-        const result = this.shared(key) ?? this.#take(key, terms, owner, inTurn, since);
+        const result = this.shared(key) ?? this.#take(key, asker, terms, inTurn);
         if (typeof result === 'number') return { key, retryAfter: result };
         result.join(asker);
         taken.push(result);
@@ -159,7 +143,7 @@ export class TableGrants extends Grants {
   }
 
   tokenOf(granted: number): FencingToken {
-    return this.#table.tokenOf(granted);
+    return this.table.tokenOf(granted);
   }
 
   /** Also short, so that V8 inlines it. */
@@ -167,9 +151,9 @@ export class TableGrants extends Grants {
     return this.#freesPlainly ? this.#freeGrant(hold) : this.#freeSlow(hold);
   }
 
-  /** The table keeps every lease as it is told to. But a store with a \`renew\` of its own would not see what it does. */
-  checkTerms({ background }: LeaseTerms): void {
-    if (background && this.store.renew !== original.renew) throw cannotReopen();
+  /** The table keeps every lease as it is told to. */
+  checkTerms(): void {
+    return;
   }
 
   override ttlInStore(ttl: number): number {
@@ -181,15 +165,16 @@ export class TableGrants extends Grants {
     this.#plain = undefined;
   }
 
-  protected async settled(): Promise<void> {
-    await this.#operations?.settled();
+  /** The table has answered everything. */
+  protected settled(): Promise<void> {
+    return Promise.resolve();
   }
 
   #freeGrant(hold: Hold): Promise<boolean> {
     try {
       // Grants of a table are numbers.
       const granted = hold.granted as number;
-      if (this.#table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.tableClock)))
+      if (this.table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.tableClock)))
         return FREED;
       hold.notFreed();
       return NOT_FREED;
@@ -199,7 +184,6 @@ export class TableGrants extends Grants {
   }
 
   #freeSlow(hold: Hold): Promise<boolean> {
-    if (this.#operations !== undefined) return this.#operations.free(hold);
     try {
       if (this.stableOwners) this.forget(hold);
       if (this.#keepForRest(hold)) return FREED;
@@ -209,43 +193,35 @@ export class TableGrants extends Grants {
     return this.#freeGrant(hold);
   }
 
-  /** Else the milliseconds after which to try again at the latest. `since`: see {@link Asker}. */
-  #take(
-    key: string,
-    terms: LeaseTerms,
-    owner: string | undefined,
-    inTurn: boolean,
-    since: number,
-  ): Hold | number {
+  /** Else the milliseconds after which to try again at the latest. */
+  #take(key: string, asker: Asker, terms: LeaseTerms, inTurn: boolean): Hold | number {
     const rests = this.rests(key);
     if (rests > 0) return rests;
+    const { owner } = asker;
     const clock = this.tableClock;
-    const asked = this.#askedAt();
+    // Not later than the grant, for when the table does not report when it granted.
+    const asked = this.#sameClock ? undefined : this.schedule.now();
     const ttl = this.ttlInStore(terms.ttl);
     const time = timeArgument(clock);
-    if (!inTurn)
-      return this.#table.tryAcquire(key, owner, ttl, time) ? this.#granted(key, terms, owner, asked, 0) : 0;
-    const retryAfter = this.#table.takeTurn(key, owner, ttl, time);
-    if (retryAfter > 0) return clock === undefined ? retryAfter : Math.min(retryAfter, FOREIGN_CLOCK_POLL);
-    const waited = Number.isNaN(since) ? 0 : performance.now() - since;
-    return this.#granted(key, terms, owner, asked, waited);
+    if (!inTurn) {
+      return this.table.tryAcquire(key, owner, ttl, time) ? this.#granted(key, asker, terms, asked) : 0;
+    }
+    const retryAfter = this.table.takeTurn(key, owner, ttl, time);
+    if (retryAfter === 0) return this.#granted(key, asker, terms, asked);
+    return clock === undefined ? retryAfter : Math.min(retryAfter, FOREIGN_CLOCK_POLL);
   }
 
-  #granted(
-    key: string,
-    terms: LeaseTerms,
-    owner: string | undefined,
-    asked: number | undefined,
-    waited: number,
-  ): Hold {
-    const { granted, grantedHint, grantedAt } = this.#table;
+  #granted(key: string, asker: Asker, terms: LeaseTerms, asked: number | undefined): Hold {
+    const { granted, grantedHint, grantedAt } = this.table;
     const { info, minHold } = terms;
+    const { owner } = asker;
     const since = asked ?? grantedAt;
+    const waited = Number.isNaN(asker.since) ? 0 : performance.now() - asker.since;
     if (minHold > 0) this.#freesPlainly = false;
     const hold = this.add(new Hold(this, key, owner, granted, grantedHint, terms, since), waited);
-    if (terms.background) hold.renewals.attach(new KeptInTable(hold, this.#keeping));
+    if (terms.background) hold.renewals.background = new KeptInTable(hold, this);
     if (info !== undefined && info !== '') {
-      this.#table.setInfo(key, hold.owner, info, timeArgument(this.tableClock));
+      this.table.setInfo(key, hold.owner, info, timeArgument(this.tableClock));
     }
     return hold;
   }
@@ -255,14 +231,9 @@ export class TableGrants extends Grants {
     const rest = this.restOf(hold);
     if (rest === 0) return false;
     // Or the table would extend it again.
-    if (hold.terms.background) void hold.renewals.end();
+    if (hold.terms.background) void hold.renewals.background?.end();
     this.letRest(hold.key, rest);
-    return this.#table.renew(hold.key, hold.owner, rest, timeArgument(this.tableClock));
-  }
-
-  /** A time not later than the grant, for when the table does not report when it granted. */
-  #askedAt(): number | undefined {
-    return this.#sameClock ? undefined : this.schedule.now();
+    return this.table.renew(hold.key, hold.owner, rest, timeArgument(this.tableClock));
   }
 }
 

@@ -1,4 +1,4 @@
-import { clearTimeout, performance, setTimeout } from '../../common/host.js';
+import { performance, setTimeout } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import type { Backoff } from '../contract/options.js';
 
@@ -11,9 +11,10 @@ export class Unanswered {
   readonly #free: (key: string, owner: string) => Promise<unknown>;
   readonly #backoff: Backoff;
   readonly #underWay = new Set<Promise<void>>();
-  /** Keys that pause before they are freed again. Each function ends a pause. */
-  readonly #pausing = new Set<() => void>();
   #closed = false;
+  #close!: () => void;
+  /** Ends the pauses of keys before they are freed again. */
+  readonly #closing = new Promise<void>((resolve) => (this.#close = resolve));
 
   /** `free`: must not free what somebody holds. */
   constructor(free: (key: string, owner: string) => Promise<unknown>, backoff: Backoff) {
@@ -32,7 +33,7 @@ export class Unanswered {
   /** From now on each key is tried at most once more. Resolves when that is done, whatever the store answers. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const wake of [...this.#pausing]) wake();
+    this.#close();
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
@@ -46,19 +47,8 @@ export class Unanswered {
       } catch {
         if (last || performance.now() + pause >= endsAt) return;
       }
-      if (!this.#closed) await this.#pause(Math.min(pause, LONGEST_DELAY));
+      const paused = new Promise((resolve) => setTimeout(resolve, Math.min(pause, LONGEST_DELAY)).unref());
+      await Promise.race([paused, this.#closing]);
     }
-  }
-
-  #pause(milliseconds: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer);
-        this.#pausing.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, milliseconds).unref();
-      this.#pausing.add(wake);
-    });
   }
 }

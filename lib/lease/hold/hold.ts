@@ -11,11 +11,9 @@ import { Users, warnForgotten } from './users.js';
 
 /** What a hold needs of whoever keeps it: a manager, or the thread that renews in the background. */
 export interface HoldContext {
-  /** Asks the store. False if the owner does not hold it any more. `ttl`: as the store must keep it. */
+  /** Asks the store. False if the owner does not hold it any more. `ttl`: as its holder counts on it. */
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean>;
   readonly backoff: Backoff;
-  /** How long the store must keep a lease whose holder counts on `ttl` milliseconds. */
-  ttlInStore(ttl: number): number;
   /** On the manager's clock. It contains every hold that has not ended. */
   readonly schedule: Schedule<Hold>;
   /**
@@ -134,7 +132,7 @@ export class Hold implements Due {
   }
 
   get expiresAt(): number {
-    return this.renewal?.deadline ?? this.extendedTo ?? this.since + this.terms.ttl;
+    return this.renewal?.background?.deadline ?? this.extendedTo ?? this.since + this.terms.ttl;
   }
 
   set expiresAt(time: number) {
@@ -148,7 +146,8 @@ export class Hold implements Due {
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
   look(): boolean {
     if (this.ended) return false;
-    if (this.context.schedule.now() < this.expiresAt || this.renewal?.recover() === true) return true;
+    if (this.context.schedule.now() < this.expiresAt || this.renewal?.background?.recover() === true)
+      return true;
     this.expire();
     return false;
   }
@@ -160,7 +159,7 @@ export class Hold implements Due {
     this.lostReason = reason;
     this.context.schedule.clear(this);
     this.context.lost(this);
-    void this.renewal?.end();
+    void this.renewal?.background?.end();
     channels.announceLoss(this, reason);
     if (this.listeners === undefined) return;
     const told = error ?? this.lostError(reason);
@@ -268,7 +267,7 @@ export class Hold implements Due {
 
   /** Whether another thread renews it. */
   get delegated(): boolean {
-    return this.renewal?.delegated === true;
+    return this.renewal?.background?.renews === true;
   }
 
   /** That thread has told of a renewal. */
@@ -382,8 +381,8 @@ export class Renewal {
   #postponed = false;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
-  /** What keeps the hold while the event loop is blocked. */
-  #background: Background | undefined;
+  /** What keeps the hold while the event loop is blocked, until the event loop alone renews it. */
+  background: Background | undefined;
   /** One at a time, so that the last renewal that the store sees is the last one sent. */
   #underWay: Promise<boolean> | undefined = undefined;
 
@@ -396,7 +395,7 @@ export class Renewal {
   async renew(ttl: number, info?: string): Promise<boolean> {
     const hold = this.#hold;
     // The other thread knows nothing of infos.
-    if (this.delegated && info === undefined) return this.#background!.renew(ttl);
+    if (hold.delegated && info === undefined) return this.background!.renew(ttl);
     while (this.#underWay) await this.#underWay.catch(() => undefined);
     if (!hold.look()) return false;
     const underWay = this.#send(ttl, info);
@@ -445,7 +444,7 @@ export class Renewal {
     const at = expiresAt - terms.warning.before;
     if (state === 'unsure' || this.#underWay !== undefined) return at;
     // What renews it should have done so by then.
-    return this.delegated ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
+    return this.#hold.delegated ? Math.max(at, expiresAt - terms.ttl + terms.every) : Infinity;
   }
 
   warn(now: number): void {
@@ -461,37 +460,12 @@ export class Renewal {
     }
   }
 
-  /** Whether another thread renews it. */
-  get delegated(): boolean {
-    return this.#background?.renews === true;
-  }
-
-  /** See {@link Background.deadline}. */
-  get deadline(): number | undefined {
-    return this.#background?.deadline;
-  }
-
-  /** See {@link Background.recover}. */
-  recover(): boolean {
-    return this.#background?.recover() === true;
-  }
-
-  /** To be called at most once, with a hold that is held. */
-  attach(background: Background): void {
-    this.#background = background;
-  }
-
-  /** See {@link Background.end}. The hold still knows the deadline that was achieved. */
-  async end(): Promise<void> {
-    await this.#background?.end();
-  }
-
   /** From now on the event loop alone can renew it. Resolves when nothing else can reach the store any more. */
   async detach(): Promise<void> {
-    const background = this.#background;
+    const { background } = this;
     if (background === undefined) return;
     const { deadline } = background;
-    this.#background = undefined;
+    this.background = undefined;
     if (deadline !== undefined) this.#hold.expiresAt = deadline;
     await background.end();
   }
@@ -527,7 +501,7 @@ export class Renewal {
     const before = schedule.now();
     let renewed: boolean;
     try {
-      renewed = await context.renew(hold, context.ttlInStore(ttl), info);
+      renewed = await context.renew(hold, ttl, info);
     } catch (error) {
       const now = schedule.now();
       this.#next = now + this.#retryDelay(now);
@@ -543,7 +517,7 @@ export class Renewal {
     }
     const isInTime = schedule.now() < before + ttl;
     if (isInTime && !hold.ended) hold.expiresAt = before + ttl;
-    if (!hold.ended && (isInTime || this.recover())) {
+    if (!hold.ended && (isInTime || this.background?.recover() === true)) {
       // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
       this.#next = hold.expiresAt - hold.terms.ttl + hold.terms.every;
       hold.announceRenewal(ttl);

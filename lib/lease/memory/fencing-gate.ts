@@ -12,7 +12,7 @@ const DEFAULT_CAPACITY = 65_536;
 const MOST_CAPACITY = 2 ** 24;
 const MOST_TOKEN = 2n ** 64n;
 
-/** For a gate. */
+/** For `new FencingGate(options)`. */
 export interface FencingGateOptions {
   /** How many keys are remembered one by one, 1 … 16_777_216. Default 65_536, about 10 MB when full. */
   capacity?: number;

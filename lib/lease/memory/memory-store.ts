@@ -19,7 +19,7 @@ import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
 
-/** For a memory store. */
+/** For `new MemoryLeaseStore(options)`. */
 export interface MemoryLeaseStoreOptions {
   /**
    * Judges expiry. If a store was made with a clock, all threads that open it must give one, and these clocks must

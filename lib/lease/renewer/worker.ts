@@ -116,7 +116,8 @@ port.on('message', (command: Command) => {
 });
 
 async function open(command: OpenMessage): Promise<void> {
-  const { store, module, name, options, backoff } = command;
+  const { store, backoff } = command;
+  const { module, name, options } = command.source;
   try {
     if (command.countsSuspension !== countsSuspension()) {
       throw new Error(
@@ -145,7 +146,6 @@ function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
     schedule: new Schedule<Hold>(undefined, false, elapsed, together),
     stableOwners: true,
     looksBeforeRelease: true,
-    ttlInStore: (ttl) => ttl,
     renew: ({ key, owner }, ttl) => adapter.renew(key, owner, ttl),
     tokenOf: BigInt,
     free: () => Promise.resolve(false),

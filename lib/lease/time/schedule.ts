@@ -25,8 +25,6 @@ export class Schedule<T extends Due = Due> {
   readonly #clock: Clock | undefined;
   readonly #ownNow: () => number;
   readonly #keepAlive: boolean;
-  /** Whether an empty schedule needs any action. If not, V8 need not inline the code for it. */
-  readonly #mayRest: boolean;
   readonly #entries: DeadlineTimer<T>;
   readonly #together: (body: () => void) => void;
   #stopListening: (() => void) | undefined;
@@ -45,7 +43,6 @@ export class Schedule<T extends Due = Due> {
     this.#together = together;
     this.#ownNow = ownNow;
     this.#keepAlive = keepAlive;
-    this.#mayRest = keepAlive || clock !== undefined;
     const longest = clock === undefined ? undefined : FOREIGN_CLOCK_POLL;
     this.#entries = new DeadlineTimer<T>(
       () => this.now(),
@@ -75,7 +72,7 @@ export class Schedule<T extends Due = Due> {
   /** The same for an entry that is not scheduled, by the deadline that it has: finite. */
   add(entry: T): void {
     this.#entries.add(entry);
-    if (this.#mayRest) this.#wake();
+    this.#wake();
   }
 
   /** What is scheduled, without what is currently running. */
@@ -87,7 +84,7 @@ export class Schedule<T extends Due = Due> {
     // It may be about to run: see #run.
     if (entry.place < 0) entry.deadline = Infinity;
     this.#entries.remove(entry);
-    if (this.#mayRest && this.#entries.first === undefined) this.#rest();
+    if (this.#entries.first === undefined) this.#rest();
   }
 
   /** Something is scheduled. */
@@ -116,7 +113,7 @@ export class Schedule<T extends Due = Due> {
     }
     this.#run(due, now);
     this.#entries.rearm();
-    if (this.#mayRest && this.#entries.first === undefined) this.#rest();
+    if (this.#entries.first === undefined) this.#rest();
   }
 
   /**

@@ -46,7 +46,7 @@ export interface CacheEntry<C = unknown> {
   readonly cas: C;
 }
 
-/** For `cacheLeaseStore`. */
+/** For `cacheLeaseStore` of `stripelock/cache`. */
 export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
   /** Put before every key; at most 100 printable ASCII characters. Default "stripelock:". */
   prefix?: string;
@@ -83,8 +83,9 @@ interface Found<C> {
   readonly cas: C;
 }
 
+type Limit = Pick<Operation, 'isLate'>;
 /** For what gives up if others write meanwhile. */
-const ONCE = { isLate: true };
+const ONCE: Limit = { isLate: true };
 
 class CacheBackend<C> implements Backend {
   readonly title = 'the cache';
@@ -142,13 +143,8 @@ class CacheBackend<C> implements Backend {
     return { ...record, owner: record.owner, remaining: record.ends - this.#now() };
   }
 
-  #free(
-    name: string,
-    owner: string,
-    operation: { readonly isLate: boolean },
-    token?: FencingToken,
-  ): Promise<boolean> {
-    return this.#change(name, owner, operation, token, (record) => {
+  #free(name: string, owner: string, limit: Limit, token?: FencingToken): Promise<boolean> {
+    return this.#change(name, owner, limit, token, (record) => {
       return [{ owner: undefined, token: record.token, ends: 0, info: '' }, TOKEN_KEPT];
     });
   }
@@ -157,7 +153,7 @@ class CacheBackend<C> implements Backend {
   async #change(
     name: string,
     owner: string,
-    operation: { readonly isLate: boolean },
+    limit: Limit,
     token: FencingToken | undefined,
     change: (record: Record) => [record: Record, ttl: number],
   ): Promise<boolean> {
@@ -167,7 +163,7 @@ class CacheBackend<C> implements Backend {
       if (token !== undefined && found.record.token !== token) return false;
       const [record, ttl] = change(found.record);
       if (await this.#cache.cas(name, encodeRecord(record), ttl, found.cas)) return true;
-    } while (!operation.isLate);
+    } while (!limit.isLate);
     return false;
   }
 

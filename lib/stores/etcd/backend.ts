@@ -39,8 +39,6 @@ import type { EtcdSettings } from './options.js';
 const PAUSE = 20;
 /** Milliseconds until a watch that has ended is opened again. */
 const RETRY = 250;
-/** Seconds for which ending an etcd lease is tried whose length is unknown. */
-const UNKNOWN_LENGTH = 30;
 
 /**
  * Batches under way. An acquisition costs the servers and this process most, and its time counts from before it was asked
@@ -64,21 +62,16 @@ interface Try extends Acquiring {
   result: Granted | Refused | undefined;
 }
 
-/** A key that is to be renewed. */
-interface Renewing {
+/** Keys, and whose they are. */
+type Owned = Pick<Wanted, 'names' | 'owner'>;
+
+/** A key that is to be renewed or freed. */
+interface Step<W extends Owned = Wanted> {
   readonly name: string;
-  readonly wanted: Wanted;
+  readonly wanted: W;
   /** What stands there, as far as known. */
   found: Grant | undefined;
-  isRenewed: boolean;
-}
-
-/** A key that is to be freed. */
-interface Freeing {
-  readonly name: string;
-  readonly owner: string;
-  found: Grant | undefined;
-  isFreed: boolean;
+  isDone: boolean;
 }
 
 /**
@@ -99,11 +92,10 @@ export class EtcdBackend implements Backend {
     this.#acquireAll(attempts, operation),
   );
   readonly #renewing = new Batches<Wanted, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
-    this.#renewAll(wanted, operation),
+    this.#change(wanted, operation, (keys) => this.#renew(keys, operation)),
   );
-  readonly #freeing = new Batches<Pick<Wanted, 'names' | 'owner'>, readonly Release[]>(
-    8,
-    (wanted, operation) => this.#releaseAll(wanted, operation),
+  readonly #freeing = new Batches<Owned, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
+    this.#change(wanted, operation, (keys) => this.#free(keys, operation)),
   );
 
   constructor(settings: EtcdSettings) {
@@ -122,16 +114,17 @@ export class EtcdBackend implements Backend {
     return names.length <= MOST_KEYS;
   }
 
-  acquire(wanted: Wanted, { expectsRefusal }: Attempt, operation: Operation): Promise<Granted | Refused> {
-    return this.#acquiring.add({ ...wanted, looks: expectsRefusal }, operation);
+  acquire(wanted: Wanted, { isAwaited }: Attempt, operation: Operation): Promise<Granted | Refused> {
+    return this.#acquiring.add({ ...wanted, looks: isAwaited }, operation);
   }
 
   renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]> {
     return this.#renewing.add(wanted, operation);
   }
 
-  release(names: readonly string[], owner: string, operation: Operation): Promise<readonly Release[]> {
-    return this.#freeing.add({ names, owner }, operation);
+  async release(names: readonly string[], owner: string, operation: Operation): Promise<readonly Release[]> {
+    const freed = await this.#freeing.add({ names, owner }, operation);
+    return freed.map((isFreed) => (isFreed ? 'freed' : 'not held'));
   }
 
   async inspect(name: string, operation: Operation): Promise<Kept | undefined> {
@@ -187,30 +180,28 @@ export class EtcdBackend implements Backend {
       const { grants } = await read(this.#cluster, operation, names);
       for (const one of looking) judge(one, grants.splice(0, one.names.length), operation);
     }
-    for (let parked = true; ;) {
+    for (;;) {
       const open = tries.filter(({ result }) => result === undefined);
       if (open.length === 0) return tries.map(({ result }) => result!);
+      for (const one of open) one.leases = one.names.map(() => this.#leases.take(operation, one.length));
+      const wereParked = open.some(({ leases }) => leases.some(({ made }) => made));
       try {
-        await this.#tryAll(open, operation, parked);
+        await this.#tryAll(open, operation);
       } catch (error) {
         for (const { leases } of open) for (const lease of leases) this.#leases.withdraw(lease);
-        // One that was parked has gone.
-        if (!parked || !isLeaseNotFound(error)) throw error;
-        parked = false;
+        if (!wereParked || !isLeaseNotFound(error)) throw error;
+        this.#leases.unpark();
       }
     }
   }
 
   /** If this rejects, the etcd leases must be withdrawn: a transaction that is still on its way fails without them. */
-  async #tryAll(tries: readonly Try[], operation: Operation, parked: boolean): Promise<void> {
-    const made: Promise<void>[] = [];
-    for (const one of tries) {
-      one.leases = one.names.map(() => this.#take(one.length, operation, made, parked));
-    }
+  async #tryAll(tries: readonly Try[], operation: Operation): Promise<void> {
+    const taken = tries.flatMap(({ leases }) => leases);
     const base = await this.#base.get(operation);
     const values = tries.map(({ owner, info }) => valueOf(base, owner, info ?? ''));
     const txns = tries.map((one, i) => this.#binding(one, base, values[i]!));
-    const { parts, revision, again } = await this.#execute(txns, made, operation);
+    const { parts, revision, again } = await this.#execute(txns, taken, operation);
     tries.forEach((one, i) => {
       const { names, owner, info = '', found, leases } = one;
       // What follows says what becomes of them.
@@ -262,29 +253,31 @@ export class EtcdBackend implements Backend {
     return { tokens: names.map(() => token), giveBack };
   }
 
-  async #renewAll(wanted: readonly Wanted[], operation: Operation): Promise<readonly (readonly boolean[])[]> {
+  /** Changes the keys that are their owners', until all of these are done. Says of which that was so. */
+  async #change<W extends Owned>(
+    wanted: readonly W[],
+    operation: Operation,
+    change: (keys: readonly Step<W>[]) => Promise<void>,
+  ): Promise<readonly (readonly boolean[])[]> {
     const keys = wanted.flatMap((one) =>
-      one.names.map((name): Renewing => {
-        const found = this.#held.of(name, one.owner)?.grant;
-        return { name, wanted: one, found, isRenewed: false };
+      one.names.map((name): Step<W> => {
+        return { name, wanted: one, found: this.#held.of(name, one.owner)?.grant, isDone: false };
       }),
     );
-    await this.#look(keys.filter(isUnknown), operation);
-    await this.#extend(keys, operation);
-    for (;;) {
-      const moves: Renewing[] = [];
-      for (const key of keys) {
-        if (key.isRenewed) continue;
-        if (isHis(key)) moves.push(key);
-        else this.#held.forget(key.name, key.wanted.owner);
-      }
-      if (moves.length === 0) break;
-      await this.#move(moves, operation);
+    const unknown = keys.filter(({ found }) => found === undefined);
+    await this.#look(unknown, operation);
+    for (let open = keys.filter(isOpen); open.length > 0; open = open.filter(isOpen)) await change(open);
+    for (const { name, wanted: one, found } of keys) {
+      if (found?.owner !== one.owner) this.#held.forget(name, one.owner);
     }
-    return byRequest(
-      wanted,
-      keys.map(({ isRenewed }) => isRenewed),
-    );
+    let at = 0;
+    return wanted.map(({ names }) => keys.slice(at, (at += names.length)).map(({ isDone }) => isDone));
+  }
+
+  async #renew(keys: readonly Step[], operation: Operation): Promise<void> {
+    await this.#extend(keys, operation);
+    const moves = keys.filter(isOpen);
+    if (moves.length > 0) await this.#move(moves, operation);
   }
 
   /** Notes what stands at the keys. Returns the term. */
@@ -304,10 +297,10 @@ export class EtcdBackend implements Backend {
    * earlier renewal by that client, which may still be on its way, compares what it has found, and then binds the key to no
    * etcd lease that ends sooner.
    */
-  async #extend(keys: readonly Renewing[], operation: Operation): Promise<void> {
+  async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
       const lasting = keys.filter(
-        (key) => isHis(key) && key.wanted.info === undefined && this.#hasLength(key),
+        (key) => isOpen(key) && key.wanted.info === undefined && this.#hasLength(key),
       );
       if (lasting.length === 0) return;
       const asked = performance.now();
@@ -325,7 +318,7 @@ export class EtcdBackend implements Backend {
           const held = this.#held.of(key.name, key.wanted.owner);
           if (held?.lease.id !== ids[i] || seconds[i] === 0 || !isSame(held!.grant, key.found)) return;
           held!.lease.since = Math.max(held!.lease.since, asked);
-          key.isRenewed = true;
+          key.isDone = true;
         });
         return;
       }
@@ -334,13 +327,13 @@ export class EtcdBackend implements Backend {
   }
 
   /** Writes keys of another client again, as they are. Returns the term. */
-  async #adopt(keys: readonly Renewing[], operation: Operation): Promise<string> {
+  async #adopt(keys: readonly Step[], operation: Operation): Promise<string> {
     const leases = keys.map(({ found, wanted }) => {
       // Another client may know more about it, so it is never used for another key.
       const seconds = secondsFor(wanted.length);
-      return { id: found!.lease, seconds, since: 0, made: true, making: undefined, tainted: true };
+      return { id: found!.lease, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
     });
-    const { written, term } = await this.#write(keys, leases, [], operation);
+    const { written, term } = await this.#write(keys, leases, operation);
     keys.forEach(({ name, found }, i) => {
       if (written[i]) this.#held.set(name, { grant: found!, lease: leases[i]! });
     });
@@ -348,14 +341,13 @@ export class EtcdBackend implements Backend {
   }
 
   /** Binds keys to other etcd leases. */
-  async #move(keys: readonly Renewing[], operation: Operation): Promise<void> {
-    const made: Promise<void>[] = [];
-    const leases = keys.map(({ wanted }) => this.#take(wanted.length, operation, made));
+  async #move(keys: readonly Step[], operation: Operation): Promise<void> {
+    const leases = keys.map(({ wanted }) => this.#leases.take(operation, wanted.length));
     const before = keys.map(({ found }) => found!);
     try {
-      const { written } = await this.#write(keys, leases, made, operation);
+      const { written } = await this.#write(keys, leases, operation);
       keys.forEach((key, i) => {
-        key.isRenewed = written[i]!;
+        key.isDone = written[i]!;
         if (written[i]) {
           this.#leave(key.name, before[i]!);
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
@@ -374,9 +366,8 @@ export class EtcdBackend implements Backend {
 
   /** Writes keys that still are as they were found. Says which, and notes what stands there then. Their tokens stay. */
   async #write(
-    keys: readonly Renewing[],
+    keys: readonly Step[],
     leases: readonly EtcdLease[],
-    made: readonly Promise<void>[],
     operation: Operation,
   ): Promise<{ written: readonly boolean[]; term: string }> {
     const next = keys.map(({ found, wanted }, i): Grant => {
@@ -392,7 +383,7 @@ export class EtcdBackend implements Backend {
       success: [put(name, next[i]!.kv.value!, leases[i]!.id)],
       failure: [range(name)],
     }));
-    const { parts, revision, term, again } = await this.#execute(txns, made, operation);
+    const { parts, revision, term, again } = await this.#execute(txns, leases, operation);
     const written = keys.map((key, i) => {
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
@@ -407,102 +398,61 @@ export class EtcdBackend implements Backend {
   }
 
   /** A key is removed only as it was found, so that a request that comes late frees no later grant. */
-  async #releaseAll(
-    wanted: readonly Pick<Wanted, 'names' | 'owner'>[],
-    operation: Operation,
-  ): Promise<readonly (readonly Release[])[]> {
-    const keys = wanted.flatMap(({ names, owner }) =>
-      names.map((name): Freeing => {
-        return { name, owner, found: this.#held.of(name, owner)?.grant, isFreed: false };
-      }),
-    );
-    await this.#look(keys.filter(isUnknown), operation);
-    for (;;) {
-      const open = keys.filter(({ found, owner }) => found?.owner === owner);
-      if (open.length === 0) break;
-      try {
-        await this.#free(open, operation);
-      } catch (error) {
-        for (const { name, owner } of open) this.#held.forget(name, owner);
-        throw error;
-      }
-    }
-    return byRequest(
-      wanted,
-      keys.map(({ isFreed }) => (isFreed ? 'freed' : 'not held')),
-    );
-  }
-
-  async #free(keys: readonly Freeing[], operation: Operation): Promise<void> {
+  async #free(keys: readonly Step<Owned>[], operation: Operation): Promise<void> {
     const before = keys.map(({ found }) => found!);
     const txns = keys.map(({ name }, i) => ({
       compare: isUnchanged(name, before[i]!.kv),
       success: [remove(name)],
       failure: [range(name)],
     }));
-    const { parts, again } = await this.#execute(txns, [], operation);
+    const { parts, again } = await this.#execute(txns, [], operation).catch((error: unknown) => {
+      for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
+      throw error;
+    });
     for (const [i, key] of keys.entries()) {
       const { succeeded = false, responses } = parts[i]!;
       key.found = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
-      if (succeeded) {
-        key.isFreed = true;
-        this.#leave(key.name, before[i]!);
-      } else if (key.found?.owner !== key.owner) {
-        this.#held.forget(key.name, key.owner);
-      }
+      key.isDone = succeeded;
+      if (succeeded) this.#leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
       // By an earlier send. If it had expired, its etcd lease would be gone.
-      if (isGone) key.isFreed = await this.#leases.revoke(operation, before[i]!.lease);
+      if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
     }
-  }
-
-  /** `made`: gets a promise, if the etcd lease is new. */
-  #take(milliseconds: number, operation: Operation, made: Promise<void>[], parked = true): EtcdLease {
-    const taken = this.#leases.take(operation, milliseconds, parked);
-    if (taken.made) made.push(taken.made);
-    return taken.lease;
   }
 
   /** Keeps or ends the etcd lease of a grant that is at the name no more. */
   #leave(name: string, grant: Grant): void {
     const lease = this.#held.take(name, grant.lease);
     if (lease) this.#leases.park(lease);
-    else this.#leases.withdraw({ id: grant.lease, seconds: UNKNOWN_LENGTH, made: true });
+    else this.#leases.withdraw({ id: grant.lease, made: true });
   }
 
   /**
    * Sends transactions together, at once with the request that makes their etcd lease. If the servers come to it first,
    * they refuse it, and it is sent again. Those that need several new leases wait: most would be refused.
    */
-  async #execute(
-    txns: readonly Txn[],
-    made: readonly Promise<void>[],
-    operation: Operation,
-  ): Promise<Outcome> {
+  async #execute(txns: readonly Txn[], leases: readonly EtcdLease[], operation: Operation): Promise<Outcome> {
+    const made = leases.filter((lease) => !lease.made);
     const send = (): Promise<Outcome> => execute(this.#cluster, operation, txns);
-    if (made.length > 1) await Promise.all(made);
+    if (made.length > 1) await Promise.all(made.map(({ making }) => making));
     try {
       return await send();
     } catch (error) {
       if (made.length !== 1 || !isLeaseNotFound(error) || (error as EtcdFailure).uncertain) throw error;
-      await made[0];
+      await made[0]!.making;
       return send();
     }
   }
 
   /** Whether its etcd lease may have the right length. That of another client is known once it was extended. */
-  #hasLength({ name, wanted }: Renewing): boolean {
+  #hasLength({ name, wanted }: Step): boolean {
     const held = this.#held.of(name, wanted.owner);
     return held === undefined || held.lease.seconds === secondsFor(wanted.length);
   }
 }
 
-function isUnknown({ found }: { readonly found: Grant | undefined }): boolean {
-  return found === undefined;
-}
-
-function isHis({ found, wanted }: Renewing): boolean {
-  return found?.owner === wanted.owner;
+function isOpen({ found, wanted, isDone }: Step<Owned>): boolean {
+  return !isDone && found?.owner === wanted.owner;
 }
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {
@@ -515,13 +465,4 @@ function judge(one: Try, found: readonly (Grant | undefined)[], { hears }: Opera
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
   // If the store heard before it asked, it will hear of the release.
   if (place >= 0) one.result = { place, isKnown: hears };
-}
-
-/** The answers for all keys, for each request. */
-function byRequest<A>(
-  requests: readonly { readonly names: readonly string[] }[],
-  answers: readonly A[],
-): readonly (readonly A[])[] {
-  let at = 0;
-  return requests.map(({ names }) => answers.slice(at, (at += names.length)));
 }

@@ -162,7 +162,8 @@ export class Cluster {
 
   /** One token for all requests: for the servers it costs much to make one. */
   #authenticate({ username, password }: EtcdCredentials): Promise<string | undefined> {
-    const token = this.requests.run(new Operation(false), async (operation) => {
+    const operation = new Operation(false);
+    const token = this.requests.run(operation, async () => {
       try {
         const text = JSON.stringify({ name: username, password });
         return (await this.#ask(operation, 'auth/authenticate', text, undefined)).message.token;

@@ -1,6 +1,6 @@
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
+import { codeOf } from '../requests.js';
 import type { EtcdTls } from './options.js';
 import { EtcdFailure, failureOf } from './gateway.js';
 
@@ -8,6 +8,9 @@ import { EtcdFailure, failureOf } from './gateway.js';
 const MOST_CONNECTIONS = 128;
 /** More than any answer to what is asked here has, in characters. */
 const LONGEST_ANSWER = 16_777_216;
+
+/** What a connection fails with that never stood, so that nothing was sent. */
+const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
 
 /** One server of the cluster, over HTTP connections that are kept. */
 export class Endpoint {
@@ -50,11 +53,8 @@ export class Endpoint {
   ): Promise<string> {
     return new Promise((resolve, reject) => {
       const request = this.#start(path, body, token, this.#agent);
-      const isSent = noteSent(request);
       const fail = (error: Error): void => {
-        reject(
-          error instanceof EtcdFailure ? error : new EtcdFailure(error.message, undefined, isSent(), error),
-        );
+        reject(new EtcdFailure(error.message, undefined, !UNREACHED.has(codeOf(error)), error));
       };
       request.on('error', fail);
       request.on('response', (response) => {
@@ -64,8 +64,8 @@ export class Endpoint {
           else reject(failureOf(statusCode, text));
         });
       });
-      onAbort(({ message }) => {
-        reject(new EtcdFailure(message, undefined, isSent()));
+      onAbort((reason) => {
+        fail(reason);
         request.destroy();
       });
     });
@@ -73,7 +73,7 @@ export class Endpoint {
 
   /**
    * Opens a stream of answers, line by line, on a connection of its own, which does not keep the process alive. `ended`:
-   * called once, unless it was ended by the function that this returns.
+   * called at least once, also after the function that this returns, which ends it.
    */
   watch(
     body: string,
@@ -82,29 +82,19 @@ export class Endpoint {
     ended: () => void,
   ): () => void {
     const request = this.#start('watch', body, token, this.#watching);
-    let open = true;
-    const end = (): void => {
-      if (!open) return;
-      open = false;
-      request.destroy();
-      ended();
-    };
     request.on('socket', (socket: Socket) => socket.unref());
-    request.on('error', end);
+    request.on('error', ended);
     request.on('response', (response) => {
       let rest = '';
       response.setEncoding('utf8');
-      response.on('error', end).on('close', end);
+      response.on('error', ended).on('close', ended);
       response.on('data', (part: string) => {
         const lines = (rest + part).split('\n');
         rest = lines.pop()!;
-        for (const text of lines) if (open && text.trim() !== '') line(text);
+        for (const text of lines) line(text);
       });
     });
-    return () => {
-      open = false;
-      request.destroy();
-    };
+    return () => request.destroy();
   }
 
   close(): void {
@@ -122,19 +112,6 @@ export class Endpoint {
     request.end(body);
     return request;
   }
-}
-
-/** Returns a function that says whether anything may have been sent: nothing is before the connection stands. */
-function noteSent(request: ClientRequest): () => boolean {
-  let sent = false;
-  const note = (): void => {
-    sent = true;
-  };
-  request.on('socket', (socket: Socket | TLSSocket) => {
-    if (!socket.connecting) note();
-    else socket.once('encrypted' in socket ? 'secureConnect' : 'connect', note);
-  });
-  return () => sent;
 }
 
 function collect(

@@ -10,6 +10,8 @@ const MOST_PARKED = 64;
 /** Milliseconds between attempts to revoke, and between the last ones. */
 const REVOKE_AGAIN = 100;
 const REVOKE_SELDOM = 5000;
+/** Milliseconds for which it is tried. */
+const REVOKED_WITHIN = 60_000;
 
 /** What a key is bound to in etcd: when it ends, or is revoked, the key goes. */
 export interface EtcdLease {
@@ -21,8 +23,8 @@ export interface EtcdLease {
   since: number;
   /** Whether a server has said that it exists, or existed. */
   made: boolean;
-  /** Resolves when a server has said so; undefined for one that was found. */
-  readonly making: Promise<void> | undefined;
+  /** Resolves when a server has said so. */
+  readonly making: Promise<void>;
   /**
    * Whether it may be bound to a key by a request that is still on its way, or may not exist. Then nothing else may ever be
    * bound to it.
@@ -33,14 +35,6 @@ export interface EtcdLease {
 /** The length of an etcd lease that lasts for so many milliseconds of the server's clock. */
 export function secondsFor(milliseconds: number): number {
   return Math.ceil(milliseconds / 1000);
-}
-
-/** The answer to a request that extends leases. */
-export interface Beat {
-  /** That of the server which was asked, before it asked the leader. Empty if there is none. */
-  readonly term: string;
-  /** How long each lasts, in seconds; 0 for one that has gone. */
-  readonly seconds: readonly number[];
 }
 
 const ignore = (): void => undefined;
@@ -61,29 +55,29 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /**
-   * One that lasts for so many milliseconds, and a promise that it was made unless that is known: one that is parked, if it
-   * may be, or a new one.
-   */
-  take(
-    operation: Operation,
-    milliseconds: number,
-    parked = true,
-  ): { lease: EtcdLease; made: Promise<void> | undefined } {
+  /** One that lasts for so many milliseconds: one that is parked, or a new one, which may not be made yet. */
+  take(operation: Operation, milliseconds: number): EtcdLease {
     const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(
       (lease) => lease.seconds === seconds && !lease.tainted && this.#left(lease) >= milliseconds,
     );
-    const lease = parked && at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
-    return { lease, made: lease.made ? undefined : lease.making };
+    return at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
+  }
+
+  /** One that was parked has gone, and others may have gone with it. */
+  unpark(): void {
+    for (const lease of this.#parked.splice(0)) this.withdraw(lease);
   }
 
   /**
    * Extends leases. The server that believes to lead answers alone, so it may have been replaced while it was paused. So
    * this is certain only if what is asked **afterwards**, and all servers must agree on, is answered in the same term:
    * then that leader led all the time.
+   *
+   * `term`: that of the server which was asked, before it asked the leader; empty if there is none. `seconds`: how long each
+   * lasts; 0 for one that has gone.
    */
-  async extend(operation: Operation, ids: readonly string[]): Promise<Beat> {
+  async extend(operation: Operation, ids: readonly string[]): Promise<{ term: string; seconds: number[] }> {
     // One stream for all of them.
     const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
     const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);
@@ -106,10 +100,10 @@ export class EtcdLeases {
 
   /**
    * Ends a lease, and with it what is bound to it or will be by a request that is still on its way: that fails without
-   * the lease. Goes on until a server has answered, for as long as the lease can last. Nobody need wait.
+   * the lease. Goes on for a while until a server has answered; then the lease ends by itself. Nobody need wait.
    */
-  withdraw(lease: Pick<EtcdLease, 'id' | 'seconds' | 'made'>): void {
-    void this.#revokeUntil(lease, performance.now() + 2 * lease.seconds * 1000);
+  withdraw(lease: Pick<EtcdLease, 'id' | 'made'>): void {
+    void this.#revokeUntil(lease, performance.now() + REVOKED_WITHIN);
   }
 
   /** True if it still existed. Rejects with an EtcdFailure. */
@@ -160,7 +154,7 @@ export class EtcdLeases {
     return seconds * 1000 - withDrift(performance.now() - since, this.#drift);
   }
 
-  async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'seconds' | 'made'>, until: number): Promise<void> {
+  async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'made'>, until: number): Promise<void> {
     for (let pause = REVOKE_AGAIN; ; pause = Math.min(2 * pause, REVOKE_SELDOM)) {
       const existed = await this.#revokeOnce(lease.id).catch(ignore);
       // What does not exist may not have been made yet.
@@ -171,7 +165,8 @@ export class EtcdLeases {
   }
 
   #revokeOnce(id: string): Promise<boolean> {
-    return this.#cluster.requests.run(new Operation(false), (operation) => this.revoke(operation, id));
+    const operation = new Operation(false);
+    return this.#cluster.requests.run(operation, () => this.revoke(operation, id));
   }
 }
 

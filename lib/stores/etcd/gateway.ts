@@ -107,7 +107,10 @@ export function termOf(message: Message): string {
 
 /** One message; of a stream several, each with its own envelope. Throws an EtcdFailure. */
 export function messagesIn(text: string): Message[] {
-  return documentsIn(text).map(unwrapped);
+  return text
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map(messageIn);
 }
 
 /** Of an answer with a status that is no success. */
@@ -124,28 +127,15 @@ export function failureOf(status: number, text: string): EtcdFailure {
   return answeredFailure(`status ${status}, which is no answer of etcd's gateway at /v3`, status);
 }
 
-function documentsIn(text: string): unknown[] {
+function messageIn(line: string): Message {
+  let document: Message & { readonly result?: Message; readonly error?: StreamError | string };
   try {
-    return [JSON.parse(text)];
-  } catch {
-    return text
-      .split('\n')
-      .filter((line) => line.trim() !== '')
-      .map(parsed);
-  }
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
+    document = JSON.parse(line) as typeof document;
   } catch {
     throw new EtcdFailure('the answer is no JSON', undefined, true);
   }
-}
-
-function unwrapped(document: unknown): Message {
-  const { result, error } = (document ?? {}) as { result?: Message; error?: StreamError | string };
-  if (error === undefined) return result ?? (document as Message);
+  const { result, error } = document;
+  if (error === undefined) return result ?? document;
   const reason = typeof error === 'string' ? error : (error.message ?? 'a failure without a message');
   throw answeredFailure(reason, typeof error === 'string' ? undefined : (error.grpc_code ?? error.code));
 }

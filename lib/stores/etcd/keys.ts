@@ -1,4 +1,3 @@
-import { performance } from '../../common/host.js';
 import { encodeText } from '../exact-text.js';
 import type { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
@@ -188,13 +187,12 @@ export interface HeldKey {
   readonly lease: EtcdLease;
 }
 
-/** With fewer, nobody looks for those that have expired. */
-const FEW = 1000;
+/** For how many keys it is remembered. */
+const REMEMBERED = 10_000;
 
 /** What this store has written, by name. It saves questions; the servers decide. */
 export class HeldKeys {
   readonly #keys = new Map<string, HeldKey>();
-  #sweepAt = FEW;
 
   /** Undefined if it is not known, or that of another owner. */
   of(name: string, owner: string): HeldKey | undefined {
@@ -203,8 +201,10 @@ export class HeldKeys {
   }
 
   set(name: string, held: HeldKey): void {
+    this.#keys.delete(name);
     this.#keys.set(name, held);
-    if (this.#keys.size >= this.#sweepAt) this.#sweep();
+    const [oldest] = this.#keys.keys();
+    if (this.#keys.size > REMEMBERED) this.#keys.delete(oldest!);
   }
 
   /** The etcd lease of this id, if the name is known to be bound to it, which it is no more. */
@@ -218,14 +218,5 @@ export class HeldKeys {
   /** The owner does not have it any more, or nobody knows. What another owner has stays known. */
   forget(name: string, owner: string): void {
     if (this.of(name, owner)) this.#keys.delete(name);
-  }
-
-  /** Leases that were left to expire. */
-  #sweep(): void {
-    const now = performance.now();
-    for (const [name, { lease }] of this.#keys) {
-      if (now - lease.since > lease.seconds * 1000) this.#keys.delete(name);
-    }
-    this.#sweepAt = Math.max(FEW, 2 * this.#keys.size);
   }
 }

@@ -1,11 +1,11 @@
-import { checkNames, checkString, type Names } from '../../common/checks.js';
+import { checkPart, checkString, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { checkNonEmpty, type LeaseStoreSource } from '../../lease/contract/lease-store.js';
 import { checkTerms, type ServerTerms } from '../server-store.js';
 
 const DEFAULT_PREFIX = 'stripelock/';
 
-/** What a connection by TLS needs: the options of these names of `node:tls`. */
+/** What a connection by TLS needs, for the option `tls`: the options of these names of `node:tls`. */
 export interface EtcdTls {
   /** Certificates of those who sign the servers'. Default: those that Node knows. */
   ca?: string | Uint8Array | (string | Uint8Array)[];
@@ -21,7 +21,7 @@ export interface EtcdTls {
   rejectUnauthorized?: boolean;
 }
 
-/** A user that etcd knows. */
+/** A user that etcd knows, for the option `credentials`. */
 export interface EtcdCredentials {
   /** As etcd knows the user. */
   username: string;
@@ -29,7 +29,7 @@ export interface EtcdCredentials {
   password: string;
 }
 
-/** For `etcdLeaseStore`. */
+/** For `etcdLeaseStore` of `stripelock/etcd`. */
 export interface EtcdLeaseStoreOptions {
   /** The URLs at which clients reach the servers of one cluster: `http://` or `https://`, host and port. */
   endpoints: readonly string[];
@@ -108,10 +108,7 @@ function checkEndpoints(endpoints: unknown): URL[] {
 }
 
 function checkCredentials(credentials: unknown): EtcdCredentials {
-  if (typeof credentials !== 'object' || credentials === null) {
-    throw invalidArgType('options.credentials', 'an object', credentials);
-  }
-  checkNames(credentials, CREDENTIALS, 'options.credentials');
+  checkPart(credentials, CREDENTIALS, 'options.credentials');
   const { username, password } = credentials as Partial<EtcdCredentials>;
   // Messages name no password.
   if (typeof password !== 'string') {
@@ -121,10 +118,7 @@ function checkCredentials(credentials: unknown): EtcdCredentials {
 }
 
 function checkTls(tls: unknown): EtcdTls {
-  if (typeof tls !== 'object' || tls === null || Array.isArray(tls)) {
-    throw invalidArgType('options.tls', 'an object', tls);
-  }
-  checkNames(tls, TLS, 'options.tls');
+  checkPart(tls, TLS, 'options.tls');
   const { ca, cert, key, passphrase, servername, rejectUnauthorized } = tls as EtcdTls;
   const all = { ca, cert, key, passphrase, servername, rejectUnauthorized };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));

@@ -42,12 +42,6 @@ const UNAUTHORIZED = 13;
 const DENIED: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 18]);
 /** The user may not make indexes, or has made one on that field with other options. */
 const NO_INDEX: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 85, 86]);
-/**
- * What a server answers that has no change streams, or not for this user: only replica sets have them; unauthorized; no
- * such command, not supported, not implemented.
- */
-const NO_STREAMS: ReadonlySet<unknown> = new Set([40573, UNAUTHORIZED, 59, 115, 238, 303, 304]);
-
 const ignore = (): void => undefined;
 
 /** Leases in the documents of a collection. Each operation is one command to the primary. */
@@ -204,7 +198,7 @@ export class MongodbBackend implements Backend {
       const { documentKey } = change as { documentKey?: { _id?: unknown } };
       if (typeof documentKey?._id === 'string') heard(documentKey._id);
     });
-    stream.on('error', (error) => lost(NO_STREAMS.has(codeOf(error))));
+    stream.on('error', lost);
     // Usually the driver goes on where it was, and says nothing if it does not.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {

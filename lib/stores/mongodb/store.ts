@@ -25,7 +25,7 @@ interface CommonOptions {
   clientModule?: string | HostUrl;
 }
 
-/** For a store in a collection of the caller's. */
+/** For `mongodbLeaseStore` of `stripelock/mongodb`, in a collection of the caller's. */
 export interface MongodbCollectionOptions extends CommonOptions {
   /** A collection of the driver `mongodb`, 6 or 7, for leases alone. Its client stays the caller's. */
   collection: MongodbCollection;
@@ -33,7 +33,7 @@ export interface MongodbCollectionOptions extends CommonOptions {
   db?: undefined;
 }
 
-/** For a store in a database of the caller's, in its collection "stripelock_leases". */
+/** For `mongodbLeaseStore` of `stripelock/mongodb`, in a database of the caller's: its collection "stripelock_leases". */
 export interface MongodbDatabaseOptions extends CommonOptions {
   /** A database of the driver `mongodb`, 6 or 7. Its client stays the caller's. */
   db: MongodbDatabase;

@@ -54,8 +54,7 @@ export class PostgresBackend implements Backend {
     this.#statements = statementsOf(names);
     // For the server 0 is no limit.
     this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
-    const open = ({ heard, ready, lost }: Ears): (() => void) =>
-      connection.listen(names.channel, heard, ready, () => lost());
+    const open = (ears: Ears): (() => void) => connection.listen(names.channel, ears);
     this.hearing = { retryAfter: RETRY, topicOf, open };
   }
 
@@ -73,22 +72,15 @@ export class PostgresBackend implements Backend {
     return DENIED.has(codeOf(error)) ? storeDenied(this.title, error) : undefined;
   }
 
-  async acquire(
-    wanted: Wanted,
-    { known, isAwaited }: Attempt,
-    operation: Operation,
-  ): Promise<Granted | Refused> {
+  async acquire(wanted: Wanted, { known }: Attempt, operation: Operation): Promise<Granted | Refused> {
     const { names, owner, length, info } = wanted;
-    const { acquire, poll, acquireAll } = this.#statements;
+    const { acquire, acquireAll } = this.#statements;
     const { hears } = operation;
     const floors = known.map(String);
     const isOne = names.length === 1;
-    const values: unknown[] = isOne
-      ? [names[0], owner, length, floors[0], info ?? null, this.#limit]
-      : [JSON.stringify(names), owner, length, JSON.stringify(floors), info ?? null, this.#limit];
-    const looks = !isOne || isAwaited;
-    if (looks) values.push(hears);
-    const rows = await this.#run(isOne ? (looks ? poll : acquire) : acquireAll, values, operation);
+    const [key, floor] = isOne ? [names[0], floors[0]] : [JSON.stringify(names), JSON.stringify(floors)];
+    const values = [key, owner, length, floor, info ?? null, this.#limit, hears];
+    const rows = await this.#run(isOne ? acquire : acquireAll, values, operation);
     const granted = rows.filter(({ token }) => typeof token === 'string');
     if (granted.length > 0) return this.#granting(wanted, granted);
     const held = rows.find(({ remaining }) => typeof remaining === 'string');

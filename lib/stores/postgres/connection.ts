@@ -1,4 +1,5 @@
 import { LockError } from '../../common/errors.js';
+import type { Ears } from '../wakers.js';
 
 /** A statement, and a name under which the server may keep it: two texts never have the same name. */
 export interface Statement {
@@ -26,11 +27,10 @@ export interface Connection {
   /** Runs several statements without parameters as one transaction. */
   script(text: string): Promise<unknown>;
   /**
-   * Hears what is notified on a channel, in a session that stays. `ready` is called when it begins to hear, and again
-   * after it could not hear for a while; `lost` if it cannot begin, or has stopped for good. Returns a function that ends it,
-   * and attempts to connect, and does not throw.
+   * Hears what is notified on a channel, in a session that stays. Returns a function that ends it, and attempts to connect,
+   * and does not throw.
    */
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void;
+  listen(channel: string, ears: Ears): () => void;
   /** Removes what was added to the client, if anything was. */
   close?(): void;
 }

@@ -1,4 +1,5 @@
 import { NOT_ASKED } from '../requests.js';
+import type { Ears } from '../wakers.js';
 import { clientEnded, ignore, inTransaction, type Connection } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
@@ -64,13 +65,7 @@ async function runOn(
 }
 
 /** Hears on a client. `end` ends what this has begun. */
-function hearOn(
-  client: PgClient,
-  channel: string,
-  heard: (payload: string) => void,
-  lost: () => void,
-  end: () => void,
-): () => void {
+function hearOn(client: PgClient, channel: string, { heard, lost }: Ears, end: () => void): () => void {
   const listener = (message: { channel: string; payload?: string }): void => {
     if (message.channel === channel) heard(message.payload ?? '');
   };
@@ -129,10 +124,10 @@ export class PoolConnection implements Connection {
     });
   }
 
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void {
+  listen(channel: string, ears: Ears): () => void {
     const client = new this.#pool.Client(this.#pool.options);
     client.on('error', ignore);
-    const close = hearOn(client, channel, heard, lost, () => {
+    const close = hearOn(client, channel, ears, () => {
       client.end().catch(ignore);
       // A server that hangs never answers that, which must not keep the process alive.
       client.unref?.();
@@ -140,7 +135,7 @@ export class PoolConnection implements Connection {
     client
       .connect()
       .then(() => client.query(`LISTEN ${channel}`))
-      .then(ready, lost);
+      .then(ears.ready, ears.lost);
     return close;
   }
 
@@ -178,11 +173,11 @@ export class ClientConnection implements Connection {
     return this.#next(() => this.#client.query(text));
   }
 
-  listen(channel: string, heard: (payload: string) => void, ready: () => void, lost: () => void): () => void {
-    const close = hearOn(this.#client, channel, heard, lost, () => {
+  listen(channel: string, ears: Ears): () => void {
+    const close = hearOn(this.#client, channel, ears, () => {
       this.#next(() => this.#client.query(`UNLISTEN ${channel}`)).catch(ignore);
     });
-    this.#next(() => this.#client.query(`LISTEN ${channel}`)).then(ready, lost);
+    this.#next(() => this.#client.query(`LISTEN ${channel}`)).then(ears.ready, ears.lost);
     return close;
   }
 

@@ -11,10 +11,11 @@ import type { Statement } from './connection.js';
  * have waited for the row. A token is that time in nanoseconds, or the last one of the key plus one, whichever is greater.
  */
 export interface Statements {
-  /** For who does not wait. A refusal writes to the log of the database, for its lock of the row. */
+  /**
+   * Looks first, without a lock: to lock the row would write to the log of the database. If another has the key, it returns
+   * the time that remains, and marks that somebody listens.
+   */
   readonly acquire: Statement;
-  /** For who waits: it looks first, without a lock. Returns the time that remains, and marks that somebody listens. */
-  readonly poll: Statement;
   readonly renew: Statement;
   /** The row stays, for its token. Who listens is notified only if the row is marked. */
   readonly release: Statement;
@@ -109,14 +110,11 @@ const COLUMNS = 'key, owner, token, expires, info';
 
 export function statementsOf(table: Table): Statements {
   const { rows, floor } = table;
-  // $1 key, $2 owner, $3 length, $4 known token, $5 info, $6 limit of waits for locks.
+  // $1 key, $2 owner, $3 length, $4 known token, $5 info, $6 limit of waits for locks, $7 whether this client listens.
   const values = `$1::text, $2::text, ${nextToken(table, '$4')}, ${later('$3')}, $5::text`;
   const heldByOther = `key = $1 AND owner <> $2 AND ${NOT_EXPIRED}`;
   return {
-    acquire: statement(`INSERT INTO ${rows} AS l (${COLUMNS}) SELECT ${values} FROM ${limited('$6')}
-      ${unlessHeld('$3')} RETURNING token::text AS token, ${DURABLE}`),
-    // $7: whether this client listens.
-    poll: statement(`WITH held AS MATERIALIZED (
+    acquire: statement(`WITH held AS MATERIALIZED (
         SELECT ${LEFT} AS remaining, waited FROM ${rows} WHERE ${heldByOther}),
       mark AS (UPDATE ${rows} SET waited = true FROM ${limited('$6')}
         WHERE $7::boolean AND ${heldByOther} AND NOT waited AND EXISTS (SELECT FROM held) RETURNING 1),

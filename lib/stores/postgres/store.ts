@@ -42,7 +42,7 @@ interface CommonOptions {
   clientModule?: string | HostUrl;
 }
 
-/** For a store on a pool. */
+/** For `postgresLeaseStore` of `stripelock/postgres`, on a pool. */
 export interface PostgresPoolOptions extends CommonOptions {
   /** A `Pool` of `pg`, or what `postgres()` of the package `postgres` returns. It stays the caller's. */
   pool: PostgresClient;
@@ -50,7 +50,7 @@ export interface PostgresPoolOptions extends CommonOptions {
   client?: undefined;
 }
 
-/** For a store on a client. */
+/** For `postgresLeaseStore` of `stripelock/postgres`, on a client. */
 export interface PostgresClientOptions extends CommonOptions {
   /** A connected `Client` of `pg`, used for nothing else, or a `PGlite`. It stays the caller's. A pool is accepted, too. */
   client: PostgresClient;

@@ -5,7 +5,7 @@ import type { Operation } from '../requests.js';
 import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
 import type { Hearing } from '../wakers.js';
 import { connectionOf, type RedisConnection } from './client.js';
-import { highestOf, LeaseNames, waitersOf } from './key-names.js';
+import { highestOf, leaseName, waitersOf } from './key-names.js';
 import type { OwnClient } from './own-client.js';
 import {
   ACQUIRE,
@@ -38,7 +38,7 @@ export class RedisBackend implements Backend {
   readonly #connection: RedisConnection;
   /** The client, if the store has made it. */
   readonly #own: OwnClient | undefined;
-  readonly #names: LeaseNames;
+  readonly #prefix: string;
   /** On which this store alone hears of releases. */
   readonly #channel: string;
   /** Whether the client seems to be of a single server, but leads to a cluster. */
@@ -49,27 +49,20 @@ export class RedisBackend implements Backend {
     const connection = connectionOf(own?.client ?? client);
     this.#connection = connection;
     this.#own = own;
-    this.#names = new LeaseNames(prefix);
+    this.#prefix = prefix;
     const store = randomBytes(12).toString('base64url');
     this.#channel = `${prefix}waiter:${store}${connection.isCluster ? OF_CLUSTER : ''}`;
-    const { listen, keyPrefix } = connection;
+    const { listen } = connection;
     if (listen === undefined) return;
     this.hearing = {
       retryAfter: RETRY,
       passOn: (lease) => void this.#tell(PASS_ON, lease, [this.#channel]),
-      open: ({ heard, ready, lost }) => {
-        return listen(
-          this.#channel,
-          (name) => heard(name.slice(keyPrefix.length)),
-          ready,
-          () => lost(),
-        );
-      },
+      open: (ears) => listen(this.#channel, ears),
     };
   }
 
   nameOf(key: string): string {
-    return this.#names.of(key);
+    return leaseName(this.#prefix, key);
   }
 
   permanent(error: unknown): LockError | undefined {
@@ -193,9 +186,9 @@ export class RedisBackend implements Backend {
     args: readonly string[],
     answered: (reply: unknown) => T | Promise<T>,
   ): Promise<T> {
-    return this.#connection.bySha(script, keys, args).then(answered, (error: unknown) => {
+    return this.#connection.run(script, keys, args, false).then(answered, (error: unknown) => {
       if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-      return this.#connection.bySource(script, keys, args).then(answered);
+      return this.#connection.run(script, keys, args, true).then(answered);
     });
   }
 

@@ -1,4 +1,5 @@
 import { invalidArgType } from '../../common/errors.js';
+import type { Ears } from '../wakers.js';
 import type { Script } from './scripts.js';
 
 const ignore = (): void => undefined;
@@ -8,15 +9,9 @@ export type RedisClient = object;
 
 /**
  * Hears what is published on a channel, by a second connection, until the returned function is called, which also ends
- * attempts to connect, and does not throw. `ready` is called when it hears, `lost` if it never will; while the server is away
- * it goes on trying.
+ * attempts to connect, and does not throw. While the server is away it goes on trying.
  */
-type Listen = (
-  channel: string,
-  heard: (message: string) => void,
-  ready: () => void,
-  lost: () => void,
-) => () => void;
+type Listen = (channel: string, ears: Ears) => () => void;
 
 interface Cuts {
   count: number;
@@ -24,10 +19,8 @@ interface Cuts {
 
 /** What the store needs from a client, whatever its library. */
 export interface RedisConnection {
-  bySha(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
-  bySource(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown>;
-  /** What the client puts before every key, but not before the names of channels. */
-  readonly keyPrefix: string;
+  /** By the name that the server knows it by, if it does, or by its source. */
+  run(script: Script, keys: readonly string[], args: readonly string[], bySource: boolean): Promise<unknown>;
   readonly isCluster: boolean;
   /** How often a connection was lost, of a client that then sends again what was not answered. */
   readonly cuts?: Cuts;
@@ -46,14 +39,14 @@ export function connectionOf(client: unknown): RedisConnection {
   throw invalidArgType('options.client', 'a client of ioredis, iovalkey or redis', client);
 }
 
-interface IoRedis {
+export interface IoRedis {
   /** True for a cluster, whose `duplicate` takes other arguments. */
   readonly isCluster?: boolean;
   readonly options?: { readonly keyPrefix?: string };
   evalsha(sha: string, keys: number, ...rest: string[]): Promise<unknown>;
   eval(source: string, keys: number, ...rest: string[]): Promise<unknown>;
   duplicate?(options?: object): IoRedis;
-  on(event: string, listener: (channel: string, message: string) => void): unknown;
+  on(event: string, listener: (...args: never[]) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
   disconnect(): void;
 }
@@ -74,7 +67,6 @@ function countCuts(client: IoRedis): Cuts {
 
 /** ioredis, and its fork iovalkey. */
 class IoRedisConnection implements RedisConnection {
-  readonly keyPrefix: string;
   readonly isCluster: boolean;
   readonly cuts: Cuts;
   readonly listen?: Listen;
@@ -82,21 +74,24 @@ class IoRedisConnection implements RedisConnection {
 
   constructor(client: IoRedis) {
     this.#client = client;
-    this.keyPrefix = client.options?.keyPrefix ?? '';
     this.isCluster = client.isCluster === true;
     this.cuts = countCuts(client);
-    if (typeof client.duplicate === 'function') this.listen = (...of) => this.#listen(...of);
+    if (typeof client.duplicate === 'function') this.listen = (channel, ears) => this.#listen(channel, ears);
   }
 
-  bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#client.evalsha(sha, keys.length, ...keys, ...args);
+  run(
+    { sha, source }: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    bySource: boolean,
+  ): Promise<unknown> {
+    const client = this.#client;
+    return bySource
+      ? client.eval(source, keys.length, ...keys, ...args)
+      : client.evalsha(sha, keys.length, ...keys, ...args);
   }
 
-  bySource({ source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#client.eval(source, keys.length, ...keys, ...args);
-  }
-
-  #listen(...[channel, heard, ready, lost]: Parameters<Listen>): () => void {
+  #listen(channel: string, { heard, ready, lost }: Ears): () => void {
     // It subscribes before it is connected, which needs the offline queue. Its own resubscribing after a lost connection
     // is off: if that failed because the client was closed, nobody would catch the rejection, and the process would end.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
@@ -104,7 +99,9 @@ class IoRedisConnection implements RedisConnection {
     let hasBegun = false;
     // It reconnects by itself. Polling finds what it misses until then.
     client.on('error', ignore);
-    client.on('message', (_channel, message) => heard(message));
+    // The client puts a prefix before every key, but not before the names of channels.
+    const prefix = client.options?.keyPrefix ?? '';
+    client.on('message', (_channel: string, message: string) => heard(message.slice(prefix.length)));
     client.on('ready', () => {
       if (hasBegun) client.subscribe(channel).catch(ignore);
     });
@@ -116,11 +113,11 @@ class IoRedisConnection implements RedisConnection {
   }
 }
 
-interface NodeRedis {
+export interface NodeRedis {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   eval(source: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   duplicate?(): NodeRedis;
-  on(event: string, listener: () => void): unknown;
+  on(event: string, listener: (...args: never[]) => void): unknown;
   connect(): Promise<unknown>;
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
   /** From version 5 on. */
@@ -129,7 +126,6 @@ interface NodeRedis {
 }
 
 class NodeRedisConnection implements RedisConnection {
-  readonly keyPrefix = '';
   readonly isCluster: boolean;
   readonly listen?: Listen;
   readonly #client: NodeRedis;
@@ -137,37 +133,40 @@ class NodeRedisConnection implements RedisConnection {
   constructor(client: NodeRedis) {
     this.#client = client;
     this.isCluster = 'slots' in client;
-    if (typeof client.duplicate === 'function') this.listen = (...of) => this.#listen(...of);
+    if (typeof client.duplicate === 'function') this.listen = (channel, ears) => this.#listen(channel, ears);
   }
 
-  bySha({ sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#client.evalSha(sha, { keys: [...keys], arguments: [...args] });
+  run(
+    { sha, source }: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    bySource: boolean,
+  ): Promise<unknown> {
+    const given = { keys: [...keys], arguments: [...args] };
+    return bySource ? this.#client.eval(source, given) : this.#client.evalSha(sha, given);
   }
 
-  bySource({ source }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#client.eval(source, { keys: [...keys], arguments: [...args] });
-  }
-
-  #listen(...[channel, heard, ready, lost]: Parameters<Listen>): () => void {
+  #listen(channel: string, { heard, ready, lost }: Ears): () => void {
     const client = this.#client.duplicate!();
     client.on('error', ignore);
     let closed = false;
-    const end = (): void => {
-      try {
-        if (client.destroy) client.destroy();
-        else client.disconnect().catch(ignore);
-      } catch {
-        // The connection was not open.
-      }
-    };
     client
       .connect()
       // It may have connected although it was closed just before.
-      .then(() => (closed ? end() : client.subscribe(channel, heard)))
+      .then(() => (closed ? endNodeRedis(client) : client.subscribe(channel, heard)))
       .then(ready, lost);
     return () => {
       closed = true;
-      end();
+      endNodeRedis(client);
     };
+  }
+}
+
+export function endNodeRedis(client: NodeRedis): void {
+  try {
+    if (client.destroy) client.destroy();
+    else client.disconnect().catch(ignore);
+  } catch {
+    // The connection was not open.
   }
 }

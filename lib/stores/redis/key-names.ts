@@ -2,8 +2,6 @@ import { encodeText } from '../exact-text.js';
 
 /** Enough to spread the leases over the nodes of any cluster, and few enough to be kept forever. */
 const BUCKETS = 1024;
-/** For how many keys the names are remembered. */
-const REMEMBERED = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
@@ -15,25 +13,11 @@ const FNV_PRIME = 0x01000193;
  *     stripelock:{17}?job:nightly     the stores that wait for it, while there are any
  *     stripelock:{17}                 the highest token of bucket 17
  *
- * It remembers some names of leases, since a lease is acquired, renewed and released. No prefix has braces.
+ * No prefix has braces.
  */
-export class LeaseNames {
-  readonly #prefix: string;
-  readonly #known = new Map<string, string>();
-
-  constructor(prefix: string) {
-    this.#prefix = prefix;
-  }
-
-  of(key: string): string {
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const text = encodeText(key);
-    const lease = `${this.#prefix}{${bucketOf(text)}}:${text}`;
-    if (this.#known.size >= REMEMBERED) this.#known.clear();
-    this.#known.set(key, lease);
-    return lease;
-  }
+export function leaseName(prefix: string, key: string): string {
+  const text = encodeText(key);
+  return `${prefix}{${bucketOf(text)}}:${text}`;
 }
 
 /** The name of the bucket's highest token, from that of a lease. */

@@ -1,5 +1,5 @@
 import { LockError } from '../../common/errors.js';
-import type { RedisClient } from './client.js';
+import { endNodeRedis, type IoRedis, type NodeRedis, type RedisClient } from './client.js';
 
 /** A client that the store has made itself, and how to end it. */
 export interface OwnClient {
@@ -7,20 +7,6 @@ export interface OwnClient {
   readonly end: () => void;
   /** Why there is no connection, as far as known; undefined while there is one. */
   readonly failure: () => unknown;
-}
-
-interface Emitter {
-  on(event: string, listener: (error?: unknown) => void): unknown;
-}
-
-interface NodeRedisClient extends Emitter {
-  connect(): Promise<unknown>;
-  destroy?(): void;
-  disconnect(): Promise<unknown>;
-}
-
-interface IoRedisClient extends Emitter {
-  disconnect(): void;
 }
 
 const ignore = (): void => undefined;
@@ -63,32 +49,25 @@ function loadedBy(load: NodeJS.Require, name: string): unknown {
 }
 
 /** ioredis, and its fork iovalkey. */
-function ioRedis({ Redis }: { Redis: new (url: string) => IoRedisClient }, url: string): OwnClient {
+function ioRedis({ Redis }: { Redis: new (url: string) => IoRedis }, url: string): OwnClient {
   const client = new Redis(url);
   return { client, end: () => client.disconnect(), failure: noteFailure(client) };
 }
 
 /** Operations report what fails. Without a listener for errors, ioredis prints them, and node-redis ends the process. */
-function noteFailure(client: Emitter): () => unknown {
+function noteFailure(client: IoRedis | NodeRedis): () => unknown {
   let failure: unknown;
-  client.on('error', (error) => (failure = error));
+  client.on('error', (error: unknown) => (failure = error));
   client.on('ready', () => (failure = undefined));
   return () => failure;
 }
 
 function nodeRedis(
-  { createClient }: { createClient: (options: { url: string }) => NodeRedisClient },
+  { createClient }: { createClient: (options: { url: string }) => NodeRedis },
   url: string,
 ): OwnClient {
   const client = createClient({ url });
   const failure = noteFailure(client);
   client.connect().catch(ignore);
-  return {
-    client,
-    failure,
-    end() {
-      if (client.destroy) client.destroy();
-      else client.disconnect().catch(ignore);
-    },
-  };
+  return { client, failure, end: () => endNodeRedis(client) };
 }

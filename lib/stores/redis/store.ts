@@ -28,7 +28,7 @@ interface CommonOptions {
   drift?: number;
 }
 
-/** For a store on a client of the caller's. */
+/** For `redisLeaseStore` of `stripelock/redis`, on a client of the caller's. */
 export interface RedisLeaseStoreOptions extends CommonOptions {
   /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
   client: RedisClient;

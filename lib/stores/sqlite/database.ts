@@ -102,8 +102,9 @@ export class Connection {
     this.#driver.exec(sql);
   }
 
+  /** A database of the caller's stays open. */
   close(): void {
-    this.#driver.close();
+    if (this.#isOwn) this.#driver.close();
   }
 
   /** Throws a LockError (ERR_LEASE_IN_TRANSACTION) while a transaction of the caller is open. */

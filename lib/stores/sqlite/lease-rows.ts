@@ -33,9 +33,9 @@ export interface WaiterRow {
  *     <table>_clock     one row: the store's clock, the wall clock at that time, and the highest token
  *     <table>_waiters   a row for each store that waits for a key, in order of arrival, and when that record expires
  *
- * A release removes the row of the first waiter, and leaves the key to its store for a moment: by a row as of a lease,
- * which processes of earlier versions respect, with the store in place of the owner and the token {@link KEPT}. So stores
- * take turns, and a dead waiter, whose record has not expired, gets only one.
+ * A release removes the row of the first waiter, and leaves the key to its store for a moment: by a row as of a lease, with
+ * the store in place of the owner and the token {@link KEPT}. So stores take turns, and a dead waiter, whose record has not
+ * expired, gets only one.
  *
  * The store's clock is the wall clock until somebody sets the wall clock. Then {@link StoreClock} continues by
  * monotonic time. The wall clock is read inside the transaction, so that readings are in the order of the transactions.
@@ -144,21 +144,12 @@ export class LeaseRows {
     });
   }
 
-  /**
-   * `keeps`: whether the key is not left to the first waiter. `tokens`: if only these grants are to be released, and no
-   * later ones of the same owner.
-   */
-  release(
-    keys: readonly string[],
-    owner: string,
-    keeps: (key: string) => boolean,
-    tokens?: readonly bigint[],
-  ): readonly boolean[] {
+  /** `keeps`: whether the key is not left to the first waiter. */
+  release(keys: readonly string[], owner: string, keeps: (key: string) => boolean): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return keys.map((key, i) => {
-        const { changes } = statements.remove.run(key, owner, now, tokens?.[i] ?? null);
-        if (Number(changes) === 0) return false;
+      return keys.map((key) => {
+        if (Number(statements.remove.run(key, owner, now).changes) === 0) return false;
         if (keeps(key)) return true;
         const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
         if (next !== undefined) {
@@ -205,22 +196,6 @@ export class LeaseRows {
     });
   }
 
-  #transaction<T>(body: (statements: Statements) => T): T {
-    return this.#withTables((statements) =>
-      this.#withoutSleeping(() => {
-        this.#connection.exec('BEGIN IMMEDIATE');
-        try {
-          const result = body(statements);
-          this.#connection.exec('COMMIT');
-          return result;
-        } catch (error) {
-          rollBack(this.#connection);
-          throw error;
-        }
-      }),
-    );
-  }
-
   /** Creates the tables again, once, if somebody has dropped them. */
   #withTables<T>(body: (statements: Statements) => T): T {
     try {
@@ -247,16 +222,28 @@ export class LeaseRows {
 
   /** A transaction that sets the clock, unless the body finds that another owner holds the lease. */
   #atTime<T>(body: (statements: Statements, now: bigint, wall: bigint, highest: bigint) => T): T {
-    let reading!: Reading;
-    let row!: ClockRow;
-    const result = this.#transaction((statements) => {
-      const before = statements.clock.get();
-      reading = this.#read();
-      row = { time: this.#clock.now(rowOf(before), reading), wall: reading.wall };
-      return body(statements, row.time, row.wall, before === undefined ? 0n : (before['token'] as bigint));
-    });
-    if (result !== undefined) this.#clock.wrote(row, reading);
-    return result;
+    return this.#withTables((statements) =>
+      this.#withoutSleeping(() => {
+        this.#connection.exec('BEGIN IMMEDIATE');
+        try {
+          const before = statements.clock.get();
+          const reading = this.#read();
+          const row = { time: this.#clock.now(rowOf(before), reading), wall: reading.wall };
+          const result = body(
+            statements,
+            row.time,
+            row.wall,
+            (before?.['token'] as bigint | undefined) ?? 0n,
+          );
+          this.#connection.exec('COMMIT');
+          if (result !== undefined) this.#clock.wrote(row, reading);
+          return result;
+        } catch (error) {
+          rollBack(this.#connection);
+          throw error;
+        }
+      }),
+    );
   }
 
   #read(): Reading {
@@ -296,21 +283,6 @@ function create(connection: Connection, table: string): void {
      );
      CREATE INDEX IF NOT EXISTS ${table}_waiters_key ON ${table}_waiters (key);`,
   );
-  addInfo(connection, table);
-}
-
-/** To a table that an earlier version made. */
-function addInfo(connection: Connection, table: string): void {
-  const column = connection.prepare(
-    `SELECT COUNT(*) AS found FROM pragma_table_info('${table}') WHERE name = 'info'`,
-  );
-  if (column.get()!['found'] !== 0n) return;
-  try {
-    connection.exec(`ALTER TABLE ${table} ADD COLUMN info TEXT`);
-  } catch (error) {
-    // Another process has added it meanwhile.
-    if (!/duplicate column/.test(String(error))) throw error;
-  }
 }
 
 function prepare(connection: Connection, table: string) {
@@ -326,9 +298,7 @@ function prepare(connection: Connection, table: string) {
     extend: statement(
       `UPDATE ${table} SET expires = ?, info = coalesce(?, info) WHERE key = ? AND owner = ? AND expires > ?`,
     ),
-    remove: statement(
-      `DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ? AND token = coalesce(?, token)`,
-    ),
+    remove: statement(`DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ?`),
     purge: statement(
       `DELETE FROM ${table} WHERE key IN (SELECT key FROM ${table} WHERE expires <= ? ORDER BY expires LIMIT ?)`,
     ),

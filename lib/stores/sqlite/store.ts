@@ -1,14 +1,11 @@
 import type { Names } from '../../common/checks.js';
-import { performance, setTimeout } from '../../common/host.js';
 import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
-import { LeaseStoreError } from '../../lease/contract/errors.js';
 import {
   checkClock,
   checkNonEmpty,
   readClock,
   type Clock,
-  type FencingToken,
   type InfoLeaseStore,
   type LeaseStoreSource,
   type ReopenableLeaseStore,
@@ -16,6 +13,7 @@ import {
 } from '../../lease/contract/lease-store.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { encodeText } from '../exact-text.js';
+import type { Operation } from '../requests.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import type { Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
 import { Connection, isBusy, type SqliteDatabase } from './database.js';
@@ -23,9 +21,6 @@ import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
 
 const DEFAULT_TABLE = 'stripelock_leases';
-/** Milliseconds between attempts at a locked database: at first, and at most. */
-const FIRST_PAUSE = 1;
-const LONGEST_PAUSE = 25;
 
 interface CommonOptions {
   /** Name of the table, which is created if it is missing. Letters, digits and underscores. Default "stripelock_leases". */
@@ -38,7 +33,7 @@ interface CommonOptions {
   clock?: Clock;
 }
 
-/** For a store on a database of the caller's. */
+/** For `sqliteLeaseStore` of `stripelock/sqlite`, on a database of the caller's. */
 export interface SqliteDatabaseOptions extends CommonOptions {
   /**
    * A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), a `better-sqlite3` database, or a `Database` of
@@ -49,7 +44,7 @@ export interface SqliteDatabaseOptions extends CommonOptions {
   path?: undefined;
 }
 
-/** For a store that opens a file itself. */
+/** For `sqliteLeaseStore` of `stripelock/sqlite`, which opens a file itself. */
 export interface SqlitePathOptions extends CommonOptions {
   /** A file to open with `node:sqlite`. It is created if it is missing. */
   path: string;
@@ -86,28 +81,22 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
 ): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
-  const { timeout, drift } = checkTerms(options, NAMES);
-  const backend = new SqliteBackend(options, timeout);
-  // The backend has a time limit of its own.
-  return new SeveralServerStore(backend, { timeout: Infinity, drift }, sourceFrom(options));
+  const terms = checkTerms(options, NAMES);
+  return new SeveralServerStore(new SqliteBackend(options), terms, sourceFrom(options));
 }
 
 /** Leases in the rows of a table. Each operation is one transaction, tried again while others have the database locked. */
 class SqliteBackend implements Backend {
   readonly title = 'SQLite';
   readonly nameOf = encodeText;
+  readonly lateIsRefused = true;
   readonly #rows: LeaseRows;
   readonly #releases: Releases;
   readonly #connection: Connection;
-  readonly #ownsConnection: boolean;
-  readonly #timeout: number;
-  #closed = false;
 
-  constructor(options: SqliteLeaseStoreOptions, timeout: number) {
+  constructor(options: SqliteLeaseStoreOptions) {
     const table = checkTable(options.table);
     const clock = options.clock === undefined ? undefined : checkClock(options.clock);
-    this.#timeout = timeout;
-    this.#ownsConnection = options.path !== undefined;
     this.#connection = connect(options);
     // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
     this.#rows = clock
@@ -116,35 +105,35 @@ class SqliteBackend implements Backend {
     this.#releases = new Releases(this.#rows);
   }
 
-  /** Reads first, as polling must not keep others from writing. A database that stays locked refuses. */
+  retries(error: unknown, operation: Operation): boolean {
+    operation.failure = error;
+    return isBusy(error);
+  }
+
+  /** Reads first, as polling must not keep others from writing. */
   acquire({ names, owner, length, info }: Wanted): Promise<Granted | Refused> {
     const { isAwaited } = this.#releases;
-    return this.#run<Granted | Refused>(
-      () => {
-        const answer =
-          this.#rows.refusal(names, owner, isAwaited) ??
-          this.#rows.acquire(names, owner, BigInt(length), info, isAwaited);
-        if (typeof answer === 'number') return { place: answer };
-        for (const name of names) this.#releases.granted(name);
-        const giveBack = (i: number): void => {
-          this.#release([names[i]!], owner, [answer[i]!]).catch(() => undefined);
-        };
-        return { tokens: answer, giveBack };
-      },
-      () => ({ place: 0 }),
-    );
+    const answer =
+      this.#rows.refusal(names, owner, isAwaited) ??
+      this.#rows.acquire(names, owner, BigInt(length), info, isAwaited);
+    if (typeof answer === 'number') return Promise.resolve({ place: answer });
+    for (const name of names) this.#releases.granted(name);
+    // No answer is late: an attempt has it before any timer can run.
+    return Promise.resolve({ tokens: answer, giveBack: () => undefined });
   }
 
   renew({ names, owner, length, info }: Wanted): Promise<readonly boolean[]> {
-    return this.#run(() => this.#rows.renew(names, owner, BigInt(length), info));
+    return Promise.resolve(this.#rows.renew(names, owner, BigInt(length), info));
   }
 
   release(names: readonly string[], owner: string): Promise<Release[]> {
-    return this.#release(names, owner);
+    const freed = this.#rows.release(names, owner, this.#releases.keeps);
+    names.filter((_, i) => freed[i]).forEach((name) => this.#releases.wake(name));
+    return Promise.resolve(freed.map((isFreed) => (isFreed ? 'freed' : 'not held')));
   }
 
   inspect(name: string): Promise<Kept | undefined> {
-    return this.#run(() => this.#rows.find(name));
+    return Promise.resolve(this.#rows.find(name));
   }
 
   listen(name: string, listener: () => void): () => void {
@@ -152,44 +141,8 @@ class SqliteBackend implements Backend {
   }
 
   close(): void {
-    this.#closed = true;
     this.#releases.close();
-    if (this.#ownsConnection) this.#connection.close();
-  }
-
-  /** `tokens`: if only these grants are to be released. */
-  async #release(
-    names: readonly string[],
-    owner: string,
-    tokens?: readonly FencingToken[],
-  ): Promise<Release[]> {
-    const { keeps } = this.#releases;
-    const released = await this.#run(() => this.#rows.release(names, owner, keeps, tokens));
-    return names.map((name, i) => {
-      if (released[i] !== true) return 'not held';
-      this.#releases.wake(name);
-      return 'freed';
-    });
-  }
-
-  /** Tries until the database is not locked. If the timeout passes first, `busy` decides. */
-  async #run<T>(
-    operation: () => T,
-    busy: (cause: unknown) => T = (cause) => {
-      throw new LeaseStoreError(`the database was locked by others for ${this.#timeout} ms`, cause);
-    },
-  ): Promise<T> {
-    const endsAt = performance.now() + this.#timeout;
-    for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
-      if (this.#closed) throw new LeaseStoreError('the SQLite lease store was closed');
-      try {
-        return operation();
-      } catch (error) {
-        if (!isBusy(error)) throw error;
-        if (performance.now() + pause > endsAt) return busy(error);
-      }
-      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
-    }
+    this.#connection.close();
   }
 }
 
