@@ -1,7 +1,7 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /**
- * By how much the store's clock may run faster than the holder's: 1 in 1000, twice as much as time synchronisation
+ * How much faster the store's clock may run than the holder's: 1 in 1000, twice as much as time synchronisation
  * speeds up a clock to catch up (500 ppm, RFC 5905).
  */
 export const DEFAULT_DRIFT = 0.001;

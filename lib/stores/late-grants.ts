@@ -6,7 +6,7 @@ import type { Granted, Refused, Wanted } from './server-store.js';
  * for the key again: the server may have executed the earlier attempt last, and then the owner's lease has its token.
  */
 export class LateGrants {
-  /** By key and owner, the last attempt, if it is overdue. */
+  /** The last attempt of each owner for each key, if it is overdue. */
   readonly #overdue = new Map<string, object>();
 
   /** An attempt is sent. */

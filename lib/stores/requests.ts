@@ -25,7 +25,7 @@ export class Operation {
     return () => aborts.delete(abort);
   }
 
-  /** Resolves after so many milliseconds, or when the time limit passes. */
+  /** Resolves after this time, in milliseconds, or when the time limit passes. */
   pause(milliseconds: number): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
@@ -53,7 +53,7 @@ export interface Asked {
    * because to do it once more does no harm.
    */
   retries?(error: unknown, operation: Operation): boolean;
-  /** The error for callers if this one is no failure that a repetition could mend. */
+  /** The error for callers if a repetition could not help. */
   permanent?(error: unknown): LockError | undefined;
   /** Why there is no connection, as far as known. */
   unreachable?(): unknown;

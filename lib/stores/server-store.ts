@@ -80,7 +80,7 @@ export interface Kept {
  * over each server, is in {@link ServerStore}.
  */
 export interface Backend extends Asked {
-  /** As the server keeps the key. */
+  /** The name under which the server keeps the key. */
   nameOf(key: string): string;
   /** Undefined if the server tells nobody of releases. */
   readonly hearing?: Hearing | undefined;
@@ -128,7 +128,7 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
   readonly #drift: number;
   readonly #requests: Requests;
   readonly #wakers: Wakers;
-  /** By name, of what this store was given: the server may have lost it. */
+  /** The tokens that this store was given, by name: the server may have lost them. */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
   #closing: Promise<void> | undefined;

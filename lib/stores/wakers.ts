@@ -91,7 +91,7 @@ class Waiting extends Listeners {
  */
 export class Wakers {
   readonly #hearing: Hearing | undefined;
-  /** By topic. */
+  /** Those who wait, by topic. */
   readonly #keys = new Map<string, Waiting>();
   #ears: Ears | undefined;
   #end: (() => unknown) | undefined;

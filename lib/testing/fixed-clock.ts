@@ -20,7 +20,7 @@ export class FixedClock implements AdvancingClock {
     return this.#now;
   }
 
-  /** Advances by so many milliseconds, 0 or more. */
+  /** Advances by this time, in milliseconds, 0 or more. */
   advance(ms: number): void {
     if (typeof ms !== 'number') throw invalidArgType('ms', 'a number', ms);
     if (!(ms >= 0 && ms < Infinity)) throw outOfRange('ms', 'a finite number of milliseconds from 0', ms);

@@ -29,7 +29,7 @@ export interface StoreUnderTest {
    * all of them in turn, so that it checks its rules across them.
    */
   peers?: readonly LeaseStore[];
-  /** Lets so many milliseconds pass for the store. Default: waits that long, and a little longer. */
+  /** Lets this time pass for the store, in milliseconds. Default: waits that long, and a little longer. */
   advance?(milliseconds: number): void | Promise<void>;
   /** Called when a test has ended. Default: calls `close` of each store that has one. */
   dispose?(): void | Promise<void>;
@@ -39,7 +39,7 @@ export interface StoreUnderTest {
    */
   ttl?: number;
   /**
-   * By how many milliseconds the store may end a lease too late, for an engine whose time is coarse. Default 0. A lease
+   * The number of milliseconds by which the store may end a lease too late, for an engine whose time is coarse. Default 0. A lease
    * must never end early.
    */
   late?: number;
@@ -74,7 +74,7 @@ export interface Scene {
   now(): number;
   readonly keepsInfo: boolean;
   /**
-   * What follows holds only if less than so many milliseconds have passed since `since`. A slower machine proves
+   * What follows holds only if fewer than `milliseconds` have passed since `since`. A slower machine proves
    * nothing either way, so the test starts again.
    */
   requireWithin(milliseconds: number, since: number): void;

@@ -18,7 +18,7 @@ export type { ContractFramework, Expect, MakeStore, StoreUnderTest } from './fra
 
 const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'who holds a key': holding,
-  'when its time is over': expiry,
+  'when it expires': expiry,
   'fencing tokens': tokens,
   'bad input': badInput,
   'texts that mean something to a database': oddTexts,

@@ -27,7 +27,7 @@ describe('a lease that ends because it could not be renewed', () => {
     await pass(TTL);
     const cause = { code: 'ERR_LEASE_STORE', cause: { message: 'the network is down' } };
     expect(signal.reason).toMatchObject({ code: 'ERR_LEASE_LOST', cause });
-    expect((signal.reason as Error).message).toMatch(/its time is over.*the network is down/);
+    expect((signal.reason as Error).message).toMatch(/it expired.*the network is down/);
   });
 
   it('does not report a failure that ended earlier as its cause', async () => {

@@ -46,7 +46,7 @@ result.aborted = signal.aborted;
 result.ahead = Math.abs(expiresAt - performance.now() - MINUTE) < MINUTE / 2;
 // The thread that renews in the background has not revived a lease that was over.
 result.background = leases.background.held;
-// To others its time is over, too.
+// To others it expired, too.
 const other = new LeaseManager({ store: stores.sqlite ?? stores.polled, ttl: MINUTE });
 managers.push(other);
 result.taken = sqlite === undefined || (await other.tryAcquire('key')) !== undefined;

@@ -125,7 +125,7 @@ describe('the cache store', () => {
     expect(cache.items.has('app:a')).toBe(true);
   });
 
-  it('leaves alone what is no lease', async () => {
+  it('leaves alone what is not a lease', async () => {
     const { cache, store } = scene();
     for (const value of ['', 'text', '7', '{}', '{"v":1}', '{"v":1,"token":"x"}', '{"v":2,"token":"5"}']) {
       cache.evict();

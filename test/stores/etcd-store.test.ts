@@ -66,14 +66,14 @@ describe.runIf(hasEtcd)('the etcd store', () => {
     const values = ['some text', '{}', '[]', 'null', '{"owner":"me"}', '{"base":"-1","owner":"me"}'];
     for (const value of values) {
       await put('lease/key', value);
-      await expect(store.tryAcquire('key', 'me', LONG), value).rejects.toThrow(/is no lease/);
+      await expect(store.tryAcquire('key', 'me', LONG), value).rejects.toThrow(/is not a lease/);
       await expect(store.renew('key', 'me', LONG)).rejects.toBeInstanceOf(LeaseStoreError);
       await expect(store.release('key', 'me')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
       await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
       expect((await etcd.entry('key'))?.value).toBe(base64(value));
     }
     await put('base', 'no number');
-    await expect(etcd.store().tryAcquire('free', 'me', LONG)).rejects.toThrow(/is no base of tokens/);
+    await expect(etcd.store().tryAcquire('free', 'me', LONG)).rejects.toThrow(/is not a base of tokens/);
     expect(await etcd.entry('free')).toBeUndefined();
   });
 

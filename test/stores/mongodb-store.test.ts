@@ -124,7 +124,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     expect(tokens.filter((token) => token !== undefined)).toHaveLength(1);
   });
 
-  it('leaves a document alone that is no lease', async () => {
+  it('leaves a document alone that is not a lease', async () => {
     const date = new Date(0);
     const foreign: readonly object[] = [
       { name: 'somebody' },

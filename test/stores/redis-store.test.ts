@@ -64,7 +64,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     }
     await redis.command('DEL', lease);
     await redis.command('SET', lease.replace(':key', ''), 'no number');
-    await expect(redis.store.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/is no token/);
+    await expect(redis.store.tryAcquire('key', 'a', 60_000)).rejects.toThrow(/is not a token/);
     expect(await redis.command('EXISTS', lease)).toBe(':0');
   });
 

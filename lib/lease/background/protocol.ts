@@ -35,7 +35,7 @@ export interface AddMessage {
   readonly every: number;
   readonly maxHold: number;
   readonly since: number;
-  /** Of a {@link SharedDeadline}. */
+  /** The memory of a {@link SharedDeadline}. */
   readonly deadline: SharedArrayBuffer;
 }
 

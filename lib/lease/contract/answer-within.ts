@@ -3,14 +3,14 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { Replies } from './replies.js';
 
-/** By time limit. A store has one or two. */
+/** The timers, one for each time limit. A store has one or two. */
 const limits = new Map<number, Replies>();
 /** More limits than a program has, unless it computes them. */
 const MOST_LIMITS = 100;
 
 /**
  * For stores with a time limit of their own: calls the operation, and rejects with LeaseStoreError if its promise has not
- * settled within so many milliseconds, 0 to 2^31 - 1. A timer of the store's own also counts the time for which the event
+ * settled within `milliseconds`, 0 to 2^31 - 1. A timer of the store's own also counts the time for which the event
  * loop was blocked, and fires before the loop has read an answer that arrived meanwhile: it reports a failure of what
  * happened. This one lets the loop turn first, and adds the time of the block, at most the limit once more.
  *

@@ -18,7 +18,7 @@ export interface AdvancingClock extends Clock {
 
 /** What a store knows about a lease that is held. */
 export interface LeaseState {
-  /** As it was passed to `tryAcquire`. */
+  /** The owner that was passed to `tryAcquire`. */
   owner: string;
   /** The token of the grant. */
   token: FencingToken;

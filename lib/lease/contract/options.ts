@@ -15,7 +15,7 @@ import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore, MAX_T
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;
-/** Of the ttl, before the local deadline. */
+/** The part of the ttl that is left, at the local deadline, when the warning comes. */
 const WARNING_PART = 3;
 const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
 
@@ -292,7 +292,7 @@ export interface LeaseExtras {
   /** Have a function called before the lease is lost because renewals fail. Default for a manager: none. */
   warning?: LeaseWarningOptions;
   /**
-   * Milliseconds, 0 … 2^42: nobody else is granted the key for so long after the grant, even if it is released before. A
+   * Milliseconds, 0 … 2^42: nobody else is granted the key during this time after the grant, even if it is released before. A
    * release then leaves the rest of that time to the store. Default for a manager: 0.
    */
   minHold?: number;

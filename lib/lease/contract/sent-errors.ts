@@ -43,7 +43,7 @@ interface SentError {
 
 /**
  * An error as it can be posted to another thread, where {@link deserializeError} makes it an error again. Structured clone by
- * itself keeps neither its class nor its `code`. A value that is no error is returned as it is.
+ * itself keeps neither its class nor its `code`. A value that is not an error is returned as it is.
  */
 export function serializeError(error: unknown): unknown {
   return sent(error, 0);

@@ -36,11 +36,11 @@ export abstract class Grants implements HoldContext {
   abstract readonly tableClock: Clock | undefined;
   protected isClosed = false;
   readonly #reentrant: boolean;
-  /** By key, with stable owners only: the last hold that was granted, until it is lost or freed. */
+  /** With stable owners only, for each key: the last hold that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
 
-  /** By key, with stable owners only: until when a key that was released too early stays taken, on the manager's clock. */
-  readonly #resting = new Map<string, number>();
+  /** With stable owners only, for each key: until when a key that was released too early stays taken, on the manager's clock. */
+  readonly #kept = new Map<string, number>();
 
   /** `ownNow`: the manager's clock, if it is given none. Default: `performance.now()`. */
   constructor(
@@ -125,25 +125,25 @@ export abstract class Grants implements HoldContext {
   }
 
   /** Milliseconds for which the key must stay taken after its release; 0 for none. */
-  restOf({ since, terms: { minHold } }: Hold): number {
+  minHoldLeftOf({ since, terms: { minHold } }: Hold): number {
     if (minHold === 0) return 0;
     return Math.min(Math.max(0, Math.ceil(since + minHold - this.schedule.now())), minHold);
   }
 
-  /** With stable owners: this manager does not take the key again before its rest is over. */
-  protected rests(key: string): number {
-    const until = this.#resting.get(key);
+  /** With stable owners: this manager does not take the key again before its `minHold` is over. */
+  protected minHoldLeft(key: string): number {
+    const until = this.#kept.get(key);
     if (until === undefined) return 0;
     const left = until - this.schedule.now();
-    if (left <= 0) this.#resting.delete(key);
+    if (left <= 0) this.#kept.delete(key);
     return Math.max(0, left);
   }
 
-  letRest(key: string, milliseconds: number): void {
+  keepTaken(key: string, milliseconds: number): void {
     if (!this.stableOwners) return;
     const now = this.schedule.now();
-    for (const [other, until] of this.#resting) if (until <= now) this.#resting.delete(other);
-    this.#resting.set(key, now + milliseconds);
+    for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
+    this.#kept.set(key, now + milliseconds);
   }
 
   /** From now on every later grant is released. */

@@ -31,7 +31,7 @@ export class KeptInTable implements Background {
       const at = timeArgument(grants.tableClock);
       if (!grants.table.renew(hold.key, hold.owner, grants.ttlInStore(ttl), at)) return false;
     } catch {
-      // A clock of the caller's own can fail. The lease then ends when its time is over.
+      // A clock of the caller's own can fail. The lease then expires.
       return false;
     }
     hold.expiresAt = before + ttl;

@@ -147,11 +147,11 @@ export class StoreGrants extends Grants {
     }
     if (others.length === 0) return joined;
     try {
-      const resting = others.find((key) => this.rests(key) > 0);
+      const kept = others.find((key) => this.minHoldLeft(key) > 0);
       const answer: Answer =
-        resting === undefined
+        kept === undefined
           ? await this.#tryAll(others, asker, terms)
-          : { key: resting, retryAfter: this.rests(resting) };
+          : { key: kept, retryAfter: this.minHoldLeft(kept) };
       return 'retryAfter' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       if (joined.length > 0) await this.discard(joined, asker, terms);

@@ -72,7 +72,7 @@ export class StoreOperations {
     const detached = hold.renewals.detach();
     // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later. But it must
     // not extend a lease that is only shortened.
-    if (this.#grants.restOf(hold) === 0) return this.release(key, hold.owner, hold);
+    if (this.#grants.minHoldLeftOf(hold) === 0) return this.release(key, hold.owner, hold);
     return this.count(() => detached.then(() => this.release(key, hold.owner, hold)));
   }
 
@@ -87,10 +87,10 @@ export class StoreOperations {
   release(key: string, owner: string, hold?: Hold): Promise<boolean> {
     return this.count(async () => {
       try {
-        const rest = hold === undefined ? 0 : this.#grants.restOf(hold);
-        if (rest === 0) return await this.#store.release(key, owner);
-        this.#grants.letRest(key, rest);
-        return await this.#store.renew(key, owner, rest);
+        const left = hold === undefined ? 0 : this.#grants.minHoldLeftOf(hold);
+        if (left === 0) return await this.#store.release(key, owner);
+        this.#grants.keepTaken(key, left);
+        return await this.#store.renew(key, owner, left);
       } catch (error) {
         const failure = storeFailure('release', key, error);
         if (hold === undefined) announceFailure('release', key, owner, failure);

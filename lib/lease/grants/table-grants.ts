@@ -186,7 +186,7 @@ export class TableGrants extends Grants {
   #freeSlow(hold: Hold): Promise<boolean> {
     try {
       if (this.stableOwners) this.forget(hold);
-      if (this.#keepForRest(hold)) return FREED;
+      if (this.#keepForMinHold(hold)) return FREED;
     } catch (error) {
       return failed(hold, error);
     }
@@ -195,8 +195,8 @@ export class TableGrants extends Grants {
 
   /** Else the milliseconds after which to try again at the latest. */
   #take(key: string, asker: Asker, terms: LeaseTerms, inTurn: boolean): Hold | number {
-    const rests = this.rests(key);
-    if (rests > 0) return rests;
+    const left = this.minHoldLeft(key);
+    if (left > 0) return left;
     const { owner } = asker;
     const clock = this.tableClock;
     // Not later than the grant, for when the table does not report when it granted.
@@ -227,13 +227,13 @@ export class TableGrants extends Grants {
   }
 
   /** Before its `minHold` is over, a release only shortens the lease. False if it is over, or the lease has ended. */
-  #keepForRest(hold: Hold): boolean {
-    const rest = this.restOf(hold);
-    if (rest === 0) return false;
+  #keepForMinHold(hold: Hold): boolean {
+    const left = this.minHoldLeftOf(hold);
+    if (left === 0) return false;
     // Or the table would extend it again.
     if (hold.terms.background) void hold.renewals.background?.end();
-    this.letRest(hold.key, rest);
-    return this.table.renew(hold.key, hold.owner, rest, timeArgument(this.tableClock));
+    this.keepTaken(hold.key, left);
+    return this.table.renew(hold.key, hold.owner, left, timeArgument(this.tableClock));
   }
 }
 

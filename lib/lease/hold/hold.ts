@@ -42,7 +42,7 @@ export interface LossListener {
 }
 
 /** The reason if a hold was lost only because it expired. */
-export const EXPIRED = 'its time is over';
+export const EXPIRED = 'it expired';
 /** The reason if a hold ended because another hold of its lease was lost. */
 export const OTHER_LOST = 'the lease of another of its keys was lost';
 
@@ -410,7 +410,7 @@ export class Renewal {
   }
 
   /**
-   * Whether the verdict about a hold must wait until the event loop has turned: its time is over, and a renewal has no
+   * Whether the verdict about a hold must wait until the event loop has turned: it expired, and a renewal has no
    * answer yet. If the event loop was blocked, the answer may have arrived, and Node runs timers before it reads sockets.
    */
   postpones(now: number): boolean {

@@ -26,7 +26,7 @@ export class Lease implements AsyncDisposable {
   #releasing: Promise<boolean> | undefined = undefined;
   /** Ends the other holds when one of several is lost. */
   readonly #others: LossListener | undefined;
-  /** Of several holds, those that it was the last to use when it was released, and has not freed. */
+  /** The holds that it was the last to use when it was released, and has not freed. */
   #toFree: Hold[] | undefined = undefined;
 
   private constructor(holds: readonly Hold[]) {
@@ -63,7 +63,7 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. Of several keys the
+   * On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. With several keys, the
    * earliest; Infinity without keys.
    */
   get expiresAt(): number {
@@ -72,7 +72,7 @@ export class Lease implements AsyncDisposable {
 
   /**
    * How many leases of this manager use it now, where `reentrant` lets them share it; this one counts until it is
-   * released. Of several keys, the most that use one of them.
+   * released. With several keys, the most that use one of them.
    */
   get users(): number {
     if (this.#holds.length === 0) return this.#releasing === undefined ? 1 : 0;

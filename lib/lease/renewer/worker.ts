@@ -28,7 +28,7 @@ const USER = {};
 
 /**
  * A hold in the thread that renews it, for the hold of the manager's thread. Both have one deadline. It reports to that
- * one, which alone frees the key, and which finds out by itself when its time is over.
+ * one, which alone frees the key, and which finds out by itself when it expires.
  */
 export class RenewedHold extends Hold {
   declare private readonly shared: SharedDeadline;

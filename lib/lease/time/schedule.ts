@@ -84,7 +84,7 @@ export class Schedule<T extends Due = Due> {
     // It may be about to run: see #run.
     if (entry.place < 0) entry.deadline = Infinity;
     this.#entries.remove(entry);
-    if (this.#entries.first === undefined) this.#rest();
+    if (this.#entries.first === undefined) this.#stop();
   }
 
   /** Something is scheduled. */
@@ -94,7 +94,7 @@ export class Schedule<T extends Due = Due> {
   }
 
   /** Nothing is scheduled. The timer stays: a needless ring costs less than clearing and setting it. */
-  #rest(): void {
+  #stop(): void {
     if (this.#keepAlive) this.#entries.keepAlive(false);
     this.#stopListening?.();
     this.#stopListening = undefined;
@@ -113,7 +113,7 @@ export class Schedule<T extends Due = Due> {
     }
     this.#run(due, now);
     this.#entries.rearm();
-    if (this.#entries.first === undefined) this.#rest();
+    if (this.#entries.first === undefined) this.#stop();
   }
 
   /**

@@ -40,7 +40,7 @@ export interface CacheClient<C = unknown> {
 
 /** A value of a cache. */
 export interface CacheEntry<C = unknown> {
-  /** As it was written. */
+  /** The value as it was written. */
   readonly value: string;
   /** Whatever the cache's `cas` takes. */
   readonly cas: C;
@@ -52,7 +52,7 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** By how much the cache's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  /** How much faster the cache's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /** The wall clock, from which tokens are made. Default: `Date.now()`. */
   clock?: Clock;
@@ -171,7 +171,7 @@ class CacheBackend<C> implements Backend {
     const entry = (await this.#cache.get(name)) as CacheEntry<C> | undefined | null;
     if (entry === undefined || entry === null) return undefined;
     const record = decodeRecord(entry.value);
-    if (record === undefined) throw new TypeError(`the value at ${name} is no lease`);
+    if (record === undefined) throw new TypeError(`the value at ${name} is not a lease`);
     return { record, cas: entry.cas };
   }
 

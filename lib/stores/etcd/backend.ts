@@ -210,7 +210,7 @@ export class EtcdBackend implements Backend {
       const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
       // Another send of the same request may be executed later, if the keys are free then.
       if (again) for (const lease of leases) lease.tainted = true;
-      // By an earlier send.
+      // An earlier send did it.
       const isBound = again && now.length > 0 && now.every((kv, j) => kv?.lease === leases[j]!.id);
       if (succeeded || isBound) {
         const at = isBound ? now[0]!.mod_revision! : revision;
@@ -388,7 +388,7 @@ export class EtcdBackend implements Backend {
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       const { kv, lease } = next[i]!;
-      // By an earlier send, perhaps.
+      // Perhaps an earlier send did it.
       const isWritten = succeeded || (again && now?.lease === lease && now.kv.value === kv.value);
       const mod_revision = now?.kv.mod_revision ?? revision;
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
@@ -415,7 +415,7 @@ export class EtcdBackend implements Backend {
       key.isDone = succeeded;
       if (succeeded) this.#leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
-      // By an earlier send. If it had expired, its etcd lease would be gone.
+      // An earlier send did it. If it had expired, its etcd lease would be gone.
       if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
     }
   }

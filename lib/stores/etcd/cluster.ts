@@ -35,7 +35,7 @@ export class Cluster {
   readonly #credentials: EtcdCredentials | undefined;
   /** What the store asks by itself. */
   readonly requests: Requests;
-  /** Of one server, if there are others. */
+  /** One server's time limit, if there are others. */
   readonly #attempts: Replies | undefined;
   /** Undefined before it is needed; resolves to undefined if the servers have no authentication. */
   #token: Promise<string | undefined> | undefined;

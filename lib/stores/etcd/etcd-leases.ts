@@ -32,7 +32,7 @@ export interface EtcdLease {
   tainted: boolean;
 }
 
-/** The length of an etcd lease that lasts for so many milliseconds of the server's clock. */
+/** The length of an etcd lease that lasts for this time on the server's clock, in milliseconds. */
 export function secondsFor(milliseconds: number): number {
   return Math.ceil(milliseconds / 1000);
 }
@@ -55,7 +55,7 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /** One that lasts for so many milliseconds: one that is parked, or a new one, which may not be made yet. */
+  /** An etcd lease that lasts for this time, in milliseconds: one that is parked, or a new one, which may not be made yet. */
   take(operation: Operation, milliseconds: number): EtcdLease {
     const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(

@@ -6,7 +6,7 @@ import { storeDenied } from '../../lease/contract/errors.js';
 /** For messages. */
 export const TITLE = 'etcd';
 
-/** Of the codes of etcd's protocol, those that matter here. */
+/** The codes of etcd's protocol that matter here. */
 const DEADLINE_EXCEEDED = 4;
 const NOT_FOUND = 5;
 const CANCELLED = 1;
@@ -113,7 +113,7 @@ export function messagesIn(text: string): Message[] {
     .map(messageIn);
 }
 
-/** Of an answer with a status that is no success. */
+/** The error of an answer whose status tells of a failure. */
 export function failureOf(status: number, text: string): EtcdFailure {
   try {
     const { message, error, code } = JSON.parse(text) as { message?: string; error?: unknown; code?: number };
@@ -124,7 +124,7 @@ export function failureOf(status: number, text: string): EtcdFailure {
   }
   // A proxy without a server may answer another time. Anything else is not the address of a gateway.
   if (status >= 500) return new EtcdFailure(`status ${status}`, undefined, true);
-  return answeredFailure(`status ${status}, which is no answer of etcd's gateway at /v3`, status);
+  return answeredFailure(`status ${status}, which is not an answer of etcd's gateway at /v3`, status);
 }
 
 function messageIn(line: string): Message {
@@ -149,7 +149,7 @@ interface StreamError {
 
 /** Why a request has no result: what a server answered, or that none did. */
 export class EtcdFailure extends Error {
-  /** Of etcd's protocol; undefined if no etcd has answered. */
+  /** The code of etcd's protocol; undefined if no etcd has answered. */
   readonly code: number | undefined;
   /** Whether a server may have executed the request, or may still do so. */
   readonly uncertain: boolean;

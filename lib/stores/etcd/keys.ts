@@ -20,13 +20,13 @@ export interface Grant {
   /** What revisions are added to. */
   readonly base: string;
   readonly owner: string;
-  /** Of the grant, if the key was written again since; otherwise that of the key. */
+  /** The revision of the grant, if the key was written again since; otherwise that of the key. */
   readonly revision: string;
   /** Empty for none. */
   readonly info: string;
   /** The etcd lease that the key is bound to. */
   readonly lease: string;
-  /** As it stands there. */
+  /** The text that is stored. */
   readonly kv: KeyValue;
 }
 
@@ -56,7 +56,7 @@ export function grantOf(kv: KeyValue | undefined): Grant | undefined {
   } catch {
     // Not JSON.
   }
-  throw new TypeError(`the value at ${JSON.stringify(fromBase64(key))} is no lease`);
+  throw new TypeError(`the value at ${JSON.stringify(fromBase64(key))} is not a lease`);
 }
 
 /** Rises as long as revisions do, and over the loss of all data if the base is greater then. */
@@ -93,7 +93,7 @@ function isNumber(text: unknown): text is string {
 export interface Outcome {
   /** In their order. */
   readonly parts: readonly Message[];
-  /** Of the servers after that: that of what was written, if anything was. */
+  /** The revision of the servers after that: that of what was written, if anything was. */
   readonly revision: string;
   /** In which they agreed on it. */
   readonly term: string;
@@ -148,7 +148,7 @@ export class TokenBase {
     this.#key = key;
   }
 
-  /** As it was when it was last read. Only a transaction that compares it proves that it still is. */
+  /** The base when it was last read. Only a transaction that compares it proves that it still is. */
   async get(operation: Operation): Promise<string> {
     return this.#known ?? (await this.#read(operation));
   }
@@ -174,7 +174,7 @@ export class TokenBase {
     const { responses = [] } = message;
     const base = fromBase64(kvOf(responses[responses.length - 1])?.value);
     if (!/^\d{1,20}$/.test(base)) {
-      throw new TypeError(`the value at ${JSON.stringify(fromBase64(this.#key))} is no base of tokens`);
+      throw new TypeError(`the value at ${JSON.stringify(fromBase64(this.#key))} is not a base of tokens`);
     }
     this.#known = base;
     return base;
@@ -207,7 +207,7 @@ export class HeldKeys {
     if (this.#keys.size > REMEMBERED) this.#keys.delete(oldest!);
   }
 
-  /** The etcd lease of this id, if the name is known to be bound to it, which it is no more. */
+  /** The etcd lease of this id, if the name is known to be bound to it, which it is not any more. */
   take(name: string, id: string): EtcdLease | undefined {
     const held = this.#keys.get(name);
     if (held?.lease.id !== id) return undefined;

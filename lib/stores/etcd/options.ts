@@ -13,7 +13,7 @@ export interface EtcdTls {
   cert?: string | Uint8Array;
   /** Its private key. */
   key?: string | Uint8Array;
-  /** Of the private key. */
+  /** The passphrase of the private key. */
   passphrase?: string;
   /** The name in the servers' certificate, if it is not the host's. */
   servername?: string;
@@ -23,7 +23,7 @@ export interface EtcdTls {
 
 /** A user that etcd knows, for the option `credentials`. */
 export interface EtcdCredentials {
-  /** As etcd knows the user. */
+  /** The name of the user in etcd. */
   username: string;
   /** Sent to get a token, which then goes with each request. */
   password: string;
@@ -41,7 +41,7 @@ export interface EtcdLeaseStoreOptions {
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** By how much a server's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  /** How much faster a server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
 }
 

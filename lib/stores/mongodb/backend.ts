@@ -102,7 +102,7 @@ export class MongodbBackend implements Backend {
     await this.#ready(operation);
     const pipeline = acquiring(owner, length, info, known[0]!);
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
-    // As it is afterwards: of this owner, or of another. Never null with `upsert`.
+    // The document as it is afterwards: this owner's, or another's. Never null with `upsert`.
     const found = foundIn(document, _id)!;
     if (found.owner !== owner) return { place: 0, wakeIn: found.remaining, isKnown: operation.hears };
     const giveBack = (): void => {
@@ -181,7 +181,7 @@ export class MongodbBackend implements Backend {
     }
   }
 
-  /** By a change stream. While that waits for news it occupies a connection of the client. */
+  /** Listens to a change stream. While that waits for news it occupies a connection of the client. */
   #hear({ heard, ready, interrupted, lost }: Ears): () => unknown {
     const stream = this.#collection.watch(RELEASES, {
       ...READING,

@@ -25,7 +25,7 @@ export interface MongodbCollection {
 export interface MongodbDatabase {
   /** Its name on the server. */
   readonly databaseName: string;
-  /** As of the driver. */
+  /** The option of the driver. */
   collection(name: string): MongodbCollection;
 }
 

@@ -48,7 +48,7 @@ export function idOf(key: string): string {
 /**
  * Takes the key if it is free, in one step for all cases. The filter is the `_id` alone: with more, a refusal would look for
  * a document that is not there, insert it, and fail with a duplicate key. What is not free stays as it is, so that a refusal
- * writes nothing. That includes a document that is no lease.
+ * writes nothing. That includes a document that is not a lease.
  *
  * `above`: the token must be greater. It also is at least the primary's clock, in nanoseconds.
  */
@@ -130,5 +130,5 @@ export function foundIn(document: unknown, _id: string): Kept | undefined {
     typeof info === 'string' &&
     (typeof remaining === 'bigint' || typeof remaining === 'number');
   if (complete) return { owner, token, remaining: Number(remaining), info };
-  throw new LeaseStoreError(`the document ${JSON.stringify(_id)} of the collection is no lease`);
+  throw new LeaseStoreError(`the document ${JSON.stringify(_id)} of the collection is not a lease`);
 }

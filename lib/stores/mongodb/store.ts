@@ -16,7 +16,7 @@ const REOPEN = { module: 'stripelock/mongodb', name: 'reopenMongodbLeaseStore' }
 interface CommonOptions {
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** By how much the primary's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  /** How much faster the primary's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
    * The URL or path of a module whose default export is a function that makes another such collection or database, or a

@@ -30,7 +30,7 @@ export interface PgPool {
   readonly Client: new (options: object) => PgClient;
 }
 
-/** By client of an older version, its status as the server said it last. */
+/** The status of each client of an older version, as the server said it last. */
 const statuses = new WeakMap<object, { now: string | undefined }>();
 
 function statusOf(client: PgClient): string | null | undefined {

@@ -33,7 +33,7 @@ interface CommonOptions {
   table?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** By how much the server's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
    * The URL or path of a module whose default export is a function that makes another such client or pool, or a promise of

@@ -28,7 +28,7 @@ const RETRY = 1000;
 const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
 /** What Redis says of keys in different slots of a cluster, and proxies say in other words. */
 const APART = /CROSSSLOT|same slot/i;
-/** By the answer of a script. */
+/** What the answer of a script says. */
 const RELEASES: readonly Release[] = ['not held', 'untold', 'freed'];
 
 /** Leases at keys of a server or a cluster. Each operation is one script, one round trip. */
@@ -215,7 +215,7 @@ export class RedisBackend implements Backend {
   }
 }
 
-/** As it stands behind an owner. */
+/** The text that stands behind an owner. */
 function textOf(info: string): string {
   return info === '' ? '' : BEFORE_INFO + info;
 }

@@ -19,7 +19,7 @@ interface Cuts {
 
 /** What the store needs from a client, whatever its library. */
 export interface RedisConnection {
-  /** By the name that the server knows it by, if it does, or by its source. */
+  /** Runs a script by the name that the server knows, if it does, or by its source. */
   run(script: Script, keys: readonly string[], args: readonly string[], bySource: boolean): Promise<unknown>;
   readonly isCluster: boolean;
   /** How often a connection was lost, of a client that then sends again what was not answered. */
@@ -51,7 +51,7 @@ export interface IoRedis {
   disconnect(): void;
 }
 
-/** By client, so that many stores on one client add no more than one listener. */
+/** The listeners of each client, so that many stores on one client add no more than one listener. */
 const cutsOf = new WeakMap<IoRedis, Cuts>();
 
 function countCuts(client: IoRedis): Cuts {

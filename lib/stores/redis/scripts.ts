@@ -43,7 +43,7 @@ end
 
 const refuseForeign = (key: string): string => `
   if not string.find(held, '^%d+[:;~]') or not string.find(string.sub(held, 20, 20), '[:;~]') then
-    return redis.error_reply('WRONGTYPE the value at ' .. ${key} .. ' is no lease')
+    return redis.error_reply('WRONGTYPE the value at ' .. ${key} .. ' is not a lease')
   end`;
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
@@ -69,7 +69,7 @@ if not ahead or ARGV[4] or #token ~= 16 then
   local next = last and math.max(last + 1, tonumber(ARGV[4] or 0) + 1, tonumber(token))
   if not next or not (next <= 9007199254740991) then
     call('SET', KEYS[2], highest or token)
-    return redis.error_reply('WRONGTYPE the value at ' .. KEYS[2] .. ' is no token')
+    return redis.error_reply('WRONGTYPE the value at ' .. KEYS[2] .. ' is not a token')
   end
   token = string.format('%016.0f', next)
   call('SET', KEYS[2], token)
@@ -197,7 +197,7 @@ for i = 1, count do
   local last = tonumber(highest)
   local next = last and math.max(last + 1, tonumber(ARGV[3 + i]) + 1, clock)
   if not next or not (next <= 9007199254740991) then
-    return redis.error_reply('WRONGTYPE the value at ' .. bucket .. ' is no token')
+    return redis.error_reply('WRONGTYPE the value at ' .. bucket .. ' is not a token')
   end
   local token = string.format('%016.0f', next)
   call('SET', bucket, token)

@@ -24,7 +24,7 @@ interface CommonOptions {
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** By how much the server's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
 }
 
@@ -43,7 +43,7 @@ export interface RedisLeaseStoreOptions extends CommonOptions {
 
 /** For a store that connects by itself, with the first of `ioredis`, `iovalkey` and `redis` that is installed. */
 export interface RedisUrlOptions extends CommonOptions {
-  /** Of the server: `redis://` or `rediss://`, with user, password and database. Allows renewal in the background. */
+  /** The URL of the server: `redis://` or `rediss://`, with user, password and database. Allows renewal in the background. */
   url: string;
   /** Only without a URL. */
   client?: undefined;

@@ -30,9 +30,9 @@ interface DriverStatement {
 interface Driver extends SqliteDatabase {
   prepare(sql: string): DriverStatement;
   close(): unknown;
-  /** Of node:sqlite, from Node 22.16 on. */
+  /** What node:sqlite has, from Node 22.16 on. */
   readonly isTransaction?: boolean;
-  /** Of better-sqlite3 and bun:sqlite. */
+  /** What better-sqlite3 and bun:sqlite have. */
   readonly inTransaction?: boolean;
 }
 

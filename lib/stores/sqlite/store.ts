@@ -27,7 +27,7 @@ interface CommonOptions {
   table?: string;
   /** Milliseconds for which an operation is tried again while others have the database locked. Default 1000. */
   timeout?: number;
-  /** By how much the store's clock may run faster than a holder's, as a fraction. Default 0.001. */
+  /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /** The wall clock that all clients of the file share. Default: `Date.now()`. */
   clock?: Clock;

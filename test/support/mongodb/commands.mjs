@@ -64,7 +64,7 @@ export const commands = {
 /** Of this process. Its presence has the driver keep a greeting pending, so that it notices at once when a server is gone. */
 const topologyVersion = { processId: new BSON.ObjectId(), counter: 0n };
 
-/** Nothing changes, so one that waits for a change is answered when its time is over. */
+/** Nothing changes, so one that waits for a change is answered when its time limit has passed. */
 /** @type {(command: Document, context: Context) => Promise<Document>} */
 async function hello({ maxAwaitTimeMS }, { port, isReplicaSet, gone }) {
   if (maxAwaitTimeMS !== undefined) {
