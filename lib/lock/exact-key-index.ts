@@ -5,8 +5,6 @@ import {
   CROWDED,
   NO_STRIPE,
   PINNED_AGAIN,
-  RECURRING,
-  REUSED,
   STRIPE_MASK,
   type ExactKeys,
 } from '../engine/contract/exact-keys.js';
@@ -30,15 +28,12 @@ const MISSES = 1024;
 const SAMPLE = 64;
 const FIRST_GENERATIONS = 2;
 /**
- * If it does not, so many keys bypass the cache, and more until the engine says that keys recur. Then the cache is new. (To
- * fill it costs several times as much as to bypass it.) Twice as many after each such sample, up to so many generations.
+ * If it does not, so many keys bypass the cache. Then the cache is new. (To fill it costs several times as much as to bypass
+ * it.) Twice as many after each such sample, up to so many generations.
  */
 const PASSED = 4096;
 const MOST_PASSED_GENERATIONS = 32;
-/**
- * So many pins outside of the cache are ended at once. Of keys that bypass it, one in each of 64 shards stays pinned, for its
- * stripe to be reused (`native/core/key_table.h`): so there are usually fewer.
- */
+/** So many pins outside of the cache are ended at once. */
 const STRAYS = 80;
 /** Never more than one of so many of the keys that a lock may have: each of many idle threads keeps as many. */
 const STRAYS_SHARE = 800;
@@ -49,7 +44,7 @@ const STRAYS_SHARE = 800;
  * as in `stripe-index.ts`. Keys that bypass it are strays, from their look-up on.
  *
  * Keeps N4 of `native/core/key_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
- * engine knows that it is held or waited for. So only {@link begin} and a miss unpin (or reuse a stripe), and they do not
+ * engine knows that it is held or waited for. So only {@link begin} and a miss unpin, and they do not
  * while {@link busy}. An acquisition counts there if code of the program may run in that time: getters of a list,
  * `Error.prepareStackTrace`, a signal of the program's own. Such code may acquire keys, too.
  *
@@ -76,10 +71,7 @@ export class ExactKeyIndex implements KeyIndex {
   #old = new Map<unknown, number>();
   #missesLeft: number;
   #nextToPass: number;
-  /**
-   * How many keys still bypass the cache; 1 until keys recur. How many keys the sample still needs; how many of it were
-   * young.
-   */
+  /** How many keys still bypass the cache; how many keys the sample still needs; how many of it were young. */
   #toPass = 0;
   #toSample = 0;
   #found = 0;
@@ -127,17 +119,13 @@ export class ExactKeyIndex implements KeyIndex {
     if (cached) {
       const known = this.#lookUp(key);
       if (known !== undefined) return known;
-    } else if (this.#toPass > 1) {
-      this.#toPass--;
+    } else if (this.#toPass > 0 && --this.#toPass === 0) {
+      this.#endPass();
     }
-    let answer =
-      cached || this.busy > 0 ? this.#names.pin(key as LockKey) : this.#names.pinOnce(key as LockKey);
+    let answer = this.#names.pin(key as LockKey);
     if (answer === NO_STRIPE && this.dropIdle()) answer = this.#names.pin(key as LockKey);
     if (answer === NO_STRIPE) throw this.#exhausted();
     const stripe = answer & STRIPE_MASK;
-    if (this.#toPass === 1 && (answer & RECURRING) !== 0) this.#endPass();
-    // It is a stray already.
-    if ((answer & REUSED) !== 0) return stripe;
     if ((answer & CROWDED) !== 0) this.#crowded = true;
     const again = (answer & PINNED_AGAIN) !== 0;
     if (cached && this.#toPass === 0 && !again) this.#young.set(key, stripe);
@@ -209,7 +197,6 @@ export class ExactKeyIndex implements KeyIndex {
   }
 
   #endPass(): void {
-    this.#toPass = 0;
     this.#missesLeft = this.#entries;
     this.#searched = this.#young;
   }
