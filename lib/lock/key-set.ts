@@ -1,7 +1,7 @@
 import { outOfRange } from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
-import type { KeyIndex } from './key-index.js';
+import { isRememberable, type KeyIndex } from './stripe-index.js';
 import { higher, lower, ordered } from './stripe-order.js';
 
 /** Errors name the place of a key in a list that is longer. */
@@ -13,7 +13,6 @@ const LARGE_SETS = 8;
  * sets together stay below a megabyte. */
 const FEW_KEYS = 16;
 const MANY_KEYS = 128;
-const REMEMBERED_LENGTH = 256;
 /** After so many sets that were not remembered, a sample tells whether it pays to remember sets. */
 const MISSES = 512;
 /** Sets in a sample; half of them must be remembered ones. More than {@link SMALL_SETS}, so that all these can come again. */
@@ -262,9 +261,4 @@ function startsWith(
     if (list[i] !== known[i]) return false;
   }
   return list[count] === key;
-}
-
-/** False for bytes, as they can be written to. */
-function isRememberable(key: LockKey): boolean {
-  return typeof key === 'number' || (typeof key === 'string' && key.length <= REMEMBERED_LENGTH);
 }

@@ -26,7 +26,7 @@ KeyPins::Pinned KeyPins::pin(const KeyView& key) {
   return {.stripe = stripe, .crowded = got.crowded};
 }
 
-std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count) {
+std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count, bool blocked) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto stripe = static_cast<std::uint32_t>(stripes[i]);
@@ -34,7 +34,7 @@ std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count) {
     if (!has(stripe)) continue;
     // Also if it is used, until the end: so each is kept once.
     remove(stripe);
-    if (uses(stripe))
+    if (blocked || uses(stripe))
       stripes[kept++] = stripes[i];
     else
       keys_.unpin(stripe);

@@ -31,9 +31,9 @@ class KeyPins {
   explicit KeyPins(const Membership& membership);
 
   Pinned pin(const KeyView& key);
-  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front.
-  // Returns how many these are. No more than it has pinned, however often each is in the list.
-  std::size_t unpin(std::int32_t* stripes, std::size_t count);
+  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front, or all that it
+  // has pinned if it is blocked. Returns how many these are. No more than it has pinned, however often each is in the list.
+  std::size_t unpin(std::int32_t* stripes, std::size_t count, bool blocked = false);
   // The thread ends, or closes the table. Call it after Membership::abandon().
   void unpinAll();
   // `by` more async acquisitions wait for these stripes.

@@ -12,7 +12,7 @@
 //   N3  A thread touches a word, or links a waiter, only while it has the key pinned. So nobody else changes a word
 //       whose key has no pins, and a stripe that is given to another key is free and has no queue.
 //   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
-//       The second half is kept by whoever looks up (lib/lock/exact-key-index.ts), also in the addon's own calls.
+//       The second half is kept by whoever looks up (lib/lock/pinned-keys.ts), also in the addon's own calls.
 //   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard.
 //
 // A thread that ends abandons what it holds, and then unpins everything (Registry::end). It may end between any two of

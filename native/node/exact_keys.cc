@@ -139,8 +139,8 @@ napi_value unpin(napi_env env, napi_callback_info info) {
     return call.refuse("expected an exact table, stripes and how many");
   }
   // Keeps N4: an interrupt of a blocked call makes this call, and the blocked call may wait for any of them.
-  if (call.environment().blocked()) return call.unsignedInteger(count);
-  return call.unsignedInteger(static_cast<std::uint32_t>(pins->unpin(stripes, count)));
+  const bool blocked = call.environment().blocked();
+  return call.unsignedInteger(static_cast<std::uint32_t>(pins->unpin(stripes, count, blocked)));
 }
 
 // inUse(table): how many of its keys are held, or were abandoned

@@ -18,7 +18,7 @@ export interface ExactKeys {
   pin(key: LockKey): number;
   /**
    * Unpins those of the first `count` stripes that this thread has pinned, and neither holds nor waits for. The others
-   * come to the front, each once. Returns how many these are. Must not be called while this thread has looked up a stripe that it is
+   * come to the front, each once. (While this thread blocks in another call, so do all that it has pinned.) Returns how many these are. Must not be called while this thread has looked up a stripe that it is
    * about to take.
    */
   unpin(stripes: Int32Array, count: number): number;

@@ -2,8 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import type { LockKey } from 'stripelock';
 import { CROWDED, NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../../lib/engine/contract/exact-keys.js';
-import { ExactKeyIndex } from '../../lib/lock/exact-key-index.js';
+import { LockError } from '../../lib/common/errors.js';
+import { PinnedKeys } from '../../lib/lock/pinned-keys.js';
 import { seedFor } from '../support/seed.js';
+import { thrownBy } from '../support/waiting.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
 /** Names of one thread. A key gets any of the stripes that were freed last, as in the native engine. */
@@ -80,7 +82,7 @@ describe('the keys that a thread remembers', () => {
     it(`are those that it has pinned: ${keys} keys in turn and again, room for ${capacity}`, () => {
       const random = randomFrom(seedFor(`remembered of ${keys} keys`));
       const names = new Names(capacity, crowdedFrom, random);
-      const index = new ExactKeyIndex(names, capacity, '', () => undefined);
+      const index = new PinnedKeys(names, capacity, '', () => undefined);
       const held: LockKey[] = [];
       for (let step = 0; step < 300_000; step++) {
         const key = random() < 0.5 ? step % keys : below(random, keys);
@@ -92,7 +94,7 @@ describe('the keys that a thread remembers', () => {
           const inner = index.stripeOf(key, 'key');
           if (inner !== names.stripes.get(key)) expect.fail(`step ${step}: ${inner} is not of key ${key}`);
           names.lookedUp.delete(outer);
-          index.busy--;
+          index.end();
         }
         for (let again = below(random, 4); again >= 0; again--) {
           const stripe = index.stripeOf(key, 'key');
@@ -106,9 +108,17 @@ describe('the keys that a thread remembers', () => {
           names.used.delete(names.stripes.get(held.shift()!)!);
         }
       }
-      expect(names.stripes.size).toBeLessThanOrEqual(crowdedFrom + 64 + held.length);
+      // What is remembered, and a batch of what is not.
+      expect(names.stripes.size).toBeLessThanOrEqual(crowdedFrom + 80 + (5 / 4) * held.length);
       for (const key of held) names.used.delete(names.stripes.get(key)!);
-      expect(index.dropIdle()).toBe(true);
+      // Room for another key is made of all that is not in use.
+      index.begin();
+      for (let key = keys; names.stripes.size < capacity; key++) names.pin(key);
+      const error = thrownBy(() => index.stripeOf('another', 'key'));
+      expect(error).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
+      expect(index.makeRoom(new LockError('ERR_LOCK_CAPACITY', ''))).toBe(false);
+      expect(index.makeRoom(error)).toBe(true);
+      index.end();
       expect(names.stripes.size).toBe(0);
     });
   }
