@@ -82,7 +82,7 @@ export let grant: (guard: Guard, abandoned: boolean) => void;
 const { take, takeIn, takeMany, takePair, giveBack, giveBackIn, giveBackMany, giveBackPair, nextToken } =
   FastPath;
 
-/** By guard. Most tokens are never asked for, so a guard has no field for its own. */
+/** The tokens of guards. Most are never asked for, so a guard has no field for its own. */
 const tokens = new WeakMap<object, bigint>();
 
 /** What {@link Guard} is. */

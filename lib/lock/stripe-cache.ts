@@ -8,7 +8,7 @@ const MISSES = 1024;
 /** How many times as many keys bypass the cache as it took to see that it does not pay, which costs several times as much. */
 const BYPASSING = 64;
 
-/** A generation of the cache: room for so many keys, and for so many other entries beside them. */
+/** A generation of the cache: how many keys it has room for, and how many other entries beside them. */
 interface Size {
   readonly keys: number;
   readonly padding: number;
@@ -27,7 +27,7 @@ const SIZES: readonly [Size, ...Size[]] = [
 ];
 /** The most keys that a generation can have. */
 export const CACHED_KEYS = SIZES[SIZES.length - 1]!.keys;
-/** A generation ends early with so many characters in it: strings take at most 2 MiB then. */
+/** A generation ends early with this many characters in it: strings take at most 2 MiB then. */
 const CHARACTERS = 1_048_576;
 /** The value of an entry that is only padding. */
 const PADDING = -1;

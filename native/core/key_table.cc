@@ -74,7 +74,7 @@ bool KeyTable::isCrowded(const Shard& shard) const {
 
 KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
   if (Entry* const entry = shard.entries.find(key)) {
-    // Keeps N2: it is no orphan any more, so nobody forgets it.
+    // Keeps N2: it is not an orphan any more, so nobody forgets it.
     if (entry->orphan) removeOrphan(*entry);
     if (!entry->key.isKnown()) entry->key.assign(key);
     ++entry->pins;
@@ -98,7 +98,7 @@ void KeyTable::unpin(std::uint32_t stripe) {
     // mutant: N2-first-unpin
     if (--entry.pins != 0) return;
     STRIPELOCK_SEAM("unpin: before the word is read");
-    // By N3 nobody else changes the word from here on.
+    // Nobody else changes the word from here on (N3).
     // mutant: N2-frees-abandoned
     if (table_.word(stripe).load() == 0) {
       drop(shard, entry);

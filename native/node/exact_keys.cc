@@ -86,7 +86,7 @@ class KeyBytes {
     if (length > 0) std::memcpy(out, data, length);
     end(kind, length);
   }
-  // Where so many bytes go, after the kind.
+  // Where this many bytes go, after the kind.
   char* reserve(std::size_t length) {
     start_ = few_.data();
     if (length >= few_.size()) {

@@ -9,7 +9,7 @@ export class JavaScriptExactKeys implements ExactKeys {
   readonly #stripes = new Map<string | number, number>();
   /** The same for bytes, as text of one character for each. */
   readonly #stripesOfBytes = new Map<string, number>();
-  /** By stripe; undefined where it has none. */
+  /** The key of each stripe; undefined where it has none. */
   readonly #keys: (LockKey | undefined)[] = [];
   readonly #free: number[] = [];
 
