@@ -1,8 +1,6 @@
-import { defer } from './host.js';
-
 /** Something that an AbortSignal can end. */
 export interface Abortable {
-  /** Called when the signal is aborted. If it throws, it must have changed nothing: it is called once more. */
+  /** Called when the signal is aborted. */
   abort(reason: unknown): void;
 }
 
@@ -31,13 +29,7 @@ class Abortables {
   handleEvent(): void {
     const members = [...this.#members];
     this.#members.clear();
-    for (const member of members) {
-      try {
-        member.abort(this.#signal.reason);
-      } catch {
-        defer(() => member.abort(this.#signal.reason), undefined);
-      }
-    }
+    for (const member of members) member.abort(this.#signal.reason);
   }
 }
 

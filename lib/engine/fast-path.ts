@@ -89,7 +89,7 @@ export class FastPath {
     const shares = path.#shares!;
     const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
-    // Of several holders any but the last may leave without asking who waits. Each permit may be waited for (keeps P2).
+    // Any of several holders but the last may leave without asking who waits. Each permit may be waited for (keeps P2).
     const simple =
       counted.code === SHARED_MODE.code
         ? word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1)
@@ -111,7 +111,7 @@ export class FastPath {
 
   /**
    * Takes the stripes in their order up to the first that is not free. Returns how many. A stack overflow ends it, too:
-   * the engine is to go on in either case.
+   * the engine continues in either case.
    */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     if (code !== EXCLUSIVE_MODE.code) return takeManyShared(path, stripes);
@@ -141,7 +141,7 @@ export class FastPath {
     try {
       while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
     } catch {
-      // As above.
+      // What was taken stays with the caller (keeps T1).
     }
     return taken;
   }
@@ -155,7 +155,7 @@ export class FastPath {
       if (low === high || !takeIn(path, high, code)) return 1;
       taken = 2;
     } catch {
-      // As above.
+      // What was taken stays with the caller (keeps T1).
     }
     return taken;
   }
@@ -228,7 +228,7 @@ export class FastPath {
     return left;
   }
 
-  /** Lets the engine go on, for a waiter or, without one, in a sync wait. */
+  /** Lets the engine continue, for a waiter or, without one, in a sync wait. */
   static acquire(
     this: void,
     path: FastPath,
@@ -250,7 +250,7 @@ export class FastPath {
     return Atomics.add(path.#table.cells, TOKEN_CELL, 1n) + 1n;
   }
 
-  /** Of a stripe's word. Returns what was there. */
+  /** Compares and swaps a stripe's word. Returns what was there. */
   static exchange(this: void, path: FastPath, stripe: number, expected: number, replacement: number): number {
     const compareExchange = path.#compareExchange;
     return compareExchange === undefined

@@ -7,11 +7,86 @@ import type { LockKey } from '../common/types.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
 import { METRIC_CELLS } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
-import { grant, markTraced, modeOf, stripeOf, stripesOf, takenBy, type Guard } from './guard.js';
-import { termsOf, type LockContext, type Terms } from './terms.js';
-import { traceHeld } from './trace.js';
+import {
+  continueTaking,
+  copyOfKeys,
+  grant,
+  markTraced,
+  modeOf,
+  stripeOf,
+  stripesOf,
+  takenBy,
+  type Guard,
+} from './guard.js';
+import type { KeyIndex } from './stripe-index.js';
+import { noteOf, traceHeld } from './trace.js';
 
-/** Of the promise that is being made. */
+/** What an acquisition needs to know of its lock. */
+export class LockContext {
+  readonly name: string;
+  readonly table: LockTable;
+  /** Whether guards have notes; see `trace.ts`. */
+  readonly trace: boolean;
+  readonly index: KeyIndex;
+  /** The terms of acquisitions with the lock's own timeout and nothing that few have. Most waiters refer to these. */
+  readonly plain: Terms;
+
+  constructor(name: string, table: LockTable, trace: boolean, timeout: number, index: KeyIndex) {
+    this.name = name;
+    this.table = table;
+    this.trace = trace;
+    this.index = index;
+    this.plain = { lock: this, timeout, details: undefined };
+  }
+}
+
+/** All of an acquisition but its guard and its outcome. */
+interface Terms {
+  readonly lock: LockContext;
+  readonly timeout: number;
+  readonly details: Details | undefined;
+}
+
+/** What few acquisitions have. */
+interface Details {
+  /** What errors and messages show, if the guard's own keys can change while this waits. */
+  readonly keys: readonly LockKey[] | undefined;
+  readonly note: string | undefined;
+  /** For {@link channels}.wait; undefined if nobody listens. */
+  readonly begun: Begun | undefined;
+  readonly signal: AbortSignal | undefined;
+  /** Rejects a promise that the signal may end. */
+  reject: ((reason: unknown) => void) | undefined;
+}
+
+/** How a wait began. */
+interface Begun {
+  /** When, on the clock of `performance.now()`. */
+  readonly since: number;
+  /** The first of the keys that was not free. */
+  readonly key: LockKey;
+}
+
+/** Nothing was unpinned since the keys were looked up (keeps N4 of `pinned-keys.ts`), so each still has its stripe. */
+function begunOf({ index }: LockContext, guard: Guard, keys: readonly LockKey[]): Begun {
+  const stripe = stripesOf(guard)[takenBy(guard)];
+  const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'key') === stripe)!;
+  return { since: performance.now(), key };
+}
+
+function termsOf(lock: LockContext, guard: Guard, timeout: number, signal: AbortSignal | undefined): Terms {
+  const keys = copyOfKeys(guard);
+  const { plain, trace } = lock;
+  const listens = channels.wait.hasSubscribers;
+  if (keys === undefined && !trace && !listens && signal === undefined) {
+    return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
+  }
+  const note = trace ? noteOf(guard) : undefined;
+  const begun = listens ? begunOf(lock, guard, keys ?? guard.keys) : undefined;
+  return { lock, timeout, details: { keys, note, begun, signal, reject: undefined } };
+}
+
+/** Those of the promise that is being made. */
 const functions: {
   resolve: ((value: unknown) => void) | undefined;
   reject: ((reason: unknown) => void) | undefined;
@@ -46,24 +121,14 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   readonly #terms: Terms;
   #resolve: Resolve<G> = undefined;
 
-  private constructor(guard: G, terms: Terms) {
+  constructor(lock: LockContext, guard: G, timeout: number, signal: AbortSignal | undefined) {
     this.guard = guard;
     this.ticket = -1;
     this.queue = undefined;
     this.previous = undefined;
     this.next = undefined;
     this.since = 0;
-    this.#terms = terms;
-  }
-
-  static of<G extends Guard>(
-    this: void,
-    lock: LockContext,
-    guard: G,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Acquisition<G> {
-    return new Acquisition(guard, termsOf(lock, guard, timeout, signal));
+    this.#terms = termsOf(lock, guard, timeout, signal);
   }
 
   get timeout(): number {
@@ -102,16 +167,17 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     return this.#resolve === undefined ? 'sync' : 'async';
   }
 
-  /**
-   * Records and publishes that the guard holds its stripes now. It holds them even if this fails: the caller catches
-   * the error and calls this again from the microtask queue (keeps T1).
-   */
+  /** Records and publishes that the guard holds its stripes now. It holds them even if this fails, on a stack overflow. */
   tellGranted(waited: boolean): void {
     const { guard } = this;
-    if (this.note !== undefined) recordHeld(this.#terms.lock, guard);
-    if (waited) this.publishWait('granted');
-    if (guard.abandoned && channels.abandoned.hasSubscribers) {
-      channels.abandoned.publish({ ...this.message(), stripes: guard.stripes });
+    try {
+      if (this.note !== undefined) recordHeld(this.#terms.lock, guard);
+      if (waited) this.publishWait('granted');
+      if (guard.abandoned && channels.abandoned.hasSubscribers) {
+        channels.abandoned.publish({ ...this.message(), stripes: guard.stripes });
+      }
+    } catch {
+      // The holder counts, and what is told of it does not.
     }
   }
 
@@ -146,11 +212,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     }
   }
 
-  private tellAborted(): void {
-    this.publishWait('aborted');
-  }
-
-  /** Of an acquisition that counts as `contended`. */
+  /** For an acquisition that counts as `contended`. */
   private publishWait(outcome: string): void {
     // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
@@ -190,10 +252,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     return promise as Promise<G>;
   }
 
-  /**
-   * Settles the promise before it does anything else that could fail. If this is called again after a stack overflow,
-   * it continues from there: the guard may have been released since.
-   */
+  /** If this is called again after a stack overflow, it continues from there: the guard may have been released since. */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
     if (outcome.status === 'granted') this.tellGranted(outcome.waited);
@@ -216,14 +275,14 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     this.#resolve = null;
   }
 
-  /** Removes the listener from the signal. Never throws: a leftover listener is better than a lost stripe. */
-  forgetSignal(): void {
+  /** Removes the listener from the signal. Never throws: a leftover listener changes nothing. */
+  private forgetSignal(): void {
     const signal = this.#terms.details?.signal;
     if (signal === undefined) return;
     try {
       forgetAbort(signal, this);
     } catch {
-      // The listener stays, but can no longer change anything here.
+      // The signal may be the program's own.
     }
   }
 
@@ -233,22 +292,16 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     this.#terms.details!.reject!(reason);
     this.#resolve = null;
     Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
-    try {
-      this.tellAborted();
-    } catch {
-      defer(() => this.tellAborted(), undefined);
-    }
+    this.publishWait('aborted');
   }
 }
 
 /** `Promise.reject`, which no program replaces. */
 const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promise);
 
-/**
- * From now on `inspect()` shows what a traced guard holds. This is the last step of an acquisition, and is done later if it
- * fails. The note was made before the first stripe was taken.
- */
+/** From now on `inspect()` shows what a traced guard holds. The note was made before the first stripe was taken. */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
+  // Settled again after a stack overflow, it may have been released since.
   if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
@@ -264,4 +317,55 @@ function tracedHolders(table: LockTable, stripe: number): string | undefined {
       return `thread ${holder} for ${(heldFor ?? 0).toFixed(1)} ms, acquired ${acquiredAt}`;
     })
     .join('; ');
+}
+
+/*
+ * If the fast path did not take all stripes of a guard, the engine continues in one of the functions below. If one of them
+ * throws, the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
+ */
+
+/** One of {@link block}, {@link wait} and {@link attempt}. */
+export type Continue<G extends Guard, R> = (
+  lock: LockContext,
+  guard: G,
+  timeout: number,
+  signal: AbortSignal | undefined,
+) => R;
+
+/** Blocks this thread until the guard holds its stripes. */
+export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
+  const acquisition = new Acquisition(lock, guard, timeout, undefined);
+  const outcome = continueTaking(guard, acquisition);
+  if (outcome.status !== 'granted') throw acquisition.failure(outcome);
+  acquisition.tellGranted(outcome.waited);
+  return guard;
+}
+
+/** Waits on the event loop. */
+export function wait<G extends Guard>(
+  lock: LockContext,
+  guard: G,
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<G> {
+  const pending = new Acquisition(lock, guard, timeout, signal);
+  const promise = pending.promise();
+  const outcome = continueTaking(guard, pending, pending);
+  if (outcome === undefined) return promise;
+  try {
+    pending.settle(outcome);
+  } catch {
+    // Nobody else has the guard.
+    defer(() => pending.settle(outcome), undefined);
+  }
+  return promise;
+}
+
+/** One attempt of the engine. Undefined: the guard has nothing. */
+export function attempt<G extends Guard>(lock: LockContext, guard: G): G | undefined {
+  const stripes = stripesOf(guard);
+  const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
+  if (continueTaking(guard, request).status !== 'granted') return undefined;
+  if (lock.trace) recordHeld(lock, guard);
+  return guard;
 }

@@ -1,10 +1,8 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { callArguments, checkFunction } from '../common/checks.js';
+import { callArguments } from '../common/checks.js';
 import { invalidArg } from '../common/errors.js';
-import { defer } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
 import { THREAD_BOUND } from '../engine/contract/engine.js';
-import { isThenable } from './arguments.js';
 import type { Guard } from './guard.js';
 
 /**
@@ -71,21 +69,13 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     optionsOrFn: (AsyncAcquireOptions<M> & { mode?: A }) | ((guard: Guard<K, M>) => T | PromiseLike<T>),
     maybeFn?: (guard: Guard<K, M>) => T | PromiseLike<T>,
   ): Promise<T> {
-    let acquired: Promise<Guard<K, M>> | undefined;
     try {
-      // As in `callArguments`, without a list for its result.
-      const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
-      const fn = withoutOptions ? optionsOrFn : maybeFn;
-      checkFunction(fn, 'fn');
-      acquired = this.acquire<K, M>(
-        keys,
-        withoutOptions ? undefined : (optionsOrFn as AsyncAcquireOptions<M> & { mode?: A }),
-      );
-      return runHeld(acquired, fn as (guard: Guard<K, M>) => T | PromiseLike<T>);
+      const [options, fn] = callArguments<
+        AsyncAcquireOptions<M> & { mode?: A },
+        (guard: Guard<K, M>) => T | PromiseLike<T>
+      >(optionsOrFn, maybeFn);
+      return runHeld(this.acquire<K, M>(keys, options), fn);
     } catch (error) {
-      // The stack overflowed in between, so nobody else has the promise (keeps T1).
-      const lost = acquired;
-      if (lost !== undefined) defer(() => void runHeld(lost, ignore).catch(ignore), undefined);
       return Promise.reject(error);
     }
   }
@@ -116,12 +106,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
       result = fn(guard);
       thenable = isThenable(result);
     } finally {
-      try {
-        guard.release();
-      } catch {
-        // After a stack overflow nobody else has the guard, so this must release it.
-        defer(() => guard.release(), undefined);
-      }
+      guard.release();
     }
     if (thenable) {
       throw invalidArg(
@@ -142,8 +127,6 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 }
 
-const ignore = (): void => undefined;
-
 /**
  * Runs `fn` with a guard, and releases it. All variables of an async function are in memory while it is suspended, and each
  * resumption copies them. So this has few, and no `finally`, which would add three.
@@ -162,4 +145,11 @@ async function runHeld<G extends Guard, T>(
   }
   guard.release();
   return result;
+}
+
+function isThenable(value: unknown): boolean {
+  return (
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+    typeof (value as { then?: unknown }).then === 'function'
+  );
 }

@@ -1,26 +1,27 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
+import { LockError } from '../common/errors.js';
 import { defer } from '../common/host.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
-import { modeCoded, type Mode } from '../engine/contract/mode.js';
+import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { cutBy, FastPath } from '../engine/fast-path.js';
 import { expose } from './exposed-class.js';
-import {
-  ABANDONED,
-  FLAGS,
-  HELD,
-  MANY,
-  MODE,
-  NOT_PLAIN,
-  NUMBER_SHIFT,
-  TRACED,
-  TRACED_OR_MANY,
-} from './guard-state.js';
-import type { Keys } from './key-set.js';
-import { tokenOf } from './guard-token.js';
-import { giveBackSet, takeSet } from './set-path.js';
+import { isPair, type Keys } from './key-set.js';
 import { traceReleased } from './trace.js';
+
+// What a guard's state says: its mode's code, flags, and above them its only stripe, or how many of several are taken.
+const MODE = MODE_MASK;
+const HELD = 4;
+const ABANDONED = 8;
+const TRACED = 16;
+/** The keys are `Keys`. */
+const MANY = 32;
+const FLAGS = 63;
+const NUMBER_SHIFT = 6;
+const TRACED_OR_MANY = TRACED | MANY;
+/** Separate functions handle guards with any of these flags. So the code for the others stays short, and V8 inlines it. */
+const NOT_PLAIN = MODE | HELD | TRACED | MANY;
 
 /** Makes a guard that holds nothing yet. Call this before the first stripe is taken, so that nothing can fail afterwards. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -39,7 +40,7 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 
 /**
  * The fast path: one compare-and-swap per stripe. False at the first stripe that is not free. The guard keeps the
- * stripes before it: {@link goOn} passes them on, or {@link AcquiredGuard.release} gives them back.
+ * stripes before it: {@link continueTaking} passes them on, or {@link AcquiredGuard.release} gives them back.
  */
 export let tryTake: (guard: Guard) => boolean;
 
@@ -67,7 +68,7 @@ export let takenBy: (guard: Guard) => number;
  * the engine's answer and that (keeps T1). If this throws, the engine has changed nothing, and the guard has what it
  * had.
  */
-export let goOn: {
+export let continueTaking: {
   (guard: Guard, request: Request): Outcome;
   (guard: Guard, request: Request, waiter: AsyncWaiter): Outcome | undefined;
 };
@@ -78,7 +79,11 @@ export let markTraced: (guard: Guard) => void;
 /** Records that the engine took all stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-const { take, takeIn, giveBack, giveBackIn } = FastPath;
+const { take, takeIn, takeMany, takePair, giveBack, giveBackIn, giveBackMany, giveBackPair, nextToken } =
+  FastPath;
+
+/** The tokens of guards. Most are never asked for, so a guard has no field for its own. */
+const tokens = new WeakMap<object, bigint>();
 
 /** What {@link Guard} is. */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
@@ -134,7 +139,15 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * is held: otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
    */
   get token(): bigint {
-    return tokenOf(this, this.path);
+    let token = tokens.get(this);
+    if (token === undefined) {
+      if (!this.held) {
+        throw new LockError('ERR_LOCK_NOT_HELD', 'a token must be read first while the guard is held');
+      }
+      token = nextToken(this.path);
+      tokens.set(this, token);
+    }
+    return token;
   }
 
   /**
@@ -178,7 +191,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
     const count = state >> NUMBER_SHIFT;
-    const left = giveBackSet(guard.path, guard.#key as Keys, count, state & MODE);
+    const { path } = guard;
+    const set = guard.#key as Keys;
+    const code = state & MODE;
+    const left = isPair(set)
+      ? giveBackPair(path, set.low, set.high, count, code)
+      : giveBackMany(path, set.stripes, count, code);
     if (left === 0 || left < count) guard.#state = (state & FLAGS & ~HELD) | (left << NUMBER_SHIFT);
     if (left === 0) return;
     if (left < count) defer(() => guard.release(), undefined);
@@ -219,7 +237,11 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   static #tryTakeMany(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
     const set = guard.#key as Keys;
-    const taken = takeSet(guard.path, set, state & MODE);
+    const code = state & MODE;
+    // No function is called from the last change of a word to that of the state (keeps T1).
+    const taken = isPair(set)
+      ? takePair(guard.path, set.low, set.high, code)
+      : takeMany(guard.path, set.stripes, code);
     guard.#state = state | (taken << NUMBER_SHIFT) | (taken === set.count ? HELD : 0);
     return taken === set.count;
   }
@@ -261,7 +283,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     takenBy = (guard) => ((guard.#state & MANY) !== 0 ? guard.#state >> NUMBER_SHIFT : 0);
 
-    goOn = ((guard: Guard, request: Request, waiter?: AsyncWaiter) => {
+    continueTaking = ((guard: Guard, request: Request, waiter?: AsyncWaiter) => {
       const outcome = FastPath.acquire(guard.path, request, waiter);
       const many = (guard.#state & MANY) !== 0;
       const bare = many ? guard.#state & FLAGS : guard.#state;
@@ -272,7 +294,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
         guard.#state = bare | all | HELD | (outcome.abandoned ? ABANDONED : 0);
       }
       return outcome;
-    }) as typeof goOn;
+    }) as typeof continueTaking;
 
     markTraced = (guard) => {
       guard.#state |= TRACED;

@@ -25,8 +25,8 @@ interface LockKind {
   readonly exact: boolean;
 }
 
-const STRIPED: LockKind = { mark: 'stripelock/striped-lock', name: 'StripedLock', exact: false };
-const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exact: true };
+export const STRIPED: LockKind = { mark: 'stripelock/striped-lock', name: 'StripedLock', exact: false };
+export const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exact: true };
 
 /** What crosses threads: the shared memory, and what the locks of all threads must agree on. */
 interface HandleFields extends TableMemory {
@@ -38,7 +38,7 @@ interface HandleFields extends TableMemory {
   readonly trace: boolean;
 }
 
-/** A lock's table, joined by this thread, and its settings. */
+/** A lock's table, joined by this thread, and its settings. No program can get one. */
 export class OpenedLock {
   readonly table: LockTable;
   readonly name: string;
@@ -47,11 +47,7 @@ export class OpenedLock {
   readonly #kind: LockKind;
   #handle: object | undefined;
 
-  private constructor(
-    kind: LockKind,
-    table: LockTable,
-    settings: { name: string; timeout: number; trace: boolean },
-  ) {
+  constructor(kind: LockKind, table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
     this.#kind = kind;
     this.table = table;
     this.name = settings.name;
@@ -59,47 +55,14 @@ export class OpenedLock {
     this.trace = settings.trace;
   }
 
-  /** Distinguishes an opened lock from an object that only looks like one, without running that object's code. */
+  /** Whether it is one, without running code of the program, as `instanceof` would with a Proxy. */
   static is(value: unknown): value is OpenedLock {
     return typeof value === 'object' && value !== null && #kind in value;
   }
 
-  static create(kind: LockKind, settings: ResolvedLockOptions): OpenedLock {
-    const { engine, stripes, limit } = settings;
-    return new OpenedLock(kind, createTable(engine, { stripes, exact: kind.exact, limit }), settings);
-  }
-
-  /** Throws a TypeError if that is not a handle of a StripedLock, or has been tampered with. */
-  static ofStriped(handle: unknown): OpenedLock {
-    return OpenedLock.#from(STRIPED, handle);
-  }
-
-  /** The same for a KeyedLock. */
-  static ofKeyed(handle: unknown): OpenedLock {
-    return OpenedLock.#from(KEYED, handle);
-  }
-
-  static #from(kind: LockKind, handle: unknown): OpenedLock {
-    const { arena, buffer, offset, local, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
-    const settings = {
-      name: checkString(name, 'handle.name'),
-      timeout: checkTimeout(timeout, 'handle.timeout'),
-      trace: checkBoolean(trace, 'handle.trace'),
-    };
-    const memory: TableMemory = { arena, buffer, offset, local };
-    const stripes = checkStripes(rest.stripes, 'handle.stripes');
-    const limit = checkLimit(rest.limit, 'handle.limit');
-    const table = openTable(memory, { stripes, exact: kind.exact, limit });
-    return new OpenedLock(kind, table, settings);
-  }
-
   /** The same object each time. Before the first, no other thread can open the lock. */
   get handle(): object {
-    return (this.#handle ??= this.#makeHandle());
-  }
-
-  #makeHandle(): object {
-    return Object.freeze<HandleFields>({
+    return (this.#handle ??= Object.freeze<HandleFields>({
       kind: this.#kind.mark,
       ...this.table.memory,
       stripes: this.table.stripes,
@@ -107,7 +70,7 @@ export class OpenedLock {
       name: this.name,
       timeout: this.timeout,
       trace: this.trace,
-    });
+    }));
   }
 }
 
@@ -125,12 +88,31 @@ function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
   throw invalidArgType('handle', `the handle of a ${of}`, handle);
 }
 
-export function openedLock(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
-  if (OpenedLock.is(options)) return options;
-  return OpenedLock.create(STRIPED, resolveLockOptions(options));
+/** Throws a TypeError if that is not a handle of a lock of this kind, or has been tampered with. */
+export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
+  const { arena, buffer, offset, local, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
+  const settings = {
+    name: checkString(name, 'handle.name'),
+    timeout: checkTimeout(timeout, 'handle.timeout'),
+    trace: checkBoolean(trace, 'handle.trace'),
+  };
+  const memory: TableMemory = { arena, buffer, offset, local };
+  const stripes = checkStripes(rest.stripes, 'handle.stripes');
+  const limit = checkLimit(rest.limit, 'handle.limit');
+  return new OpenedLock(kind, openTable(memory, { stripes, exact: kind.exact, limit }), settings);
 }
 
-export function openedKeyedLock(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
-  if (OpenedLock.is(options)) return options;
-  return OpenedLock.create(KEYED, resolveKeyedLockOptions(options));
+/** A new lock, or one that is open. */
+export function openStriped(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
+  return OpenedLock.is(options) ? options : create(STRIPED, resolveLockOptions(options));
+}
+
+/** The same for a KeyedLock. */
+export function openKeyed(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
+  return OpenedLock.is(options) ? options : create(KEYED, resolveKeyedLockOptions(options));
+}
+
+function create(kind: LockKind, settings: ResolvedLockOptions): OpenedLock {
+  const { engine, stripes, limit } = settings;
+  return new OpenedLock(kind, createTable(engine, { stripes, exact: kind.exact, limit }), settings);
 }

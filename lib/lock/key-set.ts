@@ -1,7 +1,7 @@
 import { outOfRange } from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
 import { MAX_STRIPES } from '../engine/contract/layout.js';
-import type { KeyIndex } from './key-index.js';
+import { isRememberable, type KeyIndex } from './stripe-index.js';
 import { higher, lower, ordered } from './stripe-order.js';
 
 /** Errors name the place of a key in a list that is longer. */
@@ -13,14 +13,10 @@ const LARGE_SETS = 8;
  * sets together stay below a megabyte. */
 const FEW_KEYS = 16;
 const MANY_KEYS = 128;
-const REMEMBERED_LENGTH = 256;
-/** After so many sets that were not remembered, a sample tells whether it pays to remember sets. */
+/** With this many more misses than hits, remembering sets does not pay. No more hits than that are counted in advance. */
 const MISSES = 512;
-/** Sets in a sample; half of them must be remembered ones. More than {@link SMALL_SETS}, so that all these can come again. */
-const SAMPLE = 512;
-/** If fewer are, so many sets are neither looked for nor remembered: twice as many after each such sample, up to the limit. */
-const PASSED = 16_384;
-const MOST_PASSED = 131_072;
+/** Then this many sets are neither looked for nor remembered. */
+const BYPASSING = 65_536;
 
 /** Most keys of one acquisition: as many as a lock can have stripes. More would block the thread for seconds. */
 export const MAX_KEYS = MAX_STRIPES;
@@ -90,22 +86,19 @@ export function isPair(keys: Keys): keys is KeyPair {
  * remembers some sets, by the stripe of the first key.
  *
  * Other programs rarely ask for the same keys together: transfers between any two accounts. Then looking for a set and
- * remembering it is a waste. So if few of a sample come again, all sets bypass the memory until the next sample.
+ * remembering it is a waste. So if most sets are new, the next ones bypass the memory.
  */
 export class KeySets {
   readonly #index: KeyIndex;
   /** Allocated with the first set: they would be half of the objects of an idle lock. */
   #small: (KeySet | undefined)[] | undefined;
   #large: (KeySet | undefined)[] | undefined;
-  /** The set that was asked for last. Undefined while sets bypass the memory, and during a sample. */
+  /** The set that was asked for last. Undefined while sets bypass the memory. */
   #last: KeySet | undefined = undefined;
-  #missesLeft = MISSES;
-  /** How many sets still bypass the memory, and how many will if the next sample has few remembered ones. */
-  #toPass = 0;
-  #nextToPass = PASSED;
-  /** How many sets the sample still needs, and how many of it were remembered ones. */
-  #toSample = 0;
-  #found = 0;
+  /** Hits less misses, but for the last set. */
+  #balance = 0;
+  /** How many sets still bypass the memory. */
+  #bypassing = 0;
   /** Whether any set was remembered since {@link forget}. */
   #remembers = false;
 
@@ -141,27 +134,23 @@ export class KeySets {
 
   /** A separate function, so that V8 inlines {@link setOf}. */
   #first<K extends LockKey>(keys: readonly K[], count: number): Keys<K> {
-    if (this.#toPass > 0 && count === 2) return this.#pair(keys);
+    if (this.#bypassing > 0 && count === 2) return this.#pair(keys);
     checkCount(count);
     if (count === 0) return new KeySet<K>([], []);
-    if (this.#toPass === 0) return this.#lookUp(keys, count, NONE, 0, keys[0]);
-    this.#countPassed();
+    if (this.#bypassing === 0) return this.#lookUp(keys, count, NONE, 0, keys[0]);
+    this.#bypassing--;
     return this.#make(keys, count, NONE, 0, keys[0]);
   }
 
   /** The usual number of keys, in a set that bypasses the memory. */
   #pair<K extends LockKey>(keys: readonly K[]): KeyPair<K> {
-    this.#countPassed();
+    this.#bypassing--;
     const index = this.#index;
     const first = keys[0] as K;
     const second = keys[1] as K;
     const a = index.stripeOf(first, 'keys[]');
     const b = index.stripeOf(second, 'keys[]');
     return new KeyPair(first, second, lower(a, b), higher(a, b));
-  }
-
-  #countPassed(): void {
-    if (--this.#toPass === 0) this.#startSample();
   }
 
   /** The first `read` keys are those of `known`, and `key` is the next. */
@@ -184,8 +173,8 @@ export class KeySets {
         const next = keys[i];
         if (next !== same[i]) return this.#remember(this.#make(keys, count, same, i, next), sets, at);
       }
-      if (this.#toSample > 0) this.#countSampled(true);
-      else this.#last = remembered;
+      if (this.#balance < MISSES) this.#balance++;
+      this.#last = remembered;
       return remembered as KeySet<K>;
     }
     return this.#remember(this.#make(keys, count, known, read, key), sets, at);
@@ -195,29 +184,13 @@ export class KeySets {
     if (!set.keys.every(isRememberable)) return set;
     this.#remembers = true;
     sets[at] = set;
-    if (this.#toSample > 0) this.#countSampled(false);
-    else if (--this.#missesLeft === 0) this.#startSample();
-    else this.#last = set;
-    return set;
-  }
-
-  #startSample(): void {
-    this.#toSample = SAMPLE;
-    this.#found = 0;
-    this.#last = undefined;
-  }
-
-  #countSampled(found: boolean): void {
-    if (found) this.#found++;
-    if (--this.#toSample > 0) return;
-    this.#missesLeft = MISSES;
-    const next = this.#nextToPass;
-    if (this.#found < SAMPLE / 2) {
-      this.#toPass = next;
-      this.#nextToPass = Math.min(2 * next, MOST_PASSED);
-    } else {
-      this.#nextToPass = PASSED;
+    this.#last = set;
+    if (--this.#balance <= -MISSES) {
+      this.#balance = 0;
+      this.#bypassing = BYPASSING;
+      this.#last = undefined;
     }
+    return set;
   }
 
   /** Reads the rest. */
@@ -262,9 +235,4 @@ function startsWith(
     if (list[i] !== known[i]) return false;
   }
   return list[count] === key;
-}
-
-/** False for bytes, as they can be written to. */
-function isRememberable(key: LockKey): boolean {
-  return typeof key === 'number' || (typeof key === 'string' && key.length <= REMEMBERED_LENGTH);
 }

@@ -1,47 +1,52 @@
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import { CACHED_STRINGS, StripeCache } from './stripe-cache.js';
+import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 
-/** After so many misses, a sample tells whether the cache pays. */
-const MISSES = 1024;
-/** Before the first sample, as many keys as fit can get into the cache. */
-const FIRST_MISSES = 2 * CACHED_STRINGS;
-/** Look-ups in a sample; half of them must be hits. */
-const SAMPLE = 64;
-/** If fewer are, so many strings bypass the cache. */
-const PASSED = 4096;
-/** Longer strings stay out of the cache. */
-const CACHED_LENGTH = 256;
-/** So many of the last longer strings, up to {@link LONG_LENGTH}, are remembered. A power of two. */
+/** How a lock finds the stripes of keys, in one thread. */
+export interface KeyIndex {
+  /** Throws for a value that cannot be a key; `name` is what the error calls it. */
+  stripeOf(key: unknown, name: string): number;
+  /**
+   * From here to {@link end} an acquisition looks up stripes, and takes them or is known to wait for them, while code of
+   * the program may run.
+   */
+  begin(): void;
+  end(): void;
+  /** Whether an acquisition that has just failed with this error, and has nothing, may find room if it starts again. */
+  makeRoom(error: unknown): boolean;
+}
+
+/** Longer strings are not remembered, so that a cache stays below a few megabytes. */
+const REMEMBERED_LENGTH = 256;
+/** This many of the last longer strings, up to {@link LONG_LENGTH}, are remembered. A power of two. */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
 
+/** Whether a key may be remembered. Not bytes, as they can be written to. */
+export function isRememberable(key: unknown): boolean {
+  return typeof key === 'string' ? key.length <= REMEMBERED_LENGTH : typeof key === 'number';
+}
+
+/** Throws unless the value is a key. */
+export function checkKey(key: unknown, name: string): void {
+  if (typeof key === 'string' || isBytes(key)) return;
+  if (typeof key !== 'number') throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
+  if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
+}
+
 /**
- * Which stripe a key maps to, for one thread and one lock. Strings are hashed once and then remembered: a look-up in a
- * Map is several times cheaper than a call into the addon, or than hashing in JavaScript. See {@link StripeCache}.
- *
- * A miss costs more than hashing at once: V8 compares the string with others anywhere in memory, and storing it costs
- * even more. So if most keys are new, strings bypass the cache, except for an occasional sample that shows whether the
- * cache pays again.
+ * Which stripe a key is hashed to. Strings are hashed once and then remembered: a look-up in a Map is several times
+ * cheaper than a call into the addon, or than hashing in JavaScript.
  *
  * A Map would hash a long string, too, which takes V8 longer than the addon. Comparing it with the last one of similar
  * length is cheap: it is usually the same object, or differs early.
  */
-export class StripeIndex {
+export class HashedKeys implements KeyIndex {
   readonly #stripes: number;
   /** The mask that replaces a division if the number of stripes is a power of two; else -1. */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
-  readonly #cache = new StripeCache();
-  /** The cache's young generation; undefined while all strings take the slow way. */
-  #searched: ReadonlyMap<string | number, number> | undefined = this.#cache.young;
-  /** How many strings still bypass the cache. */
-  #toPass = 0;
-  /** How many look-ups the sample still needs. */
-  #toSample = 0;
-  /** Hits of the sample so far. */
-  #found = 0;
-  #missesLeft = FIRST_MISSES;
+  readonly #cache = new StripeCache(CACHED_KEYS, ignore);
   #long: { key: string; stripe: number }[] | undefined = undefined;
 
   constructor(stripes: number, hash: (key: string | Uint8Array) => number) {
@@ -50,11 +55,22 @@ export class StripeIndex {
     this.#hash = hash;
   }
 
-  /** Throws for a value that cannot be a key; `name` is what the error calls it. */
   stripeOf(key: unknown, name: string): number {
-    if (typeof key === 'string') return this.#searched?.get(key) ?? this.#stringStripeSlow(key);
+    if (typeof key === 'string') return this.#cache.searched?.get(key) ?? this.#stringStripeSlow(key);
     if (typeof key === 'number' && (key | 0) === key) return this.#fold(mix(key));
     return this.#otherStripe(key, name);
+  }
+
+  begin(): void {
+    // A key has the same stripe at all times.
+  }
+
+  end(): void {
+    // As in begin().
+  }
+
+  makeRoom(): boolean {
+    return false;
   }
 
   #fold(hash: number): number {
@@ -62,42 +78,16 @@ export class StripeIndex {
   }
 
   #otherStripe(key: unknown, name: string): number {
-    if (typeof key === 'number') return this.#fold(mix(longInteger(key, name)));
-    if (isBytes(key)) return this.#hash(key);
-    throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
+    checkKey(key, name);
+    return typeof key === 'number' ? this.#fold(mix(longInteger(key))) : this.#hash(key as Uint8Array);
   }
 
   #stringStripeSlow(key: string): number {
-    if (key.length > CACHED_LENGTH) return this.#longStripe(key);
-    if (this.#toPass > 0) {
-      if (--this.#toPass === 0) this.#toSample = SAMPLE;
-      return this.#hash(key);
-    }
-    if (this.#toSample > 0) return this.#sampledStripe(key);
-    if (--this.#missesLeft === 0) {
-      this.#searched = undefined;
-      this.#toSample = SAMPLE;
-    }
-    return this.#remember(key, this.#cache.inOld(key) ?? this.#hash(key));
-  }
-
-  #sampledStripe(key: string): number {
-    const young = this.#cache.young.get(key);
-    const known = young ?? this.#cache.inOld(key);
-    if (known !== undefined) this.#found++;
-    if (--this.#toSample === 0) {
-      if (this.#found < SAMPLE / 2) this.#toPass = PASSED;
-      else this.#searched = this.#cache.young;
-      this.#found = 0;
-      this.#missesLeft = MISSES;
-    }
-    return young ?? this.#remember(key, known ?? this.#hash(key));
-  }
-
-  #remember(key: string, stripe: number): number {
-    const cache = this.#cache;
-    cache.add(key, stripe);
-    if (this.#searched !== undefined) this.#searched = cache.young;
+    if (!isRememberable(key)) return this.#longStripe(key);
+    const known = this.#cache.find(key);
+    if (known !== undefined) return known;
+    const stripe = this.#hash(key);
+    this.#cache.add(key, stripe);
     return stripe;
   }
 
@@ -113,11 +103,12 @@ export class StripeIndex {
   }
 }
 
+const ignore = (): void => undefined;
+
 /** Derived from the golden ratio. Keeps the low half from cancelling out a high half of the same value. */
 const LOW_HALF = 0x9e37_79b9;
 
-function longInteger(key: number, name: string): number {
-  if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
+function longInteger(key: number): number {
   return mix((key | 0) ^ LOW_HALF) ^ Math.floor(key / 0x1_0000_0000);
 }
 

@@ -1,6 +1,6 @@
-/** Up to so many stripes are sorted by a network; */
+/** Up to this many stripes are sorted by a network; */
 const NETWORK = 8;
-/** up to so many by insertion, which is faster than a call to sort. */
+/** up to this many by insertion, which is faster than a call to sort. */
 const INSERTION = 24;
 /** More than any stripe. */
 const NONE = 0x7fff_ffff;

@@ -29,7 +29,7 @@ export interface EntryPoints {
   readonly outer: AnyFunction | undefined;
 }
 
-/** By guard, from before it holds anything. */
+/** The notes of guards, from before they hold anything. */
 const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new HostFinalizationRegistry<TracedHold>(reclaim);

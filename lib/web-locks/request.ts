@@ -51,8 +51,8 @@ const ignore = (): void => undefined;
  * in the context of the request (`AsyncLocalStorage`), and what it throws rejects the promise. A request that waits has
  * another promise in front of it, which the engine's grant resolves.
  *
- * T1 (`engine/contract/engine.ts`): the microtask exists before the engine is asked. If something fails after that, such
- * as a listener that cannot be added, the microtask takes back whatever the engine has granted.
+ * The microtask exists before the engine is asked. If something fails after that, such as a listener that cannot be added,
+ * the microtask takes back whatever the engine has granted.
  */
 export class LockRequest implements WebLockRequester, Abortable, Expiring {
   ticket = -1;
@@ -125,7 +125,6 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   abort(reason: unknown): void {
     if (this.#stage === PENDING) {
-      // If this throws, it has changed nothing, and this is called once more.
       this.#withdraw();
       this.#reason = reason;
       this.#stage = ABORTED;
@@ -140,15 +139,13 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#wake!(this);
   }
 
-  /** For a request that waits. Undefined if the stack overflowed. */
+  /** For a request that waits. Undefined if nothing could wake it, as the stack overflowed: the microtask rejects. */
   #wait(timeout: number): Promise<unknown> | undefined {
     const granted = new Promise(keepWake);
     const { wake } = last;
     // It would keep the promise alive, and with it the request.
     last.wake = undefined;
     if (wake === undefined) {
-      // The stack overflowed in that function, which has rejected the promise: nothing could wake this request. The
-      // microtask passes the rejection on.
       this.#reason = granted;
       this.#stage = BROKEN;
       return undefined;

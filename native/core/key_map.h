@@ -73,13 +73,6 @@ class KeyMap {
     return std::unique_ptr<Node>(&node);
   }
 
-  // Gives one of the table's nodes another key, which the table must not have yet.
-  void changeKey(Node& node, const KeyView& key) {
-    unlink(node);
-    node.key.assign(key);
-    link(node);
-  }
-
  private:
   static constexpr std::size_t kFirst = 8;
 

@@ -53,12 +53,12 @@ KeyTable::~KeyTable() {
   table_.cell(kLeftOrphans).store(left);
 }
 
-KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
+KeyTable::Pinned KeyTable::pin(const KeyView& key) {
   Shard& shard = shards_[shardOf(key)];
   for (;;) {
     {
       const Lock lock(shard.mutex);
-      const Pinned pinned = pinLocked(shard, key, idle);
+      const Pinned pinned = pinLocked(shard, key);
       if (pinned.stripe != kNone) return pinned;
     }
     // Without the shard: stripes and orphans may be of another one.
@@ -72,15 +72,14 @@ bool KeyTable::isCrowded(const Shard& shard) const {
   return used_.load() > half && shard.entries.size() * kShards > half;
 }
 
-KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key, std::uint32_t idle) {
+KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
   if (Entry* const entry = shard.entries.find(key)) {
-    // Keeps N2: it is no orphan any more, so nobody forgets it.
+    // Keeps N2: it is not an orphan any more, so nobody forgets it.
     if (entry->orphan) removeOrphan(*entry);
     if (!entry->key.isKnown()) entry->key.assign(key);
     ++entry->pins;
     return {.stripe = entry->stripe, .crowded = isCrowded(shard)};
   }
-  if (idle != kNone && reuse(shard, key, idle)) return {.stripe = idle, .reused = true};
   const std::uint32_t stripe = allocate(shard);
   if (stripe == kNone) return {.stripe = kNone};
   STRIPELOCK_SEAM("pin: before the key has its stripe");
@@ -91,34 +90,24 @@ KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key, std::uint
   return {.stripe = stripe, .crowded = isCrowded(shard)};
 }
 
-bool KeyTable::reuse(Shard& shard, const KeyView& key, std::uint32_t idle) {
-  Entry& entry = *byStripe_[idle];
-  // With the caller's pin alone nobody else changes the word (N3), or waits. An abandoned key keeps its stripe (N2).
-  if (entry.pins != 1 || table_.word(idle).load() != 0) return false;
-  shard.entries.changeKey(entry, key);
-  return true;
-}
-
-std::uint32_t KeyTable::unpin(std::uint32_t stripe) {
+void KeyTable::unpin(std::uint32_t stripe) {
   Entry& entry = *byStripe_[stripe];
-  const std::uint32_t number = shardOf(entry.key.view());
-  Shard& shard = shards_[number];
+  Shard& shard = shardFor(entry);
   {
     const Lock lock(shard.mutex);
     // mutant: N2-first-unpin
-    if (--entry.pins != 0) return number;
+    if (--entry.pins != 0) return;
     STRIPELOCK_SEAM("unpin: before the word is read");
-    // By N3 nobody else changes the word from here on.
+    // Nobody else changes the word from here on (N3).
     // mutant: N2-frees-abandoned
     if (table_.word(stripe).load() == 0) {
       drop(shard, entry);
-      return number;
+      return;
     }
     addOrphan(entry);
   }
   while (orphans() > mostOrphans_ && forgetOldest()) {
   }
-  return number;
 }
 
 KeyTable::Shard::~Shard() {

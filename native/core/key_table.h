@@ -1,7 +1,7 @@
 // Gives each key in use a stripe of its own, so that a table of stripes is a table of exact keys.
 //
 // A thread pins a key before it touches the key's stripe, and may keep it pinned while it does not use it: then it finds
-// the stripe without a call. Each thread pins a key once; Membership::pin and unpin see to that.
+// the stripe without a call. Each thread pins a key once; key_pins.h sees to that.
 //
 // Invariants, for each stripe, whenever the shard of its key is not locked:
 //   N1  No two keys have the same stripe at one time, and no key has two.
@@ -12,8 +12,7 @@
 //   N3  A thread touches a word, or links a waiter, only while it has the key pinned. So nobody else changes a word
 //       whose key has no pins, and a stripe that is given to another key is free and has no queue.
 //   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
-//       The second half is kept by whoever looks up (lib/lock/exact-key-index.ts), also in the addon's own calls. To give a
-//       key's stripe to another key is to unpin it, too.
+//       The second half is kept by whoever looks up (lib/lock/pinned-keys.ts), also in the addon's own calls.
 //   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard.
 //
 // A thread that ends abandons what it holds, and then unpins everything (Registry::end). It may end between any two of
@@ -58,15 +57,11 @@ class KeyTable {
     // More than half of the stripes have keys, so the thread should keep pinned only what it uses. Then the threads
     // together remember no more idle keys than that, and a few each: the rest is for keys in use.
     bool crowded = false;
-    // It was `idle`, and its pin is the key's now.
-    bool reused = false;
   };
-  // The stripe of the key, with one more pin. A new key may get `idle`: a stripe that the caller has pinned and does not
-  // use, whose key is of the same shard. It does if nobody else has that pinned, and it is not abandoned. (This takes the
-  // shard once. To unpin the one and to pin the other would take it twice.)
-  Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
-  // One pin fewer. The caller has one. Returns the shard of the key.
-  std::uint32_t unpin(std::uint32_t stripe);
+  // The stripe of the key, with one more pin.
+  Pinned pin(const KeyView& key);
+  // One pin fewer. The caller has one.
+  void unpin(std::uint32_t stripe);
   static std::uint32_t shardOf(const KeyView& key) { return stripelock::shardOf<kShards>(key); }
 
   // Keys that have a stripe.
@@ -115,9 +110,7 @@ class KeyTable {
   static std::unique_ptr<Entry> make(Shard& shard, const KeyView& key);
   static void destroy(Shard& shard, std::unique_ptr<Entry> entry);
   Shard& shardFor(const Entry& entry) { return shards_[shardOf(entry.key.view())]; }
-  Pinned pinLocked(Shard& shard, const KeyView& key, std::uint32_t idle);
-  // Gives the key of `idle` another key, if nobody can notice. `idle` is as in pin().
-  bool reuse(Shard& shard, const KeyView& key, std::uint32_t idle);
+  Pinned pinLocked(Shard& shard, const KeyView& key);
   // An estimate, from the keys of the shard, which is locked.
   bool isCrowded(const Shard& shard) const;
   // A stripe for a key of the shard, which is locked; or kNone.

@@ -2,12 +2,10 @@
 
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
-#include "core/key_table.h"
-#include "core/recurrence.h"
+#include "core/key_pins.h"
 #include "core/table.h"
 
 namespace stripelock {
@@ -90,34 +88,21 @@ class Membership {
   // Frees the stripes that its thread still holds, and flags as abandoned those whose next holder is to be told.
   void abandon();
 
+  // Whether its thread holds the stripe.
+  bool holds(std::uint32_t stripe) const;
+
   // ── exact keys ──
 
-  struct Pinned {
-    // KeyTable::kNone: all stripes have other keys.
-    std::uint32_t stripe;
-    // This thread had pinned the key before.
-    bool again = false;
-    // As in KeyTable::Pinned.
-    bool crowded = false;
-    // The stripe was another key's of this thread.
-    bool reused = false;
-    // Most of the last keys that this thread pinned it had pinned before, so it should remember them.
-    bool recurring = false;
-  };
-  Pinned pin(const KeyView& key);
-  // The same for a key that is used once. It may get the stripe of a key that was pinned so before, is not in use any more,
-  // and was not pinned otherwise since: so it is an unpin(), too.
-  Pinned pinOnce(const KeyView& key);
-  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front.
-  // Returns how many these are. No more than it has pinned, however often each is in the list.
-  std::size_t unpin(std::int32_t* stripes, std::size_t count);
-  // The thread ends, or closes the table. Call it after abandon().
-  void unpinAll();
-  // Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. Those that
-  // wait in its JavaScript are behind one of these (I9 in lib/engine/native/local-waits.ts).
-  bool uses(std::uint32_t stripe) const;
+  // nullptr if its table has no exact keys.
+  KeyPins* pins() { return pins_.get(); }
+  // Call it after abandon().
+  void unpinAll() {
+    if (pins_) pins_->unpinAll();
+  }
   // `by` more async acquisitions wait for these stripes.
-  void countWaits(const std::uint32_t* stripes, std::uint32_t count, int by);
+  void countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {
+    if (pins_) pins_->countWaits(stripes, count, by);
+  }
 
   // How many times the registry handed it out.
   std::uint32_t references = 0;
@@ -144,18 +129,6 @@ class Membership {
   }
 
  private:
-  struct Freed {
-    void operator()(std::uint32_t* counts) const;
-  };
-
-  // With the pin that it has got from the table of keys.
-  Pinned addPin(const KeyView& key, KeyTable::Pinned got);
-  bool hasPinned(std::uint32_t stripe) const {
-    return stripe / 64 < pinned_.size() && (pinned_[stripe / 64] >> (stripe % 64) & 1) != 0;
-  }
-  void setPinned(std::uint32_t stripe) { pinned_[stripe / 64] |= std::uint64_t{1} << (stripe % 64); }
-  template <typename Visit>
-  void forEachPinned(Visit visit) const;
   void abandon(std::uint32_t stripe);
 
   Table& table_;
@@ -164,14 +137,7 @@ class Membership {
   std::atomic<Word*> locals_{nullptr};
   // Its index in Table::members, guarded by Table::membersMutex.
   std::size_t place_ = 0;
-  // Of an exact table: a bit for each stripe that this thread has pinned.
-  std::vector<std::uint64_t> pinned_;
-  // Of an exact table: for each shard of its keys the stripe that was pinned last by pinOnce(), with a key of that shard,
-  // or kNone. No stripe stays here that was pinned otherwise since, or unpinned.
-  std::array<std::uint32_t, KeyTable::kShards> onces_;
-  Recurrence recurrence_;
-  // Of an exact table: how many async acquisitions of this thread ask for each stripe.
-  std::unique_ptr<std::uint32_t[], Freed> waits_;
+  const std::unique_ptr<KeyPins> pins_;
 };
 
 }  // namespace stripelock

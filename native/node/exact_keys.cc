@@ -86,7 +86,7 @@ class KeyBytes {
     if (length > 0) std::memcpy(out, data, length);
     end(kind, length);
   }
-  // Where so many bytes go, after the kind.
+  // Where this many bytes go, after the kind.
   char* reserve(std::size_t length) {
     start_ = few_.data();
     if (length >= few_.size()) {
@@ -108,52 +108,46 @@ class KeyBytes {
 };
 
 // nullptr if it is not the number of an open, exact table.
-Membership* toExactTable(const Call& call) {
+KeyPins* toPins(const Call& call) {
   Membership* const membership = call.toTable(0);
-  return membership && membership->table().keys() ? membership : nullptr;
+  return membership ? membership->pins() : nullptr;
 }
 
-// pin(table, key): its stripe, with kPinnedAgain, kCrowded and kRecurring; or kNoStripe
-// pinOnce(table, key): the same, with kReused
-template <bool once>
+// pin(table, key): its stripe, with kPinnedAgain and kCrowded; or kNoStripe
 napi_value pin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
-  Membership* const membership = toExactTable(call);
+  KeyPins* const pins = toPins(call);
   KeyBytes key;
-  if (!membership || !key.read(env, call.at(1))) return call.refuse("expected an exact table and a key");
-  // Keeps N4, as in unpin().
-  const bool mayReuse = once && !call.environment().blocked();
-  const Membership::Pinned pinned = mayReuse ? membership->pinOnce(key.view()) : membership->pin(key.view());
+  if (!pins || !key.read(env, call.at(1))) return call.refuse("expected an exact table and a key");
+  const KeyPins::Pinned pinned = pins->pin(key.view());
   if (pinned.stripe == KeyTable::kNone) return call.integer(kNoStripe);
   const std::int32_t again = pinned.again ? kPinnedAgain : 0;
   const std::int32_t crowded = pinned.crowded ? kCrowded : 0;
-  const std::int32_t reused = pinned.reused ? kReused : 0;
-  const std::int32_t recurring = pinned.recurring ? kRecurring : 0;
-  return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded | reused | recurring);
+  return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded);
 }
 
 // unpin(table, stripes, count): how many of the first `count` stripes are in use, and stay pinned. These are at the front
 // then.
 napi_value unpin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
-  Membership* const membership = toExactTable(call);
+  KeyPins* const pins = toPins(call);
   std::int32_t* stripes = nullptr;
   std::size_t length = 0;
   std::uint32_t count = 0;
-  if (!membership || !call.toInts(1, stripes, length) ||
+  if (!pins || !call.toInts(1, stripes, length) ||
       !call.toIndex(2, static_cast<std::uint32_t>(length), count)) {
     return call.refuse("expected an exact table, stripes and how many");
   }
   // Keeps N4: an interrupt of a blocked call makes this call, and the blocked call may wait for any of them.
-  if (call.environment().blocked()) return call.unsignedInteger(count);
-  return call.unsignedInteger(static_cast<std::uint32_t>(membership->unpin(stripes, count)));
+  const bool blocked = call.environment().blocked();
+  return call.unsignedInteger(static_cast<std::uint32_t>(pins->unpin(stripes, count, blocked)));
 }
 
 // inUse(table): how many of its keys are held, or were abandoned
 napi_value inUse(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
-  Membership* const membership = toExactTable(call);
-  if (!membership) return call.refuse("expected an exact table");
+  Membership* const membership = call.toTable(0);
+  if (!membership || !membership->pins()) return call.refuse("expected an exact table");
   return call.unsignedInteger(countInUse(membership->table()));
 }
 
@@ -179,8 +173,7 @@ Napi::Value toKey(Napi::Env env, const std::string& bytes) {
 }
 
 void addExactKeys(Napi::Env env, Napi::Object exports) {
-  addFunction(env, exports, "pin", pin<false>);
-  addFunction(env, exports, "pinOnce", pin<true>);
+  addFunction(env, exports, "pin", pin);
   addFunction(env, exports, "unpin", unpin);
   addFunction(env, exports, "inUse", inUse);
 }

@@ -43,8 +43,6 @@ inline constexpr std::int32_t kPermitMode = 2;
 inline constexpr std::int32_t kNoStripe = -1;
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;
 inline constexpr std::int32_t kCrowded = 1 << 29;
-inline constexpr std::int32_t kReused = 1 << 28;
-inline constexpr std::int32_t kRecurring = 1 << 27;
 
 // ── LeaseExchange: see leases.h for what each number means ──
 

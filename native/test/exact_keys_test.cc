@@ -16,9 +16,9 @@ TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   SharedMemory memory(1);
   ExactPeer peer(memory);
   const std::uint32_t stripe = peer.pin("key");
-  EXPECT_TRUE(peer.client.membership().pin(KeyView("key")).again);
+  EXPECT_TRUE(peer.pins().pin(KeyView("key")).again);
   std::array<std::int32_t, 3> list{static_cast<std::int32_t>(stripe), static_cast<std::int32_t>(stripe), 0};
-  EXPECT_EQ(peer.client.membership().unpin(list.data(), 3), 0u);
+  EXPECT_EQ(peer.pins().unpin(list.data(), 3), 0u);
   EXPECT_EQ(peer.keys().size(), 0u);
   // Of another key by now: an entry that is too many ends no pin of it.
   EXPECT_EQ(peer.pin("other"), stripe);
@@ -74,7 +74,7 @@ TEST(ExactKeys, StayPinnedWhileTheirThreadHoldsThem) {
   std::size_t at = 0;
   for (const std::uint32_t stripe : {held, idle, held, shared, idle, held})
     list[at++] = static_cast<std::int32_t>(stripe);
-  ASSERT_EQ(peer.client.membership().unpin(list.data(), list.size()), 2u);
+  ASSERT_EQ(peer.pins().unpin(list.data(), list.size()), 2u);
   EXPECT_EQ((std::set{list[0], list[1]}),
             (std::set{static_cast<std::int32_t>(held), static_cast<std::int32_t>(shared)}));
   EXPECT_EQ(peer.keys().size(), 2u);
@@ -208,7 +208,7 @@ TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
         for (std::uint64_t rounds = random() % 200; rounds > 0; --rounds) {
           const std::size_t key = random() % kKeys;
           const std::string name = "key " + std::to_string(key);
-          const std::uint32_t stripe = random() % 2 == 0 ? peer.pin(name) : peer.pinOnce(name).stripe;
+          const std::uint32_t stripe = peer.pin(name);
           // No room now.
           if (stripe == KeyTable::kNone) continue;
           ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);

@@ -56,7 +56,7 @@ TEST(KeyMap, FindsWhatWasAddedAndNothingElseWhileItGrowsAndShrinks) {
   EXPECT_TRUE(table.empty());
 }
 
-TEST(KeyMap, AgreesWithAMapWhateverIsAddedRenamedAndRemoved) {
+TEST(KeyMap, AgreesWithAMapWhateverIsAddedAndRemoved) {
   std::mt19937_64 random = seeded("KeyMap");
   KeyMap<Node> table;
   std::map<std::uint32_t, Node*> expected;
@@ -69,13 +69,6 @@ TEST(KeyMap, AgreesWithAMapWhateverIsAddedRenamedAndRemoved) {
       ASSERT_EQ(find(table, number), known == expected.end() ? nullptr : known->second);
       if (random() % 10 < additions) {
         if (known == expected.end()) expected[number] = &add(table, number);
-      } else if (known != expected.end() && random() % 2 == 0) {
-        const auto other = static_cast<std::uint32_t>(5000 + random() % 5000);
-        if (expected.contains(other)) continue;
-        const std::string text = name(other);
-        table.changeKey(*known->second, KeyView(text));
-        expected[other] = known->second;
-        expected.erase(known);
       } else if (known != expected.end()) {
         table.remove(*known->second);
         expected.erase(known);

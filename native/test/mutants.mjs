@@ -102,7 +102,6 @@ export const mutants = {
   ],
   'N2-forgets-pinned': ['if (!oldestOrphan_) continue;', 'KeyTable.ForgetsOnlyAKey*'],
   'N3-tells-next-key': ['', 'KeyTable.ForgetsAbandonedKeysRatherThanRefuse*'],
-  'N4-reuses-pinned-since': ['', 'PinOnce.*'],
   'N4-unpins-awaited': ['', 'ExactKeys.StayPinnedWhileAnAcquisitionWaits*'],
   'N5-refuses-beside-free': [
     'if (!forgetOldest()) return {.stripe = kNone, .crowded = true};',

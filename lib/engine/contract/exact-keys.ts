@@ -6,12 +6,8 @@ export const NO_STRIPE = -1;
 export const PINNED_AGAIN = 0x4000_0000;
 /** Added to the stripe: more than half of the stripes have keys, so the thread should keep pinned only what it uses. */
 export const CROWDED = 0x2000_0000;
-/** Added to the stripe: it was that of another key that this thread had pinned, and that key's pin is this key's now. */
-export const REUSED = 0x1000_0000;
-/** Added to the stripe: most of the last keys that this thread pinned it had pinned before, so it should remember them. */
-export const RECURRING = 0x0800_0000;
 /** What is left without what may be added. */
-export const STRIPE_MASK = RECURRING - 1;
+export const STRIPE_MASK = CROWDED - 1;
 
 /**
  * Which stripe each key in use has for its own, seen from one thread. No two keys have the same stripe at one time, and a
@@ -21,13 +17,8 @@ export interface ExactKeys {
   /** The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. */
   pin(key: LockKey): number;
   /**
-   * The same for a key that will hardly come again. It may get the stripe of a key that was pinned so before and not
-   * otherwise since, if this thread neither holds that nor waits for it. So what is said of {@link unpin} holds here, too.
-   */
-  pinOnce(key: LockKey): number;
-  /**
    * Unpins those of the first `count` stripes that this thread has pinned, and neither holds nor waits for. The others
-   * come to the front, each once. Returns how many these are. Must not be called while this thread has looked up a stripe that it is
+   * come to the front, each once. (While this thread blocks in another call, so do all that it has pinned.) Returns how many these are. Must not be called while this thread has looked up a stripe that it is
    * about to take.
    */
   unpin(stripes: Int32Array, count: number): number;

@@ -3,13 +3,13 @@ import type { KeyState, LockKey } from '../../common/types.js';
 import { NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../contract/exact-keys.js';
 import type { KeyedTable } from './keyed-table.js';
 
-/** The exact keys of a table of one thread. They are pinned again for little, so it never says that keys recur. */
+/** The exact keys of a table of one thread. */
 export class JavaScriptExactKeys implements ExactKeys {
   readonly #table: KeyedTable;
   readonly #stripes = new Map<string | number, number>();
   /** The same for bytes, as text of one character for each. */
   readonly #stripesOfBytes = new Map<string, number>();
-  /** By stripe; undefined where it has none. */
+  /** The key of each stripe; undefined where it has none. */
   readonly #keys: (LockKey | undefined)[] = [];
   readonly #free: number[] = [];
 
@@ -31,10 +31,6 @@ export class JavaScriptExactKeys implements ExactKeys {
     this.#keys[stripe] = bytes ?? key;
     if (free.length > 0) free.length--;
     return stripe;
-  }
-
-  pinOnce(key: LockKey): number {
-    return this.pin(key);
   }
 
   unpin(stripes: Int32Array, count: number): number {

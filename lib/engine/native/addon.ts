@@ -102,7 +102,6 @@ export interface Addon extends LeaseAddon, WebLockAddon {
     locals: { threadId: number; count: number }[];
   }[];
   pin(table: number, key: LockKey): number;
-  pinOnce(table: number, key: LockKey): number;
   unpin(table: number, stripes: Int32Array, count: number): number;
   inUse(table: number): number;
   addNote(table: number, stripes: Int32Array, note: string): number;

@@ -22,10 +22,6 @@ export class NativeExactKeys implements ExactKeys {
     return this.#addon.pin(this.#table, key);
   }
 
-  pinOnce(key: LockKey): number {
-    return this.#addon.pinOnce(this.#table, key);
-  }
-
   unpin(stripes: Int32Array, count: number): number {
     return this.#addon.unpin(this.#table, stripes, count);
   }

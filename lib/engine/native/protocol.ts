@@ -32,7 +32,7 @@ export const NOT_OPENED = -1;
 export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 
 /** Answers of `pin`. */
-export { CROWDED, NO_STRIPE, PINNED_AGAIN, RECURRING, REUSED } from '../contract/exact-keys.js';
+export { CROWDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
 /** The size of the lease exchange. `lease-exchange.ts` says what each of its numbers means. */
 export const EXCHANGE_BYTES = 64;

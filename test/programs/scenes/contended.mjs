@@ -2,7 +2,7 @@
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { DeadlockError, LockTimeoutError } from 'stripelock';
-import { isOverflow, LONG, outcomeOf } from './scene.mjs';
+import { LONG, outcomeOf } from './scene.mjs';
 
 /** Milliseconds, for timeouts that pass. */
 const SHORT = 1;
@@ -64,19 +64,6 @@ const functions =
     for (const key of keys) scene.runs(key);
   };
 
-/** Prepares an abort. The signal is Node's own, and may overflow before it calls its listeners. */
-const aborting = (a, b) => (scene) => {
-  scene.holds(a);
-  scene.waits(a);
-  const controller = new AbortController();
-  const reason = new Error('aborted');
-  const options = { ...LONG, signal: controller.signal };
-  scene.mayWait(scene.lock.acquire(a, options), (error) => error === reason);
-  scene.mayWait(scene.lock.acquire([a, b], options), (error) => error === reason);
-  scene.waits(a);
-  return { call: () => controller.abort(reason) };
-};
-
 /** Prepares an acquisition that times out; a later one of the same thread must time out, too. */
 const timingOut = (key) => (scene) => {
   const guard = scene.holds(key);
@@ -91,19 +78,6 @@ const timingOut = (key) => (scene) => {
   };
 };
 
-/** The call releases a stripe at its end, which is granted to an acquisition of this thread that began in the call. */
-const releasingWithin = (key) => (scene) => {
-  let promise;
-  return {
-    call: () => {
-      scene.lock.withLockSync(key, () => void (promise = scene.lock.acquire(key, LONG)));
-      // It is rejected where only the acquisition overflowed.
-      return promise;
-    },
-    after: () => scene.mayWait(promise),
-  };
-};
-
 /** The call hands a stripe over within this thread, which then blocks, so that the waiter cannot have it yet. */
 const releasingAndBlocking = (a, b, wait) => (scene) => {
   const guard = scene.holds(a);
@@ -115,27 +89,6 @@ const releasingAndBlocking = (a, b, wait) => (scene) => {
       scene.lock.acquireSync(b, LONG);
     },
     mayThrow: isDeadlock,
-  };
-};
-
-/** The function runs once, or not at all if the call failed. */
-const withLock = (key, options) => (scene) => {
-  scene.holds(key);
-  let runs = 0;
-  const run = (guard) => {
-    scene.has(guard);
-    runs++;
-  };
-  return {
-    call: () => (options ? scene.lock.withLock(key, options, run) : scene.lock.withLock(key, run)),
-    after: (promise) => {
-      scene.mayWait(promise);
-      scene.waits(key);
-    },
-    atEnd: async (promise) => {
-      const failed = !promise || isOverflow(await promise.catch((error) => error));
-      if (runs !== (failed ? 0 : 1)) scene.problem(`withLock ran its function ${runs} times`);
-    },
   };
 };
 
@@ -164,11 +117,6 @@ export const makeScenes = ([a, b, c, d]) => ({
   'tryAcquire shared': failing(c, (lock) => lock.tryAcquire([a, b, c, d], { mode: 'shared' })),
   'acquireSync at once': failing(c, (lock) => lock.acquireSync([a, b, c, d], { timeout: 0 }), isTimeout),
   'acquireSync of its own': failing(c, (lock) => lock.acquireSync([a, b, c, d]), isDeadlock),
-  'withLockSync of its own': failing(c, (lock) => lock.withLockSync([a, c], () => undefined), isDeadlock),
-  'withLockSync to one': releasingWithin(a),
-  withLock: withLock(a, LONG),
-  'withLock without options': withLock(a),
-  abort: aborting(a, b),
   // Last, as they have V8 optimize what releases, which then takes less of the stack.
   'release in a crowd that also waits for others': releasing(
     (scene) => scene.holds([a, b]),

@@ -1,31 +1,20 @@
 // Which keys a thread keeps pinned, on names that are a Map.
 import { describe, expect, it } from 'vitest';
 import type { LockKey } from 'stripelock';
-import {
-  CROWDED,
-  NO_STRIPE,
-  PINNED_AGAIN,
-  RECURRING,
-  REUSED,
-  STRIPE_MASK,
-  type ExactKeys,
-} from '../../lib/engine/contract/exact-keys.js';
-import { ExactKeyIndex } from '../../lib/lock/exact-key-index.js';
+import { CROWDED, NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../../lib/engine/contract/exact-keys.js';
+import { LockError } from '../../lib/common/errors.js';
+import { PinnedKeys } from '../../lib/lock/pinned-keys.js';
 import { seedFor } from '../support/seed.js';
+import { thrownBy } from '../support/waiting.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
 /** Names of one thread. A key gets any of the stripes that were freed last, as in the native engine. */
 class Names implements ExactKeys {
   readonly stripes = new Map<LockKey, number>();
   readonly used = new Set<number>();
-  /** Stripes of keys that were pinned once, and not otherwise since. */
-  readonly once = new Set<number>();
-  reused = 0;
-  /** Whether the engine says that most keys recur. */
-  recurring = false;
   /** How often it was asked. */
   pins = 0;
-  /** Of acquisitions that are under way: none of these may be unpinned or reused. */
+  /** Of acquisitions that are under way: none of these may be unpinned. */
   readonly lookedUp = new Set<number>();
   readonly #keys = new Map<number, LockKey>();
   readonly #free: number[];
@@ -42,40 +31,14 @@ class Names implements ExactKeys {
 
   pin(key: LockKey): number {
     this.pins++;
-    const answer = this.#pin(key);
-    return answer === NO_STRIPE || !this.recurring ? answer : answer | RECURRING;
-  }
-
-  #pin(key: LockKey): number {
     const known = this.stripes.get(key);
-    if (known !== undefined) {
-      this.once.delete(known);
-      return known | PINNED_AGAIN;
-    }
+    if (known !== undefined) return known | PINNED_AGAIN;
     if (this.#free.length === 0) return NO_STRIPE;
     const last = Math.min(this.#free.length, 100);
     const [stripe] = this.#free.splice(this.#free.length - 1 - below(this.#random, last), 1) as [number];
     this.stripes.set(key, stripe);
     this.#keys.set(stripe, key);
     return stripe | (this.stripes.size > this.#crowdedFrom ? CROWDED : 0);
-  }
-
-  pinOnce(key: LockKey): number {
-    const known = this.stripes.get(key);
-    if (known !== undefined) return known | PINNED_AGAIN | (this.recurring ? RECURRING : 0);
-    const [idle] = [...this.once].filter((stripe) => !this.used.has(stripe));
-    if (idle !== undefined && this.#random() < 0.9) {
-      if (this.lookedUp.size > 0) expect.fail('reuses a stripe while an acquisition is under way');
-      this.stripes.delete(this.#keys.get(idle)!);
-      this.#keys.set(idle, key);
-      this.stripes.set(key, idle);
-      this.reused++;
-      this.pins++;
-      return idle | REUSED | (this.recurring ? RECURRING : 0);
-    }
-    const answer = this.pin(key);
-    if (answer !== NO_STRIPE) this.once.add(answer & STRIPE_MASK);
-    return answer;
   }
 
   unpin(stripes: Int32Array, count: number): number {
@@ -91,7 +54,6 @@ class Names implements ExactKeys {
         continue;
       }
       this.#keys.delete(stripe);
-      this.once.delete(stripe);
       this.stripes.delete(key);
       this.#free.push(stripe);
     }
@@ -120,7 +82,7 @@ describe('the keys that a thread remembers', () => {
     it(`are those that it has pinned: ${keys} keys in turn and again, room for ${capacity}`, () => {
       const random = randomFrom(seedFor(`remembered of ${keys} keys`));
       const names = new Names(capacity, crowdedFrom, random);
-      const index = new ExactKeyIndex(names, capacity, '', () => undefined);
+      const index = new PinnedKeys(names, capacity, '', () => undefined);
       const held: LockKey[] = [];
       for (let step = 0; step < 300_000; step++) {
         const key = random() < 0.5 ? step % keys : below(random, keys);
@@ -132,9 +94,8 @@ describe('the keys that a thread remembers', () => {
           const inner = index.stripeOf(key, 'key');
           if (inner !== names.stripes.get(key)) expect.fail(`step ${step}: ${inner} is not of key ${key}`);
           names.lookedUp.delete(outer);
-          index.busy--;
+          index.end();
         }
-        if (step % 5000 === 0) names.recurring = random() < 0.5;
         for (let again = below(random, 4); again >= 0; again--) {
           const stripe = index.stripeOf(key, 'key');
           // What it returns without asking is still that key's.
@@ -147,11 +108,17 @@ describe('the keys that a thread remembers', () => {
           names.used.delete(names.stripes.get(held.shift()!)!);
         }
       }
-      expect(names.stripes.size).toBeLessThanOrEqual(crowdedFrom + 64 + held.length);
-      // Of so many keys most bypass the cache.
-      if (keys > capacity) expect(names.reused).toBeGreaterThan(1000);
+      // What is remembered, and a batch of what is not.
+      expect(names.stripes.size).toBeLessThanOrEqual(crowdedFrom + 80 + (5 / 4) * held.length);
       for (const key of held) names.used.delete(names.stripes.get(key)!);
-      expect(index.dropIdle()).toBe(true);
+      // Room for another key is made of all that is not in use.
+      index.begin();
+      for (let key = keys; names.stripes.size < capacity; key++) names.pin(key);
+      const error = thrownBy(() => index.stripeOf('another', 'key'));
+      expect(error).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
+      expect(index.makeRoom(new LockError('ERR_LOCK_CAPACITY', ''))).toBe(false);
+      expect(index.makeRoom(error)).toBe(true);
+      index.end();
       expect(names.stripes.size).toBe(0);
     });
   }

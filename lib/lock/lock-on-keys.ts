@@ -1,0 +1,201 @@
+import { defer, resolved } from '../common/host.js';
+import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
+import type { LockTable } from '../engine/contract/engine.js';
+import { EXCLUSIVE_MODE, hasPermits, type Mode } from '../engine/contract/mode.js';
+import { FastPath } from '../engine/fast-path.js';
+import { attempt, block, LockContext, recordHeld, wait, type Continue } from './acquisition.js';
+import { BaseLock } from './base-lock.js';
+import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
+import type { OpenedLock } from './handle.js';
+import type { KeySets } from './key-set.js';
+import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
+import type { KeyIndex } from './stripe-index.js';
+import { traceCall, type EntryPoints } from './trace.js';
+
+/**
+ * How keys are acquired. The three public methods are the whole way of one key, exclusively and without options, where the
+ * key is free; V8 inlines what they call. No code of the program runs there between the look-up of a key and the moment when
+ * its stripe is taken or waited for (keeps N4, see `pinned-keys.ts`). The other methods do the rest.
+ */
+export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock<A> {
+  readonly #table: LockTable;
+  readonly #path: FastPath;
+  readonly #index: KeyIndex;
+  readonly #sets: KeySets;
+  readonly #context: LockContext;
+  readonly #permits: boolean;
+  /** No acquisition goes the short way: each is traced, or takes a permit. */
+  readonly #special: boolean;
+
+  protected constructor({ table, name, timeout, trace }: OpenedLock, index: KeyIndex, sets: KeySets) {
+    super(name, timeout, table.engine);
+    this.#table = table;
+    this.#path = new FastPath(table);
+    this.#index = index;
+    this.#sets = sets;
+    this.#context = new LockContext(name, table, trace, timeout, index);
+    this.#permits = hasPermits(table.limit);
+    this.#special = trace || this.#permits;
+  }
+
+  override acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AsyncAcquireOptions<M> & { mode?: A },
+  ): Promise<Guard<K, M>> {
+    try {
+      if (options !== undefined || this.#special || typeof keys === 'object') {
+        return this.#takeAsync(keys, options);
+      }
+      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+      this.#table.acquiringAsync();
+      return tryTake(guard) ? resolved(guard) : wait(this.#context, guard, this.timeout, undefined);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  override acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: AcquireOptions<M> & { mode?: A },
+  ): Guard<K, M> {
+    if (options !== undefined || this.#special || typeof keys === 'object') {
+      return this.#takeSync(keys, options);
+    }
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+    return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
+  }
+
+  override tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
+    keys: K | readonly K[],
+    options?: { mode?: M & A },
+  ): Guard<K, M> | undefined {
+    const mode = this.#modeIn(options);
+    if (this.#special || isList(keys)) return this.#tryTake(keys, mode);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    return tryTake(guard) ? guard : attempt(this.#context, guard);
+  }
+
+  #modeIn(options: AcquireOptions | undefined): Mode {
+    return this.#permits ? permitModeIn(options) : modeIn(options);
+  }
+
+  #takeAsync<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M> | undefined,
+  ): Promise<Guard<K, M>> {
+    const mode = this.#modeIn(options);
+    const timeout = timeoutIn(options, this.timeout);
+    const signal = signalIn(options);
+    this.#index.begin();
+    try {
+      const guard = this.#prepare<K, M>('async', keys, mode);
+      if (signal?.aborted) return Promise.reject(signal.reason as Error);
+      this.#table.acquiringAsync();
+      const taken = this.#take(guard, options, timeout, signal, wait);
+      return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
+    } finally {
+      this.#index.end();
+    }
+  }
+
+  #takeSync<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M> | undefined,
+  ): Guard<K, M> {
+    const mode = this.#modeIn(options);
+    const timeout = timeoutIn(options, this.timeout);
+    this.#index.begin();
+    try {
+      return this.#take(this.#prepare<K, M>('sync', keys, mode), options, timeout, undefined, block);
+    } finally {
+      this.#index.end();
+    }
+  }
+
+  #tryTake<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    mode: Mode,
+  ): Guard<K, M> | undefined {
+    this.#index.begin();
+    try {
+      return this.#take(this.#prepare<K, M>('try', keys, mode), undefined, 0, undefined, attempt);
+    } finally {
+      this.#index.end();
+    }
+  }
+
+  /** Checks the keys and finds their stripes; takes nothing. */
+  #prepare<K extends LockKey, M extends LockMode>(how: How, keys: K | readonly K[], mode: Mode): Guard<K, M> {
+    let guard: Guard<K, M>;
+    try {
+      guard = this.#guardOf(keys, mode);
+    } catch (error) {
+      if (!this.#index.makeRoom(error)) throw error;
+      guard = this.#guardOf(keys, mode);
+    }
+    if (this.#context.trace) traceCall(guard, guard.keys, this.#entryPoints(how));
+    return guard;
+  }
+
+  #guardOf<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
+    if (isList(keys)) return createGuardOfSet(this.#path, this.#sets.setOf(keys), mode);
+    return createGuard(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+  }
+
+  #entryPoints(how: How): EntryPoints {
+    if (how === 'sync') return { inner: this.#takeSync, method: acquireSync, outer: withLockSync };
+    if (how === 'async') return { inner: this.#takeAsync, method: acquire, outer: withLock };
+    return { inner: this.#tryTake, method: tryAcquire, outer: undefined };
+  }
+
+  /**
+   * Takes the stripes of a guard: by the fast path or, if that does not get all, by `go`. If this throws, it gives back
+   * what was taken: now or, after a stack overflow, from the microtask queue. (That code is in place: calling a function for
+   * it may overflow, too, as V8 may have to compile it first. Keeps T1.)
+   */
+  #take<G extends Guard, R>(
+    guard: G,
+    options: AcquireOptions | undefined,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    go: Continue<G, R>,
+  ): G | R {
+    const context = this.#context;
+    // If this throws, the guard has nothing yet. No function is called between this and the try block.
+    const all = tryTake(guard);
+    if (all && !context.trace) return guard;
+    try {
+      if (!all) {
+        checkAcquisitionNames(options);
+        return go(context, guard, timeout, signal);
+      }
+      recordHeld(context, guard);
+    } catch (error) {
+      try {
+        guard.release();
+      } catch {
+        defer(() => guard.release(), undefined);
+      }
+      throw error;
+    }
+    return guard;
+  }
+}
+
+type How = 'sync' | 'try' | 'async';
+
+/** As they are at import: a program may replace them by functions that call these. */
+const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
+  LockOnKeys.prototype as unknown as Record<
+    'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
+    EntryPoints['method']
+  >;
+
+/** `Array.isArray` for read-only lists. False for a revoked Proxy, for which that throws. */
+function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
+  try {
+    return Array.isArray(keys);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,169 @@
+import { LockError } from '../common/errors.js';
+import { defer } from '../common/host.js';
+import type { LockKey } from '../common/types.js';
+import {
+  CROWDED,
+  NO_STRIPE,
+  PINNED_AGAIN,
+  STRIPE_MASK,
+  type ExactKeys,
+} from '../engine/contract/exact-keys.js';
+import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
+import { checkKey, isRememberable, type KeyIndex } from './stripe-index.js';
+
+/**
+ * A generation of the cache has at most this share of the keys that a lock may have. All threads together remember no more
+ * than half of them: see `KeyTable::isCrowded` in `native/core/key_table.h`.
+ */
+const CACHED_SHARE = 3 / 8;
+/** How many pins outside of the cache end at once; and at most which share of all keys: many idle threads keep as many. */
+const BATCH = 80;
+const BATCH_SHARE = 1 / 800;
+/** After the look-ups of as many batches during acquisitions, one of these may have begun and never ended. */
+const OVERDUE_BATCHES = 8;
+
+/**
+ * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched. Keys in the
+ * cache stay pinned, so such a key costs a look-up in a Map. The pins of other keys end in batches.
+ *
+ * Keeps N4 of `native/core/key_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
+ * engine knows that it is held or waited for. So pins end only at the start of a look-up or of an acquisition, and only if no
+ * acquisition is between its look-ups and that moment. Between {@link begin} and {@link end} code of the program may run,
+ * and acquire keys, too: getters of a list, `Error.prepareStackTrace`, a signal of the program's own. Elsewhere it cannot.
+ *
+ * After a stack overflow a stripe may be pinned and in neither the cache nor the list. {@link makeRoom} finds it. It is never
+ * in both, as the cache would outlive the pin that the list ends.
+ */
+export class PinnedKeys implements KeyIndex {
+  readonly #keys: ExactKeys;
+  readonly #capacity: number;
+  readonly #lock: string;
+  /** To be called before anything is unpinned. */
+  readonly #onUnpin: () => void;
+  readonly #cache: StripeCache;
+  /** Stripes that are pinned and not in the cache, in use or not: this many of the list. */
+  #count = 0;
+  #outside: Int32Array;
+  readonly #batch: number;
+  /** With as many of these, pins end. */
+  #most: number;
+  /** Acquisitions between {@link begin} and {@link end}. Left too high where a `vm` timeout has ended one. */
+  #busy = 0;
+  /** Look-ups since the last {@link #trim}. */
+  #lookedUp = 0;
+  /** Too many keys are remembered, by all threads together. */
+  #crowded = false;
+  /** What was thrown last because no stripe was left. */
+  #exhaustion: LockError | undefined = undefined;
+
+  constructor(keys: ExactKeys, capacity: number, lock: string, onUnpin: () => void) {
+    this.#keys = keys;
+    this.#capacity = capacity;
+    this.#lock = lock;
+    this.#onUnpin = onUnpin;
+    const most = Math.max(1, Math.min(CACHED_KEYS, Math.floor(capacity * CACHED_SHARE)));
+    this.#cache = new StripeCache(most, (stripes) => {
+      for (const stripe of stripes) if (stripe >= 0) this.#add(stripe);
+    });
+    this.#batch = Math.max(1, Math.min(BATCH, Math.floor(capacity * BATCH_SHARE)));
+    this.#most = this.#batch;
+    this.#outside = new Int32Array(this.#batch);
+  }
+
+  /** Also throws a LockError (ERR_LOCK_CAPACITY) if no stripe is left for the key. */
+  stripeOf(key: unknown, name: string): number {
+    const stripe = this.#cache.searched?.get(key);
+    return stripe !== undefined && stripe >= 0 ? stripe : this.#stripeSlow(key, name);
+  }
+
+  begin(): void {
+    if (this.#busy === 0) this.#trim();
+    this.#busy++;
+  }
+
+  end(): void {
+    this.#busy--;
+  }
+
+  makeRoom(error: unknown): boolean {
+    // The acquisition that has failed is one of these, and none of what it has looked up counts any more.
+    if (error !== this.#exhaustion || this.#busy > 1) return false;
+    this.#unpinIdle();
+    return true;
+  }
+
+  #stripeSlow(key: unknown, name: string): number {
+    checkKey(key, name);
+    if (this.#busy === 0) this.#trim();
+    else if (++this.#lookedUp === OVERDUE_BATCHES * this.#batch) this.#forgetBusy();
+    const cached = isRememberable(key);
+    const known = cached ? this.#cache.find(key) : undefined;
+    if (known !== undefined) return known;
+    let answer = this.#keys.pin(key as LockKey);
+    if (answer === NO_STRIPE && this.#busy === 0) {
+      this.#unpinIdle();
+      answer = this.#keys.pin(key as LockKey);
+    }
+    if (answer === NO_STRIPE) throw this.#exhausted();
+    if ((answer & CROWDED) !== 0) this.#crowded = true;
+    const stripe = answer & STRIPE_MASK;
+    // If it was pinned before, it is in the list, or in the cache, which is bypassed.
+    const isNew = (answer & PINNED_AGAIN) === 0;
+    if (isNew && !(cached && this.#cache.add(key, stripe))) this.#add(stripe);
+    return stripe;
+  }
+
+  /** Ends pins, if there are too many. No acquisition is busy. */
+  #trim(): void {
+    this.#lookedUp = 0;
+    if (this.#crowded) {
+      this.#crowded = false;
+      this.#cache.empty();
+    }
+    if (this.#count >= this.#most) this.#unpin(this.#outside, this.#count);
+  }
+
+  /** Unpins all that this thread does not use. */
+  #unpinIdle(): void {
+    this.#cache.empty();
+    const all = new Int32Array(this.#capacity);
+    for (let stripe = 0; stripe < all.length; stripe++) all[stripe] = stripe;
+    this.#unpin(all, all.length);
+  }
+
+  /** Those in use stay, and are looked at again when there are a quarter more: so each costs constant time. */
+  #unpin(stripes: Int32Array, count: number): void {
+    this.#onUnpin();
+    // First, so that no stripe is in the list any more once it is unpinned.
+    this.#count = 0;
+    const kept = this.#keys.unpin(stripes, count);
+    this.#outside = stripes;
+    this.#count = kept;
+    this.#most = this.#batch + kept + (kept >> 2);
+  }
+
+  #add(stripe: number): void {
+    if (this.#count === this.#outside.length) {
+      const more = new Int32Array(2 * this.#count);
+      more.set(this.#outside);
+      this.#outside = more;
+    }
+    this.#outside[this.#count++] = stripe;
+  }
+
+  /** In a microtask no acquisition is busy. */
+  #forgetBusy(): void {
+    defer(() => {
+      this.#busy = 0;
+    }, undefined);
+  }
+
+  #exhausted(): LockError {
+    const lock = this.#lock === '' ? 'lock' : `lock ${JSON.stringify(this.#lock)}`;
+    this.#exhaustion = new LockError(
+      'ERR_LOCK_CAPACITY',
+      `${lock}: no room for another key, as ${this.#capacity} are in use (option capacity)`,
+    );
+    return this.#exhaustion;
+  }
+}

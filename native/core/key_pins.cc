@@ -1,0 +1,68 @@
+#include "core/key_pins.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/membership.h"
+
+namespace stripelock {
+
+KeyPins::KeyPins(const Membership& membership) : membership_(membership), keys_(*membership.table().keys()) {}
+
+KeyPins::Pinned KeyPins::pin(const KeyView& key) {
+  const KeyTable::Pinned got = keys_.pin(key);
+  const std::uint32_t stripe = got.stripe;
+  if (stripe == KeyTable::kNone) return {.stripe = stripe};
+  if (has(stripe)) {
+    keys_.unpin(stripe);
+    return {.stripe = stripe, .again = true};
+  }
+  if (pinned_.size() <= stripe / 64) {
+    // Twice as many at least, as stripes come in rising order at first.
+    const std::size_t most = (std::size_t{membership_.table().stripes()} + 63) / 64;
+    pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
+  }
+  add(stripe);
+  return {.stripe = stripe, .crowded = got.crowded};
+}
+
+std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count, bool blocked) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto stripe = static_cast<std::uint32_t>(stripes[i]);
+    // It may be in the list twice.
+    if (!has(stripe)) continue;
+    // Also if it is used, until the end: so each is kept once.
+    remove(stripe);
+    if (blocked || uses(stripe))
+      stripes[kept++] = stripes[i];
+    else
+      keys_.unpin(stripe);
+  }
+  for (std::size_t i = 0; i < kept; ++i) add(static_cast<std::uint32_t>(stripes[i]));
+  return kept;
+}
+
+void KeyPins::unpinAll() {
+  forEach([this](std::uint32_t stripe) { keys_.unpin(stripe); });
+  pinned_.clear();
+}
+
+bool KeyPins::uses(std::uint32_t stripe) const {
+  return membership_.holds(stripe) || (waits_ && waits_[stripe] != 0);
+}
+
+void KeyPins::countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {
+  if (!waits_) {
+    // calloc takes large blocks as untouched zero pages.
+    waits_.reset(
+        static_cast<std::uint32_t*>(std::calloc(membership_.table().stripes(), sizeof(std::uint32_t))));
+    // As operator new does with exceptions disabled.
+    if (!waits_) std::abort();
+  }
+  for (std::uint32_t i = 0; i < count; ++i) waits_[stripes[i]] += static_cast<std::uint32_t>(by);
+}
+
+void KeyPins::Freed::operator()(std::uint32_t* counts) const { std::free(counts); }
+
+}  // namespace stripelock
