@@ -1,7 +1,7 @@
-/** Something that can run out of time. */
-export interface Timed {
+/** Something that can run out of time; or what else is sought by the least of a number. */
+export interface Timed<Deadline = number> {
   /** On the clock of `performance.now()`; Infinity never passes. */
-  readonly deadline: number;
+  readonly deadline: Deadline;
   /** Its place in {@link Deadlines}, or -1. */
   place: number;
 }
@@ -11,7 +11,7 @@ export interface Timed {
  *
  * After its first change a method calls nothing that could overflow the stack, which would leave the heap broken.
  */
-export class Deadlines<T extends Timed> {
+export class Deadlines<T extends Timed<number | bigint>> {
   readonly #heap: T[] = [];
 
   get first(): T | undefined {

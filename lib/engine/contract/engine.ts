@@ -89,7 +89,8 @@ export interface AsyncWaiter extends Request {
  * engine's call, but some functions up, where more stack is left than that call needed.
  *
  * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing, and
- * can be called again.
+ * can be called again. The JavaScript engine keeps less of this: after a stack overflow a stripe may stay held and a waiter wait
+ * for ever, but nobody gets what others hold, and whoever gives back again what it still has does no harm.
  */
 export interface LockTable {
   readonly engine: EngineName;

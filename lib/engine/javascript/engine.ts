@@ -11,7 +11,7 @@ import {
   type TableSpan,
 } from '../contract/table-memory.js';
 import { KeyedTable } from './keyed-table.js';
-import { JavaScriptTable } from './table.js';
+import { StripedTable } from './striped-table.js';
 import { thread } from './thread.js';
 
 /**
@@ -26,8 +26,7 @@ import { thread } from './thread.js';
  * | notice that a waiter died         | a stripe that is handed to one as it dies is closed for up to 20 ms; one  |
  * |                                   | that readers hold lets no more of them in for up to 2 s                   |
  * | share exact keys between threads  | a KeyedLock is for the thread that made it, with its permits              |
- * | keep one queue for all waiters    | two lanes that take turns, so one sync and one async waiter may pass each |
- * |                                   | other; those of a thread are in order                                     |
+ * | survive a stack overflow unharmed | nobody gets what others hold, but a stripe may stay held for ever         |
  *
  * A thread can be terminated between any two lines, so there is no way to change more than one word at once, which the look-up
  * of an exact key needs: whoever waits for such a thread to go on waits for ever.
@@ -49,7 +48,7 @@ export class JavaScriptEngine implements Engine {
     if (arena !== undefined || exact) throw corrupt('its memory is not for its engine');
     let table = thread.tables.get(buffer);
     if (table === undefined) {
-      table = new JavaScriptTable(buffer, stripes, threadId + 1);
+      table = new StripedTable(buffer, stripes, threadId + 1);
       thread.tables.set(buffer, table);
     }
     return table;
@@ -64,7 +63,7 @@ export function openKeyedTable(
   if (!exact || !Array.isArray(local)) throw corrupt('it is the handle of another class');
   const [low, high, number] = local;
   const { keyed } = thread;
-  if (keyed === undefined || low !== keyed.name[0] || high !== keyed.name[1]) {
+  if (keyed === undefined || low !== keyed.id[0] || high !== keyed.id[1]) {
     throw new LockError(
       'ERR_LOCK_ENGINE',
       "a KeyedLock on the JavaScript engine works only in the thread that made it. Make it on the native engine, without the option engine: 'javascript'. " +

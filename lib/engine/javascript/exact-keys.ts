@@ -45,9 +45,7 @@ export class JavaScriptExactKeys implements ExactKeys {
   }
 
   inUse(): number {
-    let count = 0;
-    for (let stripe = 0; stripe < this.#keys.length; stripe++) if (this.#table.isHeld(stripe)) count++;
-    return count;
+    return this.#table.held();
   }
 
   inspect(): KeyState[] {

@@ -1,4 +1,4 @@
-import { HostFinalizationRegistry, performance, queueMicrotask } from '../../common/host.js';
+import { performance, queueMicrotask } from '../../common/host.js';
 import { Deadlines, type Timed } from '../../common/deadlines.js';
 import { LockError } from '../../common/errors.js';
 import {
@@ -10,6 +10,7 @@ import {
   type LeaseWatch,
 } from '../contract/lease-table.js';
 import { JavaScriptGate, type Highest } from './gate.js';
+import { Numbered } from './numbered.js';
 
 /** Expired entries that one operation sweeps: more than it can add. */
 const SWEPT = 2;
@@ -22,47 +23,26 @@ export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
   /** JavaScript's clocks stand still while the machine is suspended, or can be set. */
   readonly elapsed = undefined;
-  /** Random, so that no other thread or process takes a handle of this thread for its own. */
-  readonly id: readonly [number, number];
-  readonly #tables = new Map<number, WeakRef<LeaseTable>>();
-  readonly #gone = new HostFinalizationRegistry<number>((number) => {
-    this.#tables.delete(number);
-  });
-  /** Their highest tokens outlive those who use them. */
-  readonly #gates: { gate: WeakRef<GateTable>; readonly highest: Highest }[] = [];
-  #last = 0;
-
-  constructor() {
-    const [low, high] = crypto.getRandomValues(new Int32Array(2));
-    this.id = [low!, high!];
-  }
+  readonly #tables = new Numbered<LeaseTable>();
+  readonly id = this.#tables.id;
+  readonly #gates = new Numbered<GateTable>();
+  /** By the numbers of gates, as they outlive those who use them. */
+  readonly #highest: Highest[] = [];
 
   openTable(_ownClock: boolean, number?: number): LeaseTable {
-    if (number !== undefined) {
-      const found = this.#tables.get(number)?.deref();
-      if (found) return found;
-      throw unknownNumber();
+    if (number === undefined) {
+      const made = ++this.#tables.last;
+      return this.#tables.set(made, new JavaScriptLeaseTable(made));
     }
-    const made = new JavaScriptLeaseTable(++this.#last);
-    this.#tables.set(made.number, new WeakRef(made));
-    this.#gone.register(made, made.number);
-    return made;
+    const found = this.#tables.get(number);
+    if (found === undefined) throw unknownNumber();
+    return found;
   }
 
-  openGate(capacity: number, number?: number): GateTable {
-    if (number === undefined) {
-      const highest = { token: 0n };
-      const made = new JavaScriptGate(this.#gates.length + 1, capacity, highest);
-      this.#gates.push({ gate: new WeakRef(made), highest });
-      return made;
-    }
-    const known = this.#gates[number - 1];
-    if (!known) throw unknownNumber();
-    const open = known.gate.deref();
-    if (open) return open;
-    const again = new JavaScriptGate(number, capacity, known.highest);
-    known.gate = new WeakRef(again);
-    return again;
+  openGate(capacity: number, number = this.#highest.push({ token: 0n })): GateTable {
+    const highest = this.#highest[number - 1];
+    if (highest === undefined) throw unknownNumber();
+    return this.#gates.get(number) ?? this.#gates.set(number, new JavaScriptGate(number, capacity, highest));
   }
 }
 

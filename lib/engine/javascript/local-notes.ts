@@ -1,6 +1,6 @@
+import { performance } from '../../common/host.js';
 import type { StripeState } from '../../common/types.js';
 import { parseNote } from '../contract/note.js';
-import { clock } from './host.js';
 
 interface LocalNote {
   readonly stripes: Int32Array;
@@ -15,7 +15,7 @@ export class LocalNotes {
   #nextId = 0;
 
   add(stripes: Int32Array, note: string): number {
-    this.#notes.set(this.#nextId, { stripes, note, since: clock() });
+    this.#notes.set(this.#nextId, { stripes, note, since: performance.now() });
     return this.#nextId++;
   }
 
@@ -25,7 +25,7 @@ export class LocalNotes {
 
   /** How `inspect()` shows this thread's holders of a stripe. */
   holdersOf(stripe: number, threadId: number): StripeState['holders'] {
-    const now = clock();
+    const now = performance.now();
     const traced = [...this.#notes.values()].filter(({ stripes }) => stripes.includes(stripe));
     if (traced.length === 0) return [{ threadId }];
     return traced.map(({ note, since }) => ({ threadId, heldFor: now - since, ...parseNote(note) }));

@@ -1,23 +1,18 @@
 import workerThreads from 'node:worker_threads';
 import type { LockTable } from '../contract/engine.js';
 import type { TableMemory } from '../contract/table-memory.js';
+import { randomId } from './numbered.js';
 
-/**
- * What a thread's async acquisitions do while the thread is blocked in `acquireSync`, of whatever lock. Nothing can
- * be delivered to them then, so others would wait in vain for whatever they had been given, and the thread might
- * wait for one of those: a deadlock that is nobody's fault.
- */
-export interface GivesWay {
-  /** Leaves the place at the head of every lane. */
-  withdrawClaims(): void;
-  /** Gives back all that was taken for acquisitions that are not settled yet. */
-  giveBack(): void;
-  /** Answers calls that this thread cannot follow, by calling others. False: none can come. */
-  relayCalls(): boolean;
-  readonly holdsAny: boolean;
+/** A table of which acquisitions wait on the event loop. */
+export interface StandsAside {
+  /**
+   * The thread blocks, so that it could not follow calls to its event loop: others are called instead, and what was taken for
+   * those who wait is given back.
+   */
+  standAside(): void;
   /** The thread runs again. */
   resume(): void;
-  /** The thread ends, and can follow no more calls: calls others instead. */
+  /** The thread ends. */
   leave(): void;
 }
 
@@ -27,56 +22,58 @@ export interface Blocked {
   undo(): void;
 }
 
-interface KeyedTables {
-  /** Random, so that no other thread or process takes a handle of this thread for its own. */
-  readonly name: readonly [number, number];
-  /** By number. A lock whose handle was read may be opened at any time, so it stays here. */
-  readonly tables: LockTable[];
-}
-
 /**
  * What all copies of this package in one thread share: each evaluation of its modules is one, as in the registry of a
  * test runner, or where two packages depend on it. A blocked thread gives back what any of them holds.
  */
-export interface ThreadState {
-  /** All of this thread that have acquisitions pending, or may be called. */
-  readonly joined: Set<GivesWay>;
+interface ThreadState {
+  /** All of this thread that have acquisitions pending. */
+  readonly waiting: Set<StandsAside>;
   /** The sync wait under way. One that is still here when other code of the thread runs was cut off. */
   blocked: Blocked | undefined;
   /** A handle that is opened again in its own thread shares the table, which knows the thread's shared holds. */
   readonly tables: WeakMap<SharedArrayBuffer, LockTable>;
-  /** The locks on exact keys whose handles were read. Undefined before the first. */
-  keyed: KeyedTables | undefined;
+  /** The locks on exact keys whose handles were read. Such a lock may be opened at any time, so it stays here. */
+  keyed: { readonly id: readonly [number, number]; readonly tables: LockTable[] } | undefined;
   listensForEnd: boolean;
-  recoverySet: boolean;
 }
 
 /** The number changes with what the copies agree on. */
-const NAME = Symbol.for('stripelock.javascript-engine.4');
+const NAME = Symbol.for('stripelock.javascript-engine.5');
 
 /** The exports of a module of Node are the same object in all realms of a thread, which `globalThis` is not. */
 const home = workerThreads as { [NAME]?: ThreadState };
 
 export const thread: ThreadState = home[NAME] ?? {
-  joined: new Set(),
+  waiting: new Set(),
   blocked: undefined,
   tables: new WeakMap(),
   keyed: undefined,
   listensForEnd: false,
-  recoverySet: false,
 };
 
 if (home[NAME] === undefined) Object.defineProperty(home, NAME, { value: thread });
 
-/** What a handle says of a lock on exact keys. */
-export function localMemory(table: LockTable): TableMemory {
-  thread.keyed ??= { name: randomPair(), tables: [] };
-  const { name, tables } = thread.keyed;
-  const number = tables.push(table) - 1;
-  return { arena: undefined, buffer: undefined, offset: 0, local: [...name, number] };
+/** Has a table told when this thread blocks, and when it ends. */
+export function tellWaiting(table: StandsAside): void {
+  thread.waiting.add(table);
+  if (thread.listensForEnd) return;
+  thread.listensForEnd = true;
+  // Not emitted where a thread is terminated: those who are not called then look for themselves after a while.
+  process.once('exit', () => {
+    for (const each of thread.waiting) each.leave();
+  });
 }
 
-function randomPair(): [number, number] {
-  const [low, high] = crypto.getRandomValues(new Int32Array(2));
-  return [low!, high!];
+/** To be called before this thread does anything else with a table: a sync wait that is still under way was cut off. */
+export function recover(): void {
+  thread.blocked?.undo();
+}
+
+/** What a handle says of a lock on exact keys. */
+export function localMemory(table: LockTable): TableMemory {
+  thread.keyed ??= { id: randomId(), tables: [] };
+  const { id, tables } = thread.keyed;
+  const number = tables.push(table) - 1;
+  return { arena: undefined, buffer: undefined, offset: 0, local: [...id, number] };
 }

@@ -1,53 +1,67 @@
 import { threadId } from 'node:worker_threads';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
-import {
-  defer,
-  HostFinalizationRegistry,
-  keepAlive,
-  letGo,
-  startTimer,
-  type Timer,
-} from '../../common/host.js';
+import { keepAlive, letGo, queueMicrotask, startTimer, type Timer } from '../../common/host.js';
 import type { Mode } from '../contract/mode.js';
 import {
-  DEFAULT_MANAGER,
   type WebLockEngine,
   type WebLockHow,
   type WebLocks,
   type WebLockRequester,
   type WebLockSnapshot,
 } from '../contract/web-locks.js';
-import { makeRoom } from './host.js';
-import { WebLockEntry, WebLockQueue } from './web-lock-queue.js';
+import { Numbered } from './numbered.js';
+import { Queue, type Queued } from './queue.js';
 
 /** Managers of one thread, for where the addon does not load. Other threads cannot open them. */
 export class JavaScriptWebLockEngine implements WebLockEngine {
   readonly name = 'javascript';
-  /** Random, so that no other thread or process takes a handle of this thread for its own. */
-  readonly id: readonly [number, number];
-  /** By number, while somebody uses them. One that nobody uses is empty, and is made anew. */
-  readonly #managers = new Map<number, WeakRef<WebLocks>>();
-  readonly #gone = new HostFinalizationRegistry<number>((number) => {
-    if (this.#managers.get(number)?.deref() === undefined) this.#managers.delete(number);
-  });
-  #last = DEFAULT_MANAGER;
+  /** While somebody uses them. One that nobody uses is empty, and is made anew. */
+  readonly #managers = new Numbered<WebLocks>();
+  readonly id = this.#managers.id;
 
-  constructor() {
-    const [low, high] = crypto.getRandomValues(new Int32Array(2));
-    this.id = [low!, high!];
-  }
-
-  open(number = ++this.#last): WebLocks {
-    if (number > this.#last) {
+  open(number = ++this.#managers.last): WebLocks {
+    if (number > this.#managers.last) {
       throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this thread');
     }
-    const open = this.#managers.get(number)?.deref();
-    if (open !== undefined) return open;
-    const made = new JavaScriptWebLocks(number);
-    this.#managers.set(number, new WeakRef(made));
-    this.#gone.register(made, number);
-    return made;
+    return this.#managers.get(number) ?? this.#managers.set(number, new JavaScriptWebLocks(number));
+  }
+}
+
+/** A request for a name. */
+class WebLockRequest implements Queued<WebLockRequest> {
+  readonly number: number;
+  readonly locks: LocksOfName;
+  readonly mode: Mode;
+  readonly requester: WebLockRequester;
+  isStolen = false;
+  /** It waits, or was granted since and its requester is yet to be told. */
+  isWaiting = false;
+  previous: WebLockRequest | undefined = undefined;
+  next: WebLockRequest | undefined = undefined;
+
+  constructor(number: number, locks: LocksOfName, mode: Mode, requester: WebLockRequester) {
+    this.number = number;
+    this.locks = locks;
+    this.mode = mode;
+    this.requester = requester;
+  }
+}
+
+/** The requests for one name. */
+class LocksOfName {
+  readonly name: string;
+  readonly held = new Set<WebLockRequest>();
+  readonly pending = new Queue<WebLockRequest>();
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  /** Whether what is held admits one more. Of all modes those admit each other whose holders are counted. */
+  admits(mode: Mode): boolean {
+    for (const first of this.held) return mode.counted && first.mode.counted;
+    return true;
   }
 }
 
@@ -57,18 +71,16 @@ export class JavaScriptWebLockEngine implements WebLockEngine {
  * R1  Held is one exclusive request, or only shared ones.
  * R2  Outside of these methods, the first pending request of a name is not compatible with what is held.
  * R3  A request is held, or pending, or neither once it was stolen or has ended.
- * R4  A name has a queue only while somebody holds it or waits.
+ * R4  A name is known only while somebody holds it or waits.
  * R5  What was granted or stolen is told later, with an empty stack, and in that order.
- *
- * A method that changes something makes sure of room on the stack first.
  */
 class JavaScriptWebLocks implements WebLocks {
   readonly number: number;
-  readonly #queues = new Map<string, WebLockQueue>();
+  readonly #names = new Map<string, LocksOfName>();
   /** By ticket: all that are pending, held, or stolen and not told. */
-  readonly #entries: (WebLockEntry | undefined)[] = [];
-  readonly #freeTickets: number[] = [];
-  /** Requests that are pending, or granted and not told: they keep the event loop alive. */
+  readonly #entries = new Map<number, WebLockRequest>();
+  #lastTicket = -1;
+  /** Requests that wait keep the event loop alive. */
   #waiting = 0;
   #timer: Timer;
   readonly #restart = (): void => {
@@ -76,10 +88,8 @@ class JavaScriptWebLocks implements WebLocks {
     if (this.#waiting === 0) letGo(this.#timer);
   };
   /** To be told, in this order. One that was granted and then stolen is here twice. */
-  #news: WebLockEntry[] = [];
-  #scheduled = false;
+  #news: WebLockRequest[] = [];
   readonly #tell = (): void => {
-    this.#scheduled = false;
     const news = this.#news;
     this.#news = [];
     for (const entry of news) this.#tellOne(entry);
@@ -95,128 +105,103 @@ class JavaScriptWebLocks implements WebLocks {
     how: WebLockHow,
     requester: WebLockRequester,
   ): 'held' | 'pending' | 'unavailable' {
-    makeRoom();
-    const known = this.#queues.get(name);
-    const queue = known ?? new WebLockQueue(name);
-    const free = how === 'steal' || (queue.pending.first === undefined && queue.admits(mode));
+    const known = this.#names.get(name);
+    const locks = known ?? new LocksOfName(name);
+    const free = how === 'steal' || (locks.pending.first === undefined && locks.admits(mode));
     if (!free && how === 'ifAvailable') return 'unavailable';
-    const entry = new WebLockEntry(queue, mode, requester);
-    if (!free) this.#enqueue(queue, entry);
-    else if (how === 'steal') this.#steal(queue);
-    if (free) queue.hold(entry);
-    if (known === undefined) this.#queues.set(name, queue);
-    const ticket = this.#freeTickets.pop() ?? this.#entries.length;
-    this.#entries[ticket] = entry;
-    requester.ticket = ticket;
+    const entry = new WebLockRequest(++this.#lastTicket, locks, mode, requester);
+    if (how === 'steal') this.#steal(locks);
+    if (free) locks.held.add(entry);
+    else this.#enqueue(entry);
+    if (known === undefined) this.#names.set(name, locks);
+    this.#entries.set(entry.number, entry);
+    requester.ticket = entry.number;
     return free ? 'held' : 'pending';
   }
 
   cancel(requester: WebLockRequester): boolean {
-    makeRoom();
-    const entry = this.#entryOf(requester);
-    if (entry?.state !== 'pending') {
-      if (entry !== undefined) this.#noNeedToGrant(entry);
-      return false;
-    }
-    entry.queue.pending.remove(entry);
+    const entry = this.#entries.get(requester.ticket);
+    if (entry === undefined) return false;
+    const { locks } = entry;
+    const wasPending = entry.isWaiting && !entry.isStolen && !locks.held.has(entry);
+    this.#stopWaiting(entry);
+    if (!wasPending) return false;
+    locks.pending.remove(entry);
     this.#end(entry);
-    this.#letGo();
     // Those behind it may be compatible with what is held (keeps R2).
-    this.#grant(entry.queue);
+    this.#grant(locks);
     return true;
   }
 
   release(requester: WebLockRequester): boolean {
-    makeRoom();
-    const entry = this.#entryOf(requester);
+    const entry = this.#entries.get(requester.ticket);
     if (entry === undefined) return false;
-    this.#noNeedToGrant(entry);
-    const isHeld = entry.state === 'held';
+    this.#stopWaiting(entry);
     this.#end(entry);
-    if (!isHeld) return false;
-    entry.queue.held.remove(entry);
-    this.#grant(entry.queue);
+    const { locks } = entry;
+    if (!locks.held.delete(entry)) return false;
+    this.#grant(locks);
     return true;
   }
 
   query(): WebLockSnapshot {
     const snapshot: WebLockSnapshot = { held: [], pending: [] };
-    for (const queue of this.#queues.values()) {
-      const { name } = queue;
-      for (let entry = queue.held.first; entry !== undefined; entry = entry.next) {
-        snapshot.held.push({ name, mode: entry.mode, threadId });
-      }
-      for (let entry = queue.pending.first; entry !== undefined; entry = entry.next) {
-        snapshot.pending.push({ name, mode: entry.mode, threadId });
-      }
+    for (const { name, held, pending } of this.#names.values()) {
+      for (const { mode } of held) snapshot.held.push({ name, mode, threadId });
+      for (const { mode } of pending) snapshot.pending.push({ name, mode, threadId });
     }
     return snapshot;
   }
 
-  #enqueue(queue: WebLockQueue, entry: WebLockEntry): void {
-    // First, because a timer can fail.
+  #enqueue(entry: WebLockRequest): void {
     if (this.#waiting === 0) {
       if (this.#timer === undefined) this.#restart();
       keepAlive(this.#timer);
     }
     this.#waiting++;
-    queue.pending.push(entry);
+    entry.isWaiting = true;
+    entry.locks.pending.add(entry);
   }
 
-  #letGo(): void {
+  #stopWaiting(entry: WebLockRequest): void {
+    if (!entry.isWaiting) return;
+    entry.isWaiting = false;
     if (--this.#waiting === 0) letGo(this.#timer);
   }
 
-  #steal(queue: WebLockQueue): void {
-    for (let entry; (entry = queue.held.first) !== undefined;) {
-      queue.held.remove(entry);
-      entry.state = 'stolen';
-      this.#news.push(entry);
+  #steal({ held }: LocksOfName): void {
+    for (const entry of held) {
+      entry.isStolen = true;
+      this.#tellLater(entry);
     }
-    this.#schedule();
+    held.clear();
   }
 
-  /** Lets in whoever can be held now (keeps R1 and R2), or drops a queue that is empty (keeps R4). */
-  #grant(queue: WebLockQueue): void {
-    for (let entry; (entry = queue.pending.first) !== undefined && queue.admits(entry.mode);) {
-      queue.pending.remove(entry);
-      queue.hold(entry);
-      entry.untold = true;
-      this.#news.push(entry);
+  /** Lets in whoever can be held now (keeps R1 and R2), or forgets a name that nobody uses (keeps R4). */
+  #grant(locks: LocksOfName): void {
+    const { name, held, pending } = locks;
+    for (let entry; (entry = pending.first) !== undefined && locks.admits(entry.mode);) {
+      pending.remove(entry);
+      held.add(entry);
+      this.#tellLater(entry);
     }
-    if (queue.isEmpty) this.#queues.delete(queue.name);
-    this.#schedule();
+    if (held.size === 0 && pending.first === undefined) this.#names.delete(name);
   }
 
-  #entryOf({ ticket }: WebLockRequester): WebLockEntry | undefined {
-    return ticket < 0 ? undefined : this.#entries[ticket];
-  }
-
-  #end(entry: WebLockEntry): void {
-    const { requester } = entry;
-    entry.state = 'ended';
-    this.#entries[requester.ticket] = undefined;
-    this.#freeTickets.push(requester.ticket);
+  #end({ requester }: WebLockRequest): void {
+    this.#entries.delete(requester.ticket);
     requester.ticket = -1;
   }
 
-  #noNeedToGrant(entry: WebLockEntry): void {
-    if (!entry.untold) return;
-    entry.untold = false;
-    this.#letGo();
+  #tellLater(entry: WebLockRequest): void {
+    if (this.#news.push(entry) === 1) queueMicrotask(this.#tell);
   }
 
-  #schedule(): void {
-    if (this.#scheduled || this.#news.length === 0) return;
-    defer(this.#tell, undefined);
-    this.#scheduled = true;
-  }
-
-  #tellOne(entry: WebLockEntry): void {
-    if (entry.untold) {
-      this.#noNeedToGrant(entry);
+  #tellOne(entry: WebLockRequest): void {
+    if (entry.isWaiting) {
+      this.#stopWaiting(entry);
       entry.requester.granted();
-    } else if (entry.state === 'stolen') {
+    } else if (entry.isStolen && this.#entries.get(entry.requester.ticket) === entry) {
       this.#end(entry);
       entry.requester.stolen();
     }
