@@ -1,5 +1,5 @@
 /* Tasks of one thread that pass stripe 0 on to each other without the core: lib/engine/native/local-waits.ts, hand-overs.ts,
- * local-word.ts, and what thread.ts does with stand-ins. Invariants I8 – I11 are those of local-waits.ts.
+ * and what thread.ts does with stand-ins. Invariants I8 – I11 are those of local-waits.ts.
  *
  * Nobody else sees what a thread does in JavaScript, but for the words. So a step here is one access of a word, or one
  * call of the core begins; a thread may be ended between any two. A guard of such a task is one of the sync waiter `t`:
@@ -47,9 +47,9 @@ inline forgetCall() {
   goto turn
 }
 
-/* ── local-word.ts ── */
+/* ── the word ── */
 
-/* setLocal: sets `ok` to whether. A loop of load and exchange, which takes effect at the last of them. */
+/* #arm: sets `ok` to whether. A loop of load and exchange, which takes effect at the last of them. */
 inline arm() {
   atomic {
     ok = heldBy(word[0], t);
@@ -63,7 +63,7 @@ inline arm() {
   }
 }
 
-/* freeLocal: sets `ok` to whether. */
+/* #free: sets `ok` to whether. */
 inline free() {
   atomic {
     /* mutant: I8-plain-store */

@@ -2,7 +2,7 @@
  *
  *   lib/engine/fast-path.ts      takeShared, giveBackShared
  *   mode.h                       withHold with a limit, and TOLD
- *   table.cc, table_grants.cc    take or link, leave, hand over, designate, withdraw; planBeside, planJoint, planAlone
+ *   table.cc, table_grants.cc    take or link, leave, hand over, designate, withdraw; planBesideDesignated, planForSeveral, planForOne
  *   membership.cc                abandon: all permits of a thread that ended, in one exchange
  *
  * One stripe; each thread has one acquisition under way. What makes an async waiter ineligible, and how an event loop is

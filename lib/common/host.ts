@@ -45,15 +45,6 @@ export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   }
 })();
 
-/** Undefined also if the program may not read its environment, as in Deno without a permission. */
-export function environmentVariable(name: string): string | undefined {
-  try {
-    return process.env[name];
-  } catch {
-    return undefined;
-  }
-}
-
 /** Opaque: some hosts have timers that are not objects. */
 export type Timer = unknown;
 

@@ -16,23 +16,16 @@ import {
 } from './contract/layout.js';
 import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
 import type { WebLockEngine, WebLocks } from './contract/web-locks.js';
-import {
-  corrupt,
-  spanOf,
-  type TableMemory,
-  type TableShape,
-  type TableSpan,
-} from './contract/table-memory.js';
+import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
 import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
 import { JavaScriptWebLockEngine } from './javascript/web-locks.js';
-import { loadNativeEngine } from './native/engine.js';
-import { OtherVersion } from './native/running-engine.js';
+import { loadNativeEngine, OtherVersion } from './native/engine.js';
 
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
 let javascriptWebLocks: WebLockEngine | undefined;
-/** May belong to another evaluation of the package in this thread: see `native/running-engine.ts`. */
+/** May belong to another evaluation of the package in this thread: see `native/engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
 let nativeWebLocks: WebLockEngine | undefined;
@@ -41,11 +34,7 @@ let nativeFailure: unknown;
 /** Makes a lock on the engine asked for, or on the best available one. */
 export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
-  try {
-    return engine.create(shape);
-  } catch (error) {
-    throw asOurs(error);
-  }
+  return withOurErrors(() => engine.create(shape));
 }
 
 /**
@@ -64,9 +53,9 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   if (header[LIMIT_INDEX] !== limit) throw corrupt('its limits differ');
   switch (header[ENGINE_INDEX]) {
     case ENGINE_NATIVE:
-      return open(engineNamed('native'), memory, span, shape);
+      return withOurErrors(() => engineNamed('native').open(memory, span, shape));
     case ENGINE_JAVASCRIPT:
-      return open(engineNamed('javascript'), memory, span, shape);
+      return engineNamed('javascript').open(memory, span, shape);
     default:
       throw corrupt('its engine is unknown');
   }
@@ -81,7 +70,7 @@ export function leaseEngine(): LeaseEngine {
 
 /** The managers of web locks, for all threads of the process. Undefined if the addon does not load. */
 export function nativeWebLockEngine(): WebLockEngine | undefined {
-  return nativeOrUndefined() && (nativeWebLocks ??= new OurWebLocks(native!.named));
+  return nativeOrUndefined() && (nativeWebLocks ??= new OurWebLocks(native!.webLocks));
 }
 
 /** The managers of web locks: for all threads of the process if the addon loads, else for this thread alone. */
@@ -128,8 +117,6 @@ function nativeOrUndefined(): typeof native {
     try {
       native = loadNativeEngine();
     } catch (error) {
-      // A stack overflow says nothing about the addon: try again next time.
-      if (error instanceof RangeError) throw error;
       nativeFailure = error ?? new Error('unknown failure');
     }
   }
@@ -140,20 +127,16 @@ function nativeOrUndefined(): typeof native {
   );
 }
 
-function open(engine: Engine, memory: TableMemory, span: TableSpan, shape: TableShape): LockTable {
-  try {
-    return engine.open(memory, span, shape);
-  } catch (error) {
-    throw asOurs(error);
-  }
-}
-
 /** Callers get errors of the classes that they know, whichever evaluation of the package made the engine. */
-function asOurs(error: unknown): unknown {
-  if (error instanceof LockError) return error;
-  // An error of another realm is no instance of this realm's Error either.
-  const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
-  return name === 'LockError' ? new LockError(code!, message!) : error;
+function withOurErrors<T>(run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    // An error of another realm is not an instance of this realm's Error either.
+    const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
+    if (error instanceof LockError || name !== 'LockError') throw error;
+    throw new LockError(code!, message!);
+  }
 }
 
 class OurLeases implements LeaseEngine {
@@ -169,38 +152,26 @@ class OurLeases implements LeaseEngine {
   }
 
   openTable(ownClock: boolean, number?: number): LeaseTable {
-    try {
-      return this.#leases.openTable(ownClock, number);
-    } catch (error) {
-      throw asOurs(error);
-    }
+    return withOurErrors(() => this.#leases.openTable(ownClock, number));
   }
 
   openGate(capacity: number, number?: number): GateTable {
-    try {
-      return this.#leases.openGate(capacity, number);
-    } catch (error) {
-      throw asOurs(error);
-    }
+    return withOurErrors(() => this.#leases.openGate(capacity, number));
   }
 }
 
 class OurWebLocks implements WebLockEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
-  readonly #named: WebLockEngine;
+  readonly #webLocks: WebLockEngine;
 
-  constructor(named: WebLockEngine) {
-    this.id = named.id;
-    this.#named = named;
+  constructor(webLocks: WebLockEngine) {
+    this.id = webLocks.id;
+    this.#webLocks = webLocks;
   }
 
   open(number?: number): WebLocks {
-    try {
-      return this.#named.open(number);
-    } catch (error) {
-      throw asOurs(error);
-    }
+    return withOurErrors(() => this.#webLocks.open(number));
   }
 }
 

@@ -191,7 +191,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
   return taken;
 }
 
-// True: it has all its stripes. Otherwise it goes on waiting.
+// True: it has all its stripes. Otherwise it still waits.
 bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   const std::uint32_t stripe = waiter.stripe();
@@ -204,17 +204,12 @@ bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   return table.proceed(waiter, waiter.position.load() + 1, nullptr, nullptr);
 }
 
-bool AsyncWaits::tryLate(AsyncWaiter& waiter) {
+// For a waiter whose deadline has passed: takes its stripe if that is free. True: it was granted.
+bool AsyncWaits::overtake(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
-  {
-    const Lock revoking(owner_.revokeMutex());
-    if (table.overtakeDesignated(waiter)) {
-      WakeSet wakes;
-      return table.proceed(waiter, waiter.position.load() + 1, nullptr, &wakes);
-    }
-  }
-  // Does not hold its own revoke mutex here: two threads that revoke from each other would each wait for the other's.
-  return revokeIdle(table, waiter.stripe(), owner_, true) && !waiter.is(WaiterState::kWaiting);
+  if (!table.overtakeDesignated(waiter)) return false;
+  WakeSet wakes;
+  return table.proceed(waiter, waiter.position.load() + 1, nullptr, &wakes);
 }
 
 std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
@@ -226,10 +221,11 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
     AsyncWaiter& waiter = deadlines_.least();
     Table& table = waiter.membership->table();
-    const bool late = tryLate(waiter);
+    // Without this thread's own revoke mutex: two threads that revoke from each other would each wait for the other's.
+    const bool mayTry = revokeIdle(table, waiter.stripe(), owner_, true) && !waiter.is(WaiterState::kWaiting);
     STRIPELOCK_SEAM("expire: before withdrawing");
     const Lock revoking(owner_.revokeMutex());
-    if (late || !table.withdraw(waiter)) {
+    if (mayTry || overtake(waiter) || !table.withdraw(waiter)) {
       granted.emplace_back(deadlines_.leastRank(), &waiter);
       deadlines_.remove(waiter);
       continue;

@@ -115,8 +115,7 @@ class AsyncWaits {
   // Removes it from every list of this class; does not destroy it.
   void forget(AsyncWaiter& waiter);
   void drop(AsyncWaiter& waiter);
-  // Makes a last attempt for a waiter whose deadline has passed. True: it was granted, or it is its turn to try.
-  bool tryLate(AsyncWaiter& waiter);
+  bool overtake(AsyncWaiter& waiter);
   // It holds all of its stripes now, and its thread knows.
   void countAll(const AsyncWaiter& waiter);
   // Counts it as waiting, or not any more: it does until it is granted, or ends.
@@ -141,7 +140,7 @@ class AsyncWaits {
 #endif
 
   Participant& owner_;
-  // By id. Unused ids are null here and listed in freeIds_.
+  // The index is the id. Unused ids are null here and listed in freeIds_.
   std::vector<AsyncWaiter*> waiters_;
   std::vector<std::uint32_t> freeIds_;
   // Waiters for more than one stripe, which may hold some while they wait for others.

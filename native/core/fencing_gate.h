@@ -3,8 +3,8 @@
 // The rule, which lib/engine/javascript/gate.ts also follows: a full shard forgets the key with its lowest token, and
 // raises its floor to that token. A small gate has one shard; a larger one spreads its keys over several.
 //
-// I1  For a key that the gate remembers, it remembers the highest token admitted for it.
-// I2  For every other key of the shard, no token above the floor was ever admitted.
+// G1  For a key that the gate remembers, it remembers the highest token admitted for it.
+// G2  For every other key of the shard, no token above the floor was ever admitted.
 //
 // So a token can be stale only if it is below the remembered one or, for a key that is not remembered, below the
 // floor. A token of a forgotten key below the floor may be stale, so it is refused. Tokens rise with time, so the gate
@@ -22,7 +22,7 @@ namespace stripelock {
 
 class FencingGate {
  public:
-  // Remembers about `capacity` keys, spread over shards by their hash. `floor`: see I2.
+  // Remembers about `capacity` keys, spread over shards by their hash. `floor`: see G2.
   FencingGate(std::uint32_t capacity, std::uint64_t floor);
 
   // 0 if the token is admitted, else the higher token that caused the refusal.

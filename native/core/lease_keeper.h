@@ -11,7 +11,7 @@ class LeaseKeeper {
  public:
   static constexpr Nanoseconds kLives = std::numeric_limits<Nanoseconds>::max();
 
-  // By the thread itself, once, at its end. Nothing is extended by its being alive after this returns.
+  // The thread itself calls it, once, at its end. Nothing is extended by its being alive after this returns.
   void end() { endedAt_.store(now()); }
   // From any thread: when it ended, on the steady clock, or kLives.
   Nanoseconds endedAt() const { return endedAt_.load(); }

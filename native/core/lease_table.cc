@@ -116,7 +116,7 @@ bool LeaseTable::extendKept(Entry& entry, Nanoseconds at) {
   STRIPELOCK_SEAM("extend kept: after the keeper was asked");
   // mutant: lease-kept-after-death
   const bool lives = endedAt == LeaseKeeper::kLives;
-  // Never earlier than before, which keeps I3; never beyond the limit, which keeps I5.
+  // Never earlier than before, which keeps L3; never beyond the limit, which keeps L5.
   if (lives || kept.steady) {
     // mutant: lease-kept-without-limit
     const Nanoseconds until = std::min((lives ? at : endedAt) + kept.ttl, kept.limit);
@@ -232,7 +232,7 @@ LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& cla
   // Mostly both are empty, and a comparison costs less than an assignment.
   if (entry->owner != claim.owner) entry->owner = claim.owner;
   if (entry->info) entry->info.reset();
-  entry->token = nextToken_.fetch_add(1);  // keeps I1
+  entry->token = nextToken_.fetch_add(1);  // keeps L1
   const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
   return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};
 }
@@ -246,19 +246,19 @@ LeaseTable::Entry& LeaseTable::add(Shard& shard, const KeyView& key, Nanoseconds
   }
   Entry& entry = shard.entries.add(std::move(added));
   entry.expiresAt = expiresAt;
-  shard.times.add(entry, expiresAt);  // keeps I2
+  shard.times.add(entry, expiresAt);  // keeps L2
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
   return entry;
 }
 
 void LeaseTable::extend(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
   entry.expiresAt = expiresAt;
-  if (expiresAt < shard.times.rankOf(entry)) shard.times.move(entry, expiresAt);  // keeps I3
+  if (expiresAt < shard.times.rankOf(entry)) shard.times.move(entry, expiresAt);  // keeps L3
 }
 
 void LeaseTable::erase(Shard& shard, Entry& entry) {
   shard.times.remove(entry);
-  std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps I2
+  std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps L2
   if (removed->kept) removed->kept.reset();
   // A spare entry saves only its own allocation. It must not keep the memory of long texts.
   if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);

@@ -7,16 +7,15 @@
 //
 // tryAcquire or takeTurn makes a free key held; release, or time alone, makes it free.
 //
-// I1  Tokens are assigned under the shard of their key, from one counter: the token of each grant is greater than
+// L1  Tokens are assigned under the shard of their key, from one counter: the token of each grant is greater than
 //     that of every earlier grant in the table, even if that lease is gone.
-// I2  An entry is in its shard's table and in its shard's heap, or in neither.
-// I3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
+// L2  An entry is in its shard's table and in its shard's heap, or in neither.
+// L3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
 //     renewed far more often than it expires. The sweep that finds the rank due moves it up to the time.
-// I4  No expired key stays forever: an operation sweeps expired entries of its own shard, and one in kSweepEvery of
+// L4  No expired key stays forever: an operation sweeps expired entries of its own shard, and one in kSweepEvery of
 //     those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so each operation is O(log n),
 //     and expired entries are swept as fast as new ones can be made.
-//
-// I5  A lease that is kept (keep()) does not expire while its keeper's thread lives: whoever finds its time over extends
+// L5  A lease that is kept (keep()) does not expire while its keeper's thread lives: whoever finds its time over extends
 //     it, by one ttl at most and never beyond its limit. The time is only written under the shard, and only after
 //     endedAt() was read there. If the thread ends between any two of these steps, the lease is extended once more at
 //     most, to one ttl after a time at which the thread lived; the next look finds it ended. A thread that ends between

@@ -58,7 +58,7 @@ class LeaseWatches {
 
  private:
   Participant& participant_;
-  // By id. Unused ids are null here and listed in freeIds_.
+  // The index is the id. Unused ids are null here and listed in freeIds_.
   std::vector<std::unique_ptr<LeaseWatch>> watches_;
   std::vector<std::uint32_t> freeIds_;
 

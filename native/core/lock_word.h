@@ -14,8 +14,8 @@
 //
 // JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
 // by the reverse of these, or from kShared + n with any flags to one less while n > 1. A thread adds kLocal to a word
-// that has its slot, and frees slot + kLocal. For any other word it calls the core. Of permits it takes one only while
-// n < limit, and gives one back only if the word has no flag but kShared: each of them may be waited for.
+// that has its slot, and frees slot + kLocal. For any other word it calls the core. It takes a permit
+// only while n < limit, and gives one back only if the word has no flag but kShared: each permit may be waited for.
 
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kQueued = 0x80000000u;
 inline constexpr std::uint32_t kAbandoned = 0x40000000u;
 inline constexpr std::uint32_t kShared = 0x20000000u;
 inline constexpr std::uint32_t kLocal = 0x10000000u;
-// Of permits only, which have no tasks that wait in JavaScript.
+// In words of permits only: no tasks wait in JavaScript for these.
 inline constexpr std::uint32_t kTold = kLocal;
 inline constexpr std::uint32_t kHolderMask = 0x0fffffffu;
 

@@ -1,7 +1,6 @@
 #include "core/membership.h"
 
 #include "core/participant.h"
-#include "core/sync_wait.h"
 
 namespace stripelock {
 
@@ -23,10 +22,6 @@ Membership::~Membership() {
   table_.members[place_] = last;
   last->place_ = place_;
   table_.members.pop_back();
-}
-
-SyncOutcome Membership::acquireSync(const Request& request, Interrupt interrupt) {
-  return SyncWait(*this, request, interrupt).run();
 }
 
 bool Membership::release(std::uint32_t stripe, Mode mode, Leave::How how) {

@@ -10,42 +10,6 @@
 
 namespace stripelock {
 
-// Whether the thread must return to its host at once, because the host is ending the thread or the script that it runs.
-// Called on the thread that waits, with no lock held.
-struct Interrupt {
-  // Whether the thread or its script is being ended. Called about every kSlice, when the descriptor stirs, and before
-  // returning from a wait that was granted after its first slice.
-  bool (*requested)(void* data) = nullptr;
-  void* data = nullptr;
-  // Stirs (DescriptorWatch) when the thread is being ended. -1 if there is none.
-  int descriptor = -1;
-  // Whether the thread is being ended. Costs next to nothing: called before returning from a wait that was granted
-  // within its first slice.
-  bool (*ending)(void* data) = nullptr;
-
-  bool check() const { return requested && requested(data); }
-  bool checkEnding() const { return ending && ending(data); }
-};
-
-// A thread, by the number shown to people, and the stripe that it waits for.
-struct Blocked {
-  std::int32_t threadId;
-  std::uint32_t stripe;
-};
-
-struct SyncOutcome {
-  enum class Status : std::uint8_t { kGranted, kTimedOut, kDeadlock, kInterrupted };
-  Status status;
-  // If granted: the thread of an earlier holder of some stripe ended without releasing it.
-  bool abandoned = false;
-  // It was counted as one that had to wait.
-  bool waited = false;
-  // If timed out: the stripe that was not available.
-  std::uint32_t stripe = 0;
-  // If refused: each thread waits for the next, the last for the first.
-  std::vector<Blocked> cycle;
-};
-
 class Membership {
  public:
   Membership(Table& table, Participant& participant);
@@ -63,8 +27,6 @@ class Membership {
   void openShares(Word* shares) { shares_.store(shares); }
   bool hasShares() const { return shares_.load() != nullptr; }
 
-  // Blocks this thread until the request is decided.
-  SyncOutcome acquireSync(const Request& request, Interrupt interrupt);
   // False: according to the word, this thread does not hold the stripe in this mode. Grants to async waiters of this
   // same thread do not wake its event loop: the caller checks AsyncWaits::hasReady.
   bool release(std::uint32_t stripe, Mode mode, Leave::How how = Leave::How::kRelease);
@@ -72,8 +34,8 @@ class Membership {
   // to wait since it began to count. Only this thread writes there. The memory must stay until the membership ends.
   void openLocals(Word* locals) { locals_.store(locals); }
   void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
-  // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter goes on
-  // waiting. Its thread is blocked, so the granting thread may count. What is taken for an async waiter is counted
+  // Counts what was taken for a sync waiter at once, so that the wait graph sees it while the waiter still
+  // waits. Its thread is blocked, so the granting thread may count. What is taken for an async waiter is counted
   // apart until its thread notices the grant, since that thread may itself be counting meanwhile.
   void countTaken(const Waiter& waiter, std::uint32_t stripe) {
     if (waiter.async) {

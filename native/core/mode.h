@@ -75,14 +75,22 @@ constexpr bool isDeathTold(Mode mode, std::uint32_t limit) {
 // The most holds of a word that counts them.
 constexpr std::uint32_t mostHolds(std::uint32_t limit) { return hasPermits(limit) ? limit : kHolderMask; }
 
-// The word with one more hold in `mode`, by the participant with that slot. Nothing if the current holders do not admit
-// it, or if the count is at its maximum (keeps P1: nothing else adds to a count). Does not look at kQueued. Keeps the
-// flags; a permit of an abandoned word is told of that, which kTold says (P3).
+// How many more may hold the stripe in `mode`: 0 if the current holders do not admit it, or if their count is at its
+// maximum. Does not look at kQueued.
+constexpr std::uint32_t placesFor(std::uint32_t word, Mode mode, std::uint32_t limit = 1) {
+  if (!isFree(word) && !goTogether(modeOf(word), mode)) return 0;
+  if (!isCounted(mode)) return 1;
+  const std::uint32_t holds = holderOf(word);
+  return holds < mostHolds(limit) ? mostHolds(limit) - holds : 0;
+}
+
+// The word with one more hold in `mode`, by the participant with that slot. Nothing if there is no place for it (keeps
+// P1: nothing else adds to a count). Keeps the flags; a permit of an abandoned word is told of that, which kTold says (P3).
 constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, std::uint32_t slot,
                                                 std::uint32_t limit = 1) {
+  if (placesFor(word, mode, limit) == 0) return std::nullopt;
   const std::uint32_t told = hasPermits(limit) && (word & kAbandoned) != 0 ? kTold : 0;
   if (isFree(word)) return word | traitsOf(mode).flag | (isCounted(mode) ? 1 : slot) | told;
-  if (!goTogether(modeOf(word), mode) || holderOf(word) >= mostHolds(limit)) return std::nullopt;
   return (word + 1) | told;
 }
 

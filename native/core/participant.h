@@ -9,7 +9,6 @@
 #include <unordered_map>
 
 #include "core/async_waits.h"
-#include "core/descriptor_watch.h"
 #include "core/platform.h"
 #include "core/spin.h"
 #include "core/sync.h"
@@ -35,15 +34,13 @@ class Participant {
   // The host's number for the thread, shown to people.
   std::int32_t threadId() const { return threadId_.load(); }
   Parker& parker() { return parker_; }
-  // Wakes the thread, while it blocks, when its host wants something of it.
-  DescriptorWatch& hostWatch() { return hostWatch_; }
   AsyncWaits& asyncWaits() { return asyncWaits_; }
 
   // ── from any thread ──
 
   // Whether to pass over an async waiter of this thread: the thread blocks in a sync wait, or it is away from its event
   // loop and the waiter holds nothing that others may want. If so, marks the thread: it looks after those waiters when
-  // it goes on or comes back. Either the caller sees here that the thread is back, or the thread sees the mark.
+  // it continues or comes back. Either the caller sees here that the thread is back, or the thread sees the mark.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
     STRIPELOCK_SEAM("pass over: before it is noted");
@@ -99,7 +96,6 @@ class Participant {
   const std::uint32_t slot_;
   std::atomic<std::int32_t> threadId_{-1};
   Parker parker_;
-  DescriptorWatch hostWatch_{parker_};
 
   std::atomic<bool> blocked_{false};
   // Something was taken back from the thread, and it has not looked since.

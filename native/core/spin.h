@@ -36,7 +36,7 @@ bool spin(Attempt attempt) {
 // One for each thread.
 class Patience {
  public:
-  // As long as `worthwhile` returns true. True if `attempt` succeeded.
+  // Spins as long as `worthwhile` returns true. True if `attempt` succeeded.
   template <typename Attempt, typename Worthwhile>
   bool spin(Attempt attempt, Worthwhile worthwhile) {
     if (processors() == 1) return false;

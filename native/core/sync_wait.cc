@@ -1,6 +1,7 @@
 #include "core/sync_wait.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/participant.h"
 #include "core/revocation.h"
@@ -40,18 +41,6 @@ class WaitingScope {
  private:
   Table& table_;
   Participant& thread_;
-};
-
-// Watches the host's descriptor once it is started.
-class WatchScope {
- public:
-  explicit WatchScope(DescriptorWatch& watch) : watch_(watch) {}
-  ~WatchScope() { watch_.stop(); }
-  WatchScope(const WatchScope&) = delete;
-  WatchScope& operator=(const WatchScope&) = delete;
-
- private:
-  DescriptorWatch& watch_;
 };
 
 std::atomic<Nanoseconds> hurryUntil{0};
@@ -116,102 +105,68 @@ SyncOutcome SyncWait::block(std::uint32_t position) {
 }
 
 SyncOutcome SyncWait::wait() {
-  SyncOutcome outcome{.status = Status::kGranted, .cycle = {}};
-  bool withdrawn = false;
-  bool slept = false;
-  {
-    const WaitingScope waiting(table_, thread_);
-    DescriptorWatch& watch = thread_.hostWatch();
-    const WatchScope watching(watch);
-    sliceEnd_ = waiter_.since + seamSlice(kFirstSlice);
-    while (!waiter_.is(WaiterState::kGranted)) {
-      const Nanoseconds time = now();
-      if (waiter_.is(WaiterState::kDesignated)) {
-        if (tryDesignated() && goOn()) break;
-        continue;
-      }
-      if (deadline_.passedAt(time)) {
-        STRIPELOCK_SEAM("wait: before it times out");
-        // mutant: times-out-at-free-stripe
-        if (overtake(true)) {
-          if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
-          continue;
-        }
-        withdrawn = table_.withdraw(waiter_);
-        if (!withdrawn) continue;
-        outcome.status = Status::kTimedOut;
-        break;
-      }
-      if (time >= sliceEnd_) {
-        // Starts before the host is asked for the first time, so that no interruption falls between the two.
-        if (!watch.active()) watch.start(interrupt_.descriptor);
-        slept = true;
-        sliceEnd_ = nextSliceEnd(time);
-        withdrawn = checkInterruptAndCycle(outcome);
-        if (withdrawn) break;
-        if (overtake(false)) {
-          if (waiter_.is(WaiterState::kGoingOn) && goOn()) break;
-          continue;
-        }
-      }
-      if (watch.takeStirred() && interrupted(outcome)) {
-        withdrawn = true;
-        break;
-      }
-      STRIPELOCK_SEAM("wait: before parking");
-      thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
-      // mutant: blocked-keeps-grants
-      if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
-    }
-  }
-  // A thread that runs no more of its JavaScript must not keep a grant, since nobody would release it. Asking about
-  // the script, too, costs a thread that just woke up to 8 us of a hand-over that takes 20, so this does it only after
-  // the first slice. A script that is ended during a shorter wait is left with the stripes held, as one that is ended
-  // a moment later is.
+  Status status = sleep();
+  const bool hasAll = status == Status::kGranted || waiter_.is(WaiterState::kGranted);
+  const std::uint32_t held = hasAll ? request_.count : waiter_.position.load();
+  // A thread that runs no more of its JavaScript must not keep a grant, since nobody would release it.
   // mutant: ended-keeps-grant
-  if (!withdrawn && (slept ? interrupt_.check() : interrupt_.checkEnding())) {
-    return failed(Status::kInterrupted, request_.count);
-  }
-  if (!withdrawn) {
-    outcome = granted();
-    outcome.waited = true;
-    return outcome;
-  }
-  const bool holdsAll = waiter_.is(WaiterState::kGranted);
-  SyncOutcome result = failed(outcome.status, holdsAll ? request_.count : waiter_.position.load());
-  result.waited = true;
-  result.cycle = std::move(outcome.cycle);
-  return result;
+  if (status == Status::kGranted && isEnding()) status = Status::kInterrupted;
+  SyncOutcome outcome = status == Status::kGranted ? granted() : failed(status, held);
+  outcome.waited = true;
+  outcome.cycle = std::move(cycle_);
+  return outcome;
 }
 
-Nanoseconds SyncWait::nextSliceEnd(Nanoseconds time) const {
-  if (!thread_.hostWatch().active()) return time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
-  const Nanoseconds slice = std::clamp((time - waiter_.since) / kPatience, kSlice, kLongestSlice);
-  // Rounds to points that all threads share: waking several at once costs half as much as one after the other.
-  return (time + seamSlice(slice)) / kSlice * kSlice;
-}
+// Asking about the script, too, costs a thread that just woke up to 8 us of a hand-over that takes 20. So this does it only
+// after the first slice. A script that is ended during a shorter wait is left with the stripes held, as one that is ended
+// a moment later is.
+bool SyncWait::isEnding() const { return slept_ ? interrupt_.check() : interrupt_.checkEnding(); }
 
-bool SyncWait::interrupted(SyncOutcome& outcome) {
-  if (!interrupt_.check()) return false;
-  hurryUntil.store(now() + kHurry);
-  outcome.status = Status::kInterrupted;
-  // False if it was granted meanwhile. Then the caller gives that back.
-  static_cast<void>(table_.withdraw(waiter_));
-  return true;
-}
-
-bool SyncWait::checkInterruptAndCycle(SyncOutcome& outcome) {
-  if (interrupted(outcome)) return true;
-  if (!steppedAside_) {
-    // Shared waiters behind an exclusive async waiter of this thread may enter while that one is passed over. This
-    // waits for the end of the first slice: most waits end sooner, and it looks at everything that is pending.
-    steppedAside_ = true;
-    thread_.asyncWaits().resettle();
+SyncWait::Status SyncWait::sleep() {
+  const WaitingScope waiting(table_, thread_);
+  sliceEnd_ = waiter_.since + seamSlice(kFirstSlice);
+  while (!advance()) {
+    const Nanoseconds time = now();
+    if (deadline_.passedAt(time)) {
+      STRIPELOCK_SEAM("wait: before it times out");
+      // mutant: times-out-at-free-stripe
+      if (overtake(true)) continue;
+      if (table_.withdraw(waiter_)) return Status::kTimedOut;
+      continue;
+    }
+    if (time >= sliceEnd_) {
+      const Status status = checkSlice(time);
+      if (status != Status::kGranted) return status;
+      if (overtake(false)) continue;
+    }
+    STRIPELOCK_SEAM("wait: before parking");
+    thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
+    // mutant: blocked-keeps-grants
+    if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
   }
-  outcome.cycle = WaitGraph::instance().refuse(thread_, waiter_);
-  if (outcome.cycle.empty()) return false;
-  outcome.status = Status::kDeadlock;
-  return true;
+  return Status::kGranted;
+}
+
+bool SyncWait::advance() {
+  if (waiter_.is(WaiterState::kGranted)) return true;
+  if (waiter_.is(WaiterState::kDesignated) && !tryDesignated()) return false;
+  return waiter_.is(WaiterState::kTaking) && takeRest();
+}
+
+SyncWait::Status SyncWait::checkSlice(Nanoseconds time) {
+  sliceEnd_ = time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
+  const bool first = !std::exchange(slept_, true);
+  if (interrupt_.check()) {
+    hurryUntil.store(now() + kHurry);
+    // False if it was granted meanwhile. Then the caller gives that back.
+    static_cast<void>(table_.withdraw(waiter_));
+    return Status::kInterrupted;
+  }
+  // Shared waiters behind an exclusive async waiter of this thread may enter while that one is passed over. This
+  // waits for the end of the first slice: most waits end sooner, and it looks at everything that is pending.
+  if (first) thread_.asyncWaits().resettle();
+  cycle_ = WaitGraph::instance().refuse(thread_, waiter_);
+  return cycle_.empty() ? Status::kGranted : Status::kDeadlock;
 }
 
 bool SyncWait::overtake(bool last) {
@@ -220,7 +175,7 @@ bool SyncWait::overtake(bool last) {
   return revokeIdle(table_, waiter_.stripe(), thread_, last) || table_.overtakeDesignated(waiter_);
 }
 
-bool SyncWait::goOn() {
+bool SyncWait::takeRest() {
   STRIPELOCK_SEAM("go on: before the next stripe");
   return table_.proceed(waiter_, spinTakeFrom(waiter_.position.load() + 1), nullptr, nullptr);
 }

@@ -2,29 +2,57 @@
 
 #pragma once
 
+#include <vector>
+
 #include "core/membership.h"
+#include "core/wait_graph.h"
 
 namespace stripelock {
 
-// How long a thread sleeps before it checks whether it is interrupted, and whether it waits in a cycle.
+// How long a thread sleeps before it checks whether it is interrupted, and whether it waits in a cycle. Nothing wakes it
+// when its host wants to end it, so that is how late it may notice. To wake up and check costs 10 us.
 inline constexpr Nanoseconds kFirstSlice = 5'000'000;
 inline constexpr Nanoseconds kSlice = 20'000'000;
-// If something wakes the thread when it must end (Interrupt::descriptor), its slices grow with the time waited, up to
-// this: a cycle that closes while all its threads sleep must be found within 100 ms. Waking up to check costs 10 us.
-inline constexpr Nanoseconds kLongestSlice = 80'000'000;
-// A slice is then 1/kPatience of the time waited, so an interruption may be noticed late by that fraction.
-inline constexpr Nanoseconds kPatience = 8;
-// If nothing wakes the thread: for kHurry after some thread was interrupted, all others check every kHurriedSlice,
-// since a process that ends interrupts one thread after the other, and waits for each.
+// For kHurry after some thread was interrupted, all others check every kHurriedSlice: a process that ends interrupts
+// one thread after the other, and waits for each.
 inline constexpr Nanoseconds kHurry = 200'000'000;
 inline constexpr Nanoseconds kHurriedSlice = 1'000'000;
 
 // Whether some thread was interrupted less than kHurry ago.
 bool hurrying(Nanoseconds time);
 
+// Whether the thread must return to its host at once, because the host is ending the thread or the script that it runs.
+// Called on the thread that waits, with no lock held.
+struct Interrupt {
+  // Whether the thread or its script is being ended. Called about every kSlice, and before returning from a wait that was
+  // granted after its first slice.
+  bool (*requested)(void* data) = nullptr;
+  void* data = nullptr;
+  // Whether the thread is being ended. Costs next to nothing: called before returning from a wait that was granted
+  // within its first slice.
+  bool (*ending)(void* data) = nullptr;
+
+  bool check() const { return requested && requested(data); }
+  bool checkEnding() const { return ending && ending(data); }
+};
+
+struct SyncOutcome {
+  enum class Status : std::uint8_t { kGranted, kTimedOut, kDeadlock, kInterrupted };
+  Status status;
+  // If granted: the thread of an earlier holder of some stripe ended without releasing it.
+  bool abandoned = false;
+  // It was counted as one that had to wait.
+  bool waited = false;
+  // If timed out: the stripe that was not available.
+  std::uint32_t stripe = 0;
+  // If refused: each thread waits for the next, the last for the first.
+  std::vector<Blocked> cycle;
+};
+
 class SyncWait {
  public:
   SyncWait(Membership& membership, const Request& request, Interrupt interrupt);
+  // Blocks this thread until the request is decided.
   SyncOutcome run();
 
  private:
@@ -35,19 +63,21 @@ class SyncWait {
   bool spinTake(std::uint32_t stripe);
   bool take(std::uint32_t stripe);
   SyncOutcome block(std::uint32_t position);
+  // For a linked waiter.
   SyncOutcome wait();
-  // The end of a slice that begins now.
-  Nanoseconds nextSliceEnd(Nanoseconds time) const;
-  // True: the waiter is unlinked, withdrawn or granted, and the caller gives back what it has.
-  bool interrupted(SyncOutcome& outcome);
-  // At the end of a slice: checks whether the thread is interrupted, and whether it waits in a cycle. Lets waiters
-  // behind its async waiters pass them. True: the wait is decided.
-  bool checkInterruptAndCycle(SyncOutcome& outcome);
+  // Sleeps until the wait is decided. kGranted: it has all stripes. Otherwise it is withdrawn, unless it was granted in
+  // the same moment.
+  Status sleep();
+  bool isEnding() const;
+  // Uses its turn, or the stripe that it overtook, if it has one. True: it has all stripes.
+  bool advance();
+  // At the end of a slice: kGranted if the thread may go on sleeping. Lets waiters behind its async waiters pass them.
+  Status checkSlice(Nanoseconds time);
   // Overtakes an async waiter that does not come for the stripe. True: this wait may have the stripe, or its turn, now.
   bool overtake(bool last);
   bool tryDesignated();
   // Takes the stripes after the one just taken, or waits for the first that is unavailable. True: it has all.
-  bool goOn();
+  bool takeRest();
   // Whether its own thread holds a needed stripe and will not release it while it waits here.
   bool waitsForItself(std::uint32_t position, std::uint32_t& stripe);
   SyncOutcome granted() const {
@@ -65,7 +95,9 @@ class SyncWait {
   const Deadline deadline_;
   Waiter waiter_;
   Nanoseconds sliceEnd_ = 0;
-  bool steppedAside_ = false;
+  // Its first slice has ended.
+  bool slept_ = false;
+  std::vector<Blocked> cycle_;
 };
 
 }  // namespace stripelock

@@ -36,7 +36,7 @@ Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limi
       limit_(limit),
       // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
       queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
-  // As operator new does with exceptions disabled.
+  // Operator new does the same with exceptions disabled.
   if (!queues_) std::abort();
   while (((stripes - 1) >> shardShift_) >= kMaxShards) ++shardShift_;
   shards_ = std::make_unique<Shard[]>(((stripes - 1) >> shardShift_) + 1);
@@ -170,7 +170,7 @@ bool Table::retryDesignated(Waiter& waiter) {
     // Free again, or one of its permits is: another thread took it and gave it back in the meantime.
     STRIPELOCK_SEAM("designated: before it sleeps again");
     // mutant: P2-sleeps-beside-permit
-    const bool canTake = withHold(seen, waiter.mode, waiter.owner->slot(), limit_).has_value();
+    const bool canTake = placesFor(seen, waiter.mode, limit_) > 0;
     // mutant: I2-queues-on-free-word
     if (canTake || !word.compare_exchange_strong(seen, seen | kQueued)) continue;
     queueOf(stripe).designated.store(nullptr);
@@ -189,7 +189,7 @@ bool Table::overtakeDesignated(Waiter& waiter) {
   if (!tryTake(stripe, waiter.owner->slot(), waiter.mode, waiter.abandoned)) return false;
   waiter.membership->countTaken(waiter, stripe);
   queue.remove(waiter);
-  waiter.state.store(WaiterState::kGoingOn);
+  waiter.state.store(WaiterState::kTaking);
   return true;
 }
 
@@ -206,7 +206,7 @@ void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   queue.designated.store(nullptr);
   // mutant: fairness-of-earlier-head
   if (queue.head) queue.fairAt = now() + kFairness;
-  waiter.state.store(WaiterState::kGoingOn);
+  waiter.state.store(WaiterState::kTaking);
   // Sets kQueued for those that go on waiting (keeps I3).
   // mutant: I3-served-passes-nobody
   regrant(stripe, waiter.owner, wakes);

@@ -23,10 +23,8 @@
 // And for the stripes of a table with permits (limit() > 1), which are held in the counted mode only:
 //   P1  At most limit() hold a stripe: its word counts them (I1), and a hold is added only by a compare-and-swap from
 //       a lower count (withHold, and the fast path in JavaScript).
-//   P2  While an eligible waiter is in the queue, all permits are taken and kQueued is set, so that each release comes to
-//       leave(); or one waiter is designated (I3, I4). It leaves one permit for itself at most: who sees more of them,
-//       under the shard, hands those to the waiters behind it. Only a blocked thread is designated, as it wakes soon;
-//       a permit for an event loop is handed over.
+//   P2  kQueued is set only while all permits are taken. While an eligible waiter is in the queue, none is free but one for
+//       a designated waiter. Only a blocked thread is designated, as it wakes soon; other permits are handed over.
 //   P3  A death is told to each holder that comes until one holder releases after the first of them was told (kTold).
 //       A roll-back or a further death begins that anew: the next that comes is told, and then a release ends it. A
 //       word has no room to say how many were told, so a roll-back takes kTold also where another holder was told. That
@@ -46,8 +44,9 @@
 // they are handed over. After "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's
 // WTF::Lock (Filip Pizlo), but timed per queue.
 //
-// Lock order: the shard of a key (key_table.h; inspection only), WaitGraph, then the revoke mutex of one participant, then shards by rising index, then the leaf locks
-// (Table::membersMutex, that of Notes, Participant::readyMutex_, Participant::wakeMutex_).
+// Lock order: the shard of a key (key_table.h; inspection only), WaitGraph, then the revoke mutex of one participant, then
+// shards by rising index, then the leaf locks (Table::membersMutex, that of Notes, Participant::readyMutex_,
+// Participant::wakeMutex_).
 
 #pragma once
 
@@ -179,9 +178,11 @@ class Table {
   // Implements leave() and, with nullptr, regrant().
   bool changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes);
   Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
-  Plan planJoint(Waiter& first, std::uint32_t left) const;
-  Plan planBeside(StripeQueue& queue, std::uint32_t left) const;
-  Plan planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
+  // Who may enter, and the word then. planForOne() also decides whether that one is handed the stripe or designated.
+  Plan planBesideDesignated(StripeQueue& queue, std::uint32_t left) const;
+  Plan planForSeveral(Waiter* waiter, std::uint32_t left, std::uint32_t kept) const;
+  Plan planForOne(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
+  Waiter* nearest(Waiter& first, std::uint32_t left, const Participant* actor) const;
   void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
   void complete(Waiter& waiter, WakeSet& wakes);
   void unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes);

@@ -32,11 +32,6 @@ std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave
   return left;
 }
 
-// Whether it may take its turn before others, as it takes the last permit, or has the stripe alone.
-bool isServedAlone(const Waiter& waiter, std::uint32_t limit) {
-  return hasPermits(limit) || !isJoint(waiter.mode);
-}
-
 }  // namespace
 
 bool Table::leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes) {
@@ -70,79 +65,65 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
   }
 }
 
+// First how many may enter; then, only where that is one, whether it is handed the stripe or called to try for it.
 Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const {
   const std::uint32_t bare = left & ~kQueued;
-  // The designated waiter looks after the rest (I4), but for permits that it does not need.
   // mutant: I4-designates-twice
-  if (queue.designated.load()) return hasPermits(limit_) ? planBeside(queue, bare) : Plan{.next = bare};
+  if (queue.designated.load()) return planBesideDesignated(queue, bare);
   Waiter* const first = passOverIneligible(queue.head);
   if (!first) return {.next = bare};
-  if (!withHold(bare, first->mode, first->owner->slot(), limit_)) return {.next = bare | kQueued};
-  const bool forSeveral = hasPermits(limit_) ? holderOf(bare) + 1 < limit_ : isJoint(first->mode);
-  return forSeveral ? planJoint(*first, bare) : planAlone(queue, *first, bare, actor);
-}
-
-// All waiters that go together enter together, up to the first that does not, or for whom there is no permit (keeps P2).
-// They are chained through nextReady, since their eligibility may change before they are granted.
-Table::Plan Table::planJoint(Waiter& first, std::uint32_t left) const {
-  std::uint32_t next = left;
-  Waiter* last = nullptr;
-  Waiter* waiter = &first;
-  while (waiter) {
-    // mutant: P1-release
-    const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot(), limit_);
-    if (!entered) break;
-    next = *entered;
-    if (last) last->nextReady = waiter;
-    last = waiter;
-    waiter = passOverIneligible(waiter->next);
-  }
-  // The first is admitted, or there would be no such plan.
-  last->nextReady = nullptr;
-  return {.next = next | (waiter ? kQueued : 0), .grant = &first, .fairAt = now() + kFairness};
-}
-
-// One permit stays for the designated waiter. The others go to those behind: they need not wait until it is awake (keeps
-// P2).
-Table::Plan Table::planBeside(StripeQueue& queue, std::uint32_t left) const {
-  Plan plan{.next = left, .fairAt = queue.fairAt};
-  Waiter* last = nullptr;
-  Waiter* waiter = passOverIneligible(queue.head);
-  for (; waiter && holderOf(plan.next) + 1 < limit_; waiter = passOverIneligible(waiter->next)) {
-    if (waiter->is(WaiterState::kDesignated)) continue;
-    plan.next = *withHold(plan.next, waiter->mode, waiter->owner->slot(), limit_);
-    (last ? last->nextReady : plan.grant) = waiter;
-    last = waiter;
-  }
-  if (last) last->nextReady = nullptr;
+  const std::uint32_t places = placesFor(bare, first->mode, limit_);
+  if (places == 0) return {.next = bare | kQueued};
+  if (places == 1) return planForOne(queue, *first, bare, actor);
+  Plan plan = planForSeveral(first, bare, 0);
+  plan.fairAt = now() + kFairness;
   return plan;
 }
 
-Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t left,
-                             const Participant* actor) const {
-  Waiter* chosen = &first;
+// The designated waiter looks after those behind it (I4). Permits that it does not need go to them at once: they need not
+// wait until it is awake (keeps P2).
+Table::Plan Table::planBesideDesignated(StripeQueue& queue, std::uint32_t left) const {
+  if (!hasPermits(limit_)) return {.next = left};
+  Plan plan = planForSeveral(passOverIneligible(queue.head), left, 1);
+  plan.next &= ~kQueued;
+  plan.fairAt = queue.fairAt;
+  return plan;
+}
+
+// All that go together enter together, from `waiter` up to the first for whom there is no place beside those that are
+// kept. They are chained through nextReady, since their eligibility may change before they are granted.
+Table::Plan Table::planForSeveral(Waiter* waiter, std::uint32_t left, std::uint32_t kept) const {
+  Plan plan{.next = left};
+  Waiter** end = &plan.grant;
+  for (; waiter; waiter = passOverIneligible(waiter->next)) {
+    if (waiter->is(WaiterState::kDesignated)) continue;
+    // mutant: P1-release
+    if (placesFor(plan.next, waiter->mode, limit_) <= kept) break;
+    plan.next = *withHold(plan.next, waiter->mode, waiter->owner->slot(), limit_);
+    *end = waiter;
+    end = &waiter->nextReady;
+  }
+  *end = nullptr;
+  if (waiter) plan.next |= kQueued;
+  return plan;
+}
+
+Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t left,
+                              const Participant* actor) const {
   const bool alone = queue.head == queue.tail;
-  // It is granted at any time, and then the queue is empty: no need to read the clock.
+  // Handed over at any time, and then the queue is empty: no need to read the clock.
   const bool settled = alone && first.async && first.owner == actor;
   const Nanoseconds time = settled ? 0 : now();
+  Waiter* chosen = &first;
   if (!settled && time < queue.fairAt) {
-    // A waiter of the releasing thread itself needs no waking.
-    Waiter* candidate = first.owner == actor ? nullptr : &first;
-    for (int i = 0; candidate && i < kLocalSearch; ++i, candidate = candidate->next) {
-      if (candidate->owner != actor || !candidate->async || !isServedAlone(*candidate, limit_) ||
-          passOver(*candidate)) {
-        continue;
-      }
-      chosen = candidate;
-      break;
-    }
-    // A stripe is not handed over to a waiter for several stripes either: until its thread wakes, nobody could use this
-    // stripe or the others.
-    const bool local = chosen->async && chosen->owner == actor;
+    chosen = nearest(first, left, actor);
+    // Not handed over to a waiter for several stripes either: until its thread wakes, nobody could use this stripe or
+    // the others. A waiter of the releasing thread itself needs no waking.
+    const bool isLocal = chosen->async && chosen->owner == actor;
     // An event loop may be busy, and other permits must not wait for that (keeps P2).
     const bool mayBeLate = chosen->async && hasPermits(limit_);
     // mutant: P2-waits-for-event-loop
-    if (!local && !mayBeLate) return {.next = left, .designate = chosen};
+    if (!isLocal && !mayBeLate) return {.next = left, .designate = chosen};
   }
   Plan plan{.next = *withHold(left, chosen->mode, chosen->owner->slot(), limit_), .grant = chosen};
   chosen->nextReady = nullptr;
@@ -151,6 +132,19 @@ Table::Plan Table::planAlone(StripeQueue& queue, Waiter& first, std::uint32_t le
   // mutant: I3-grant-drops-queued
   if (!alone) plan.next |= kQueued;
   return plan;
+}
+
+// The first of the next few waiters that is the actor's own and takes the one place; otherwise `first`.
+Waiter* Table::nearest(Waiter& first, std::uint32_t left, const Participant* actor) const {
+  if (first.owner == actor) return &first;
+  Waiter* waiter = &first;
+  for (int i = 0; waiter && i < kLocalSearch; ++i, waiter = waiter->next) {
+    if (waiter->owner == actor && waiter->async && placesFor(left, waiter->mode, limit_) == 1 &&
+        !passOver(*waiter)) {
+      return waiter;
+    }
+  }
+  return &first;
 }
 
 void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {

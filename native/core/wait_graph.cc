@@ -25,13 +25,8 @@ WaitGraph& WaitGraph::instance() {
 std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   const Lock lock(mutex_);
   thread.blockedOn = &waiter;
-  std::vector<Participant*> cycle = findCycle(thread, nullptr);
-  Waits stuck;
-  const auto waitsForAny = [&](Participant* participant) { return waitOf(*participant).any; };
-  if (std::any_of(cycle.begin(), cycle.end(), waitsForAny)) {
-    stuck = stuckFrom(thread);
-    cycle = findCycle(thread, &stuck);
-  }
+  const Waits stuck = stuckFrom(thread);
+  const std::vector<Participant*> cycle = findCycle(thread, stuck);
   STRIPELOCK_SEAM("refuse: before the second look");
   // mutant: graph-one-look
   if (cycle.empty() || !holds(cycle, stuck)) return {};
@@ -74,13 +69,18 @@ bool WaitGraph::isStuck(const Wait& wait, const Waits& stuck) {
 WaitGraph::Waits WaitGraph::stuckFrom(Participant& start) {
   Waits waits;
   std::vector<Participant*> open{&start};
+  // Whether one of those that it waits for waits for it. Mostly none does, and then there is nothing to leave out.
+  bool isAwaited = false;
   while (!open.empty()) {
     Participant* const participant = open.back();
     open.pop_back();
     if (waits.count(participant) != 0) continue;
     const Wait& wait = waits.emplace(participant, waitOf(*participant)).first->second;
     open.insert(open.end(), wait.blockers.begin(), wait.blockers.end());
+    const auto end = wait.blockers.end();
+    isAwaited = isAwaited || std::find(wait.blockers.begin(), end, &start) != end;
   }
+  if (!isAwaited) return {};
   for (bool changed = true; changed;) {
     changed = false;
     for (auto entry = waits.begin(); entry != waits.end();) {
@@ -92,20 +92,20 @@ WaitGraph::Waits WaitGraph::stuckFrom(Participant& start) {
   return waits;
 }
 
-// Depth-first search without recursion. Returns the path from `start` back to it, or nothing.
-std::vector<Participant*> WaitGraph::findCycle(Participant& start, const Waits* stuck) {
+// Depth-first search without recursion, through stuck threads. Returns the path from `start` back to it, or nothing.
+std::vector<Participant*> WaitGraph::findCycle(Participant& start, const Waits& stuck) {
   struct Step {
     Participant* participant;
     std::vector<Participant*> blockers;
   };
   std::vector<Step> path;
-  std::unordered_set<Participant*> seen{&start};
-  const auto blockersOf = [&](Participant& participant) -> std::vector<Participant*> {
-    if (!stuck) return waitOf(participant).blockers;
-    const auto found = stuck->find(&participant);
-    return found == stuck->end() ? std::vector<Participant*>() : found->second.blockers;
+  std::unordered_set<Participant*> seen;
+  const auto enter = [&](Participant* participant) {
+    const auto found = stuck.find(participant);
+    if (found == stuck.end() || !seen.insert(participant).second) return;
+    path.push_back({participant, found->second.blockers});
   };
-  path.push_back({&start, blockersOf(start)});
+  enter(&start);
   while (!path.empty()) {
     std::vector<Participant*>& blockers = path.back().blockers;
     if (blockers.empty()) {
@@ -120,7 +120,7 @@ std::vector<Participant*> WaitGraph::findCycle(Participant& start, const Waits* 
       for (const Step& step : path) cycle.push_back(step.participant);
       return cycle;
     }
-    if (seen.insert(next).second) path.push_back({next, blockersOf(*next)});
+    enter(next);
   }
   return {};
 }
@@ -132,7 +132,7 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
   Waiter& waiter = *thread.blockedOn;
   Table& table = waiter.membership->table();
   const Lock lock = table.lockFor(waiter);
-  // A designated waiter is awake, and about to try; so is one that goes on.
+  // A designated waiter is awake, and about to try; so is one that takes the rest of its stripes.
   if (!waiter.is(WaiterState::kWaiting)) return wait;
   const std::uint32_t stripe = waiter.stripe();
   if (hasPermits(table.limit())) return waitForPermit(thread, table, stripe);
@@ -146,7 +146,7 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
   } else if (countsHolds(word)) {
     bool waitsForHolders = !goTogether(modeOf(word), waiter.mode);
     if (!waitsForHolders) {
-      // Other readers do not block it. A writer that came before it does: a sync writer until its thread goes on, an
+      // Other readers do not block it. A writer that came before it does: a sync writer until its thread continues, an
       // async writer that will not give up until all readers have gone.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
         // mutant: graph-writer-between

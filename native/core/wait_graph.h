@@ -8,14 +8,15 @@
 // thread does not close the lock, block, or end. Only threads that have slept for a slice enter the graph, so short
 // waits pay nothing.
 //
-// A thread that waits for a permit goes on when any of its holders goes on. It counts as waiting only if blocked threads
-// have all permits, and is stuck only if all of these are. So a cycle through permits is a deadlock only if all of its
-// threads are stuck: the threads that remain when those are left out, again and again, that may go on (`stuckFrom`).
+// A thread that waits for a permit may continue when any of its holders continues. It counts as waiting only if blocked
+// threads have all permits, and is stuck only if all of these are. Any other thread is stuck if one of those that it
+// waits for is. So the search begins with all threads that this one waits for, directly or not, and leaves out, again
+// and again, those that may continue (`stuckFrom`). A cycle of the rest is a deadlock.
 //
-// A cycle is found edge by edge, while other threads run. It counts only after a second look finds every one of its
-// threads still in the wait of the first look: then all edges held together at the moment between the two. Leaving a
-// wait takes the graph's mutex, and a waiter once granted or withdrawn never waits again, so "still in the wait" is
-// exact. With permits the second look is at all threads that were found stuck: the cycle is no deadlock without them.
+// A cycle is found edge by edge, while other threads run. It counts only after a second look finds every thread that
+// was found stuck still in the wait of the first look: then all edges held together at the moment between the two.
+// Leaving a wait takes the graph's mutex, and a waiter once granted or withdrawn never waits again, so "still in the
+// wait" is exact. If one of them has left its wait, the next slice looks again.
 
 #pragma once
 
@@ -25,6 +26,12 @@
 #include "core/membership.h"
 
 namespace stripelock {
+
+// A thread, by the number shown to people, and the stripe that it waits for.
+struct Blocked {
+  std::int32_t threadId;
+  std::uint32_t stripe;
+};
 
 class WaitGraph {
  public:
@@ -45,9 +52,9 @@ class WaitGraph {
   };
   using Waits = std::unordered_map<Participant*, Wait>;
 
-  // Through stuck threads alone, if `stuck`.
-  std::vector<Participant*> findCycle(Participant& start, const Waits* stuck);
-  // The threads that `start` waits for, directly or not, and that cannot go on, with itself if it is one.
+  static std::vector<Participant*> findCycle(Participant& start, const Waits& stuck);
+  // The threads that `start` waits for, directly or not, and that are stuck. Contains `start` if it is part of a cycle;
+  // nothing if none of them waits for it.
   Waits stuckFrom(Participant& start);
   static bool isStuck(const Wait& wait, const Waits& stuck);
   // The second look.

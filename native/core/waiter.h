@@ -32,9 +32,9 @@ class Participant;
 enum class WaiterState : std::uint8_t {
   kWaiting,     // linked, and asleep or about to be
   kDesignated,  // linked, and its thread woken to try for the stripe; at most one waiter per stripe
-  kGoingOn,     // took its stripe and goes on to the next; not linked, and only its own thread touches it
-  kGranted,     // holds every stripe; not linked
-  kWithdrawn,   // gave up; not linked
+  kTaking,   // took its stripe and is about to take the rest; not linked, and only its own thread touches it
+  kGranted,  // holds every stripe; not linked
+  kWithdrawn,  // gave up; not linked
 };
 
 struct Waiter {
@@ -64,7 +64,7 @@ struct Waiter {
   std::uint32_t arrival = 0;
   // When it came into the ready list.
   Nanoseconds readyAt = 0;
-  // Of a traced acquisition; see notes.h.
+  // What inspect() shows of a traced acquisition; see notes.h.
   const std::string* note = nullptr;
 
   std::uint32_t stripe() const { return stripes[position.load()]; }

@@ -6,7 +6,7 @@ namespace stripelock {
 
 WebLockClient::~WebLockClient() {
   for (std::uint32_t ticket = 0; ticket < requests_.size(); ++ticket) release(ticket);
-  // mutant: W5-ends-under-thief
+  // mutant: W4-ends-under-thief
   WebLocks::instance().awaitPushers();
   for (void* const memory : spare_) ::operator delete(memory);
 }
@@ -84,9 +84,9 @@ std::size_t WebLockClient::take(News* out, std::size_t room) {
 
 void WebLockClient::push(WebLockRequest& request, WebLockRequest::State state) {
   const Lock lock(readyMutex_);
-  // Keeps W6.
+  // Keeps W5.
   request.state = state;
-  // mutant: W6-news-twice
+  // mutant: W5-news-twice
   if (request.ready) return;
   request.ready = true;
   readyList_.pushBack(request);

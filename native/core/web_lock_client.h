@@ -5,7 +5,7 @@
 // its news along.
 //
 // The end of the thread. The destructor ends all requests, in whatever state they are. From then on nobody can push.
-// Whoever has pushed before still has a shard locked, so the destructor waits for each shard (keeps W5).
+// Whoever has pushed before still has a shard locked, so the destructor waits for each shard (keeps W4).
 
 #pragma once
 
@@ -88,7 +88,7 @@ class WebLockClient {
 #endif
 
   Participant& participant_;
-  // By ticket. Unused tickets are null here and listed in freeTickets_.
+  // The index is the ticket. Unused tickets are null here and listed in freeTickets_.
   std::vector<WebLockRequest*> requests_;
   std::vector<std::uint32_t> freeTickets_;
   // Memory of ended requests, for new ones.

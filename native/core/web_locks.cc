@@ -22,7 +22,7 @@ WebLocks& WebLocks::instance() {
 }
 
 WebLockAnswer WebLocks::request(WebLockRequest& request, const KeyView& key, WebLockHow how) {
-  // Declared first, so that it is sent last (keeps W7).
+  // Declared first, so that it is sent last, with the shard unlocked.
   WakeSet wakes(&request.client.participant());
   WebLockShard& shard = shards_[shardOf<kShards>(key)];
   STRIPELOCK_SEAM("web lock request: before the shard");
@@ -88,7 +88,7 @@ void WebLocks::rob(WebLockRecord& record, WakeSet& wakes) {
   while (WebLockRequest* const holder = record.held.first()) {
     record.held.remove(*holder);
     holder->record = nullptr;
-    // After the push its thread may free it, but not the client: see WebLocks::awaitPushers (keeps W5).
+    // After the push its thread may free it, but not the client: see WebLocks::awaitPushers (keeps W4).
     WebLockClient& robbed = holder->client;
     STRIPELOCK_SEAM("web lock steal: before the ready list");
     robbed.push(*holder, WebLockRequest::State::kStolen);
@@ -110,11 +110,11 @@ void WebLocks::remove(WebLockRequest& request, WakeSet& wakes) {
     STRIPELOCK_SEAM("web lock grant: before the ready list");
     first->client.push(*first, WebLockRequest::State::kHeld);
     // The shard is locked, so nobody can steal it, and its thread cannot end it.
-    // mutant: W7-grant-wakes-nobody
+    // mutant: web-grant-wakes-nobody
     wakes.addReady(first->client.participant());
   }
-  // Keeps W4.
-  // mutant: W4-drops-held
+  // A name has a record only while somebody holds it or waits for it.
+  // mutant: W3-drops-held
   if (!record.held.empty()) return;
   std::unique_ptr<WebLockRecord> dropped = shard.records.remove(record);
   if (!shard.spare && dropped->key.isInPlace()) shard.spare = std::move(dropped);
@@ -122,7 +122,7 @@ void WebLocks::remove(WebLockRequest& request, WakeSet& wakes) {
 
 ShortLock WebLocks::lockToChange(WebLockShard& shard) {
   ShortLock lock(shard.mutex);
-  // mutant: W8-changes-before-copy
+  // mutant: W6-changes-before-copy
   copyIfAsked(shard);
   return lock;
 }
@@ -147,7 +147,7 @@ void WebLocks::copyIfAsked(WebLockShard& shard) {
 std::vector<WebLocks::NameInfo> WebLocks::query(std::uint64_t manager) {
   const Lock only(queries_);
   std::array<WebLockCopy, kShards> copies;
-  // All at once: a request that moves from name to name must not be seen twice, or nowhere (keeps W8).
+  // All at once: a request that moves from name to name must not be seen twice, or nowhere (keeps W6).
   for (WebLockShard& shard : shards_) shard.mutex.lock();
   for (std::size_t i = 0; i < kShards; ++i) {
     copies[i].manager = manager;

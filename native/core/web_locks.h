@@ -13,14 +13,12 @@
 // W2  With the shard unlocked, the first pending request is incompatible with what is held. So nothing that may be
 //     granted is left to wait, and nothing passes it: an arrival joins the holders only if nobody is pending.
 // W3  A request is in one list of one record, or in none once it is stolen or ended.
-// W4  A record without requests does not exist.
-// W5  A request belongs to its client's thread (web_lock_client.h). Others reach it only through a record, with the shard
+// W4  A request belongs to its client's thread (web_lock_client.h). Others reach it only through a record, with the shard
 //     locked, or as the neighbour of another in the client's ready list, with that list locked. Once it is out of its
 //     record and pushed, its thread may free it at any moment: nobody else looks at it again.
-// W6  The state of a request that is in a record, or in the ready list, changes only with both its shard and that list
+// W5  The state of a request that is in a record, or in the ready list, changes only with both its shard and that list
 //     locked. So its thread reads it under either.
-// W7  Wakes go out when the shard is unlocked.
-// W8  A query shows all shards as they were at one moment, and has more than one of them locked only in that moment: it
+// W6  A query shows all shards as they were at one moment, and has more than one of them locked only in that moment: it
 //     leaves each shard a request for a copy (WebLockShard::asked). Who then locks a shard to change it makes that copy
 //     first; the query makes the rest. So other threads wait for the copy of one shard, never for that of all.
 //
@@ -109,7 +107,7 @@ class WebLocks {
  public:
   static WebLocks& instance();
 
-  // Of everybody who asks for no other.
+  // The manager of everybody who asks for no other.
   static constexpr std::uint64_t kDefaultManager = 0;
   // A number for another manager.
   std::uint64_t issueManager() { return nextManager_.fetch_add(1); }
@@ -147,7 +145,7 @@ class WebLocks {
   static constexpr std::uint32_t kShards = 64;
 
   WebLocks() = default;
-  // Locks it to change it (keeps W8).
+  // Locks it to change it (keeps W6).
   static ShortLock lockToChange(WebLockShard& shard);
   // All of these with the shard locked.
   static void copyIfAsked(WebLockShard& shard);

@@ -93,7 +93,7 @@ void Environment::close(std::uint32_t table) {
 
 SyncOutcome Environment::acquireSync(napi_env env, Membership& membership, const Request& request) {
   const bool within = std::exchange(blocked_, true);
-  SyncOutcome outcome = membership.acquireSync(request, interrupts_.of(env));
+  SyncOutcome outcome = SyncWait(membership, request, interrupts_.of(env)).run();
   blocked_ = within;
   return outcome;
 }

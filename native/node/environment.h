@@ -3,9 +3,8 @@
 // Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
 // thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates,
 // and ends the requests for web locks. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
-// and frees what is held. From then on no other thread touches the thread-safe function. Only a blocking call watches
-// the event loop's descriptor, so nobody watches it here. References to JavaScript memory are dropped after that, with
-// the instance data.
+// and frees what is held. From then on no other thread touches the thread-safe function. References to JavaScript
+// memory are dropped after that, with the instance data.
 
 #pragma once
 
@@ -89,7 +88,7 @@ class Environment {
   WebLockThread named_;
   napi_threadsafe_function ready_ = nullptr;
   std::uint32_t reasons_ = 0;
-  // By number. Unused numbers are null here and listed in freeNumbers_.
+  // The index is the number. Unused numbers are null here and listed in freeNumbers_.
   std::vector<std::unique_ptr<OpenTable>> tables_;
   std::vector<std::uint32_t> freeNumbers_;
 };

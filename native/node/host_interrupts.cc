@@ -1,9 +1,5 @@
 #include "node/host_interrupts.h"
 
-#if defined(__linux__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
 namespace stripelock {
 
 namespace {
@@ -15,30 +11,6 @@ Napi::Value evaluate(Napi::Env env, const char* script) {
   if (env.IsExceptionPending()) static_cast<void>(env.GetAndClearPendingException());
   return {};
 }
-
-#if defined(__linux__) || defined(__APPLE__)
-
-// A descriptor that becomes readable when the host tells the thread something, for example to end. This looks up
-// libuv's functions by name, since a host other than Node may lack them. Bun has functions of these names that print
-// that they are not implemented and end the process.
-int descriptorOfLoop(Napi::Env env) {
-  const Napi::Value isNode =
-      evaluate(env, "typeof process === 'object' && !process.versions.bun && !process.versions.deno");
-  if (isNode.IsEmpty() || !isNode.IsBoolean() || !isNode.As<Napi::Boolean>().Value()) return -1;
-  using GetLoop = napi_status (*)(napi_env, void**);
-  using GetDescriptor = int (*)(const void*);
-  const auto getLoop = reinterpret_cast<GetLoop>(dlsym(RTLD_DEFAULT, "napi_get_uv_event_loop"));
-  const auto getDescriptor = reinterpret_cast<GetDescriptor>(dlsym(RTLD_DEFAULT, "uv_backend_fd"));
-  void* loop = nullptr;
-  if (!getLoop || !getDescriptor || getLoop(env, &loop) != napi_ok || !loop) return -1;
-  return getDescriptor(loop);
-}
-
-#else
-
-int descriptorOfLoop(Napi::Env) { return -1; }
-
-#endif
 
 // Node refuses this call if the environment may run no more JavaScript. This does not detect the timeout of a script.
 bool mayRunNoMore(napi_env env) {
@@ -55,12 +27,11 @@ void HostInterrupts::open(Napi::Env env) {
   const Napi::HandleScope scope(env);
   const Napi::Value nothing = evaluate(env, "() => {}");
   if (!nothing.IsEmpty() && nothing.IsFunction()) nothing_ = Napi::Persistent(nothing.As<Napi::Function>());
-  descriptor_ = descriptorOfLoop(env);
 }
 
 Interrupt HostInterrupts::of(napi_env env) {
   env_ = env;
-  return {.requested = requested, .data = this, .descriptor = descriptor_, .ending = ending};
+  return {.requested = requested, .data = this, .ending = ending};
 }
 
 bool HostInterrupts::requested(void* self) {

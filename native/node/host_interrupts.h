@@ -5,7 +5,7 @@
 
 #include <napi.h>
 
-#include "core/membership.h"
+#include "core/sync_wait.h"
 
 namespace stripelock {
 
@@ -23,8 +23,6 @@ class HostInterrupts {
   napi_env env_ = nullptr;
   // A function in JavaScript that does nothing. Empty if the host cannot make one.
   Napi::FunctionReference nothing_;
-  // The event loop's descriptor, or -1 if it has none.
-  int descriptor_ = -1;
 };
 
 }  // namespace stripelock

@@ -68,7 +68,7 @@ SyncOutcome Client::acquireSync(const Stripes& stripes, Ask ask, Interrupt inter
                         .taken = takeFirst(stripes, ask),
                         .mode = ask.mode,
                         .timeout = ask.timeout};
-  return membership_->acquireSync(request, interrupt);
+  return SyncWait(*membership_, request, interrupt).run();
 }
 
 AsyncWaits::Started Client::acquire(const Stripes& stripes, Ask ask) {

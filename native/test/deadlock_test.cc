@@ -11,7 +11,7 @@
 
 namespace stripelock::test {
 
-TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
+TEST(Deadlock, IsRefusedThroughASharedSetThatIsOnlyPartlyTaken) {
   const UsualSlices slices;
   SharedMemory memory(2);
   Peer reader(memory);
@@ -32,7 +32,7 @@ TEST(Deadlock, ThroughASharedSetThatIsOnlyPartlyTakenIsRefused) {
   }
 }
 
-TEST(Deadlock, ThroughASharedReaderBehindAWriterIsRefused) {
+TEST(Deadlock, IsRefusedThroughASharedReaderBehindAWriter) {
   const UsualSlices slices;
   SharedMemory memory(2);
   Peer holder(memory);

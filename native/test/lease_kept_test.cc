@@ -57,7 +57,7 @@ TEST(LeaseKept, DoesNotOutliveItsLimitWhenItsThreadEndsShortlyBefore) {
   EXPECT_FALSE(table.inspect(KeyView("key"), grant.since + kTtl));
 }
 
-TEST(LeaseKept, OnAClockOfTheCallersEndsAtItsDeadlineWhenItsThreadEnds) {
+TEST(LeaseKept, EndsAtItsDeadlineOnAClockOfTheCallersWhenItsThreadEnds) {
   Kept kept(0);
   EXPECT_TRUE(kept.heldAt(3 * kTtl));
   kept.keeper->end();

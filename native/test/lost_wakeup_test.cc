@@ -45,7 +45,7 @@ struct GivesBackAtTheLast {
 
 }  // namespace
 
-TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedThreadGoesToSleep) {
+TEST(WakeUp, IsNotLostWhereTheStripeComesFreeAsADesignatedThreadGoesToSleep) {
   const NoSlices slices;
   for (const char* const moment : kLastMoments) {
     SharedMemory memory(1);
@@ -64,7 +64,7 @@ TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedThreadGoesToSleep) {
   }
 }
 
-TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep) {
+TEST(WakeUp, IsNotLostWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep) {
   for (const char* const moment : kLastMoments) {
     SharedMemory memory(1);
     Peer holder(memory);
@@ -82,7 +82,7 @@ TEST(LostWakeUp, IsNoneWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep)
 }
 
 // A release finds the thread blocked, and passes over its async waiter after the thread went on.
-TEST(LostWakeUp, IsNoneForAnAsyncWaiterThatIsPassedOverAsItsThreadGoesOn) {
+TEST(WakeUp, IsNotLostForAnAsyncWaiterThatIsPassedOverAsItsThreadContinues) {
   SharedMemory memory(1);
   Peer holder(memory);
   Peer waiter(memory);
@@ -102,7 +102,7 @@ TEST(LostWakeUp, IsNoneForAnAsyncWaiterThatIsPassedOverAsItsThreadGoesOn) {
 }
 
 // The wake for a grant comes late, when its thread has ended and another thread has its slot.
-TEST(LostWakeUp, IsNoneForTheNextThreadWithTheSlotOfOneThatWasToldTooLate) {
+TEST(WakeUp, IsNotLostForTheNextThreadWithTheSlotOfOneThatWasToldTooLate) {
   SharedMemory memory(2);
   Peer holder(memory);
   std::optional<Peer> ended(std::in_place, memory);
@@ -129,7 +129,7 @@ TEST(LostWakeUp, IsNoneForTheNextThreadWithTheSlotOfOneThatWasToldTooLate) {
   EXPECT_EQ(awaitGrants(next.environment).size(), 1u);
 }
 
-TEST(LostWakeUp, IsNoneForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
+TEST(WakeUp, IsNotLostForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
   SharedMemory memory(2);
   Peer holder(memory);
   Peer waiter(memory);
@@ -157,7 +157,7 @@ TEST(LostWakeUp, IsNoneForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
 }
 
 // A grant between the moment when the event loop notes that it was woken and the moment when it looks.
-TEST(LostWakeUp, IsNoneForAGrantThatComesAsTheEventLoopLooks) {
+TEST(WakeUp, IsNotLostForAGrantThatComesAsTheEventLoopLooks) {
   SharedMemory memory(2);
   Peer holder(memory);
   Peer waiter(memory);
@@ -185,7 +185,7 @@ TEST(LostWakeUp, IsNoneForAGrantThatComesAsTheEventLoopLooks) {
   EXPECT_EQ(granted, 2u);
 }
 
-TEST(LostWakeUp, IsNoneForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
+TEST(WakeUp, IsNotLostForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
   const NoSlices slices;
   SharedMemory memory(2);
   Peer holder(memory);
@@ -254,7 +254,7 @@ struct TwoGrants {
 }  // namespace
 
 // The first grant is taken back before its wake arrives, so the wake finds nothing. The second grant comes after that.
-TEST(LostWakeUp, IsNoneForABlockedThreadAfterAWakeThatFoundNothing) {
+TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   const NoSlices slices;
   // In shards of their own, so that nobody waits for a thread that is stopped.
   constexpr std::uint32_t kSecond = 100;
@@ -298,7 +298,7 @@ TEST(LostWakeUp, IsNoneForABlockedThreadAfterAWakeThatFoundNothing) {
   blocked.join();
 }
 
-TEST(LostWakeUp, IsNoneForAThreadThatWantsMoreStripesAndIsGrantedTheLast) {
+TEST(WakeUp, IsNotLostForAThreadThatWantsMoreStripesAndIsGrantedTheLast) {
   const NoSlices slices;
   SharedMemory memory(2);
   Peer holder(memory);
@@ -321,7 +321,7 @@ TEST(LostWakeUp, IsNoneForAThreadThatWantsMoreStripesAndIsGrantedTheLast) {
   }
 }
 
-TEST(LostWakeUp, IsNoneForReadersThatEnterTogether) {
+TEST(WakeUp, IsNotLostForReadersThatEnterTogether) {
   const NoSlices slices;
   SharedMemory memory(1);
   Peer holder(memory);
@@ -340,7 +340,7 @@ TEST(LostWakeUp, IsNoneForReadersThatEnterTogether) {
   EXPECT_EQ(memory.word(0).load(), kShared + 9);
 }
 
-TEST(LostWakeUp, IsNoneForTheNextWhenADesignatedThreadTakesTheStripe) {
+TEST(WakeUp, IsNotLostForTheNextWhenADesignatedThreadTakesTheStripe) {
   const NoSlices slices;
   SharedMemory memory(1);
   Peer holder(memory);

@@ -14,7 +14,7 @@ constexpr std::array<std::uint32_t, 4> kFlags{0, kQueued, kAbandoned, kQueued | 
 
 }  // namespace
 
-TEST(Mode, OfAHeldWordIsTheOneThatItWasTakenIn) {
+TEST(Mode, IsReadFromAHeldWordAsItWasTaken) {
   for (const Mode mode : kEachMode) {
     for (const std::uint32_t flags : kFlags) {
       const auto held = withHold(flags, mode, 7);
@@ -27,7 +27,7 @@ TEST(Mode, OfAHeldWordIsTheOneThatItWasTakenIn) {
   }
 }
 
-TEST(Mode, OfAFreeWordCountsAndNamesNobody) {
+TEST(Mode, CountsAndNamesNobodyInAFreeWord) {
   for (const std::uint32_t flags : kFlags) {
     EXPECT_FALSE(countsHolds(flags) || namesHolder(flags) || isHeldAloneBy(flags, 0));
   }

@@ -20,38 +20,38 @@ export const mutants = {
   'I4-leaves-designated': ['', 'Designated.PassesItsTurnOnWhenItIsCancelled'],
   'I2-queues-on-free-word': [
     'if (canTake) continue; word.fetch_or(kQueued);',
-    'LostWakeUp.IsNoneWhereTheStripeComesFree*',
+    'WakeUp.IsNotLostWhereTheStripeComesFree*',
   ],
   'fairness-of-earlier-head': ['', 'FairnessClock.StartsAnewForTheNextWhenADesignated*'],
-  'I3-served-passes-nobody': ['', 'LostWakeUp.IsNoneForTheNextWhen*'],
+  'I3-served-passes-nobody': ['', 'WakeUp.IsNotLostForTheNextWhen*'],
   'I7-loses-its-place': ['queue.pushBack(waiter);', 'Requeue.*'],
   'I3-back-unseen': ['', 'Revocation.HasOneOutcome*'],
   'I3-grants-to-blocked': ['return false;', 'Requeue.PutsOneBetween*'],
   'I4-designates-twice': [
-    'if (queue.designated.load() && hasPermits(limit_)) return planBeside(queue, bare);',
+    'if (queue.designated.load() && hasPermits(limit_)) return planBesideDesignated(queue, bare);',
     'Designated.DoesNotLetABlockedThreadTimeOut*',
   ],
   'fairness-restarts': ['plan.fairAt = time + kFairness;', 'FairnessClock.RunsOnWhile*'],
-  'I3-grant-drops-queued': ['', 'LostWakeUp.*:Fairness.GivesAsync*'],
+  'I3-grant-drops-queued': ['', 'WakeUp.*:Fairness.GivesAsync*'],
   'I1-share-not-counted': ['', 'Exact.AReaderOfTwoStripes*'],
-  'granted-sleeps': ['', 'LostWakeUp.IsNoneForAThreadThatWants*'],
+  'granted-sleeps': ['', 'WakeUp.IsNotLostForAThreadThatWants*'],
 
   // ── Permits: P1 – P3 ──
   'P1-release': [
-    'const std::optional<std::uint32_t> entered = withHold(next, waiter->mode, waiter->owner->slot());',
+    'if (placesFor(plan.next, waiter->mode) <= kept) break;',
     'Permits.AreGrantedTogether*',
   ],
   'P2-sleeps-beside-permit': ['const bool canTake = isFree(seen);', 'Permits.AreNotMissedByADesignated*'],
   'P2-waits-for-event-loop': [
     'if (!local) return {.next = left, .designate = chosen};',
-    'Permits.ThatABusyThreadDoesNotCollect*:Permits.AreHandedOver*',
+    'Permits.GoToTheNextIf*:Permits.AreHandedOver*',
   ],
-  'P3-told-for-ever': ['', 'Permits.OfADeadThread*'],
+  'P3-told-for-ever': ['', 'Permits.ComeBackFrom*'],
   'P3-rolled-back-was-told': ['', 'Permits.TellOfADeathAgain*'],
-  'permits-some-free': ['', 'PermitCycle.ThroughOnlySome*'],
+  'permits-some-free': ['', 'PermitCycle.IsNotRefusedThroughOnlySome*'],
   'permits-any-way-out': [
     'return std::any_of(wait.blockers.begin(), wait.blockers.end(), isIn);',
-    'PermitCycle.ThatABlockedThreadOutside*',
+    'PermitCycle.IsNotRefusedIfABlocked*',
   ],
 
   // ── Death, and threads that come and go ──
@@ -68,13 +68,13 @@ export const mutants = {
   'S1-frees-what-others-know': ['', 'FreeSpans.DoNotGetTheMemoryOfATableThatASecondThreadHasOpened'],
 
   // ── Wake-ups, and grants that are not collected ──
-  'wake-of-earlier-thread': ['', 'LostWakeUp.IsNoneForTheNextThreadWithTheSlot*'],
-  'wake-after-look': ['', 'LostWakeUp.IsNoneForAThreadThatIsGranted*'],
-  'wake-of-blocked': ['', 'LostWakeUp.IsNoneForAThreadThatBlocks*'],
+  'wake-of-earlier-thread': ['', 'WakeUp.IsNotLostForTheNextThreadWithTheSlot*'],
+  'wake-after-look': ['', 'WakeUp.IsNotLostForAThreadThatIsGranted*'],
+  'wake-of-blocked': ['', 'WakeUp.IsNotLostForAThreadThatBlocks*'],
   'I3-passed-over-for-good': ['', 'Reclaim.MakesUpFor*'],
-  'blocked-keeps-grants': ['', 'LostWakeUp.IsNoneForAThreadThatBlocks*'],
-  'times-out-at-free-stripe': ['if (false) {', 'Designated.DoesNotLetABlockedThreadTimeOut*'],
-  'ended-keeps-grant': ['if (false) {', 'SyncWait.GivesBackWhatItIsGranted*'],
+  'blocked-keeps-grants': ['', 'WakeUp.IsNotLostForAThreadThatBlocks*'],
+  'times-out-at-free-stripe': ['', 'Designated.DoesNotLetABlockedThreadTimeOut*'],
+  'ended-keeps-grant': ['', 'SyncWait.GivesBackWhatItIsGranted*'],
   'I7-turn-of-absent': ['', 'Revocation.PassesATurnOn*'],
   'I7-stays-absent': ['break;', 'Revocation.*'],
   'I7-absent-not-called': ['', 'Revocation.CallsAThread*'],
@@ -90,7 +90,7 @@ export const mutants = {
     'if (holder && holder->blockedOn) blockers.push_back(holder);',
     'Deadlock.IsNotSeenInWhat*',
   ],
-  'graph-writer-between': ['continue;', 'Deadlock.ThroughASharedReaderBehindAWriter*'],
+  'graph-writer-between': ['continue;', 'Deadlock.IsRefusedThroughASharedReaderBehind*'],
 
   // ── Exact keys: N1 – N5 ──
   'N1-stays-free': ['', 'KeyTable.GivesTheStripe*'],
@@ -109,18 +109,18 @@ export const mutants = {
   ],
   'N5-loses-dropped': ['', 'KeyTable.GivesTheStripe*'],
 
-  // ── Named locks: W1 – W8 ──
+  // ── Web locks: W1 – W6 ──
   'W1-thief-joins': ['', 'WebLockNews.GoesToAllReaders*'],
   'W2-cancel-lets-nobody-in': [
     '{ request.record->listOf(request).remove(request); request.record = nullptr; }',
     'WebLocksTest.LetsInWhoWaited*',
   ],
-  'W3-ends-stolen': ['remove(request, wakes);', 'WebLockNews.OfATheftIsNotHandedOut*'],
-  'W4-drops-held': ['', 'WebLocksTest.CancelsInTheMiddle*:WebLocksTest.LetsReadersIn*'],
-  'W5-ends-under-thief': ['', 'WebLockEnd.WaitsForAThief*'],
-  'W6-news-twice': ['', 'WebLockNews.OfAGrantThatWasStolen*'],
-  'W7-grant-wakes-nobody': ['', 'WebLocksTest.ServesEachName*'],
-  'W8-changes-before-copy': ['', 'WebLocksTest.AreSeenAtOneMoment*'],
+  'W3-ends-stolen': ['remove(request, wakes);', 'WebLockNews.DropsATheft*'],
+  'W3-drops-held': ['', 'WebLocksTest.CancelsInTheMiddle*:WebLocksTest.LetsReadersIn*'],
+  'W4-ends-under-thief': ['', 'WebLockEnd.WaitsForAThief*'],
+  'W5-news-twice': ['', 'WebLockNews.TellsOfAGrantAndItsTheft*'],
+  'web-grant-wakes-nobody': ['', 'WebLocksTest.ServesEachName*'],
+  'W6-changes-before-copy': ['', 'WebLocksTest.AreSeenAtOneMoment*'],
   'web-names-mix-widths': ['', 'WebLockNames.DistinguishEveryString*'],
 
   // ── Leases and gates ──

@@ -49,7 +49,7 @@ class PermitCycle : public testing::Test {
 
 }  // namespace
 
-TEST(PermitWait, OfAThreadThatHoldsAllPermitsItselfIsRefusedAtOnce) {
+TEST(PermitWait, IsRefusedAtOnceToAThreadThatHoldsAllPermitsItself) {
   SharedMemory memory(2);
   Holder thread(memory);
   for (std::uint32_t i = 0; i < kLimit; ++i) thread.hold(0);
@@ -62,7 +62,7 @@ TEST(PermitWait, OfAThreadThatHoldsAllPermitsItselfIsRefusedAtOnce) {
   for (std::uint32_t i = 0; i < kLimit; ++i) thread.release(0);
 }
 
-TEST(PermitWait, OfAThreadThatHoldsSomeOfThemEndsWhenAnotherThreadReleases) {
+TEST(PermitWait, EndsForAThreadThatHoldsSomeOfThemWhenAnotherReleases) {
   const UsualSlices slices;
   SharedMemory memory(1);
   Holder thread(memory);
@@ -77,7 +77,7 @@ TEST(PermitWait, OfAThreadThatHoldsSomeOfThemEndsWhenAnotherThreadReleases) {
   for (int i = 0; i < 2; ++i) thread.release(0);
 }
 
-TEST(PermitWait, OfTwoThreadsForTheOthersPermitIsRefusedToOne) {
+TEST(PermitWait, IsRefusedToOneOfTwoThreadsThatWaitForTheOthersPermit) {
   const UsualSlices slices;
   SharedMemory memory(1);
   Holder one(memory);
@@ -133,7 +133,7 @@ TEST_F(PermitCycle, IsRefusedToOneThreadIfAllHoldersAreBlocked) {
   EXPECT_TRUE(memory.isFree());
 }
 
-TEST_F(PermitCycle, ThroughOnlySomeHoldersIsNoDeadlock) {
+TEST_F(PermitCycle, IsNotRefusedThroughOnlySomeHolders) {
   for (const std::size_t i : {0, 1, 2}) block(i, kPermitForAWhile);
   for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(waits[i]->status(), Status::kTimedOut) << i;
   for (const std::size_t i : {0, 1, 2}) block(i);
@@ -155,7 +155,7 @@ TEST_F(PermitCycle, ThroughOnlySomeHoldersIsNoDeadlock) {
   EXPECT_TRUE(memory.isFree());
 }
 
-TEST_F(PermitCycle, ThatABlockedThreadOutsideItCanEndIsNoDeadlock) {
+TEST_F(PermitCycle, IsNotRefusedIfABlockedThreadOutsideItCanEndIt) {
   // The fourth thread blocks, too, but for a thread that runs.
   Holder running(memory);
   for (std::uint32_t i = 0; i < kLimit; ++i) running.hold(3);
@@ -168,7 +168,7 @@ TEST_F(PermitCycle, ThatABlockedThreadOutsideItCanEndIsNoDeadlock) {
   threads[3]->release(3);
 }
 
-TEST(PermitWait, IsNotRefusedIfAnotherHolderGoesOnWhileItIsLookedAt) {
+TEST(PermitWait, IsNotRefusedIfAnotherHolderContinuesWhileItIsLookedAt) {
   const UsualSlices slices;
   struct Thread {
     Thread(SharedMemory& permits, SharedMemory& alone)

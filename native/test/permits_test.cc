@@ -20,7 +20,7 @@ TEST_F(Permits, AreHandedOverToAnEventLoop) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
 }
 
-TEST_F(Permits, BesideTheOneOfADesignatedWaiterGoToThoseBehindIt) {
+TEST_F(Permits, GoToThoseBehindADesignatedWaiterButForItsOwn) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
   Blocking first(two.client, {0}, kPermit);
   ASSERT_TRUE(awaitWaiters(one.client, 0, 1));
@@ -45,7 +45,7 @@ TEST_F(Permits, BesideTheOneOfADesignatedWaiterGoToThoseBehindIt) {
   EXPECT_TRUE(memory.isFree());
 }
 
-TEST_F(Permits, BesideTheOneOfADesignatedWaiterPassBlockedThreadsAndLeaveTheClockOfTheHead) {
+TEST_F(Permits, PassBlockedThreadsBehindADesignatedWaiterAndLeaveTheClockOfTheHead) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
   PermitPeer blocked(memory, 3);
   blocked.client.pend({0}, kPermit);
@@ -142,7 +142,7 @@ TEST_F(Permits, AreNotMissedByThoseBehindAWaiterThatGivesUp) {
   EXPECT_TRUE(memory.isFree());
 }
 
-TEST_F(Permits, ThatAWaiterForSeveralStripesLacksAreMarkedAsAwaited) {
+TEST_F(Permits, AreMarkedAsAwaitedIfAWaiterForSeveralStripesLacksThem) {
   for (const std::uint32_t stripe : {0u, 1u}) {
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(stripe));
   }
@@ -175,7 +175,7 @@ TEST_F(Permits, AreNotMissedByAnEventLoopBehindAWaiterThatGivesUp) {
   EXPECT_TRUE(memory.isFree());
 }
 
-TEST_F(Permits, ThatABusyThreadDoesNotCollectGoToTheNext) {
+TEST_F(Permits, GoToTheNextIfABusyThreadDoesNotCollectThem) {
   const UsualSlices slices;
   const Patience patience(1'000'000);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
@@ -218,7 +218,7 @@ TEST_F(Permits, AreAllGivenBackByABlockedThreadThatWasGrantedThem) {
   EXPECT_TRUE(memory.isFree());
 }
 
-TEST_F(Permits, OfADeadThreadComeBackAndTheNextHoldersAreToldUntilOneReleases) {
+TEST_F(Permits, ComeBackFromADeadThreadAndTheNextHoldersAreToldUntilOneReleases) {
   auto dying = std::make_unique<PermitPeer>(memory, 3);
   ASSERT_TRUE(one.takes(0));
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(dying->takes(0));

@@ -48,7 +48,7 @@ struct Looks {
 
 }  // namespace
 
-TEST(Race, IsNoneBetweenAThreadThatEndsAndOneThatWakesIt) {
+TEST(Race, DoesNotHappenBetweenAThreadThatEndsAndOneThatWakesIt) {
   SharedMemory memory(1);
   Peer holder(memory);
   Peer ending(memory);
@@ -66,7 +66,7 @@ TEST(Race, IsNoneBetweenAThreadThatEndsAndOneThatWakesIt) {
   EXPECT_EQ(memory.word(0).load(), 0u);
 }
 
-TEST(Race, IsNoneBetweenAThreadThatGoesOnAndOneThatLooksForCycles) {
+TEST(Race, DoesNotHappenBetweenAThreadThatContinuesAndOneThatLooksForCycles) {
   const UsualSlices slices;
   // Different shards, so that they share no mutex but the wait graph's.
   SharedMemory memory(200);

@@ -115,12 +115,12 @@ struct Roles {
 
 }  // namespace
 
-TEST(Deadlock, ThroughAnyOneOfSeveralReadersIsRefused) {
+TEST(Deadlock, IsRefusedThroughAnyOneOfSeveralReaders) {
   const UsualSlices slices;
   for (std::size_t index = 0; index < kReaders; ++index) closeTheCycleThrough(index, Others::kRun);
 }
 
-TEST(Deadlock, ThroughAnyOneOfSeveralReadersThatAllBlockIsRefused) {
+TEST(Deadlock, IsRefusedThroughAnyOneOfSeveralReadersThatAllBlock) {
   const UsualSlices slices;
   for (std::size_t index = 0; index < kReaders; ++index) closeTheCycleThrough(index, Others::kBlock);
 }

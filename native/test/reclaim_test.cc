@@ -137,7 +137,7 @@ TEST(Reclaim, MakesUpForGrantsThatWerePassedOver) {
   EXPECT_EQ(grants[0].id, other);
 }
 
-TEST(Reclaim, MakesUpForAReleaseInTheInstantBeforeTheThreadGoesOn) {
+TEST(Reclaim, MakesUpForAReleaseInTheInstantBeforeTheThreadContinues) {
   SharedMemory memory(2);
   Peer holder(memory);
   Peer peer(memory);

@@ -169,7 +169,7 @@ TEST_F(Revocation, CallsAThreadThatGrantedItselfAndHasNotLooked) {
   expectNothingLeft();
 }
 
-TEST_F(Revocation, OfTwoThreadsThatLookAtEachOtherEnds) {
+TEST_F(Revocation, EndsIfTwoThreadsLookAtEachOther) {
   const Patience none(0);
   for (int round = 0; round < 200; ++round) {
     Idle world;

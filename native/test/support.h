@@ -14,6 +14,7 @@
 #include "core/inspect.h"
 #include "core/membership.h"
 #include "core/registry.h"
+#include "core/sync_wait.h"
 
 namespace stripelock::test {
 

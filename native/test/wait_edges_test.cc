@@ -79,7 +79,7 @@ TEST(WaitEdges, DoNotLeadToAReaderFromOneThatWaitsToReadToo) {
   EXPECT_EQ(shared.status(), Status::kGranted);
 }
 
-TEST(WaitEdges, OfASecondSharedHoldDoNotLeadPastAnAsyncWriterThatGivesUp) {
+TEST(WaitEdges, DoNotLeadFromASecondSharedHoldPastAnAsyncWriterThatGivesUp) {
   const UsualSlices slices;
   SharedMemory memory(1);
   Peer peer(memory);

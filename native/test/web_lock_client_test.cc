@@ -31,7 +31,7 @@ class WebLockNews : public testing::Test {
 
 }  // namespace
 
-TEST_F(WebLockNews, OfAGrantIsNotHandedOutOnceItIsCancelled) {
+TEST_F(WebLockNews, DropsAGrantThatIsCancelled) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = two.pend(u"a");
   one.release(held);
@@ -44,7 +44,7 @@ TEST_F(WebLockNews, OfAGrantIsNotHandedOutOnceItIsCancelled) {
   EXPECT_EQ(lines(), Lines{});
 }
 
-TEST_F(WebLockNews, OfAGrantIsNotHandedOutOnceItIsReleased) {
+TEST_F(WebLockNews, DropsAGrantThatIsReleased) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = two.pend(u"a");
   one.release(held);
@@ -64,7 +64,7 @@ TEST_F(WebLockNews, TellsAHolderThatItsLockWasStolen) {
   EXPECT_EQ(lines(), Lines{"a: 2X"});
 }
 
-TEST_F(WebLockNews, OfAGrantThatWasStolenComesAsOne) {
+TEST_F(WebLockNews, TellsOfAGrantAndItsTheftAtOnce) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = one.pend(u"a");
   EXPECT_TRUE(one.release(held));
@@ -73,7 +73,7 @@ TEST_F(WebLockNews, OfAGrantThatWasStolenComesAsOne) {
   EXPECT_EQ(one.client().waiting(), 0u);
 }
 
-TEST_F(WebLockNews, OfATheftIsStillHandedOutAfterItsGrantWasCancelled) {
+TEST_F(WebLockNews, KeepsATheftAfterItsGrantWasCancelled) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = one.pend(u"a");
   one.release(held);
@@ -83,7 +83,7 @@ TEST_F(WebLockNews, OfATheftIsStillHandedOutAfterItsGrantWasCancelled) {
   expectNews(one.take(), waiting, false, true);
 }
 
-TEST_F(WebLockNews, OfATheftIsNotHandedOutOnceTheHolderReleases) {
+TEST_F(WebLockNews, DropsATheftOnceTheHolderReleases) {
   const std::uint32_t held = one.hold(u"a");
   two.steal(u"a");
   EXPECT_FALSE(one.release(held)) << "it was stolen";
@@ -92,7 +92,7 @@ TEST_F(WebLockNews, OfATheftIsNotHandedOutOnceTheHolderReleases) {
   EXPECT_EQ(lines(), Lines{"a: 2X"}) << "a late release touches nobody's hold";
 }
 
-TEST_F(WebLockNews, OfATheftLeavesALaterHoldOfTheNameAlone) {
+TEST_F(WebLockNews, LeavesALaterHoldOfTheNameAloneAfterATheft) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t stolen = two.steal(u"a");
   two.release(stolen);
@@ -130,7 +130,7 @@ TEST_F(WebLockNews, WakesNoThreadForWhatItDidItself) {
   EXPECT_FALSE(one.client().hasReady());
 }
 
-TEST_F(WebLockNews, OfManyGrantsCostsOneWake) {
+TEST_F(WebLockNews, CostsOneWakeForManyGrants) {
   const std::uint32_t held = one.hold(u"a");
   for (int i = 0; i < 100; ++i) two.pend(u"a", Mode::kShared);
   EXPECT_EQ(two.client().waiting(), 100u);
@@ -164,7 +164,7 @@ TEST_F(WebLockNews, IsNotHandedOutForUnknownTickets) {
 }
 
 // Between a cancel that comes too late and its look at the ready list, the lock may be stolen.
-TEST_F(WebLockNews, OfATheftInTheMiddleOfALateCancelIsHandedOut) {
+TEST_F(WebLockNews, KeepsATheftInTheMiddleOfALateCancel) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = two.pend(u"a");
   one.release(held);

@@ -54,7 +54,7 @@ TEST_F(WebLockEnd, PassesOnWhatTheThreadWasGrantedAndDidNotTake) {
   EXPECT_TRUE(one.awaitNews()[0].granted);
 }
 
-TEST_F(WebLockEnd, OfAThreadWhoseLocksWereStolenLeavesThemToTheThief) {
+TEST_F(WebLockEnd, LeavesStolenLocksToTheThief) {
   two.hold(u"a");
   const std::uint32_t told = two.hold(u"b");
   one.steal(u"b");
@@ -64,7 +64,7 @@ TEST_F(WebLockEnd, OfAThreadWhoseLocksWereStolenLeavesThemToTheThief) {
   EXPECT_EQ(lines(), (Lines{"a: 1X", "b: 1X"}));
 }
 
-TEST_F(WebLockEnd, OfAThiefFreesWhatItStole) {
+TEST_F(WebLockEnd, FreesWhatAThiefStole) {
   one.hold(u"a");
   three.pend(u"a");
   two.steal(u"a");

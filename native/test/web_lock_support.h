@@ -67,7 +67,7 @@ class WebLockPeer {
 // request of thread 2 waits, and behind it an exclusive one of thread 3. Threads are counted from `first`.
 std::vector<std::string> describe(std::uint64_t manager, WebLockPeer& first);
 
-// Whether a query could have seen this: W1, W2 and W4.
+// Whether a query could have seen this: W1 and W2, and that no record is empty.
 bool isSound(const WebLocks::NameInfo& info);
 
 }  // namespace stripelock::test

@@ -15,11 +15,11 @@ import {
   EXCHANGE_TABLE,
   EXCHANGE_TTL,
   GRANTED,
-  NAMED_BYTES,
-  NAMED_HOW,
-  NAMED_MANAGER,
-  NAMED_MODE,
-  NAMED_TICKET,
+  WEB_LOCK_BYTES,
+  WEB_LOCK_HOW,
+  WEB_LOCK_MANAGER,
+  WEB_LOCK_MODE,
+  WEB_LOCK_TICKET,
   NOT_HELD,
 } from '../../unbundled/engine/native/protocol.js';
 import { below, randomFrom } from '../workers/random.mjs';
@@ -59,7 +59,7 @@ function main() {
   let gate = addon.gateOpen(addon.gateIssue(), 10);
   const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
   addon.leaseExchange(numbers);
-  const named = new Float64Array(new SharedArrayBuffer(NAMED_BYTES));
+  const named = new Float64Array(new SharedArrayBuffer(WEB_LOCK_BYTES));
   addon.webLockExchange(named);
 
   const shared = new Int32Array(new SharedArrayBuffer(64 * INT));
@@ -197,10 +197,10 @@ function main() {
   }
   function namedArguments(...args) {
     const numbersOfCall = new Int32Array(named.buffer);
-    named[NAMED_MANAGER] = [0, 1, -1, 0.5, NaN, 2 ** 53][random() < 0.8 ? 0 : below(random, 6)];
-    numbersOfCall[NAMED_MODE] = random() < 0.8 ? mode() : integers[below(random, integers.length)];
-    numbersOfCall[NAMED_HOW] = random() < 0.9 ? below(random, 3) : integers[below(random, integers.length)];
-    numbersOfCall[NAMED_TICKET] =
+    named[WEB_LOCK_MANAGER] = [0, 1, -1, 0.5, NaN, 2 ** 53][random() < 0.8 ? 0 : below(random, 6)];
+    numbersOfCall[WEB_LOCK_MODE] = random() < 0.8 ? mode() : integers[below(random, integers.length)];
+    numbersOfCall[WEB_LOCK_HOW] = random() < 0.9 ? below(random, 3) : integers[below(random, integers.length)];
+    numbersOfCall[WEB_LOCK_TICKET] =
       random() < 0.8 ? below(random, 20) : integers[below(random, integers.length)];
     return args;
   }

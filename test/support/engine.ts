@@ -3,8 +3,6 @@ import type { StripedLock, StripedLockOptions } from 'stripelock';
 /** The engine that a test file asks for. */
 export interface Engine {
   readonly name: 'native' | 'javascript';
-  /** Every acquisition goes through the engine, none through the fast path in JavaScript. */
-  readonly coreOnly: boolean;
   /** Options of Node that select the same engine and memory in programs; none if these are the default. */
   readonly nodeOptions?: readonly string[];
 }

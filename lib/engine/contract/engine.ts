@@ -102,10 +102,7 @@ export interface LockTable {
    * becomes another lock's.
    */
   readonly memory: TableMemory;
-  /**
-   * The words that the fast path works on: the lock's own memory (see `layout.ts`), or, if every acquisition must go
-   * through the engine, a dummy whose words are never free.
-   */
+  /** The words that the fast path works on: the lock's own memory (see `layout.ts`). */
   readonly words: Int32Array;
   /**
    * Works on the same words, faster than `Atomics.compareExchange`; undefined if unavailable. It takes addresses:

@@ -1,5 +1,5 @@
 import { hrtime } from 'node:process';
-import { threadId } from 'node:worker_threads';
+import { getEnvironmentData, setEnvironmentData, threadId } from 'node:worker_threads';
 import {
   bufferOfWasmMemory,
   compareExchangeIn,
@@ -8,6 +8,7 @@ import {
   type WasmMemory,
 } from '../../common/wasm-memory.js';
 import { byteLengthFor } from '../contract/layout.js';
+import type { Addon } from './addon.js';
 
 /** Bytes: room for 255 locks of 1024 stripes. Only the used part takes memory. */
 const SIZE = 16 * 2 ** 20;
@@ -20,6 +21,8 @@ const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
 /** The index of two integers that no other arena of the process has. Zeros in an arena of an older version. */
 const ID_INDEX = 2;
+/** Workers inherit their parent's environment data, and so its arena. */
+const INHERITED = 'stripelock: arena 1';
 
 /**
  * Memory for the tables of locks on which WebAssembly can work: V8 compiles its compare-and-swap to one instruction,
@@ -70,7 +73,7 @@ export class Arena {
     return compareExchange && new Arena(memory as WasmMemory, buffer, compareExchange);
   }
 
-  /** Whether a table of so many stripes can be at this offset. */
+  /** Whether a table with that many stripes can be at this offset. */
   hasRoom(offset: number, stripes: number): boolean {
     return offset >= LINE && offset % LINE === 0 && offset <= SIZE - byteLengthFor(stripes);
   }
@@ -95,5 +98,47 @@ export class Arena {
       if (used < LINE || used > SIZE - bytes || used % LINE !== 0) return undefined;
       if (Atomics.compareExchange(words, USED_INDEX, used, used + bytes) === used) return used;
     }
+  }
+}
+
+/**
+ * The one arena whose function a thread uses (see {@link Arena}): that of the first lock that it made or opened. It is
+ * usually the same in all threads, since workers inherit it, and handles bring it. For a lock in another arena the thread
+ * uses `Atomics`.
+ */
+export class ThreadArena {
+  readonly #addon: Addon;
+  /** Null if none is possible. Undefined before the first lock. */
+  #arena: Arena | null | undefined = undefined;
+
+  constructor(addon: Addon) {
+    this.#addon = addon;
+  }
+
+  /** The arena for a new lock, if one is possible. */
+  get(): Arena | undefined {
+    if (this.#arena === undefined) {
+      this.#adopt(Arena.over(getEnvironmentData(INHERITED)) ?? Arena.create());
+      this.#arena ??= null;
+    }
+    return this.#arena ?? undefined;
+  }
+
+  /**
+   * The function for the memory that a lock is in, or undefined if only `Atomics` can work on it. `words` are all of
+   * the memory.
+   */
+  compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
+    if (memory === undefined) return undefined;
+    if (this.#arena === undefined) this.#adopt(Arena.over(memory));
+    const arena = this.#arena;
+    if (!arena) return undefined;
+    return this.#addon.sameMemory(arena.words, words) ? arena.compareExchange : undefined;
+  }
+
+  #adopt(arena: Arena | undefined): void {
+    if (arena === undefined) return;
+    this.#arena = arena;
+    setEnvironmentData(INHERITED, arena.memory);
   }
 }

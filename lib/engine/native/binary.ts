@@ -28,8 +28,7 @@ function loadedByPath({ folder, load }: LoaderByPath, file: string): object | un
   if (!existsSync(place)) return undefined;
   try {
     return load(place);
-  } catch (error) {
-    throwIfStackOverflow(error);
+  } catch {
     return undefined;
   }
 }
@@ -46,7 +45,6 @@ function foundByName(known?: string): object {
     try {
       return load();
     } catch (error) {
-      throwIfStackOverflow(error);
       failures.push(`${file}: ${reasonOf(error)}`);
       codes.add((error as { code?: unknown }).code);
       return undefined;
@@ -74,7 +72,6 @@ function installed(): Binaries {
   try {
     all = binaries();
   } catch (error) {
-    throwIfStackOverflow(error);
     throw new AddonMissing(
       `  - the package's own files: ${reasonOf(error)}\n` +
         'If this program was bundled, leave stripelock out of the bundle and install it where the program runs',
@@ -85,18 +82,6 @@ function installed(): Binaries {
     `  - ${all.folder} has another version than the one that this program was bundled with\n` +
       'Leave stripelock out of the bundle, or bundle it again',
   );
-}
-
-/**
- * A stack overflow says nothing about the binary. Node resolves a name with regular expressions, where V8 calls it an error
- * of syntax.
- */
-function throwIfStackOverflow(error: unknown): void {
-  const { name, message } = error as { name?: unknown; message?: unknown };
-  if (error instanceof RangeError) throw error;
-  if (name === 'RangeError' || (name === 'SyntaxError' && String(message).endsWith('Stack overflow'))) {
-    throw new RangeError('Maximum call stack size exceeded', { cause: error });
-  }
 }
 
 function reasonOf(error: unknown): string {

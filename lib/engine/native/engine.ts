@@ -1,6 +1,7 @@
+import workerThreads from 'node:worker_threads';
 import { HostFinalizationRegistry } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
-import type { Engine, LockTable } from '../contract/engine.js';
+import { ENGINE_PROTOCOL, type Engine, type LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
@@ -8,22 +9,63 @@ import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
 import { NativeWebLocks } from './web-locks.js';
 import { NO_ROOM, NOT_OPENED } from './protocol.js';
-import { runningEngine } from './running-engine.js';
 import { NativeTable } from './table.js';
-import type { Arena } from './arena.js';
-import { ThreadArena } from './thread-arena.js';
+import { ThreadArena, type Arena } from './arena.js';
 import { NativeThread } from './thread.js';
 
-/** Throws if the addon cannot be loaded, or if another version of this package has started it. */
+/**
+ * What one evaluation of this package leaves for the other evaluations in its thread. Equal protocols mean engines of
+ * one kind.
+ */
+interface Running {
+  readonly protocol: number;
+  readonly engine: NativeEngine;
+}
+
+/** The exports of a module of Node are the same object in all realms of a thread; `globalThis` is not. */
+const home = workerThreads as { [name: symbol]: Running | undefined };
+
+/** Another version of this package has started the addon in this thread. */
+export class OtherVersion extends Error {}
+
+/**
+ * The engine that this thread runs on the addon: the one that is already running, or a new one. Throws an `AddonMissing`
+ * if the addon cannot be loaded, or an {@link OtherVersion}.
+ *
+ * A thread joins the addon once, but may evaluate this package several times, as in the registry of a test runner, or
+ * if the package is installed twice. The evaluations share one engine, so that a thread is one holder to others and to
+ * itself, and one call tells all of its waiters. They do not share classes, so nothing may depend on the class that
+ * made an object.
+ */
 export function loadNativeEngine(): NativeEngine {
-  return runningEngine(loadAddon(), (addon) => new NativeEngine(addon));
+  const addon = loadAddon();
+  const [low, high] = addon.registryId();
+  const name = Symbol.for(`stripelock.native-engine ${low} ${high}`);
+  const running = home[name];
+  if (running !== undefined) {
+    if (running.protocol === ENGINE_PROTOCOL) return running.engine;
+    throw new OtherVersion();
+  }
+  const engine = startEngine(addon);
+  Object.defineProperty(home, name, { value: Object.freeze({ protocol: ENGINE_PROTOCOL, engine }) });
+  return engine;
+}
+
+function startEngine(addon: Addon): NativeEngine {
+  try {
+    return new NativeEngine(addon);
+  } catch (error) {
+    // The addon refuses to start twice. So a version that does not share its engine has started it.
+    if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();
+    throw error;
+  }
 }
 
 /** Locks and leases whose queues are in the addon, for one thread. */
 export class NativeEngine implements Engine {
   readonly name = 'native';
   #leases: NativeLeases | undefined;
-  #named: NativeWebLocks | undefined;
+  #webLocks: NativeWebLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
@@ -41,7 +83,7 @@ export class NativeEngine implements Engine {
     this.#arena = new ThreadArena(addon);
     this.#thread = new NativeThread(addon, () => {
       this.#leases?.deliver();
-      this.#named?.deliver();
+      this.#webLocks?.deliver();
     });
   }
 
@@ -50,8 +92,8 @@ export class NativeEngine implements Engine {
     return (this.#leases ??= new NativeLeases(this.#addon));
   }
 
-  get named(): NativeWebLocks {
-    return (this.#named ??= new NativeWebLocks(this.#addon));
+  get webLocks(): NativeWebLocks {
+    return (this.#webLocks ??= new NativeWebLocks(this.#addon));
   }
 
   create(shape: TableShape): LockTable {

@@ -1,47 +1,19 @@
-import { afterTurn, defer } from '../../common/host.js';
+import { DeferredCall } from './deferred-call.js';
 import type { LocalQueue } from './local-queue.js';
 
 /**
- * After so many in a row a hand-over waits for a turn of the event loop. Otherwise tasks that pass a stripe on to each
- * other in microtasks would keep the thread from its timers, and from what other threads send it.
- */
-const IN_A_ROW = 1024;
-
-/**
  * Stripes of one thread that were handed over to a waiter of the same thread, and are yet to be delivered. That happens
- * from the microtask queue: if the code that released goes on to block its thread, the waiter cannot run, and what it
+ * from the microtask queue: if the code that released then blocks its thread, the waiter cannot run, and what it
  * was given must go to others ({@link takeBack}).
  */
 export class HandOvers {
   #first: LocalQueue | undefined = undefined;
   #last: LocalQueue | undefined = undefined;
-  #scheduled = false;
-  #inARow = 0;
-  readonly #deliver = (): void => {
-    this.#scheduled = false;
-    try {
-      for (let queue; (queue = this.#first) !== undefined;) {
-        this.#unlinkFirst(queue);
-        if (!queue.handing) continue;
-        queue.handing = false;
-        queue.owner.deliver(queue);
-      }
-    } finally {
-      if (this.#first !== undefined) this.schedule();
-    }
-  };
+  readonly #delivery = new DeferredCall(() => this.#deliver());
 
   /** To be called before {@link add}. If this throws, nothing has changed (keeps T1). */
   schedule(): void {
-    if (this.#scheduled) return;
-    if (this.#inARow < IN_A_ROW) {
-      defer(this.#deliver, undefined);
-      this.#inARow++;
-    } else {
-      afterTurn(this.#deliver);
-      this.#inARow = 0;
-    }
-    this.#scheduled = true;
+    this.#delivery.schedule();
   }
 
   /** Calls nothing. It is not delivered if `handing` is false by then. */
@@ -58,8 +30,21 @@ export class HandOvers {
   /** The thread is about to block. If this throws, it can be called again. */
   takeBack(): void {
     for (let queue; (queue = this.#first) !== undefined;) {
-      if (queue.handing) queue.owner.takeBack(queue);
+      if (queue.handing) queue.local.takeBack(queue);
       this.#unlinkFirst(queue);
+    }
+  }
+
+  #deliver(): void {
+    try {
+      for (let queue; (queue = this.#first) !== undefined;) {
+        this.#unlinkFirst(queue);
+        if (!queue.handing) continue;
+        queue.handing = false;
+        queue.local.deliver(queue);
+      }
+    } finally {
+      if (this.#first !== undefined) this.schedule();
     }
   }
 

@@ -1,21 +1,60 @@
+import { offsetOf } from '../../common/clock-offset.js';
 import { LockError } from '../../common/errors.js';
 import { defer, HostFinalizationRegistry } from '../../common/host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
-import { LeaseExchange } from './lease-exchange.js';
+import { DeferredCall } from './deferred-call.js';
 import {
   BATCH,
+  EXCHANGE_AT,
+  EXCHANGE_BYTES,
   EXCHANGE_GRANT,
   EXCHANGE_HINT,
+  EXCHANGE_OFFSET,
   EXCHANGE_RETRY_AFTER,
   EXCHANGE_SINCE,
   EXCHANGE_STATUS,
+  EXCHANGE_TABLE,
+  EXCHANGE_TTL,
   LEASE_DONE_AND_READY,
   LEASE_NO,
   LEASE_UNKNOWN,
   MORE,
   NOT_OPENED,
 } from './protocol.js';
+
+/**
+ * Memory for the numbers of this thread's calls for leases; `native/node/leases.h` says what each means. The results of
+ * a call stay there until the next call.
+ */
+class LeaseExchange {
+  readonly numbers: Float64Array;
+  /** The same memory, in units of 32-bit integers. */
+  readonly integers: Int32Array;
+
+  constructor() {
+    const memory = new SharedArrayBuffer(EXCHANGE_BYTES);
+    this.numbers = new Float64Array(memory);
+    this.integers = new Int32Array(memory);
+  }
+
+  /**
+   * Gives the memory to the addon, with the difference of two clocks. The addon's clock and `performance.now()` both
+   * read the platform's monotonic one, but count from different moments.
+   */
+  open(addon: Addon): void {
+    this.numbers[EXCHANGE_OFFSET] = offsetOf(() => addon.leaseNow());
+    addon.leaseExchange(this.numbers);
+  }
+
+  /** Sets what the next call is about. `table` is the addon's number for it; times are milliseconds. */
+  ask(table: number, at: number, ttl: number): void {
+    const { numbers } = this;
+    numbers[EXCHANGE_TABLE] = table;
+    numbers[EXCHANGE_AT] = at;
+    numbers[EXCHANGE_TTL] = ttl;
+  }
+}
 
 /** This thread's side of the addon's leases. Tells the watchers of a key that it was released. */
 export class NativeLeases implements LeaseEngine {
@@ -24,7 +63,7 @@ export class NativeLeases implements LeaseEngine {
   readonly addon: Addon;
   readonly elapsed: () => number;
   readonly #exchange = new LeaseExchange();
-  /** By the addon's id. */
+  /** The key is the addon's id. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
   /** The tables that this thread has open, so that it opens each one once. */
@@ -37,11 +76,8 @@ export class NativeLeases implements LeaseEngine {
   readonly #closedGates = new HostFinalizationRegistry<number>((index) => {
     this.addon.gateClose(index);
   });
-  #delivering = false;
-  readonly #deliverLater = (): void => {
-    this.#delivering = false;
-    this.deliver();
-  };
+  /** Tells this thread's own watchers before the thread returns to its event loop. */
+  readonly delivery = new DeferredCall(() => this.deliver());
 
   /** To be made when the addon has started. If this throws, another attempt starts afresh. */
   constructor(addon: Addon) {
@@ -78,13 +114,6 @@ export class NativeLeases implements LeaseEngine {
         if (this.#watches.delete(id)) this.addon.leaseUnwatch(id);
       },
     };
-  }
-
-  /** Delivers this thread's own releases before it returns to its event loop. */
-  deliverSoon(): void {
-    if (this.#delivering) return;
-    defer(this.#deliverLater, undefined);
-    this.#delivering = true;
   }
 
   /** Calls the watchers of keys that have been released. */
@@ -208,7 +237,7 @@ class NativeLeaseTable implements LeaseTable {
   /** Whether it was done. It may have called watches of this thread. */
   #done(): boolean {
     const status = this.#exchange.integers[EXCHANGE_STATUS]!;
-    if (status === LEASE_DONE_AND_READY) this.#leases.deliverSoon();
+    if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
     return status !== LEASE_NO;
   }
 }

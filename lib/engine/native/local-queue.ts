@@ -1,4 +1,7 @@
-import type { AsyncWaiter } from '../contract/engine.js';
+import type { AsyncWaiter, Outcome } from '../contract/engine.js';
+import { METRIC_CELLS } from '../contract/layout.js';
+import type { Addon } from './addon.js';
+import type { LocalWaits } from './local-waits.js';
 import type { LocalWait } from './stripe-state.js';
 
 /**
@@ -11,23 +14,9 @@ export const LOCAL_TICKET = -2;
 /** Milliseconds from which on a timeout counts from the next tick of the thread, so that nobody reads the clock at a start. */
 export const LONG_TIMEOUT = 1000;
 
-/** What is done with a queue from outside of its lock. If one of these throws, nothing has changed. */
-export interface LocalQueueOwner {
-  /** The stripe was handed over to the first waiter, whose turn to learn of it is now. */
-  deliver(queue: LocalQueue): void;
-  /** This thread is about to block: the hand-over is put off. */
-  takeBack(queue: LocalQueue): void;
-  /** The addon has granted the stripe to the stand-in. */
-  standInGranted(queue: LocalQueue): void;
-  /** The stand-in is about to be removed. */
-  replaceStandIn(queue: LocalQueue): void;
-  /** The stand-in waits no more, and was not granted the stripe. */
-  standInEnded(queue: LocalQueue): void;
-}
-
 /** One thread's acquisitions that wait for a stripe in JavaScript, in order of arrival, linked by `previous` and `next`. */
 export class LocalQueue {
-  readonly owner: LocalQueueOwner;
+  readonly local: LocalWaits;
   readonly stripe: number;
   first: AsyncWaiter | undefined = undefined;
   last: AsyncWaiter | undefined = undefined;
@@ -45,8 +34,8 @@ export class LocalQueue {
   isHanded = false;
   nextHanded: LocalQueue | undefined = undefined;
 
-  constructor(owner: LocalQueueOwner, stripe: number) {
-    this.owner = owner;
+  constructor(local: LocalWaits, stripe: number) {
+    this.local = local;
     this.stripe = stripe;
   }
 
@@ -80,8 +69,8 @@ export class LocalQueues {
     return queue;
   }
 
-  open(owner: LocalQueueOwner, stripe: number): LocalQueue {
-    const queue = new LocalQueue(owner, stripe);
+  open(local: LocalWaits, stripe: number): LocalQueue {
+    const queue = new LocalQueue(local, stripe);
     this.#byStripe.set(stripe, queue);
     this.#last = queue;
     return queue;
@@ -96,7 +85,7 @@ export class LocalQueues {
     return waiting;
   }
 
-  /** Forgets those that are of no use any more. */
+  /** Forgets those that are not used any more. */
   sweep(): void {
     for (const [stripe, queue] of this.#byStripe) {
       if (queue.first !== undefined || queue.isLookedAfter || queue.isHanded) continue;
@@ -135,5 +124,100 @@ export class LocalQueues {
     }
     due.sort((a, b) => a.since + a.timeout - (b.since + b.timeout));
     return next;
+  }
+}
+
+/** This many acquisitions that had to wait are counted here before the table's cell gets them. */
+const MOST_CONTENDED = 2 ** 20;
+
+/** A table, as what waits in JavaScript needs it. */
+export interface LocalTable {
+  /** The addon's number for it. */
+  readonly number: number;
+  readonly stripes: number;
+  readonly cells: BigInt64Array;
+  /** The lock's own words. */
+  readonly words: Int32Array;
+}
+
+/**
+ * Counts what waits in this thread's JavaScript where the addon reads it for `stats()` and `inspect()` in any thread
+ * (`openLocals` in `native/core/membership.h`). Only this thread writes there, and so needs no atomics. If the thread ends,
+ * the counts end with it.
+ */
+export class LocalCounts {
+  readonly #table: LocalTable;
+  readonly #addon: Addon;
+  #counts: Int32Array | undefined = undefined;
+
+  constructor(table: LocalTable, addon: Addon) {
+    this.#table = table;
+    this.#addon = addon;
+  }
+
+  /** A count for each stripe, then that of all, then that of all that ever waited. There is room for one more. */
+  ready(): Int32Array {
+    const counts = this.#counts ?? this.#open();
+    if (counts[this.#table.stripes + 1]! >= MOST_CONTENDED) this.#flush(counts);
+    return counts;
+  }
+
+  #open(): Int32Array {
+    const { number, stripes } = this.#table;
+    // Shared memory, for the same reason as in `NativeTable.openShares`.
+    const memory = new SharedArrayBuffer((stripes + 2) * Int32Array.BYTES_PER_ELEMENT);
+    return (this.#counts = this.#addon.openLocals(number, new Int32Array(memory)));
+  }
+
+  #flush(counts: Int32Array): void {
+    const last = this.#table.stripes + 1;
+    Atomics.add(this.#table.cells, METRIC_CELLS.contended, BigInt(counts[last]!));
+    counts[last] = 0;
+  }
+}
+
+/** How many acquisitions of one thread wait in the addon for each stripe, but for stand-ins (`local-waits.ts`). */
+export class Elsewhere {
+  readonly #stripes: number;
+  #counts: Int32Array | undefined = undefined;
+
+  constructor(stripes: number) {
+    this.#stripes = stripes;
+  }
+
+  has(stripe: number): boolean {
+    return this.#counts !== undefined && this.#counts[stripe] !== 0;
+  }
+
+  /**
+   * Counts a waiter that `ask` makes wait there, and returns what that returned. It is counted before: a loop can end in a
+   * stack overflow, as V8 looks at the stack where it begins anew, and then the waiter would be lost (keeps T1).
+   */
+  join(waiter: AsyncWaiter, ask: () => Outcome | undefined): Outcome | undefined {
+    const counts = (this.#counts ??= new Int32Array(this.#stripes));
+    const { stripes } = waiter;
+    for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!++;
+    try {
+      const outcome = ask();
+      // From here on this calls nothing (keeps T1).
+      if (outcome === undefined) waiter.queue = this;
+      return outcome;
+    } finally {
+      if (waiter.queue !== this) {
+        try {
+          for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!--;
+        } catch {
+          // The stack overflowed in the loop. Some count too many: later ones wait in the addon, too, though they need not.
+        }
+      }
+    }
+  }
+
+  /** One waits there no more. If this throws, some still count: see {@link join}. */
+  left(waiter: AsyncWaiter): void {
+    const counts = this.#counts!;
+    const { stripes } = waiter;
+    waiter.queue = undefined;
+    for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!--;
   }
 }

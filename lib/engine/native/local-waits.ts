@@ -6,25 +6,25 @@ import {
   type Outcome,
 } from '../contract/engine.js';
 import { ARRIVAL_MASK, ARRIVALS_INT, wordIndex } from '../contract/layout.js';
-import { ABANDONED, QUEUED } from '../contract/lock-word.js';
+import { ABANDONED, HOLDER_MASK, LOCAL, QUEUED, SHARED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE } from '../contract/mode.js';
-import { Elsewhere } from './elsewhere.js';
-import { LocalCounts, type LocalTable } from './local-counts.js';
 import {
+  Elsewhere,
   LOCAL_TICKET,
+  LocalCounts,
   LocalQueues,
   LONG_TIMEOUT,
   type LocalQueue,
-  type LocalQueueOwner,
+  type LocalTable,
 } from './local-queue.js';
-import { freeLocal, isHeldBy, readWord, setLocal } from './local-word.js';
-import type { TimedList } from './pending.js';
 import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
-/** A long timeout counts from the next tick, which comes after this part of it, or so many milliseconds. */
+/** A long timeout counts from the next tick, which comes after this part of it, or after this many milliseconds. */
 const TICKS = 256;
 const LONGEST_TICK = 10;
+/** All bits of a word but its flags. */
+const HOLDER = SHARED | HOLDER_MASK;
 
 /**
  * How the tasks of one thread pass a lock's stripes on to each other without the addon: the release of one resolves the
@@ -48,7 +48,7 @@ const LONGEST_TICK = 10;
  * If the thread ends between any two lines, its waiters and counts end with its memory; the addon frees what its slot holds
  * and takes its stand-ins out. If a stack overflow ends any call, these invariants hold then (keeps T1).
  */
-export class LocalWaits implements LocalQueueOwner, TimedList {
+export class LocalWaits {
   readonly #table: LocalTable;
   readonly #thread: NativeThread;
   readonly #words: Int32Array;
@@ -58,7 +58,8 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   readonly #counts: LocalCounts;
   /** No waiter with a time of arrival is due earlier. */
   #nextDue = Infinity;
-  isListed = false;
+  /** Whether the thread looks at what waits here. */
+  #isListed = false;
 
   constructor(table: LocalTable, thread: NativeThread) {
     this.#table = table;
@@ -77,14 +78,13 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     const queue = this.#queues.get(stripe) ?? this.#queues.open(this, stripe);
     if (!queue.isLookedAfter && !this.#arm(queue)) return this.#startAsStandIn(queue, waiter);
     const counts = this.#counts.ready();
-    const { pending } = thread;
     const { timeout } = waiter;
     const isLong = timeout >= LONG_TIMEOUT;
     const since = isLong ? 0 : Math.ceil(performance.now());
     if (!isLong) this.#nextDue = Math.min(this.#nextDue, since + timeout);
     thread.ringWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
-    if (!this.isListed) pending.list(this);
-    pending.stayAlive();
+    this.#list();
+    thread.stayAlive();
     // From here on this calls nothing (keeps T1).
     const { stripes } = this.#table;
     const { last } = queue;
@@ -98,7 +98,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     counts[stripe]!++;
     counts[stripes]!++;
     counts[stripes + 1]!++;
-    pending.count++;
+    thread.pending++;
     return undefined;
   }
 
@@ -113,14 +113,16 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   release(stripe: number): boolean {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
-    const word = readWord(this.#words, stripe);
+    // The thread holds the stripe, which nobody else can change. Other flags may be older, so whoever gives the stripe back
+    // compares them again. V8 does not inline `Atomics.load`.
+    const word = this.#words[wordIndex(stripe)]!;
     // Nobody but this class can give back what is being handed over.
-    if (!isHeldBy(word, this.#slot) || queue.handing) return queue.handing;
+    if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#giveBack(queue, false);
     if (queue.first === undefined) return this.#free(queue) || this.#giveBack(queue, false);
-    if (this.#thread.blocked) return this.#goOver(queue, false);
+    if (this.#thread.blocked) return this.#yield(queue, false);
     if ((word & QUEUED) === 0) queue.keptUntil = 0;
-    else if (this.#goesOver(queue)) return true;
+    else if (!this.#mayKeep(queue)) return this.#yield(queue, false);
     // Its holder was told, and has dealt with it.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
     const { handOvers } = this.#thread;
@@ -129,6 +131,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     return true;
   }
 
+  /** The stripe was handed over to the first waiter, whose turn to learn of it is now. */
   deliver(queue: LocalQueue): void {
     const waiter = queue.first;
     if (waiter === undefined) {
@@ -137,46 +140,50 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     }
     if (!queue.armed) this.#arm(queue);
     const { abandoned } = queue;
-    this.#thread.pending.prepareEnd();
+    this.#thread.prepareEnd();
     queue.abandoned = false;
     this.#remove(queue, waiter, this.#counts.ready());
-    this.#thread.pending.settle(waiter, abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
+    this.#thread.settle(waiter, abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
   }
 
+  /** This thread is about to block: the hand-over is put off. If this throws, nothing has changed. */
   takeBack(queue: LocalQueue): void {
-    if (queue.first !== undefined) this.#goOver(queue, true);
+    if (queue.first !== undefined) this.#yield(queue, true);
     else if (!this.#free(queue)) this.#giveBack(queue, true);
   }
 
+  /** The addon has granted the stripe to the stand-in. */
   standInGranted(queue: LocalQueue): void {
     queue.standIn = undefined;
     queue.keptUntil = 0;
-    if (queue.first !== undefined && !this.#arm(queue)) this.#represent(queue);
+    if (queue.first !== undefined && !this.#arm(queue)) this.#appointStandIn(queue);
   }
 
+  /** The stand-in waits no more, and was not granted the stripe. */
   standInEnded(queue: LocalQueue): void {
     queue.standIn = undefined;
     this.replaceStandIn(queue);
   }
 
+  /** The stand-in is about to be removed. If this throws, nothing has changed. */
   replaceStandIn(queue: LocalQueue): void {
     if (queue.first === undefined || queue.armed || queue.handing) queue.standIn = undefined;
-    else this.#represent(queue);
+    else this.#appointStandIn(queue);
   }
 
   /** Removes a waiter with a ticket of {@link LocalQueues}. If this throws, nothing has changed. */
   cancel(waiter: AsyncWaiter): void {
     const counts = this.#counts.ready();
-    this.#thread.pending.prepareEnd();
+    this.#thread.prepareEnd();
     this.#remove(waiter.queue as LocalQueue, waiter, counts);
   }
 
-  /** Before an acquisition that has taken stripes goes on in the addon, which may put it off (keeps I8). */
+  /** Before an acquisition that has taken stripes continues in the addon, which may put it off (keeps I8). */
   expose(stripes: readonly number[], taken: number): void {
     for (let i = 0; i < taken; i++) {
       const queue = this.#queues.get(stripes[i]!);
       if (queue === undefined || !queue.armed) continue;
-      if (queue.first !== undefined && queue.standIn === undefined) this.#represent(queue);
+      if (queue.first !== undefined && queue.standIn === undefined) this.#appointStandIn(queue);
       queue.armed = false;
     }
   }
@@ -186,6 +193,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     return this.#queues.waiting(stripe, performance.now());
   }
 
+  /** Settles those whose time is over. Returns when to look again, on the clock of `performance.now()`. */
   expire(now: number): number {
     const due: AsyncWaiter[] = [];
     this.#queues.sweep();
@@ -197,51 +205,52 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
       this.cancel(waiter);
-      this.#thread.pending.settle(waiter, { status: 'timeout', stripe, holders });
+      this.#thread.settle(waiter, { status: 'timeout', stripe, holders });
     }
     return this.#nextDue;
   }
 
-  rest(): void {
+  /** Nothing of the thread waits any more. */
+  unlist(): void {
     this.#queues.sweep();
+    this.#isListed = false;
   }
 
-  /** False: no guard of this thread holds the stripe. */
+  #list(): void {
+    if (this.#isListed) return;
+    this.#thread.list(this);
+    this.#isListed = true;
+  }
+
+  /** Sets LOCAL. False: no guard of this thread holds the stripe. */
   #arm(queue: LocalQueue): boolean {
-    if (!setLocal(this.#words, this.#slot, queue.stripe)) return false;
-    queue.armed = true;
-    return true;
+    const index = wordIndex(queue.stripe);
+    for (let word = Atomics.load(this.#words, index); (word & HOLDER) === this.#slot;) {
+      const seen = Atomics.compareExchange(this.#words, index, word, word | LOCAL);
+      if (seen === word) return (queue.armed = true);
+      word = seen;
+    }
+    return false;
   }
 
   /** Gives the stripe back if no other thread wants it. */
   #free(queue: LocalQueue): boolean {
-    if (!freeLocal(this.#words, this.#slot, queue.stripe)) return false;
+    const held = this.#slot | LOCAL;
+    if (Atomics.compareExchange(this.#words, wordIndex(queue.stripe), held, 0) !== held) return false;
     queue.armed = false;
     return true;
   }
 
-  /** Gives it back in the addon. `back`: for a waiter that is put off. */
-  #giveBack(queue: LocalQueue, back: boolean): true {
-    this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, back);
+  /** Gives it back in the addon. `putOff`: for a waiter that has not had it, so that the next is told of a death, too. */
+  #giveBack(queue: LocalQueue, putOff: boolean): true {
+    this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, putOff);
     queue.armed = false;
     queue.handing = false;
     queue.abandoned = false;
     return true;
   }
 
-  /**
-   * Keeps I11. After a stack overflow the stripe stays in this thread once more, which takes less of the stack. So the
-   * release of several stripes is not cut off after the first of them.
-   */
-  #goesOver(queue: LocalQueue): boolean {
-    try {
-      return !this.#mayKeep(queue) && this.#goOver(queue, false);
-    } catch (error) {
-      if (queue.standIn !== undefined) throw error;
-      return false;
-    }
-  }
-
+  /** While other threads wait: whether the stripe may stay in this one (keeps I11). */
   #mayKeep(queue: LocalQueue): boolean {
     const now = performance.now();
     if (queue.keptUntil === 0)
@@ -249,14 +258,15 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     return now < queue.keptUntil;
   }
 
-  #goOver(queue: LocalQueue, back: boolean): true {
+  /** Lets the addon decide who is next: the first waiter waits there from now on, and the stripe is given back. */
+  #yield(queue: LocalQueue, putOff: boolean): true {
     this.#register(queue);
     queue.keptUntil = 0;
-    return this.#giveBack(queue, back);
+    return this.#giveBack(queue, putOff);
   }
 
   #startAsStandIn(queue: LocalQueue, waiter: AsyncWaiter): Outcome | undefined {
-    if (!this.isListed) this.#thread.pending.list(this);
+    this.#list();
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0);
     if (outcome !== undefined) return outcome;
     waiter.queue = queue;
@@ -265,7 +275,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
   }
 
   /** The first waiter becomes the stand-in. If the addon grants it the stripe at once, that is to be delivered. */
-  #represent(queue: LocalQueue): void {
+  #appointStandIn(queue: LocalQueue): void {
     const { handOvers } = this.#thread;
     handOvers.schedule();
     handOvers.add(queue);
@@ -290,7 +300,7 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
       waiter.next = undefined;
       counts[queue.stripe]!--;
       counts[this.#table.stripes]!--;
-      this.#thread.pending.count--;
+      this.#thread.pending--;
       queue.standIn = waiter;
     } else {
       queue.standIn = undefined;
@@ -306,6 +316,6 @@ export class LocalWaits implements LocalQueueOwner, TimedList {
     waiter.ticket = -1;
     counts[queue.stripe]!--;
     counts[this.#table.stripes]!--;
-    this.#thread.pending.count--;
+    this.#thread.pending--;
   }
 }

@@ -34,7 +34,7 @@ export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 /** Answers of `pin`. */
 export { CROWDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
-/** The size of the lease exchange. `lease-exchange.ts` says what each of its numbers means. */
+/** The size of the lease exchange. `native/node/leases.h` says what each of its numbers means. */
 export const EXCHANGE_BYTES = 64;
 /** Places in units of 64-bit floating-point numbers. */
 export const EXCHANGE_TABLE = 0;
@@ -57,31 +57,31 @@ export const LEASE_DONE_AND_READY = 2;
 export const LEASE_UNKNOWN = 3;
 
 /** The size of the exchange for web locks. `native/node/web_locks.h` says what each of its numbers means. */
-export const NAMED_BYTES = 32;
+export const WEB_LOCK_BYTES = 32;
 /** Places in units of 64-bit floating-point numbers. */
-export const NAMED_MANAGER = 0;
+export const WEB_LOCK_MANAGER = 0;
 /** Places in units of 32-bit integers. */
-export const NAMED_MODE = 2;
-export const NAMED_HOW = 3;
-export const NAMED_TICKET = 4;
-export const NAMED_ANSWER = 5;
-export const NAMED_READY = 6;
+export const WEB_LOCK_MODE = 2;
+export const WEB_LOCK_HOW = 3;
+export const WEB_LOCK_TICKET = 4;
+export const WEB_LOCK_ANSWER = 5;
+export const WEB_LOCK_READY = 6;
 
 /** How to get a web lock. */
-export const NAMED_WAIT = 0;
-export const NAMED_IF_AVAILABLE = 1;
-export const NAMED_STEAL = 2;
+export const WEB_LOCK_WAIT = 0;
+export const WEB_LOCK_IF_AVAILABLE = 1;
+export const WEB_LOCK_STEAL = 2;
 
 /** Answers of `webLockRequest`. */
-export const NAMED_HELD = 0;
-export const NAMED_PENDING = 1;
-export const NAMED_UNAVAILABLE = 2;
+export const WEB_LOCK_HELD = 0;
+export const WEB_LOCK_PENDING = 1;
+export const WEB_LOCK_UNAVAILABLE = 2;
 /** Answers of `webLockCancel`: it was pending, or it was not. */
-export const NAMED_CANCELLED = 1;
-export const NAMED_NOT_PENDING = 0;
+export const WEB_LOCK_CANCELLED = 1;
+export const WEB_LOCK_NOT_PENDING = 0;
 /** Answers of `webLockRelease`: it has ended, or it was stolen before. */
-export const NAMED_RELEASED = 1;
-export const NAMED_NOT_KEPT = 0;
+export const WEB_LOCK_RELEASED = 1;
+export const WEB_LOCK_NOT_KEPT = 0;
 
 /** Bits of the detail of news: it was pending and was granted; it was stolen, and has ended. */
 export const NEWS_GRANTED = 1;

@@ -1,4 +1,3 @@
-import { environmentVariable } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
 import {
@@ -14,7 +13,6 @@ import {
 } from '../contract/engine.js';
 import { cellsOf } from '../contract/header.js';
 import { wordIndex } from '../contract/layout.js';
-import { QUEUED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE, type Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory, TableShape } from '../contract/table-memory.js';
@@ -25,17 +23,6 @@ import { NativeExactKeys } from './exact-keys.js';
 import * as protocol from './protocol.js';
 import { toStripeState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
-
-/**
- * Sends every acquisition and release through C++, so that tests and benchmarks can show what the fast path adds. A
- * thread reads it once, when it first uses the native engine.
- */
-const CORE_ONLY = environmentVariable('STRIPELOCK_CORE_ONLY') === '1';
-
-/** Words on which the fast path never succeeds, neither to take a stripe nor to give it back. */
-function neverFree(length: number): Int32Array {
-  return new Int32Array(length).fill(QUEUED);
-}
 
 /** A lock's memory, and what the addon returned for it. */
 export interface OpenedMemory {
@@ -74,8 +61,8 @@ export class NativeTable implements LockTable {
     const { stripes, exact, limit } = shape;
     this.stripes = stripes;
     this.limit = limit;
-    this.words = CORE_ONLY ? neverFree(words.length) : words;
-    this.compareExchange = CORE_ONLY ? undefined : compareExchange;
+    this.words = words;
+    this.compareExchange = compareExchange;
     this.firstAddress = words.byteOffset + wordIndex(0) * words.BYTES_PER_ELEMENT;
     this.cells = cellsOf(words.buffer, words.byteOffset);
     this.slot = thread.slot;
@@ -137,7 +124,7 @@ export class NativeTable implements LockTable {
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     const local = this.#local;
-    if (waiter.only >= 0 && request.timeout > 0 && request.mode.code === EXCLUSIVE_MODE.code && !CORE_ONLY)
+    if (waiter.only >= 0 && request.timeout > 0 && request.mode.code === EXCLUSIVE_MODE.code)
       return local.start(waiter);
     if (request.taken > 0) local.expose(request.stripes, request.taken);
     return local.startElsewhere(waiter);

@@ -12,10 +12,10 @@ import {
 } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
-import { Elsewhere } from './elsewhere.js';
+import { DeferredCall } from './deferred-call.js';
 import { HandOvers } from './hand-overs.js';
-import { LocalQueue } from './local-queue.js';
-import { Pending } from './pending.js';
+import { Elsewhere, LocalQueue } from './local-queue.js';
+import type { LocalWaits } from './local-waits.js';
 import {
   BATCH,
   ENTRY_DETAIL,
@@ -25,12 +25,9 @@ import {
   MORE,
   RELEASED_AND_READY,
 } from './protocol.js';
-import { StripeList } from './stripe-list.js';
 
-/** While other acquisitions of the thread wait, so many async ones may succeed in a row before the waiters are checked. */
+/** While other acquisitions of the thread wait, this many async ones may succeed in a row before the waiters are checked. */
 const IN_A_ROW = 64;
-/** So often in a row this thread's waiters learn of grants in microtasks. */
-const SETTLED_IN_A_ROW = 1024;
 /**
  * While acquisitions are pending, this thread checks after this many milliseconds whether what they wait for is idle,
  * handed to a thread that is busy computing. The time doubles with each check, up to the longest: after a long wait,
@@ -41,6 +38,25 @@ const LONGEST_LOOK = 200;
 /** The timeout that the addon gets for an acquisition that may be aborted. It never passes. */
 const ENDLESS = Number.MAX_VALUE;
 
+/** The initial room: more than an Int32Array can have within V8's heap. */
+const SMALL = 64;
+
+/**
+ * Stripes as the addon reads them, until the next call: one as it is, several at the start of an array that is used again
+ * and again. For a new small array, V8 would have to move it out of its heap for the addon, which costs more than the
+ * rest of the call.
+ */
+class StripeList {
+  #list = new Int32Array(SMALL);
+
+  of(stripes: readonly number[]): number | Int32Array {
+    if (stripes.length === 1) return stripes[0]!;
+    if (stripes.length > this.#list.length) this.#list = new Int32Array(stripes.length);
+    this.#list.set(stripes);
+    return this.#list;
+  }
+}
+
 /**
  * One thread as the addon knows it, for all of the thread's tables: its slot, and its pending acquisitions. It hands grants
  * and timeouts to waiters, and keeps the event loop alive while any are pending.
@@ -49,12 +65,29 @@ export class NativeThread {
   readonly addon: Addon;
   /** What the thread writes into the word of a stripe that it holds exclusively. */
   readonly slot: number;
-  /** By the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
+  /** The index is the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
-  #pending = 0;
-  /** These and those that wait in JavaScript. */
-  readonly pending: Pending;
-  /** Whether the thread is in a sync wait: only a debugger's code can run then. */
+  /** How many these are. */
+  #inAddon = 0;
+  /** How many acquisitions are pending, in the addon and in JavaScript. */
+  pending = 0;
+  /** Whether the addon keeps the event loop alive for them. */
+  #isAlive = false;
+  #lettingGo = false;
+  /** The tables with acquisitions that wait in JavaScript: this keeps them from being collected. */
+  readonly #locals = new Set<LocalWaits>();
+  readonly #letGo = (): void => {
+    this.#lettingGo = false;
+    if (this.pending > 0) return;
+    for (const local of this.#locals) local.unlist();
+    this.#locals.clear();
+    this.addon.keepAlive(false);
+    this.#isAlive = false;
+  };
+  /**
+   * Whether the thread is in a sync wait: only a debugger's code can run then. Still set after a `vm` timeout has ended
+   * the wait, until the event loop turns.
+   */
   blocked = false;
   readonly handOvers = new HandOvers();
   /** In how many milliseconds what waits in JavaScript is to be looked at. */
@@ -67,27 +100,22 @@ export class NativeThread {
    * event loop alive; the alarm may outlast it.
    */
   readonly #alarm = new Alarm(() => this.#expire(), false);
-  #arming = false;
-  readonly #armLater = (): void => {
-    this.#arming = false;
-    this.#arm();
-  };
-  /** Whether a microtask will call {@link #settleLater}, and whether it needs to check anything. */
-  #settling = false;
+  /**
+   * Sets the alarm, before there is a deadline. Not at once: a stack overflow in the host's timers can break them for good.
+   */
+  readonly #arming = new DeferredCall(() => this.#arm());
+  /** Whether {@link #settling} needs to check anything. */
   #ready = false;
+  /** Tells this thread's own waiters of grants before the thread returns to its event loop. */
+  readonly #settling = new DeferredCall(() => {
+    if (this.#ready) this.#settleReady();
+  });
   #untilLook = FIRST_LOOK;
-  #inARow = 0;
   /** How many async acquisitions the fast path has tried while others were pending. */
   #passedBy = 0;
-  readonly #settleLater = (): void => {
-    this.#settling = false;
-    if (this.#ready) this.#settleReady();
-  };
-
   /** Starts the addon in this thread. Calls `afterGrants` whenever the addon has woken the event loop. */
   constructor(addon: Addon, afterGrants: () => void) {
     this.addon = addon;
-    this.pending = new Pending(addon);
     this.slot = addon.start(threadId, () => {
       // News from here on comes with another wake.
       try {
@@ -115,7 +143,6 @@ export class NativeThread {
     const list = this.stripes.of(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
-    const { pending } = this;
     // From here on this calls nothing but the addon (keeps T1).
     const { length } = stripes;
     const result = this.addon.acquireAsync(table, list, length, taken, code, longest, note, waited, arrival);
@@ -123,11 +150,11 @@ export class NativeThread {
     if (result < 0) return result === GRANTED_ABANDONED ? GRANTED_WITH_ABANDONED : GRANTED;
     waiter.ticket = result;
     this.#waiters[result] = waiter;
-    this.#pending++;
-    pending.count++;
-    if (!pending.isAlive) {
+    this.#inAddon++;
+    this.pending++;
+    if (!this.#isAlive) {
       this.addon.keepAlive(true);
-      pending.isAlive = true;
+      this.#isAlive = true;
     }
     return undefined;
   }
@@ -139,7 +166,7 @@ export class NativeThread {
   release(table: number, stripe: number, mode: Mode, back = false): void {
     // Before the release, as this may overflow the stack (keeps T1). If it grants nothing to this thread, the microtask
     // does nothing.
-    if (this.#pending > 0 && !this.#settling) this.#settleSoon();
+    if (this.#inAddon > 0) this.#settling.schedule();
     if (this.addon.release(table, stripe, mode.code, back) === RELEASED_AND_READY) this.#ready = true;
   }
 
@@ -149,16 +176,16 @@ export class NativeThread {
     if (this.#waiters[id] !== waiter) return false;
     const { queue } = waiter;
     // These may overflow the stack, but then they have changed nothing that matters; the addon does not (keeps T1).
-    if (queue instanceof LocalQueue && queue.standIn === waiter) queue.owner.replaceStandIn(queue);
+    if (queue instanceof LocalQueue && queue.standIn === waiter) queue.local.replaceStandIn(queue);
     this.#remove(id);
     return this.addon.cancel(id);
   }
 
   /** See `LockTable.acquiringAsync`. */
   acquiringAsync(): void {
-    if (this.#pending === 0 || ++this.#passedBy < IN_A_ROW) return;
+    if (this.#inAddon === 0 || ++this.#passedBy < IN_A_ROW) return;
     this.#passedBy = 0;
-    if (!this.#settling) this.#settleSoon();
+    this.#settling.schedule();
     this.#ready = true;
   }
 
@@ -174,23 +201,39 @@ export class NativeThread {
     }
   }
 
-  /** Has the alarm ring in so many milliseconds at the latest. Reading the clock would cost more than this check. */
+  /** From now on the deadlines of what waits there are looked at, until nothing is pending. */
+  list(local: LocalWaits): void {
+    this.#locals.add(local);
+  }
+
+  /** Before {@link pending} rises. */
+  stayAlive(): void {
+    if (this.#isAlive) return;
+    this.addon.keepAlive(true);
+    this.#isAlive = true;
+  }
+
+  /** Before {@link pending} falls. The event loop is let go a turn later: often another one waits by then. */
+  prepareEnd(): void {
+    if (this.pending !== 1 || this.#lettingGo) return;
+    afterTurn(this.#letGo);
+    this.#lettingGo = true;
+  }
+
+  /** Settles a waiter, on an empty stack, and tries once more if that fails. Other waiters are not affected. */
+  settle(waiter: AsyncWaiter, outcome: Outcome): void {
+    try {
+      waiter.settle(outcome);
+    } catch {
+      defer(() => waiter.settle(outcome), undefined);
+    }
+  }
+
+  /** Has the alarm ring after this many milliseconds at the latest. Reading the clock would cost more than this check. */
   ringWithin(delay: number): void {
     if (delay >= this.#alarm.delay) return;
     if (delay < this.#tick) this.#tick = delay;
-    if (!this.#arming) this.#armSoon();
-  }
-
-  /** After many in a row, the event loop comes first: see `HandOvers`. */
-  #settleSoon(): void {
-    if (this.#inARow < SETTLED_IN_A_ROW) {
-      defer(this.#settleLater, undefined);
-      this.#inARow++;
-    } else {
-      afterTurn(this.#settleLater);
-      this.#inARow = 0;
-    }
-    this.#settling = true;
+    this.#arming.schedule();
   }
 
   #settleReady(): void {
@@ -198,9 +241,7 @@ export class NativeThread {
     let handedOver: number;
     do {
       handedOver = this.addon.takeGrants(this.#batch);
-      this.#settle(handedOver & ~MORE, true, (waiter, abandoned) =>
-        waiter.settle(abandoned === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE),
-      );
+      this.#settle(handedOver & ~MORE, true);
     } while ((handedOver & MORE) !== 0);
   }
 
@@ -208,13 +249,13 @@ export class NativeThread {
    * Settles the waiters that the addon has put into the batch. It removes all of them before it settles the first.
    * Settling may run a diagnostics subscriber, which may do anything, including cancel the others.
    */
-  #settle(count: number, granted: boolean, settle: (waiter: AsyncWaiter, detail: number) => void): void {
+  #settle(count: number, granted: boolean): void {
     const batch = this.#batch;
     if (count === 1) {
       const detail = batch[ENTRY_DETAIL]!;
       const waiter = this.#remove(batch[ENTRY_ID]!);
       standInLeft(waiter, granted);
-      settleOne(waiter, detail, settle);
+      this.#settleOne(waiter, granted, detail);
     } else if (count > 1) {
       const entries = batch.slice(0, ENTRY_INTS * count);
       const waiters: AsyncWaiter[] = [];
@@ -222,34 +263,31 @@ export class NativeThread {
       // Only now: another one may get the id of one of these.
       for (const waiter of waiters) standInLeft(waiter, granted);
       for (let i = 0; i < count; i++) {
-        settleOne(waiters[i]!, entries[ENTRY_INTS * i + ENTRY_DETAIL]!, settle);
+        this.#settleOne(waiters[i]!, granted, entries[ENTRY_INTS * i + ENTRY_DETAIL]!);
       }
     }
+  }
+
+  /** The detail: of a grant, whether an earlier holder's thread ended; of a timeout, the stripe that was not free. */
+  #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
+    if (granted) this.settle(waiter, detail === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
+    else this.settle(waiter, { status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
   }
 
   /** If this throws, nothing has changed. */
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
-    this.pending.prepareEnd();
+    this.prepareEnd();
     if (waiter.queue instanceof Elsewhere) waiter.queue.left(waiter);
     this.#waiters[id] = undefined;
-    if (--this.#pending === 0) this.#untilLook = FIRST_LOOK;
-    this.pending.count--;
+    if (--this.#inAddon === 0) this.#untilLook = FIRST_LOOK;
+    this.pending--;
     return waiter;
   }
 
-  /**
-   * Called before there is a deadline. Sets the alarm from the microtask queue, not at once: a stack overflow in the
-   * host's timers can break them for good.
-   */
-  #armSoon(): void {
-    defer(this.#armLater, undefined);
-    this.#arming = true;
-  }
-
   #arm(): void {
-    if (this.pending.count === 0) return;
-    const here = this.#pending === 0 ? Infinity : Math.min(this.addon.nextDeadline(), this.#untilLook);
+    if (this.pending === 0) return;
+    const here = this.#inAddon === 0 ? Infinity : Math.min(this.addon.nextDeadline(), this.#untilLook);
     const delay = Math.min(here, this.#tick);
     if (delay === Infinity) return;
     this.#alarm.setFor(performance.now() + delay, delay);
@@ -264,12 +302,11 @@ export class NativeThread {
       let handedOver: number;
       do {
         handedOver = this.addon.expire(this.#batch);
-        this.#settle(handedOver & ~MORE, false, (waiter, stripe) =>
-          waiter.settle({ status: 'timeout', stripe, holders: waiter.table.holders(stripe) }),
-        );
+        this.#settle(handedOver & ~MORE, false);
       } while ((handedOver & MORE) !== 0);
-      if (this.#pending > 0) this.#lookForIdle();
-      this.#tick = Math.min(this.#tick, this.pending.expire(performance.now()));
+      if (this.#inAddon > 0) this.#lookForIdle();
+      const time = performance.now();
+      for (const local of this.#locals) this.#tick = Math.min(this.#tick, local.expire(time) - time);
     } finally {
       this.#arm();
     }
@@ -287,19 +324,6 @@ export class NativeThread {
 function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
   const { queue } = waiter;
   if (!(queue instanceof LocalQueue) || queue.standIn !== waiter) return;
-  if (granted) queue.owner.standInGranted(queue);
-  else queue.owner.standInEnded(queue);
-}
-
-/** Settles a waiter, and tries once more if that fails. The other waiters are not affected. */
-function settleOne(
-  waiter: AsyncWaiter,
-  detail: number,
-  settle: (waiter: AsyncWaiter, detail: number) => void,
-): void {
-  try {
-    settle(waiter, detail);
-  } catch {
-    defer(() => settle(waiter, detail), undefined);
-  }
+  if (granted) queue.local.standInGranted(queue);
+  else queue.local.standInEnded(queue);
 }

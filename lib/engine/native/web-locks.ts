@@ -9,26 +9,27 @@ import type {
   WebLockSnapshot,
 } from '../contract/web-locks.js';
 import type { Addon } from './addon.js';
+import { DeferredCall } from './deferred-call.js';
 import {
   BATCH,
   ENTRY_DETAIL,
   ENTRY_ID,
   ENTRY_INTS,
   MORE,
-  NAMED_ANSWER,
-  NAMED_BYTES,
-  NAMED_CANCELLED,
-  NAMED_HOW,
-  NAMED_IF_AVAILABLE,
-  NAMED_MANAGER,
-  NAMED_MODE,
-  NAMED_PENDING,
-  NAMED_READY,
-  NAMED_RELEASED,
-  NAMED_STEAL,
-  NAMED_TICKET,
-  NAMED_UNAVAILABLE,
-  NAMED_WAIT,
+  WEB_LOCK_ANSWER,
+  WEB_LOCK_BYTES,
+  WEB_LOCK_CANCELLED,
+  WEB_LOCK_HOW,
+  WEB_LOCK_IF_AVAILABLE,
+  WEB_LOCK_MANAGER,
+  WEB_LOCK_MODE,
+  WEB_LOCK_PENDING,
+  WEB_LOCK_READY,
+  WEB_LOCK_RELEASED,
+  WEB_LOCK_STEAL,
+  WEB_LOCK_TICKET,
+  WEB_LOCK_UNAVAILABLE,
+  WEB_LOCK_WAIT,
   NEWS_GRANTED,
   NEWS_STOLEN,
 } from './protocol.js';
@@ -53,17 +54,14 @@ export class NativeWebLocks implements WebLockEngine {
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** What is being told. Whoever ends or cancels a request meanwhile clears what is not to be told any more. */
   news: readonly News[] = NONE;
-  #delivering = false;
-  readonly #deliverLater = (): void => {
-    this.#delivering = false;
-    this.deliver();
-  };
+  /** Tells this thread's requesters before the thread returns to its event loop. May overflow the stack. */
+  readonly delivery = new DeferredCall(() => this.deliver());
 
   /** To be made when the addon has started. */
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
-    const memory = new SharedArrayBuffer(NAMED_BYTES);
+    const memory = new SharedArrayBuffer(WEB_LOCK_BYTES);
     this.numbers = new Float64Array(memory);
     this.integers = new Int32Array(memory);
     addon.webLockExchange(this.numbers);
@@ -72,13 +70,6 @@ export class NativeWebLocks implements WebLockEngine {
   open(number = this.addon.webLockIssue()): WebLocks {
     if (this.addon.webLockIsManager(number)) return new NativeManager(this, number);
     throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
-  }
-
-  /** Tells this thread's requesters before the thread returns to its event loop. May overflow the stack. */
-  deliverSoon(): void {
-    if (this.#delivering) return;
-    defer(this.#deliverLater, undefined);
-    this.#delivering = true;
   }
 
   /** Tells all requesters that there is news for. */
@@ -166,21 +157,22 @@ class NativeManager implements WebLocks {
     requester: WebLockRequester,
   ): 'held' | 'pending' | 'unavailable' {
     const integers = this.#integers;
-    this.#numbers[NAMED_MANAGER] = this.number;
-    integers[NAMED_MODE] = mode.code;
-    integers[NAMED_HOW] = how === 'wait' ? NAMED_WAIT : how === 'steal' ? NAMED_STEAL : NAMED_IF_AVAILABLE;
+    this.#numbers[WEB_LOCK_MANAGER] = this.number;
+    integers[WEB_LOCK_MODE] = mode.code;
+    integers[WEB_LOCK_HOW] =
+      how === 'wait' ? WEB_LOCK_WAIT : how === 'steal' ? WEB_LOCK_STEAL : WEB_LOCK_IF_AVAILABLE;
     // If this throws, it has changed nothing. From here on this calls nothing that it cannot do without (keeps T1).
     this.#addon.webLockRequest(name);
-    const answer = integers[NAMED_ANSWER];
-    if (answer === NAMED_UNAVAILABLE) return 'unavailable';
-    const ticket = integers[NAMED_TICKET]!;
+    const answer = integers[WEB_LOCK_ANSWER];
+    if (answer === WEB_LOCK_UNAVAILABLE) return 'unavailable';
+    const ticket = integers[WEB_LOCK_TICKET]!;
     requester.ticket = ticket;
     this.#requesters[ticket] = requester;
-    if (answer === NAMED_PENDING) return 'pending';
+    if (answer === WEB_LOCK_PENDING) return 'pending';
     // A thread may steal from itself.
-    if (how !== 'steal' || integers[NAMED_READY] === 0) return 'held';
+    if (how !== 'steal' || integers[WEB_LOCK_READY] === 0) return 'held';
     try {
-      this.#locks.deliverSoon();
+      this.#locks.delivery.schedule();
     } catch {
       // The stack overflowed. The addon can still be called, as it just was: the event loop tells them.
       this.#addon.wakeWebLocks();
@@ -192,15 +184,15 @@ class NativeManager implements WebLocks {
     const integers = this.#integers;
     const { ticket } = requester;
     if (this.#requesters[ticket] === requester) {
-      integers[NAMED_TICKET] = ticket;
+      integers[WEB_LOCK_TICKET] = ticket;
       this.#addon.webLockCancel();
-      if (integers[NAMED_ANSWER] === NAMED_CANCELLED) {
+      if (integers[WEB_LOCK_ANSWER] === WEB_LOCK_CANCELLED) {
         this.#requesters[ticket] = undefined;
         requester.ticket = -1;
         // Those behind it may be granted now.
-        if (integers[NAMED_READY] === 0) return true;
+        if (integers[WEB_LOCK_READY] === 0) return true;
         try {
-          this.#locks.deliverSoon();
+          this.#locks.delivery.schedule();
         } catch {
           this.#addon.wakeWebLocks();
         }
@@ -219,14 +211,14 @@ class NativeManager implements WebLocks {
     const { ticket } = requester;
     let kept = false;
     if (this.#requesters[ticket] === requester) {
-      integers[NAMED_TICKET] = ticket;
+      integers[WEB_LOCK_TICKET] = ticket;
       this.#addon.webLockRelease();
-      kept = integers[NAMED_ANSWER] === NAMED_RELEASED;
+      kept = integers[WEB_LOCK_ANSWER] === WEB_LOCK_RELEASED;
       this.#requesters[ticket] = undefined;
       requester.ticket = -1;
-      if (integers[NAMED_READY] !== 0) {
+      if (integers[WEB_LOCK_READY] !== 0) {
         try {
-          this.#locks.deliverSoon();
+          this.#locks.delivery.schedule();
         } catch {
           this.#addon.wakeWebLocks();
         }
@@ -238,7 +230,7 @@ class NativeManager implements WebLocks {
   }
 
   query(): WebLockSnapshot {
-    this.#numbers[NAMED_MANAGER] = this.number;
+    this.#numbers[WEB_LOCK_MANAGER] = this.number;
     const flat = this.#addon.webLockQuery();
     const snapshot: WebLockSnapshot = { held: [], pending: [] };
     for (let i = 0; i < flat.length; i += QUERY_ENTRY) {

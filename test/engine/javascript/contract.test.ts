@@ -1,3 +1,3 @@
 import { lockContract } from '../../contract/contract.js';
 
-lockContract({ name: 'javascript', coreOnly: false });
+lockContract({ name: 'javascript' });

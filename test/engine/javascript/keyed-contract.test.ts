@@ -1,3 +1,3 @@
 import { keyedContract } from '../../contract/contract.js';
 
-keyedContract({ name: 'javascript', coreOnly: false });
+keyedContract({ name: 'javascript' });

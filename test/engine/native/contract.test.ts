@@ -6,4 +6,4 @@ it('a lock uses the native engine by default', () => {
   expect(new StripedLock().engine).toBe('native');
 });
 
-lockContract({ name: 'native', coreOnly: false });
+lockContract({ name: 'native' });

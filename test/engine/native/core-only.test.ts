@@ -1,15 +1,16 @@
 import { expect, it } from 'vitest';
+import { StripedLock } from 'stripelock';
+import { coreOnlyContract } from '../../contract/contract.js';
+import * as coreOnly from '../../support/core-only.mjs';
 
-// The native engine reads this when it is loaded: here, and in the threads and processes that tests start.
-process.env['STRIPELOCK_CORE_ONLY'] = '1';
-const { coreOnlyContract } = await import('../../contract/contract.js');
-const { createTable } = await import('../../../unbundled/engine/select.js');
+/** Does the same in a program before it starts. */
+const nodeOptions = ['--import', new URL('../../support/core-only.mjs', import.meta.url).href];
 
-it('every acquisition goes through the engine: the fast path never sees a free word', () => {
-  const table = createTable('native', { stripes: 8, exact: false, limit: 1 });
-  expect(table.compareExchange).toBeUndefined();
-  expect(table.words.buffer).toBeInstanceOf(ArrayBuffer);
-  expect(table.words.some((word) => word === 0)).toBe(false);
+it('every acquisition and release goes through the engine', () => {
+  const lock = new StripedLock({ engine: 'native' });
+  const before = coreOnly.refused;
+  lock.acquireSync('key').release();
+  expect(coreOnly.refused).toBe(before + 2);
 });
 
-coreOnlyContract({ name: 'native', coreOnly: true });
+coreOnlyContract({ name: 'native', nodeOptions });

@@ -25,14 +25,3 @@ it('the first lock of a thread has the loader find no file, leaves the binary wh
   const own = { looks: [], binaries: ['stripelock.node'], again: ['ERR_INVALID_ARG_TYPE'], crypto: false };
   expect(JSON.parse(stdout)).toEqual([own, own]);
 });
-
-it('a first lock that fails near the end of the stack does not leave its thread without the native engine', async () => {
-  // It starts many threads, a few at a time, on a machine that may be busy.
-  const { code, stdout, stderr } = await runProgram('first-lock-at-stack-limit.mjs', [], [], 60_000);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  const { failed, engines } = JSON.parse(stdout) as { failed: number; engines: Record<string, number> };
-  expect(Object.keys(engines)).toEqual(['native']);
-  // Otherwise it would have looked at only one side.
-  expect(failed).toBeGreaterThan(0);
-  expect(failed).toBeLessThan(engines['native']!);
-});

@@ -1,3 +1,3 @@
 import { keyedContract } from '../../contract/contract.js';
 
-keyedContract({ name: 'native', coreOnly: false });
+keyedContract({ name: 'native' });

@@ -94,7 +94,23 @@ describe('tasks that wait behind another of their thread', () => {
     },
   );
 
-  it('are served if what they wait behind goes on to wait for another key, and gives this one back', async () => {
+  it('tell the next of the death of the holder if the last of them is aborted before it learns of its turn', async () => {
+    const lock = new StripedLock({ timeout: 20_000 });
+    const victim = await Victim.start(lock, { holds: [{ keys: 'key' }] });
+    const aborts = [new AbortController(), new AbortController()];
+    const aborted = aborts.map(({ signal }) => rejectionOf(lock.acquire('key', { signal })));
+    await until(() => lock.stats().waiting === 2, 'both wait');
+    void victim.end('terminate');
+    // The event loop does not turn, so that neither learns of its turn.
+    const cell = new Int32Array(new SharedArrayBuffer(4));
+    for (let i = 0; lock.stats().abandoned === 0 && i < 20_000; i++) Atomics.wait(cell, 0, 0, 1);
+    for (const abort of aborts) abort.abort('over');
+    expect(await Promise.all(aborted)).toEqual(['over', 'over']);
+    await turns();
+    expect(lock.acquireSync('key')).toMatchObject({ abandoned: true });
+  });
+
+  it('are served if what they wait behind waits for another key next, and gives this one back', async () => {
     const lock = new StripedLock({ timeout: 20_000 });
     const [low, high] = keysApart(lock, 2).toSorted((a, b) => lock.stripeOf(a) - lock.stripeOf(b)) as [
       string,

@@ -21,4 +21,4 @@ it('so is a lock in a program of the tests below', async () => {
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'own memory\n' });
 });
 
-memoryContract({ name: 'native', coreOnly: false, nodeOptions });
+memoryContract({ name: 'native', nodeOptions });
