@@ -43,7 +43,7 @@ export const mutants = {
   ],
   'P2-sleeps-beside-permit': ['const bool canTake = isFree(seen);', 'Permits.AreNotMissedByADesignated*'],
   'P2-waits-for-event-loop': [
-    'if (!local) return {.next = left, .designate = chosen};',
+    'if (!isLocal) return {.next = left, .designate = chosen};',
     'Permits.GoToTheNextIf*:Permits.AreHandedOver*',
   ],
   'P3-told-for-ever': ['', 'Permits.ComeBackFrom*'],
@@ -94,7 +94,7 @@ export const mutants = {
 
   // ── Exact keys: N1 – N5 ──
   'N1-stays-free': ['', 'KeyTable.GivesTheStripe*'],
-  'N2-first-unpin': ['--name.pins;', 'KeyTable.GivesAKeyTheSameStripe*:KeyTable.AgreesWithAMap*'],
+  'N2-first-unpin': ['--entry.pins;', 'KeyTable.GivesAKeyTheSameStripe*:KeyTable.AgreesWithAMap*'],
   'N2-frees-abandoned': ['if (true) {', 'KeyTable.KeepsTheStripe*:ExactKeys.OfAThreadThatEndsAreUnpinned*'],
   'N2-unpins-first': [
     'membership.unpinAll(); membership.abandon();',
