@@ -184,7 +184,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   /** The error for an outcome. */
   failure(outcome: Failure): LockError {
     const { table, name } = this.#terms.lock;
-    const lock = { name, exact: table.names !== undefined };
+    const lock = { name, exact: table.keys !== undefined };
     const details = (stripe: number): string | undefined =>
       this.note === undefined ? undefined : tracedHolders(table, stripe);
     switch (outcome.status) {
@@ -212,7 +212,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     }
   }
 
-  /** For an acquisition that counts as `contended`. */
+  /** The acquisition counts as `contended`. */
   private publishWait(outcome: string): void {
     // A single attempt is not a wait.
     if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
@@ -307,7 +307,7 @@ export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
-/** For an error's message: the traced holders of a stripe, since when they hold it, and where they acquired it. */
+/** A part of an error's message: the traced holders of a stripe, since when they hold it, and where they acquired it. */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
   const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];

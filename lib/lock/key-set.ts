@@ -28,7 +28,7 @@ export class KeySet<K extends LockKey = LockKey> {
   readonly low = -1;
   /** The number of stripes. */
   readonly count: number;
-  /** As they were passed, duplicates included. */
+  /** The keys that were passed, duplicates included. */
   readonly keys: readonly K[];
   /** Ascending, no duplicates. */
   readonly stripes: readonly number[];
@@ -61,12 +61,12 @@ export class KeyPair<K extends LockKey = LockKey> {
     this.#second = second;
   }
 
-  /** As in {@link KeySet}. */
+  /** See {@link KeySet}. */
   get keys(): readonly K[] {
     return [this.#first, this.#second];
   }
 
-  /** As in {@link KeySet}. */
+  /** See {@link KeySet}. */
   get stripes(): readonly number[] {
     return this.count === 1 ? [this.low] : [this.low, this.high];
   }

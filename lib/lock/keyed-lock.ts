@@ -33,7 +33,7 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
   constructor(options?: KeyedLockOptions & { limit?: L }) {
     const opened = openKeyed(options);
     const { table, name } = opened;
-    const index: PinnedKeys = new PinnedKeys(table.names!, table.stripes, name, () => sets.forget());
+    const index: PinnedKeys = new PinnedKeys(table.keys!, table.stripes, name, () => sets.forget());
     const sets = new KeySets(index);
     super(opened, index, sets);
     this.capacity = table.stripes;
@@ -62,7 +62,7 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
    * snapshot that looks at every key that was ever in use at the same time as others.
    */
   get size(): number {
-    return this.#opened.table.names!.inUse();
+    return this.#opened.table.keys!.inUse();
   }
 
   /**
@@ -75,6 +75,6 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
 
   /** Every key that is held or waited for, by any thread. A snapshot, as in {@link stats}. */
   inspect(): KeyState[] {
-    return this.#opened.table.names!.inspect();
+    return this.#opened.table.keys!.inspect();
   }
 }

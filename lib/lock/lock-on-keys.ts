@@ -27,6 +27,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   /** No acquisition goes the short way: each is traced, or takes a permit. */
   readonly #special: boolean;
 
+  /** @internal */
   protected constructor({ table, name, timeout, trace }: OpenedLock, index: KeyIndex, sets: KeySets) {
     super(name, timeout, table.engine);
     this.#table = table;
@@ -184,7 +185,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
 
 type How = 'sync' | 'try' | 'async';
 
-/** As they are at import: a program may replace them by functions that call these. */
+/** The methods at import: a program may replace them by functions that call these. */
 const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
   LockOnKeys.prototype as unknown as Record<
     'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',

@@ -116,7 +116,7 @@ export class StripeCache {
     if (young !== undefined && young >= 0) return young;
     const old = this.#old.get(key);
     if (old === undefined || old < 0) return undefined;
-    // In this order: a key is never in both.
+    // This order keeps a key from being in both.
     this.#old.delete(key);
     this.add(key, old);
     return old;

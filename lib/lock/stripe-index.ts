@@ -66,7 +66,7 @@ export class HashedKeys implements KeyIndex {
   }
 
   end(): void {
-    // As in begin().
+    // See begin().
   }
 
   makeRoom(): boolean {

@@ -34,7 +34,7 @@ export function readOptions(value: unknown): RequestOptions {
     throw invalidArgType('options', 'an object', value);
   }
   const options = value as Readonly<Record<keyof RequestOptions, unknown>>;
-  // In this order.
+  // The standard says in which order.
   const ifAvailable = Boolean(options.ifAvailable);
   const { mode: givenMode } = options;
   const mode = givenMode === undefined ? EXCLUSIVE_MODE : toMode(givenMode);

@@ -33,7 +33,7 @@ export class Limit implements Timed {
   }
 }
 
-/** Of all requests of this thread. What keeps the event loop alive is that they wait. */
+/** The deadlines of all requests of this thread. What keeps the event loop alive is that they wait. */
 const timer = new DeadlineTimer<Limit>(() => performance.now(), onTime, false);
 
 function onTime(): void {

@@ -63,7 +63,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   readonly #signal: AbortSignal | undefined;
   #stage = UNSENT;
   #isStolen = false;
-  /** Of one that waits: has it go on in another microtask. */
+  /** Has a request that waits go on in another microtask. */
   #wake: ((request: this) => void) | undefined = undefined;
   #limit: Limit | undefined = undefined;
   /** Why it failed; if it is `BROKEN`, perhaps a promise that is rejected with that. */
@@ -117,7 +117,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   stolen(): void {
     this.#isStolen = true;
-    // As the standard has it, the callback of a request that was granted is called, whoever has the lock by now.
+    // The standard calls the callback of a request that was granted, whoever has the lock by now.
     if (this.#stage !== RUNNING) return;
     this.#result?.settle(stolenError(), true);
     this.#tell('stolen');
@@ -139,7 +139,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#wake!(this);
   }
 
-  /** For a request that waits. Undefined if nothing could wake it, as the stack overflowed: the microtask rejects. */
+  /** The request waits. Undefined if nothing could wake it, as the stack overflowed: the microtask rejects. */
   #wait(timeout: number): Promise<unknown> | undefined {
     const granted = new Promise(keepWake);
     const { wake } = last;
@@ -157,7 +157,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     return promise;
   }
 
-  /** The microtask of each request. Of one that waits nobody sees the result. */
+  /** The microtask of each request. Nobody sees the result of one that waits. */
   #afterCall(timeout: number): unknown {
     if (this.#stage === BROKEN) {
       this.#withdraw();

@@ -64,7 +64,7 @@ void AsyncWaits::reclaimReady() {
   while (AsyncWaiter* const waiter = popReady()) putBack(*waiter);
 }
 
-// For a waiter that is no longer in the ready list.
+// The waiter is not in the ready list any more.
 void AsyncWaits::putBack(AsyncWaiter& waiter) {
   if (!waiter.is(WaiterState::kGranted)) {
     // Designated: it passes that on.

@@ -204,7 +204,7 @@ bool AsyncWaits::tryDesignated(AsyncWaiter& waiter) {
   return table.proceed(waiter, waiter.position.load() + 1, nullptr, nullptr);
 }
 
-// For a waiter whose deadline has passed: takes its stripe if that is free. True: it was granted.
+// The waiter's deadline has passed: takes its stripe if that is free. True: it was granted.
 bool AsyncWaits::overtake(AsyncWaiter& waiter) {
   Table& table = waiter.membership->table();
   if (!table.overtakeDesignated(waiter)) return false;

@@ -26,7 +26,7 @@ struct StripeInfo {
   };
   std::uint32_t stripe;
   std::uint32_t word;
-  // In an exact table: the key, as it was pinned.
+  // The key as it was pinned, in an exact table.
   std::string key;
   // Each thread appears once or, where it has permits, once for each of them.
   std::vector<std::int32_t> holders;

@@ -24,7 +24,7 @@ struct KeyNode {
   explicit KeyNode(const KeyView& name) : key(name) {}
   explicit KeyNode(std::uint64_t hash) : key(hash) {}
   ExactKey key;
-  // For the table only.
+  // Only the map uses it.
   Node* next = nullptr;
 };
 

@@ -23,7 +23,7 @@ class KeyPins {
     std::uint32_t stripe;
     // This thread had pinned the key before.
     bool again = false;
-    // As in KeyTable::Pinned.
+    // See KeyTable::Pinned.
     bool crowded = false;
   };
 

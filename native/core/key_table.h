@@ -43,7 +43,7 @@ class KeyTable {
   static constexpr std::uint32_t kNone = 0xffffffffu;
   static constexpr std::uint32_t kShards = 64;
 
-  // With what the last table on this memory has left.
+  // Takes over what the last table on this memory has left.
   explicit KeyTable(Table& table);
   // Leaves the orphans in the memory. It has only room for their hashes; that another key has one of these is as good as
   // impossible, and would only tell that key of a death.
@@ -115,7 +115,7 @@ class KeyTable {
   bool isCrowded(const Shard& shard) const;
   // A stripe for a key of the shard, which is locked; or kNone.
   std::uint32_t allocate(Shard& shard);
-  // Gives the shard a free stripe of another one. With no shard locked. False: there is none.
+  // Gives the shard a free stripe of another one. The caller has no shard locked. False: there is none.
   bool moveFree(Shard& shard);
   // The key has no pins, and its word is 0.
   void drop(Shard& shard, Entry& entry);

@@ -192,7 +192,7 @@ class LeaseTable {
   Grant acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker);
   // `entry`: the key's, expired or not, or nullptr.
   Grant grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at, Nanoseconds ttl);
-  // For a thread that could take a free key: 0 if it may, which ends the turn, else after how long to try again.
+  // Asked by a thread that could take a free key: 0 if it may, which ends the turn, else after how long to try again.
   static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
   // Tells the threads that watch the key to look again. `wakes`: to be sent after the shard is unlocked.
   static void callWatches(Waiting& queue, WakeSet& wakes);

@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kQueued = 0x80000000u;
 inline constexpr std::uint32_t kAbandoned = 0x40000000u;
 inline constexpr std::uint32_t kShared = 0x20000000u;
 inline constexpr std::uint32_t kLocal = 0x10000000u;
-// In words of permits only: no tasks wait in JavaScript for these.
+// Only words of permits have it: no tasks wait in JavaScript for these.
 inline constexpr std::uint32_t kTold = kLocal;
 inline constexpr std::uint32_t kHolderMask = 0x0fffffffu;
 

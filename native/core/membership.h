@@ -44,7 +44,7 @@ class Membership {
       countShares(&stripe, 1, waiter.mode, +1);
     }
   }
-  // The same for what was taken for an async waiter. For people to read, and nothing else.
+  // The same for what was taken for an async waiter. Only people read it.
   void countUnnoticed(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
   // Frees the stripes that its thread still holds, and flags as abandoned those whose next holder is to be told.

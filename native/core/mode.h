@@ -20,7 +20,7 @@ namespace stripelock {
 enum class Mode : std::uint8_t { kExclusive = 0, kShared = 1 };
 
 struct ModeTraits {
-  // For people.
+  // Only people read it.
   const char* name;
   // The bits of kModeFlags that are set in the word of a stripe held in this mode.
   std::uint32_t flag;

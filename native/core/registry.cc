@@ -129,7 +129,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
   if (!processEnds) {
-    // In this order (keeps N2): a key that was abandoned is an orphan, not free.
+    // This order keeps N2: a key that was abandoned is an orphan, not free.
     // mutant: N2-unpins-first
     membership.abandon();
     membership.unpinAll();

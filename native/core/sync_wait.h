@@ -63,7 +63,7 @@ class SyncWait {
   bool spinTake(std::uint32_t stripe);
   bool take(std::uint32_t stripe);
   SyncOutcome block(std::uint32_t position);
-  // For a linked waiter.
+  // The waiter is linked.
   SyncOutcome wait();
   // Sleeps until the wait is decided. kGranted: it has all stripes. Otherwise it is withdrawn, unless it was granted in
   // the same moment.

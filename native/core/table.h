@@ -134,7 +134,7 @@ class Table {
   // A designated waiter found its stripe held. It either takes the stripe now after all (true), or waits again at its
   // place.
   bool retryDesignated(Waiter& waiter);
-  // For a sync waiter that has slept long, or any waiter that is about to time out: takes its stripe if the stripe is
+  // A sync waiter has slept long, or any waiter is about to time out: takes its stripe if the stripe is
   // free but an async waiter is designated that has not come for it yet. True: taken, and no longer linked.
   bool overtakeDesignated(Waiter& waiter);
   // A designated waiter has taken its stripe.

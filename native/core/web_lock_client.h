@@ -43,7 +43,7 @@ class WebLockClient {
 
   struct News {
     std::uint32_t ticket;
-    // It was pending, and was granted. With both, it was stolen after that.
+    // It was pending, and was granted. If both are set, it was stolen after that.
     bool granted;
     // It has ended.
     bool stolen;
@@ -77,7 +77,7 @@ class WebLockClient {
   void told(WebLockRequest& request);
   // Takes a request that is in no record out of the ready list, if it is there.
   void forgetNews(WebLockRequest& request);
-  // With that list locked.
+  // The caller has that list locked.
   void unlinkReady(WebLockRequest& request);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,5 +1,5 @@
 // Locks on exact names, granted strictly in order, that can be taken from their holders: what the Web Locks API asks
-// for. For all threads of the process.
+// for. All threads of the process share them.
 //
 // A manager of locks is a number that is part of each key (web_lock_name.h), and nothing else: there is nothing to open, to
 // close, or to free. Managers share the shards.
@@ -97,7 +97,7 @@ struct WebLockRecord : KeyNode<WebLockRecord> {
 struct alignas(64) WebLockShard {
   ShortMutex mutex;
   KeyMap<WebLockRecord> records;
-  // For the next new name: an uncontended lock makes and drops a record each time.
+  // Kept for the next new name: an uncontended lock makes and drops a record each time.
   std::unique_ptr<WebLockRecord> spare;
   // Where a query wants a copy of what is here, before anything changes. nullptr: nowhere.
   WebLockCopy* asked = nullptr;

@@ -12,7 +12,7 @@ namespace stripelock {
 class HostInterrupts {
  public:
   void open(Napi::Env env);
-  // For a call that blocks. `env` is the environment of the function that JavaScript called.
+  // Made for a call that blocks. `env` is the environment of the function that JavaScript called.
   Interrupt of(napi_env env);
 
  private:

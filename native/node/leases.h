@@ -67,7 +67,7 @@ class Leases {
   }
 
   LeaseWatches watches;
-  // For the leases that this thread keeps. Not made by std::make_shared: without RTTI that needs the libstdc++ of GCC 9.
+  // It keeps the leases of this thread. Not made by std::make_shared: without RTTI that needs the libstdc++ of GCC 9.
   const std::shared_ptr<LeaseKeeper> keeper{new LeaseKeeper()};
   // nullptr until leaseExchange() is called.
   LeaseExchange* exchange = nullptr;

@@ -60,7 +60,7 @@ export const THREAD_BOUND = Symbol(
 export interface AsyncWaiter extends Request {
   /** The only stripe, or -1 if there are several. */
   readonly only: number;
-  /** For the engine's use while the waiter is pending; so are the next four. */
+  /** The engine uses it, and the next four, while the waiter is pending. */
   ticket: number;
   queue: object | undefined;
   previous: AsyncWaiter | undefined;
@@ -98,7 +98,7 @@ export interface LockTable {
   /** How many may hold a stripe at once; 1 unless its only mode is that of permits (`mode.ts`). */
   readonly limit: number;
   /**
-   * For a handle. Reading it shares the memory: from then on any thread may open the lock at any time, so the memory never
+   * A handle needs it. Reading it shares the memory: from then on any thread may open the lock at any time, so the memory never
    * becomes another lock's.
    */
   readonly memory: TableMemory;
@@ -152,7 +152,7 @@ export interface LockTable {
   inspect(): StripeState[];
 
   /** Which stripe each key has for its own; undefined unless the table was made for that. */
-  readonly names: ExactKeys | undefined;
+  readonly keys: ExactKeys | undefined;
 }
 
 /** Makes and opens tables. One per thread and engine. */

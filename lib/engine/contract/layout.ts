@@ -36,9 +36,9 @@ export const LEFT_ORPHANS = 24;
 export const HEADER_INTS = 64;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
-/** In a stripe's line, behind its word, native engine: how many came to wait in its queue. */
+/** Native engine: the integer in a stripe's line, behind its word, that counts who came to wait in its queue. */
 export const ARRIVALS_INT = 1;
-/** Of that number the bits that are remembered. */
+/** The bits of that number that are remembered. */
 export const ARRIVAL_MASK = 0x3fff_ffff;
 
 export const MAGIC = 0x5374_724c;

@@ -18,7 +18,7 @@ import { HOLDER_MASK, SHARED } from './lock-word.js';
  * by identity.
  */
 export interface Mode {
-  /** As users write it. */
+  /** The mode as users write it. */
   readonly name: LockMode;
   /** Its number for the addon and in the state of a guard: 0 … {@link MODE_MASK}. */
   readonly code: number;

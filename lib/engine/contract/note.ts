@@ -8,7 +8,7 @@ export interface TraceNote {
   readonly acquiredAt: string;
 }
 
-/** As text, since that is how a note passes through the addon from one thread to another. */
+/** A text, since that is how a note passes through the addon from one thread to another. */
 export function formatNote(keys: readonly LockKey[], acquiredAt: string): string {
   return JSON.stringify({ keys: keys.map(encodeKey), acquiredAt });
 }

@@ -5,7 +5,7 @@ export type WebLockHow = 'wait' | 'ifAvailable' | 'steal';
 
 /** A request as the engine sees it. Belongs to one thread. */
 export interface WebLockRequester {
-  /** For the engine's use while the request is pending or held; -1 otherwise. */
+  /** The engine uses it while the request is pending or held; -1 otherwise. */
   ticket: number;
   /** A pending request was granted. Called on its own thread with an empty stack, never from within a call of WebLocks. */
   granted(): void;

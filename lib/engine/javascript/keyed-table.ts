@@ -20,7 +20,7 @@ import { Words } from './words.js';
  * when it was ended, it keeps.
  */
 export class KeyedTable extends JavaScriptTable {
-  readonly names: JavaScriptExactKeys;
+  readonly keys: JavaScriptExactKeys;
   readonly #words: Words;
   #memory: TableMemory | undefined;
 
@@ -30,7 +30,7 @@ export class KeyedTable extends JavaScriptTable {
     const words = new Words(new Int32Array(buffer), threadId + 1, shape.limit);
     super(shape.stripes, words, cellsOf(buffer, 0), LONGEST_DELAY);
     this.#words = words;
-    this.names = new JavaScriptExactKeys(this);
+    this.keys = new JavaScriptExactKeys(this);
   }
 
   get memory(): TableMemory {
@@ -51,7 +51,7 @@ export class KeyedTable extends JavaScriptTable {
   }
 
   protected override get end(): number {
-    return this.names.end;
+    return this.keys.end;
   }
 
   protected arrive(stripe: number, mode: Mode): boolean {

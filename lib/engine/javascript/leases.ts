@@ -26,7 +26,7 @@ export class JavaScriptLeases implements LeaseEngine {
   readonly #tables = new Numbered<LeaseTable>();
   readonly id = this.#tables.id;
   readonly #gates = new Numbered<GateTable>();
-  /** By the numbers of gates, as they outlive those who use them. */
+  /** The gates by their numbers, as they outlive those who use them. */
   readonly #highest: Highest[] = [];
 
   openTable(_ownClock: boolean, number?: number): LeaseTable {
@@ -63,7 +63,7 @@ interface Entry extends Timed {
   kept: Kept | undefined;
 }
 
-/** By how much to extend a lease that is kept, and until when at most. */
+/** How long a lease that is kept is extended each time, and until when at most. */
 interface Kept {
   readonly ttl: number;
   readonly limit: number;

@@ -73,7 +73,7 @@ function stamp(): number {
   return (performance.now() + OFFSET) | 0;
 }
 
-/** By how much the clocks of two threads differ at most, in milliseconds. */
+/** The most by which the clocks of two threads differ, in milliseconds. */
 const CLOCKS_DIFFER = 1000;
 
 /** The place where one that waits since then sleeps. */
@@ -121,12 +121,12 @@ export class StripeLines extends Words {
     return super.giveBack(stripe, mode);
   }
 
-  /** For a reserved stripe: calls who is to have it, or frees it. */
+  /** Calls who is to have a reserved stripe, or frees it. */
   handOver(stripe: number): void {
     if (!this.#wake(stripe, FRONT)) this.#free(stripe);
   }
 
-  /** For a waiter that leaves, or will not follow a call: calls the next instead (I4). */
+  /** A waiter leaves, or will not follow a call: calls the next instead (I4). */
   relay(stripe: number): void {
     const word = this.load(stripe);
     if (modeOfWord(word)?.counted === true) this.letReadersIn(stripe);
@@ -138,7 +138,7 @@ export class StripeLines extends Words {
     Atomics.store(this.memory, this.place(stripe, WRITER_AT), stamp() - 2 * patience.longest - 1);
   }
 
-  /** For a stripe that readers hold: calls the next, up to the first writer. With nobody left, opens the fast path. */
+  /** Readers hold the stripe: calls the next, up to the first writer. If nobody is left, opens the fast path. */
   letReadersIn(stripe: number): void {
     for (;;) {
       const word = this.load(stripe);

@@ -43,7 +43,7 @@ function recoverSoon(): void {
 /** One thread's view of a lock whose stripes are in shared memory; `stripe-lines.ts` says how they pass between threads. */
 export class StripedTable extends JavaScriptTable implements StandsAside {
   readonly memory: TableMemory;
-  readonly names = undefined;
+  readonly keys = undefined;
   readonly #lines: StripeLines;
   #isAside = false;
   #passedBy = 0;

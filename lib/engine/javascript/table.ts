@@ -48,7 +48,7 @@ export abstract class JavaScriptTable implements LockTable {
   readonly cells: BigInt64Array;
   readonly slot: number;
   abstract readonly memory: TableMemory;
-  abstract readonly names: ExactKeys | undefined;
+  abstract readonly keys: ExactKeys | undefined;
   protected readonly queues = new Map<number, StripeQueue>();
   protected readonly due = new Set<number>();
   /** Those that wait and have some of their stripes. */
@@ -110,7 +110,7 @@ export abstract class JavaScriptTable implements LockTable {
   }
 
   acquiringAsync(): void {
-    // For tables that need no more.
+    // Other tables need no more.
   }
 
   cancel(waiter: AsyncWaiter): boolean {
@@ -327,7 +327,7 @@ export abstract class JavaScriptTable implements LockTable {
     }
   }
 
-  /** For a deadline, or the next look where that comes before. */
+  /** Rings for a deadline, or for the next look if that comes before. */
   #ringBy(deadline: number, now: number): void {
     this.#timer.ringBy(Math.min(deadline, now + this.#lookEvery));
   }

@@ -58,7 +58,7 @@ class LocksOfName {
     this.name = name;
   }
 
-  /** Whether what is held admits one more. Of all modes those admit each other whose holders are counted. */
+  /** Whether what is held admits one more. The modes whose holders are counted admit each other. */
   admits(mode: Mode): boolean {
     for (const first of this.held) return mode.counted && first.mode.counted;
     return true;
@@ -77,7 +77,7 @@ class LocksOfName {
 class JavaScriptWebLocks implements WebLocks {
   readonly number: number;
   readonly #names = new Map<string, LocksOfName>();
-  /** By ticket: all that are pending, held, or stolen and not told. */
+  /** All that are pending, held, or stolen and not told, by ticket. */
   readonly #entries = new Map<number, WebLockRequest>();
   #lastTicket = -1;
   /** Requests that wait keep the event loop alive. */

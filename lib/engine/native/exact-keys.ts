@@ -3,7 +3,7 @@ import type { ExactKeys } from '../contract/exact-keys.js';
 import type { Addon } from './addon.js';
 import { toStripeState, type LocalWait } from './stripe-state.js';
 
-/** The exact keys of a table, whose names are in C++ (`native/core/key_table.h`). */
+/** The exact keys of a table, which is in C++ (`native/core/key_table.h`). */
 export class NativeExactKeys implements ExactKeys {
   readonly #addon: Addon;
   readonly #table: number;

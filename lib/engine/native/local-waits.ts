@@ -70,7 +70,7 @@ export class LocalWaits {
     this.#counts = new LocalCounts(table, thread.addon);
   }
 
-  /** Decides at once, or returns undefined. For an exclusive acquisition of one stripe that has time. */
+  /** Decides at once, or returns undefined. The acquisition is exclusive, of one stripe, and has time. */
   start(waiter: AsyncWaiter): Outcome | undefined {
     const stripe = waiter.only;
     const thread = this.#thread;

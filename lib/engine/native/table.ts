@@ -47,7 +47,7 @@ export class NativeTable implements LockTable {
   readonly cells: BigInt64Array;
   readonly slot: number;
   shares: Int32Array | undefined;
-  readonly names: NativeExactKeys | undefined;
+  readonly keys: NativeExactKeys | undefined;
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
@@ -74,7 +74,7 @@ export class NativeTable implements LockTable {
     if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
     const local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
     this.#local = local;
-    this.names = exact
+    this.keys = exact
       ? new NativeExactKeys(thread.addon, table, limit, (stripe) => local.waiting(stripe))
       : undefined;
   }

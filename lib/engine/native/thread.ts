@@ -90,13 +90,13 @@ export class NativeThread {
    */
   blocked = false;
   readonly handOvers = new HandOvers();
-  /** In how many milliseconds what waits in JavaScript is to be looked at. */
+  /** The milliseconds until what waits in JavaScript is looked at. */
   #tick = Infinity;
   /** Entries from the addon: an id and a detail about it. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   readonly stripes = new StripeList();
   /**
-   * For the earliest deadline or the next check, on the clock of `performance.now()`. The pending waiters keep the
+   * Rings for the earliest deadline or the next check, on the clock of `performance.now()`. The pending waiters keep the
    * event loop alive; the alarm may outlast it.
    */
   readonly #alarm = new Alarm(() => this.#expire(), false);

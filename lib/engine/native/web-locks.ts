@@ -49,7 +49,7 @@ export class NativeWebLocks implements WebLockEngine {
   readonly numbers: Float64Array;
   /** The same memory, in units of 32-bit integers. */
   readonly integers: Int32Array;
-  /** By ticket: what is pending or held. */
+  /** What is pending or held, by ticket. */
   readonly requesters: (WebLockRequester | undefined)[] = [];
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** What is being told. Whoever ends or cancels a request meanwhile clears what is not to be told any more. */
