@@ -37,10 +37,7 @@ export const mutants = {
   'granted-sleeps': ['', 'WakeUp.IsNotLostForAThreadThatWants*'],
 
   // ── Permits: P1 – P3 ──
-  'P1-release': [
-    'if (placesFor(plan.next, waiter->mode) <= kept) break;',
-    'Permits.AreGrantedTogether*',
-  ],
+  'P1-release': ['if (placesFor(plan.next, waiter->mode) <= kept) break;', 'Permits.AreGrantedTogether*'],
   'P2-sleeps-beside-permit': ['const bool canTake = isFree(seen);', 'Permits.AreNotMissedByADesignated*'],
   'P2-waits-for-event-loop': [
     'if (!isLocal) return {.next = left, .designate = chosen};',

@@ -225,7 +225,7 @@ function exists(span, from, project) {
  */
 function isPath(span, from, files) {
   // What the package exports.
-  const wanted = path.posix.normalize(span.replace(/\/$/, '').replace(/^stripelock\/(\w+)$/, 'lib/$1.ts'));
+  const wanted = path.posix.normalize(span.replace(/\/$/, '').replace(/^stripelock\/([\w-]+)$/, 'lib/$1.ts'));
   const relative = path.posix.join(path.posix.dirname(from), wanted);
   return files.some(
     (file) =>

@@ -199,7 +199,8 @@ function main() {
     const numbersOfCall = new Int32Array(named.buffer);
     named[WEB_LOCK_MANAGER] = [0, 1, -1, 0.5, NaN, 2 ** 53][random() < 0.8 ? 0 : below(random, 6)];
     numbersOfCall[WEB_LOCK_MODE] = random() < 0.8 ? mode() : integers[below(random, integers.length)];
-    numbersOfCall[WEB_LOCK_HOW] = random() < 0.9 ? below(random, 3) : integers[below(random, integers.length)];
+    numbersOfCall[WEB_LOCK_HOW] =
+      random() < 0.9 ? below(random, 3) : integers[below(random, integers.length)];
     numbersOfCall[WEB_LOCK_TICKET] =
       random() < 0.8 ? below(random, 20) : integers[below(random, integers.length)];
     return args;

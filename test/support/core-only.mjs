@@ -11,8 +11,19 @@ export let refused = 0;
 
 fillArena();
 const { compareExchange } = Atomics;
-Atomics.compareExchange = (words, index, expected, replacement) => {
-  if ((Number(replacement) & LOCAL) !== 0) return compareExchange(words, index, expected, replacement);
+/**
+ * Is called with words of 32 bits alone, though the type of what it replaces has an overload for bigint.
+ *
+ * @type {any}
+ */
+const refusing = (
+  /** @type {Int32Array} */ words,
+  /** @type {number} */ index,
+  /** @type {number} */ expected,
+  /** @type {number} */ replacement,
+) => {
+  if ((replacement & LOCAL) !== 0) return compareExchange(words, index, expected, replacement);
   refused++;
   return QUEUED;
 };
+Atomics.compareExchange = refusing;
