@@ -96,7 +96,7 @@ const charts = [
     file: 'hand-over',
     group: 'hand-over',
     metric: 'handOver50',
-    title: 'Hand-off to a waiting thread: median latency',
+    title: 'Hand-over to a waiting thread: median latency',
   },
   { file: 'waiters-memory', group: 'waiters', metric: 'totalBytes', title: 'Resident memory of a waiter' },
   {

@@ -8,7 +8,7 @@
  * @property {number} warmup Milliseconds before anything counts.
  * @property {number} window Milliseconds that are measured, of threads.
  * @property {number} sampling Milliseconds for which samples are taken in a single thread.
- * @property {number} longest Milliseconds that warm-up and window may each last, if so many requests are pending that
+ * @property {number} longest Milliseconds that warm-up and window may each last, if enough requests are pending that
  *   not all get their turn earlier.
  * @property {number} mostThreads Workloads with more threads are measured with this many; only used if no figure is
  *   shown.

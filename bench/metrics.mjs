@@ -36,7 +36,7 @@ export const metrics = {
 };
 
 /**
- * By runner, or by what a runner measures: the metrics shown, the one that counts first.
+ * The metrics shown for each runner, or for what it measures, the one that counts first.
  *
  * @type {Record<string, string[]>}
  */

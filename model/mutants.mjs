@@ -5,7 +5,7 @@ const DEAD_END = 'invalid end state';
 const CYCLE = 'acceptance cycle';
 
 /**
- * By the mark above the line in question: what stands there instead, the configuration that must find it, and what that
+ * For each mark above a line: what stands there instead, the configuration that must find it, and what that
  * must report.
  *
  * @type {Readonly<Record<string, readonly [fault: string, by: string, as: string]>>}

@@ -83,7 +83,7 @@
 #define mortal false
 #endif
 
-/* How long a sync acquisition is ready to wait: so many of the threads, from the first, may do so. */
+/* How long a sync acquisition is ready to wait: that many of the threads, from the first, may do so. */
 #ifndef TIMEOUTS
 #define TIMEOUTS 0
 #endif

@@ -192,7 +192,7 @@ inline proceedOwn(who) {
 }
 
 /* block(), wait(). A park ends here only with a permit, not with its slice: nothing may depend on that. What a thread
- * does at the end of a slice, and when its time is over, it may do before it parks. One look at the state serves for
+ * does at the end of a slice, and when it times out, it may do before it parks. One look at the state serves for
  * the two of the code: whatever happens between those, a permit is on its way, so that the park does not last. */
 inline waitForGrant() {
   do

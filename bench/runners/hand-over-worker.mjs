@@ -1,4 +1,4 @@
-// Hand-off latency: either of the two threads. They take turns through a word that does not belong to the lock:
+// Hand-over latency: either of the two threads. They take turns through a word that does not belong to the lock:
 //
 //   GIVER    the giver is to take the key, then says
 //   HELD     the taker is to ask for the key; just before that, or just after where that does not block, it says
@@ -19,7 +19,7 @@ if (parentPort === null) throw new Error('must run in a worker thread');
  *   effort: import('../effort.mjs').Effort['name'] }}
  */
 const { role, shared, control, releasedAt, effort } = workerData;
-/** @type {import('../workloads/index.mjs').HandOffWorkload} */
+/** @type {import('../workloads/index.mjs').HandOverWorkload} */
 const workload = workloadNamed(workerData.workload);
 const lock = openLock(subjectNamed(workerData.subject), shared);
 const { window } = efforts[effort];
@@ -72,7 +72,7 @@ function letGo() {
   releasedAt[0] = process.hrtime.bigint();
 }
 
-/** Hand-offs before any counts, so that all code has run, and the fewest that count. */
+/** Hand-overs before any counts, so that all code has run, and the fewest that count. */
 const FIRST = 5;
 const FEWEST = 20;
 

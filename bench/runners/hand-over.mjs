@@ -1,4 +1,4 @@
-// Hand-off latency: one thread holds the key while another waits for it. Measures from the last statement under the
+// Hand-over latency: one thread holds the key while another waits for it. Measures from the last statement under the
 // lock in one thread to the first in the other.
 
 import { Worker } from 'node:worker_threads';
@@ -15,8 +15,8 @@ export const GIVER = 0;
 export const HELD = 1;
 export const WAITING = 2;
 
-/** @type {import('./index.mjs').Runner<import('../workloads/index.mjs').HandOffWorkload>} */
-export async function measureHandOff(workload, subject, effort) {
+/** @type {import('./index.mjs').Runner<import('../workloads/index.mjs').HandOverWorkload>} */
+export async function measureHandOver(workload, subject, effort) {
   const shared = subject.create({ stripes: workload.stripes });
   const control = new Int32Array(new SharedArrayBuffer(WORDS * 4));
   // When the giver last released the key, in nanoseconds of the clock that all threads of a process share.

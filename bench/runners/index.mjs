@@ -1,13 +1,13 @@
 import { measureClients } from './clients.mjs';
 import { measureDeadHolder } from './dead-holder.mjs';
-import { measureHandOff } from './hand-over.mjs';
+import { measureHandOver } from './hand-over.mjs';
 import { measureSingle } from './single.mjs';
 import { measureStarts } from './starts.mjs';
 import { measureThreads } from './threads.mjs';
 import { measureWaiters } from './waiters.mjs';
 
 /**
- * By metric, see `metrics.mjs`. Undefined if there is none.
+ * For each metric, see `metrics.mjs`. Undefined if there is none.
  *
  * @typedef {Record<string, number | undefined>} Figures
  */
@@ -30,7 +30,7 @@ import { measureWaiters } from './waiters.mjs';
 export const runners = {
   single: measureSingle,
   threads: measureThreads,
-  'hand-over': measureHandOff,
+  'hand-over': measureHandOver,
   starts: measureStarts,
   waiters: measureWaiters,
   clients: measureClients,

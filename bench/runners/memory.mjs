@@ -74,7 +74,7 @@ export async function lockMemory(subject, { waiters }, { stripes }) {
   return figures;
 }
 
-/** Of a lock whose keys are all to be held at once: so many that few keys share one. */
+/** The stripes of a lock whose keys are all held at once: enough that few keys share one. */
 const MANY_STRIPES = 1 << 20;
 
 /**

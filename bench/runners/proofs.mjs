@@ -10,7 +10,7 @@
  */
 
 /**
- * By the form in a workload's operation, the keys to be found taken while its first are held; none for new strings, whose
+ * For each form of a workload's operation, the keys to be found taken while its first are held; none for new strings, whose
  * loop makes its keys itself.
  */
 /** @type {Record<string, (keys: readonly any[]) => readonly any[]>} */

@@ -13,7 +13,7 @@ const WORKERS = 5;
 const PACKAGE_JSON = path.join(PACKAGE_FOLDER, 'package.json');
 
 /**
- * By subject: what is imported, and what acquires and releases a lock for the first time.
+ * For each subject: what is imported, and what acquires and releases a lock for the first time.
  *
  * @type {Record<string, { entry: string, from: string, lock: (module: any) => unknown }>}
  */

@@ -4,7 +4,7 @@ import { openLock } from '../subjects/index.mjs';
 import { collectGarbage } from '../support/garbage.mjs';
 import { loops } from './loops.mjs';
 
-/** So many other locks of a thread, and so many operations of each kind on each of them: V8 optimizes all of these. */
+/** The number of other locks of a thread, and of operations of each kind on each of them: V8 optimizes all of these. */
 const LOCKS = 3;
 const OPERATIONS = 20_000;
 const KEYS = ['account:1', 'account:2', 'account:3', 'account:4'];
@@ -49,7 +49,7 @@ export async function useInEveryWay(subject, settings) {
 const COLLECTED = 50;
 
 /**
- * Uses so many other locks once each, one after the other, and lets them be collected.
+ * Uses that many other locks once each, one after the other, and lets them be collected.
  *
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {{ stripes: number }} settings

@@ -8,7 +8,7 @@ export const asyncLock = {
   can: ['run', 'many'],
   create: () => undefined,
   open: () => {
-    // By default it refuses more than 1000 waiters of a key.
+    // It refuses more than 1000 waiters of a key.
     const lock = new AsyncLock({ maxPending: Infinity });
     return {
       run: (key, section) => lock.acquire(key, section),

@@ -58,7 +58,7 @@ function wordOf(words, key) {
 }
 
 /**
- * Of the text's UTF-16 units, of which all keys here have only the low bytes.
+ * Hashes the low bytes of the text's UTF-16 units: all keys here have no others.
  *
  * @param {string} text
  */

@@ -165,7 +165,7 @@ const abortSignal = {
 
 /**
  * No lock at all. It shows what the threads do when nothing delays them, and that the counts reveal a missing lock. Its
- * name says that it is no lock, so it may miscount.
+ * name says that it is not a lock, so it may miscount.
  *
  * @type {Subject}
  */

@@ -61,7 +61,7 @@ import { floors } from './floors.mjs';
  * @property {(workload: Limits) => string | undefined} [limit] Why it cannot do a workload whose abilities it has.
  * @property {boolean} [unsound] Known to let two threads in at once now and then: a miscount is shown with its figures,
  *   and does not fail the run.
- * @property {boolean} [excludes] False for a subject that is no lock and whose abilities do not say so.
+ * @property {boolean} [excludes] False for a subject that is not a lock and whose abilities do not say so.
  * @property {(settings: { stripes: number }) => any} create What the threads share; structured-cloneable.
  * @property {(shared: any) => Partial<Lock> | Promise<Partial<Lock>>} open Called in each thread. Only subjects that
  *   belong to one workload return a promise.

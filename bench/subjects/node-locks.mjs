@@ -29,7 +29,7 @@ export const nodeLocks = {
     // Measured on 24.21: 1000 requests for one key are queued in 37 ms, 4000 in 0.2 s, 16,000 in 2.2 s. From several
     // threads 40,000 were not served within a minute.
     if (group === 'waiters') return 'takes minutes to queue 100,000';
-    return threads > 1 && inFlight >= 10_000 ? 'takes minutes to serve so many' : undefined;
+    return threads > 1 && inFlight >= 10_000 ? 'takes minutes to serve that many' : undefined;
   },
   create: () => undefined,
   open: () => {

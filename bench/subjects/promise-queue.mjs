@@ -9,7 +9,7 @@ class PromiseQueue {
   #held = false;
   /** @type {(() => void)[]} */
   #waiting = [];
-  /** Of the next in line. Each removal from the front of a long array would move the rest. */
+  /** The index of the next in line. Each removal from the front of a long array would move the rest. */
   #next = 0;
 
   acquire() {

@@ -17,7 +17,7 @@ export function machine() {
 }
 
 /**
- * Of node, V8 and the packages that the subjects use.
+ * The versions of node, V8 and the packages that the subjects use.
  *
  * @param {readonly import('../subjects/index.mjs').Subject[]} subjects
  * @returns {Record<string, string>}

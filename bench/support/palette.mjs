@@ -6,7 +6,7 @@ export const INK = '#7a7f87';
 export const RULE = '#7a7f8740';
 
 /**
- * By subject; floors share one.
+ * The color of each subject; floors share one.
  *
  * @type {Record<string, { color: string, shape: string }>}
  */

@@ -5,7 +5,7 @@ const abilityOf = /** @type {const} */ ({ sync: 'sync', async: 'run' });
 /**
  * @param {'sync' | 'async'} giver
  * @param {'sync' | 'async'} taker
- * @returns {import('./index.mjs').HandOffWorkload}
+ * @returns {import('./index.mjs').HandOverWorkload}
  */
 function workload(giver, taker) {
   return {

@@ -42,7 +42,7 @@ import { webLocks } from './web-locks.mjs';
  * @property {number} [inFlight] Pending requests in each thread, if they are awaited.
  * @property {boolean} [awaits] Whether the work under the lock awaits.
  *
- * @typedef {object} HandOffOnly
+ * @typedef {object} HandOverOnly
  * @property {'hand-over'} runner
  * @property {'sync' | 'async'} giver Whether it blocks its thread, or waits on its event loop.
  * @property {'sync' | 'async'} taker
@@ -64,13 +64,13 @@ import { webLocks } from './web-locks.mjs';
  *
  * @typedef {Common & SingleOnly} SingleWorkload
  * @typedef {Common & ThreadsOnly} ThreadsWorkload
- * @typedef {Common & HandOffOnly} HandOffWorkload
+ * @typedef {Common & HandOverOnly} HandOverWorkload
  * @typedef {Common & WaitersOnly} WaitersWorkload
  * @typedef {Common & StartsOnly} StartsWorkload
  * @typedef {Common & ClientsOnly} ClientsWorkload
  * @typedef {Common & { runner: 'dead-holder' }} DeadHolderWorkload
  * @typedef {WaitersWorkload['measure'] | StartsWorkload['measure']} Measure
- * @typedef {SingleWorkload | ThreadsWorkload | HandOffWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload | DeadHolderWorkload} Workload
+ * @typedef {SingleWorkload | ThreadsWorkload | HandOverWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload | DeadHolderWorkload} Workload
  */
 
 /**

@@ -61,7 +61,7 @@ export const webLocks = [
   threads(100),
   {
     ...common,
-    // Node's own take minutes to queue so many.
+    // Node's own take minutes to queue that many.
     subjects: [stripelockWebLocks, webLocksPackage],
     name: 'web locks, memory of a waiter, 100,000 waiting',
     runner: 'waiters',

@@ -93,7 +93,7 @@ class LeaseTable {
   // can tell when the thread ends, at the latest time up to which it was extended. Call it right after the grant, with
   // the same ttl. A new grant ends it. False if the owner does not hold the lease.
   bool keep(const Claim& claim, Nanoseconds ttl, Nanoseconds most, std::shared_ptr<const LeaseKeeper> keeper);
-  // The opposite: the lease ends when its time is over. False if the owner does not hold it.
+  // The opposite: the lease ends when it expires. False if the owner does not hold it.
   bool letGo(const Claim& claim);
   // Frees what the owner holds, and tells the threads that watch the key. False if the owner did not hold it. `self`:
   // the caller's own watches; that thread is not woken, since it looks by itself. The steady clock is read with

@@ -51,7 +51,7 @@ void Membership::countUnnoticed(const std::uint32_t* stripes, std::uint32_t coun
 
 void Membership::abandon() {
   if (pins_) {
-    // By N3 it holds nothing else.
+    // It holds nothing else (N3).
     pins_->forEach([this](std::uint32_t stripe) { abandon(stripe); });
   } else {
     for (std::uint32_t stripe = 0; stripe < table_.stripes(); ++stripe) abandon(stripe);

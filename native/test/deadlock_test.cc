@@ -205,7 +205,7 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   Blocking reader(granted.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
   peer.client.pend({0}, {.mode = Mode::kShared});
-  // By now it is in the wait graph. It is stopped there while both are granted the stripe.
+  // It is in the wait graph now. It is stopped there while both are granted the stripe.
   std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
   Barrier barrier("wait: before parking");
   ASSERT_TRUE(barrier.awaitArrival());

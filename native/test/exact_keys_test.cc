@@ -20,7 +20,7 @@ TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   std::array<std::int32_t, 3> list{static_cast<std::int32_t>(stripe), static_cast<std::int32_t>(stripe), 0};
   EXPECT_EQ(peer.pins().unpin(list.data(), 3), 0u);
   EXPECT_EQ(peer.keys().size(), 0u);
-  // Of another key by now: an entry that is too many ends no pin of it.
+  // It belongs to another key now: an entry too many ends no pin of that key.
   EXPECT_EQ(peer.pin("other"), stripe);
 }
 

@@ -26,7 +26,7 @@ constexpr Nanoseconds kLong = 60'000'000'000;
 struct World {
   LeaseTable table{1000};
   FencingGate gate{kKeys, 0};
-  // By key: the token of a long lease, whose holder can be sure that nobody else holds the key.
+  // For each key, the token of a long lease, whose holder can be sure that nobody else holds the key.
   std::array<std::atomic<std::uint64_t>, kKeys> certain{};
   std::array<std::atomic<std::uint64_t>, kKeys> lastToken{};
   std::atomic<std::uint64_t> grants{0};

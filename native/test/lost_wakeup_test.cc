@@ -289,7 +289,7 @@ TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 1; }));
   TwoGrants::firstMayGo.store(true);
   first.join();
-  // By then it has looked for the reason of the wake.
+  // It has looked by then for the reason of the wake.
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 2; }));
   TwoGrants::secondMayGo.store(true);
   second.join();

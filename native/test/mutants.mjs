@@ -1,7 +1,7 @@
 // Faults of native/core, one for each promise. See scripts/mutate.mjs.
 
 /**
- * By the mark above the line in question: what stands there instead, and the tests that must find it (a filter of
+ * For each mark above a line: what stands there instead, and the tests that must find it (a filter of
  * GoogleTest).
  *
  * @type {Readonly<Record<string, readonly [fault: string, tests: string]>>}

@@ -28,7 +28,7 @@ constexpr bool isCertain(std::uint32_t number) { return number % 2 == 0; }
 
 struct World {
   const std::uint64_t manager = newManager();
-  // By name: how many hold it, by what their threads know. An exclusive holder counts kWhole.
+  // For each name, how many hold it, by what their threads know. An exclusive holder counts kWhole.
   std::array<std::atomic<int>, kNames> holders{};
   std::atomic<std::uint64_t> grants{0};
   std::atomic<std::uint64_t> thefts{0};

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 
-/** By group, in order. A name with a star stands for all pages that are named nowhere else. */
+/** The pages of each group, in order. A name with a star stands for all pages that are named nowhere else. */
 const order = {
   Guide: [
     'docs/usage.md',

@@ -170,7 +170,7 @@ export const keysSuite: Suite = (makeLock) => {
       for (const factor of [-1, 2, 2 ** 8, 2 ** 16, 2 ** 24, 2 ** 31, 2 ** 32, -(2 ** 32), 2 ** 40]) {
         let shared = 0;
         for (let i = 1; i <= count; i++) if (lock.stripeOf(i) === lock.stripeOf(i * factor)) shared++;
-        // By chance one pair in a million shares a stripe.
+        // One pair in a million shares a stripe.
         expect(shared, `times ${factor}`).toBeLessThan(5);
       }
     });

@@ -82,7 +82,7 @@ export function describeBackground(place: () => Place | Promise<Place>, ttl: num
     expect(await lease.release()).toBe(true);
   });
 
-  it('a lease that rests after its release, by minHold, is not extended any more', async () => {
+  it('a lease that minHold keeps after its release is not extended any more', async () => {
     const at = await place();
     const manager = await managerOn(at, ttl, { maxHold: 600_000, minHold: 2 * ttl });
     const lease = await manager.acquire('key');

@@ -83,7 +83,7 @@ it.each([
   const short = (key: string): string => (key.length <= 2704 ? key : shorten(key));
   const broken = await brokenBy(
     changed((store) => ({
-      // Not `async`: what is no key is refused as it is.
+      // Not `async`: what is not a key is refused as it is.
       tryAcquire: (key, ...rest) => store.tryAcquire(typeof key === 'string' ? short(key) : key, ...rest),
     })),
   );

@@ -102,7 +102,7 @@ describe('a warning before the end', () => {
   });
 });
 
-it('an error that no repetition can mend reaches everybody who waits at once, as it is, and nothing else is told', async () => {
+it('an error that another try cannot help reaches everybody who waits at once, as it is, and nothing else is told', async () => {
   const { manager, store } = onFaultyStore({ backoff: { initial: 400, max: 400 } });
   const lease = await manager.acquire('held');
   const denied = (): never => {

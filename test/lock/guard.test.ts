@@ -13,7 +13,7 @@ const SLOT = 1;
 const overflow = new RangeError('Maximum call stack size exceeded');
 
 /** A table whose words all say that somebody waits, once the guard has them; and whose releases fail at one stripe. */
-function setUp(mode: Mode, failsAt: number): { guard: Guard; released: number[]; mend: () => void } {
+function setUp(mode: Mode, failsAt: number): { guard: Guard; released: number[]; repair: () => void } {
   const released: number[] = [];
   let fails = true;
   const words = new Int32Array(new SharedArrayBuffer(byteLengthFor(STRIPES)));
@@ -33,17 +33,17 @@ function setUp(mode: Mode, failsAt: number): { guard: Guard; released: number[];
   const guard = createGuardOfSet(new FastPath(table), new KeySet(keys, [0, 1, 2]), mode);
   expect(tryTake(guard)).toBe(true);
   for (let i = 0; i < words.length; i++) words[i]! |= QUEUED;
-  return { guard, released, mend: () => void (fails = false) };
+  return { guard, released, repair: () => void (fails = false) };
 }
 
 it.each([EXCLUSIVE_MODE, SHARED_MODE])(
   'a release that overflows before the first stripe changes nothing, and can be called again',
   async (mode) => {
-    const { guard, released, mend } = setUp(mode, 2);
+    const { guard, released, repair } = setUp(mode, 2);
     expect(() => guard.release()).toThrow(overflow);
     await turns();
     expect([guard.held, released]).toEqual([true, []]);
-    mend();
+    repair();
     guard.release();
     expect([guard.held, released]).toEqual([false, [2, 1, 0]]);
   },
@@ -52,11 +52,11 @@ it.each([EXCLUSIVE_MODE, SHARED_MODE])(
 it.each([EXCLUSIVE_MODE, SHARED_MODE])(
   'a release that overflows between two stripes leaves a guard that holds nothing, and goes on by itself',
   async (mode) => {
-    const { guard, released, mend } = setUp(mode, 1);
+    const { guard, released, repair } = setUp(mode, 1);
     expect(() => guard.release()).toThrow(overflow);
     expect([guard.held, released]).toEqual([false, [2]]);
     expect(() => guard.token).toThrow(expect.objectContaining({ code: 'ERR_LOCK_NOT_HELD' }) as Error);
-    mend();
+    repair();
     await turns();
     expect(released).toEqual([2, 1, 0]);
     guard.release();
@@ -65,10 +65,10 @@ it.each([EXCLUSIVE_MODE, SHARED_MODE])(
 );
 
 it('a release that overflowed between two stripes goes on at once if it is called again', async () => {
-  const { guard, released, mend } = setUp(EXCLUSIVE_MODE, 0);
+  const { guard, released, repair } = setUp(EXCLUSIVE_MODE, 0);
   expect(() => guard.release()).toThrow(overflow);
   expect([guard.held, released]).toEqual([false, [2, 1]]);
-  mend();
+  repair();
   guard.release();
   expect(released).toEqual([2, 1, 0]);
   await turns();

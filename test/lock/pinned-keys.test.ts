@@ -14,7 +14,7 @@ class Names implements ExactKeys {
   readonly used = new Set<number>();
   /** How often it was asked. */
   pins = 0;
-  /** Of acquisitions that are under way: none of these may be unpinned. */
+  /** The stripes of acquisitions that are under way: none may be unpinned. */
   readonly lookedUp = new Set<number>();
   readonly #keys = new Map<number, LockKey>();
   readonly #free: number[];

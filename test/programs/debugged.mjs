@@ -70,7 +70,7 @@ if (isMainThread) {
   globalThis.known = { lock, addon: loadAddon(), keys, held: lock.acquireSync(keys[2]) };
   const waiting = lock.acquire(keys[2], { timeout: 2 * LONG });
   const guard = lock.acquireSync([keys[3], keys[6], keys[7]], { timeout: LONG });
-  // By then the debugger has its answer.
+  // The debugger has its answer then.
   assert.equal(cells[0], 1);
   // The pending acquisitions get theirs, now that this thread is not blocked any more.
   assert.deepEqual(

@@ -37,7 +37,7 @@ async function terminated() {
   return { openings: [...openings], held: lock.size };
 }
 
-/** Of an acquisition that was cut off before the script had its promise. */
+/** The guard of an acquisition that was cut off before the script had its promise. */
 process.on('unhandledRejection', (error) => assert.equal(error.code, 'ERR_LOCK_TIMEOUT'));
 
 /** A script that is cut while it holds keys leaves them held. */

@@ -14,7 +14,7 @@ const LIVE = 12;
 /** Most stripes of a lock. Some thousand locks are several times as large as the arena. */
 const STRIPES = 1500;
 const WORKERS = 3;
-/** One of so many handles is read and sent: the arena has room for all of these, as they stay. */
+/** One of this many handles is read and sent: the arena has room for all of these, as they stay. */
 const SENT = 50;
 /** Handles that lie in messages while locks come and go. */
 const LYING = 20;

@@ -80,7 +80,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
   });
 
   it('is one request to take a key, and one to release it, while the etcd lease of the last lasts', async () => {
-    // Of five seconds 994 milliseconds are not needed.
+    // 994 milliseconds of five seconds are not needed.
     for (let i = 0; i < 3; i++) {
       await store.tryAcquire('key', 'me', 4000);
       await store.release('key', 'me');

@@ -163,7 +163,7 @@ describe.runIf(hasEtcd)('the etcd store', () => {
       const foreign = renewing.renew('key 0', 'somebody else', LONG);
       expect((await Promise.all(renewals)).every(Boolean)).toBe(true);
       expect(await foreign).toBe(false);
-      // Of each 63 keys: a look, a write, a beat, a look.
+      // Each 63 keys take: a look, a write, a beat, a look.
       expect(gateway.asked.length).toBeLessThanOrEqual(20);
       expect(gateway.asked).not.toContain(GRANT);
     }

@@ -36,7 +36,7 @@ describe.each(postgresLibraries)('who waits for a lease in PostgreSQL, on %s', (
   it('has it soon after its release by another client, without polling', async () => {
     const times = await handOvers(10);
     console.log(`${library}: from release to grant ${times[5]!.toFixed(1)} ms in the median`);
-    // By polling it would take up to 20 s.
+    // Polling would take up to 20 s.
     expect(times.at(-1)).toBeLessThan(5000);
   });
 

@@ -8,7 +8,7 @@ import { sqliteDrivers } from '../support/sqlite.js';
 import { SqliteScene } from './sqlite-setup.js';
 
 const LONG = 600_000;
-/** By polling a waiter would ask again after many seconds, which these tests do not wait for. */
+/** A waiter that polls would ask again after many seconds, which these tests do not wait for. */
 const PATIENT = { initial: 50_000, max: 50_000, jitter: 0 };
 const timeout = 40_000;
 
@@ -19,7 +19,7 @@ interface Outcome {
   readonly timeouts: number;
 }
 
-/** A process that is ready to take the keys again and again for so many milliseconds. */
+/** A process that is ready to take the keys again and again for that many milliseconds. */
 async function contender(file: string, keys: string, milliseconds: number): Promise<ChildProcess> {
   const child = fork(CONTENDER, [file, keys, String(milliseconds)]);
   onTestFinished(() => void child.kill('SIGKILL'));

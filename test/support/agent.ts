@@ -107,7 +107,7 @@ export class Agent {
   }
 
   /**
-   * Asks the agent, without waiting for the answer, to block for so many milliseconds and then release a guard. Its
+   * Asks the agent, without waiting for the answer, to block for that many milliseconds and then release a guard. Its
    * thread does nothing else meanwhile, so only this release can wake a waiter.
    */
   releaseAfter(guard: RemoteGuard, milliseconds: number): Promise<unknown> {

@@ -44,7 +44,7 @@ export class RedisCluster {
 
   /** @param {number} i */
   async #addNode(i) {
-    // By default the port of the cluster's bus is 10,000 higher, which may not be a valid port.
+    // The port of the cluster's bus is usually 10,000 higher, which may not be a valid port.
     const bus = await freePort();
     const options = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)];
     const server = await RedisServer.start(...options, '--cluster-node-timeout', '5000');

@@ -181,9 +181,9 @@ export function underUsing(): boolean {
 
 // ── what is refused ──
 
-// @ts-expect-error: this is no key
+// @ts-expect-error: this is not a key
 lock.acquireSync({});
-// @ts-expect-error: this is no key
+// @ts-expect-error: this is not a key
 lock.acquireSync(5n);
 // @ts-expect-error: this is no mode
 lock.acquireSync('row', { mode: 'both' });

@@ -7,7 +7,7 @@ import { engines as all, hold } from './managers.js';
 const engines = all.filter(({ engine }) => engine === 'native');
 
 const FREE = { held: [], pending: [] };
-/** Of a small function: from no room on the stack to enough for a request. */
+/** Calls of a small function: from no room on the stack to enough for a request. */
 const FRAMES = 500;
 /** How many words of 8 bytes the end of the stack is moved by, at most: about what a call takes. */
 const WORDS = 20;

@@ -15,7 +15,7 @@ const random = randomFrom(seed);
 /** On the native engine strings of this length are not remembered. The other remembers none, and takes none that is longer. */
 const LENGTH = lock.engine === 'native' ? 300 : 240;
 
-/** Of four kinds, so that the cache, and what bypasses it, are both used. */
+/** Keys of four kinds, so that the cache, and what bypasses it, are both used. */
 function keyOf(number) {
   switch (number % 4) {
     case 0:

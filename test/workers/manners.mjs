@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 /**
  * - `done()`: how often it has used the lock; `rounds`: how often it shall.
  * - `block()` and `attempt()` use it once, the latter if it is free.
- * - `wait(turnsHeld)` uses it once, and keeps it for so many turns of the event loop.
+ * - `wait(turnsHeld)` uses it once, and keeps it for that many turns of the event loop.
  * - `next()`: which of `block`, `attempt` and `pend` comes next in `mixed`; `pend()` returns a promise.
  */
 export function mannersOf({ done, rounds, block, attempt, wait, next, pend }) {

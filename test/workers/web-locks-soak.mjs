@@ -8,7 +8,7 @@ const { handle, names, slot, slots, seed } = workerData;
 const manager = LockManager.from(handle);
 const random = randomFrom(seed);
 const stop = new Int32Array(workerData.stop);
-/** By name and slot: 1 for a reader, 2 for a writer. */
+/** For each name and slot: 1 for a reader, 2 for a writer. */
 const inside = new Int32Array(workerData.inside);
 const dead = new Int32Array(workerData.dead);
 const EXPECTED = new Set(['AbortError', 'TimeoutError', 'Own']);

@@ -7,7 +7,7 @@ export const now = () => Number(process.hrtime.bigint()) / 1e6;
 const BEARABLE = 4;
 
 /**
- * By what lengths of time grow on a machine that is busy with more than this: what is granted for 300 ms is lost before
+ * The factor by which lengths of time grow on a machine that is busy with more than this: what is granted for 300 ms is lost before
  * anybody can use it where each step waits as long for a processor. 1 where the system knows no average.
  */
 export const slowness = () => Math.max(1, os.loadavg()[0] / os.availableParallelism() / BEARABLE);

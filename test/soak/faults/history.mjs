@@ -45,7 +45,7 @@ export class History {
 }
 
 /**
- * Of several clients, in the order of each. A line that a kill has cut is left out.
+ * The events of several clients, in the order of each. A line that a kill has cut is left out.
  *
  * @param {readonly string[]} files
  * @returns {Entry[]}

@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { WHILE } from './clock.mjs';
 
-/** Of the TTL. */
+/** Fraction of the TTL. */
 const ALMOST_ALL = 0.9;
 
 /**

@@ -36,7 +36,7 @@ const COMMON = ['$db', 'lsid', '$clusterTime', '$readPreference', 'maxTimeMS'];
 const WRITING = [...COMMON, 'txnNumber', 'writeConcern'];
 
 /**
- * By name: what else it may have, and what it does.
+ * For each name: what else it may have, and what it does.
  *
  * @type {Record<string, [members: readonly string[] | undefined, run: (command: Document, context: Context) => Document | Promise<Document>]>}
  */
@@ -61,7 +61,7 @@ export const commands = {
   ],
 };
 
-/** Of this process. Its presence has the driver keep a greeting pending, so that it notices at once when a server is gone. */
+/** The id of this process. Its presence has the driver keep a greeting pending, so that it notices at once when a server is gone. */
 const topologyVersion = { processId: new BSON.ObjectId(), counter: 0n };
 
 /** Nothing changes, so one that waits for a change is answered when its time limit has passed. */

@@ -14,13 +14,13 @@ const HISTORY_LOST = 286;
 
 export class Data {
   /**
-   * By namespace, then by id.
+   * The documents of each namespace, by id.
    *
    * @type {Map<string, Map<string, Document>>}
    */
   #collections = new Map();
   /**
-   * By namespace.
+   * For each namespace.
    *
    * @type {Map<string, Document>}
    */

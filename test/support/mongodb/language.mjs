@@ -38,7 +38,7 @@ export function refuse(code, what) {
 
 export const decode = (/** @type {Uint8Array} */ bytes) => BSON.deserialize(bytes, { useBigInt64: true });
 
-/** By their bytes. */
+/** Compares them by their bytes. */
 const compareDocuments = (/** @type {Document} */ a, /** @type {Document} */ b) =>
   Buffer.compare(BSON.serialize(a), BSON.serialize(b));
 
@@ -119,7 +119,7 @@ const unlessNull = (/** @type {(values: any[]) => any} */ compute) => (/** @type
   values.some((value) => value === null || value === undefined) ? null : compute(values);
 
 /**
- * By operator, of operands that are evaluated.
+ * The function of each operator, for operands that are evaluated.
  *
  * @type {Record<string, [count: number | undefined, compute: (values: any[]) => any]>}
  */

@@ -20,7 +20,7 @@ const EXPIRES_WITHIN = 20_000;
 /** Milliseconds of pauses: shorter than an election takes, about as long, and beyond every lease. */
 const PAUSES = [300, 1000, 3000];
 
-/** Of all keys. */
+/** The prefix of all keys. */
 const EVERYTHING = { key: base64('\0'), range_end: base64('\0') };
 const LEASES = { key: base64('stripelock/lease/'), range_end: base64('stripelock/lease0') };
 
