@@ -48,7 +48,7 @@ export class LockTimeoutError extends LockError {
 }
 
 /** What errors say of a lock. */
-export interface WebLock {
+interface ShownLock {
   readonly name: string;
   /** Whether each key has a stripe of its own: then messages do not speak of stripes. */
   readonly exact: boolean;
@@ -56,7 +56,7 @@ export interface WebLock {
 
 /** `thread`: who waited. `details`: what the message says about the holders. */
 export function lockTimeout(
-  lock: WebLock,
+  lock: ShownLock,
   keys: readonly LockKey[],
   timeout: number,
   stripe: number,
@@ -102,7 +102,7 @@ export class DeadlockError extends LockError {
 
 /** `details`: what the message says about the holders of the first stripe. */
 export function lockDeadlock(
-  { name, exact }: WebLock,
+  { name, exact }: ShownLock,
   keys: readonly LockKey[],
   threads: readonly number[],
   stripes: readonly number[],

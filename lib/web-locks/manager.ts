@@ -1,13 +1,18 @@
 import { checkFunction, checkOptionsObject, checkString, type Names } from '../common/checks.js';
 import type { HandleOf } from '../common/types.js';
-import { DEFAULT_MANAGER } from '../engine/contract/web-locks.js';
+import { DEFAULT_MANAGER, type WebLockState } from '../engine/contract/web-locks.js';
 import { webLockEngine } from '../engine/select.js';
 import { checkSupported, DEFAULTS, readOptions, toDomString } from './arguments.js';
 import { ManagerContext } from './context.js';
 import { handleOf, openHandle } from './handle.js';
 import { LockRequest } from './request.js';
-import { infoOf } from './snapshot.js';
-import type { LockGrantedCallback, LockManagerOptions, LockManagerSnapshot, LockOptions } from './types.js';
+import type {
+  LockGrantedCallback,
+  LockInfo,
+  LockManagerOptions,
+  LockManagerSnapshot,
+  LockOptions,
+} from './types.js';
 
 /**
  * Locks on names, as `navigator.locks` of browsers: the Web Locks API. {@link locks} is one manager for all threads of the
@@ -106,6 +111,11 @@ function create(options: LockManagerOptions | undefined): ManagerContext {
   const name = options?.name === undefined ? '' : checkString(options.name, 'options.name');
   const opened = webLockEngine().open();
   return new ManagerContext(name, () => opened);
+}
+
+/** What the engine knows of a request, as the standard shows it. */
+function infoOf({ name, mode, threadId }: WebLockState): LockInfo {
+  return { name, mode: mode.name, clientId: `node-${process.pid}-${threadId}` };
 }
 
 /** One manager for all threads of the process. If the addon cannot be loaded: one for each thread, and a warning. */

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 // Its modules one by one, because the test changes a number of one of them.
 import { StripedLock } from '../../unbundled/index.js';
-import { patience } from '../../unbundled/engine/javascript/patience.js';
+import { patience } from '../../unbundled/engine/javascript/stripe-lines.js';
 import { dawdle } from './dawdle.mjs';
 import { mannersOf } from './manners.mjs';
 import { meet } from './meet.mjs';

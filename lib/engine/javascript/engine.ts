@@ -1,17 +1,9 @@
-import { threadId } from 'node:worker_threads';
 import { LockError } from '../../common/errors.js';
 import type { Engine, LockTable } from '../contract/engine.js';
 import { createMemory } from '../contract/header.js';
 import { ENGINE_JAVASCRIPT } from '../contract/layout.js';
-import {
-  corrupt,
-  spanOf,
-  type TableMemory,
-  type TableShape,
-  type TableSpan,
-} from '../contract/table-memory.js';
-import { KeyedTable } from './keyed-table.js';
-import { StripedTable } from './striped-table.js';
+import { corrupt, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
+import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
 /**
@@ -38,21 +30,19 @@ export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
 
   create(shape: TableShape): LockTable {
-    if (shape.exact) return new KeyedTable(shape);
-    const buffer = createMemory(ENGINE_JAVASCRIPT, shape);
-    const memory = { arena: undefined, buffer, offset: 0, local: undefined };
-    return this.open(memory, spanOf(memory, shape.stripes), shape);
+    return tableOf(createMemory(ENGINE_JAVASCRIPT, shape), shape);
   }
 
-  open({ arena }: TableMemory, { buffer }: TableSpan, { stripes, exact }: TableShape): LockTable {
-    if (arena !== undefined || exact) throw corrupt('its memory is not for its engine');
-    let table = thread.tables.get(buffer);
-    if (table === undefined) {
-      table = new StripedTable(buffer, stripes, threadId + 1);
-      thread.tables.set(buffer, table);
-    }
-    return table;
+  open({ arena }: TableMemory, { buffer }: TableSpan, shape: TableShape): LockTable {
+    if (arena !== undefined || shape.exact) throw corrupt('its memory is not for its engine');
+    return tableOf(buffer, shape);
   }
+}
+
+function tableOf(buffer: SharedArrayBuffer, shape: TableShape): LockTable {
+  let table = thread.tables.get(buffer);
+  if (table === undefined) thread.tables.set(buffer, (table = new JavaScriptTable(buffer, shape)));
+  return table;
 }
 
 /** A lock on exact keys of this thread. */

@@ -1,11 +1,11 @@
 import { copyOfBytes } from '../../common/bytes.js';
 import type { KeyState, LockKey } from '../../common/types.js';
 import { NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../contract/exact-keys.js';
-import type { KeyedTable } from './keyed-table.js';
+import type { JavaScriptTable } from './table.js';
 
 /** The exact keys of a table of one thread. */
 export class JavaScriptExactKeys implements ExactKeys {
-  readonly #table: KeyedTable;
+  readonly #table: JavaScriptTable;
   readonly #stripes = new Map<string | number, number>();
   /** The same for bytes, as text of one character for each. */
   readonly #stripesOfBytes = new Map<string, number>();
@@ -13,7 +13,7 @@ export class JavaScriptExactKeys implements ExactKeys {
   readonly #keys: (LockKey | undefined)[] = [];
   readonly #free: number[] = [];
 
-  constructor(table: KeyedTable) {
+  constructor(table: JavaScriptTable) {
     this.#table = table;
   }
 

@@ -1,5 +1,4 @@
 import { performance, queueMicrotask } from '../../common/host.js';
-import { Deadlines, type Timed } from '../../common/deadlines.js';
 import { LockError } from '../../common/errors.js';
 import {
   anonymousOwner,
@@ -12,7 +11,7 @@ import {
 import { JavaScriptGate, type Highest } from './gate.js';
 import { Numbered } from './numbered.js';
 
-/** Expired entries that one operation sweeps: more than it can add. */
+/** Entries that one operation looks at, to sweep those that have expired: more than it can add. */
 const SWEPT = 2;
 
 /**
@@ -50,13 +49,10 @@ function unknownNumber(): LockError {
   return new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that this thread still uses');
 }
 
-interface Entry extends Timed {
-  readonly key: string;
+interface Entry {
   owner: string;
   /** The number of its grant. */
   granted: number;
-  /** When the table looks at it; not later than {@link expiresAt}, which alone a renewal moves. */
-  deadline: number;
   expiresAt: number;
   info: string;
   /** Undefined for a usual lease. */
@@ -79,7 +75,8 @@ class JavaScriptLeaseTable implements LeaseTable {
   grantedAt = NaN;
   readonly grantedHint = 0;
   readonly #entries = new Map<string, Entry>();
-  readonly #times = new Deadlines<Entry>();
+  /** Where the sweep is. It goes round and round. */
+  #sweep = this.#entries.entries();
   readonly #watches = new Map<string, () => void>();
   readonly #firstToken = BigInt(Date.now()) * 1_000_000n;
 
@@ -102,19 +99,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     this.grantedAt = now;
     const granted = ++this.granted;
     const name = owner ?? anonymousOwner(this.tokenOf(granted));
-    if (entry) {
-      entry.owner = name;
-      entry.granted = granted;
-      entry.info = '';
-      entry.kept = undefined;
-      this.#extend(entry, now + ttl);
-    } else {
-      const expiresAt = now + ttl;
-      const deadline = expiresAt;
-      const added = { key, owner: name, granted, deadline, expiresAt, info: '', place: -1, kept: undefined };
-      this.#entries.set(key, added);
-      this.#times.add(added);
-    }
+    this.#entries.set(key, { owner: name, granted, expiresAt: now + ttl, info: '', kept: undefined });
     return true;
   }
 
@@ -129,7 +114,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     const entry = this.#held(key, now);
     if (entry?.owner !== owner) return false;
     const sooner = now + ttl < entry.expiresAt;
-    this.#extend(entry, now + ttl);
+    entry.expiresAt = now + ttl;
     if (sooner) this.#callWatch(key);
     return true;
   }
@@ -150,12 +135,12 @@ class JavaScriptLeaseTable implements LeaseTable {
 
   release(key: string, owner: string, at: number): boolean {
     const entry = this.#held(key, this.#tend(at));
-    return entry?.owner === owner && this.#free(entry);
+    return entry?.owner === owner && this.#free(key);
   }
 
   releaseGranted(key: string, granted: number, _hint: number, at: number): boolean {
     const entry = this.#held(key, this.#tend(at));
-    return entry?.granted === granted && this.#free(entry);
+    return entry?.granted === granted && this.#free(key);
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
@@ -177,9 +162,8 @@ class JavaScriptLeaseTable implements LeaseTable {
     return isHeld(entry, now) ? entry : undefined;
   }
 
-  #free(entry: Entry): boolean {
-    const { key } = entry;
-    this.#erase(entry);
+  #free(key: string): boolean {
+    this.#entries.delete(key);
     this.#callWatch(key);
     return true;
   }
@@ -192,30 +176,17 @@ class JavaScriptLeaseTable implements LeaseTable {
     });
   }
 
-  #extend(entry: Entry, expiresAt: number): void {
-    entry.expiresAt = expiresAt;
-    if (expiresAt < entry.deadline) this.#move(entry);
-  }
-
-  #move(entry: Entry): void {
-    this.#times.remove(entry);
-    entry.deadline = entry.expiresAt;
-    this.#times.add(entry);
-  }
-
-  #erase(entry: Entry): void {
-    this.#times.remove(entry);
-    this.#entries.delete(entry.key);
-  }
-
-  /** Sweeps a bounded number of expired entries; returns the time. */
+  /** Sweeps expired ones of a bounded number of entries; returns the time. */
   #tend(at: number): number {
     const now = timeOf(at);
     for (let i = 0; i < SWEPT; i++) {
-      const first = this.#times.first;
-      if (first === undefined || first.deadline > now) break;
-      if (isHeld(first, now)) this.#move(first);
-      else this.#erase(first);
+      const { done, value } = this.#sweep.next();
+      if (done === true) {
+        this.#sweep = this.#entries.entries();
+        break;
+      }
+      const [key, entry] = value;
+      if (!isHeld(entry, now)) this.#entries.delete(key);
     }
     return now;
   }

@@ -1,4 +1,5 @@
 import type { Timed } from '../../common/deadlines.js';
+import { performance } from '../../common/host.js';
 import type { AsyncWaiter, Request } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import { Queue, type Queued } from './queue.js';
@@ -13,15 +14,11 @@ export class Pending implements Timed, Queued<Pending> {
   /** When it began to wait, on the clock of `performance.now()`. */
   readonly since: number;
   readonly deadline: number;
-  /** What a traced acquisition says of itself. */
-  readonly note: string | undefined;
   place = -1;
   /** It holds `stripes[0 … taken)`. */
   taken: number;
-  /** It is counted in the metric `waiting`. */
-  isCounted = false;
-  /** A stack overflow ended the call that was to make it: nobody waits for its outcome. */
-  isLost = false;
+  /** It is counted in the metric `waiting`. False if a stack overflow ended the call that made it: then it is nobody's. */
+  isWaiting = false;
   queue: StripeQueue | undefined = undefined;
   previous: Pending | undefined = undefined;
   next: Pending | undefined = undefined;
@@ -34,7 +31,6 @@ export class Pending implements Timed, Queued<Pending> {
     this.since = since;
     this.deadline = since + request.timeout;
     this.taken = request.taken;
-    this.note = request.note;
   }
 
   /** The stripe that it is to take next. */
@@ -42,6 +38,12 @@ export class Pending implements Timed, Queued<Pending> {
     return this.stripes[this.taken]!;
   }
 }
+
+/**
+ * For so long, in milliseconds, a stripe that others wait for may go from one waiter of this thread to the next without
+ * the detour through the event loop.
+ */
+const LONGEST_KEPT = 1;
 
 /** This thread's acquisitions that wait for one stripe. */
 export class StripeQueue extends Queue<Pending> {
@@ -56,5 +58,11 @@ export class StripeQueue extends Queue<Pending> {
   constructor(stripe: number) {
     super();
     this.stripe = stripe;
+  }
+
+  mayKeep(): boolean {
+    const now = performance.now();
+    if (this.keptSince === 0) this.keptSince = now;
+    return now - this.keptSince < LONGEST_KEPT;
   }
 }

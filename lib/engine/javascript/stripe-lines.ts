@@ -1,9 +1,15 @@
 import { performance } from '../../common/host.js';
-import { wordIndex } from '../contract/layout.js';
+import { STRIPE_SHIFT, wordIndex } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
-import { modeOfWord, type Mode } from '../contract/mode.js';
-import { patience } from './patience.js';
-import { CALLED, HANDED, LOOKS, Words, type Cause } from './words.js';
+import {
+  admits,
+  firstWord,
+  hasPermits,
+  modeOfWord,
+  mostHolds,
+  namesHolder,
+  type Mode,
+} from '../contract/mode.js';
 
 /*
  * How stripes pass between threads. All threads of a lock run this code on the same memory; nothing in it blocks.
@@ -41,7 +47,7 @@ import { CALLED, HANDED, LOOKS, Words, type Cause } from './words.js';
  *     and then calls the next instead ({@link StripeLines.relay}).
  *
  * So for every sleeper there is at any time QUEUED in the word, whose end leads to a call, or a call under way. A call gets
- * lost only if the called thread is terminated, or is busy. That is why sleepers look for themselves, see `patience.ts`.
+ * lost only if the called thread is terminated, or is busy. That is why sleepers look for themselves, see {@link patience}.
  *
  * ## What dead threads leave
  *
@@ -56,11 +62,30 @@ import { CALLED, HANDED, LOOKS, Words, type Cause } from './words.js';
  */
 
 /** Places in a stripe's line, in integers from its word. */
-const BACK = 1;
-const FRONT = 2;
+export const BACK = 1;
+/** Also says of an acquisition that it was called there, or that its stripe is kept for it. */
+export const FRONT = 2;
 const RESERVED_AT = 3;
 const WRITER_AT = 4;
 export type Place = typeof BACK | typeof FRONT;
+
+/** Why an acquisition may take a stripe that others wait for, too: it was called to a place, or looks for itself. */
+export const LOOKS = 0;
+export type Cause = typeof LOOKS | Place;
+
+/**
+ * How long a waiter relies on being called before it looks for itself, in milliseconds. Tests make these times long, to see
+ * that nothing depends on them.
+ */
+export const patience = {
+  /** A stripe stays reserved for who was called. */
+  reserved: 20,
+  /** A sleeping thread's first time. A thread that looks goes back to the end of its queue; so each is twice as long. */
+  shortest: 20,
+  longest: 1000,
+  /** A thread's async acquisitions, which keep their places. */
+  eventLoop: 50,
+};
 
 /** Milliseconds: newcomers may pass a waiter for so long. */
 const HUNGRY_AFTER = 1;
@@ -81,19 +106,54 @@ export function placeFor(since: number): Place {
   return performance.now() - since < HUNGRY_AFTER ? BACK : FRONT;
 }
 
-/** What a call to a place allows. */
-export function causeOf(place: Place): Cause {
-  return place === FRONT ? HANDED : CALLED;
-}
+/**
+ * The stripes of a lock as one thread uses them, and its holds that words only count.
+ *
+ * A stripe is taken and given back by one compare-and-swap. From that to the note of the hold no function is called, so that
+ * neither a stack overflow nor the end of a `vm` timeout comes between the two.
+ */
+export class StripeLines {
+  /** All of the lock's memory. */
+  readonly memory: Int32Array;
+  readonly slot: number;
+  readonly limit: number;
+  /** See `LockTable.shares`. */
+  shares: Int32Array | undefined = undefined;
 
-/** The stripes of a lock as one thread uses them. */
-export class StripeLines extends Words {
+  constructor(memory: Int32Array, slot: number, limit: number) {
+    this.memory = memory;
+    this.slot = slot;
+    this.limit = limit;
+  }
+
+  openShares(): Int32Array {
+    return (this.shares ??= new Int32Array((this.memory.length - wordIndex(0)) >> STRIPE_SHIFT));
+  }
+
+  load(stripe: number): number {
+    return Atomics.load(this.memory, wordIndex(stripe));
+  }
+
+  /** Held exclusively by this thread. */
+  isOwn(stripe: number): boolean {
+    const word = this.load(stripe);
+    return namesHolder(word) && (word & HOLDER_MASK) === this.slot;
+  }
+
+  /** Ids of the threads that hold a stripe, as far as known. */
+  holders(stripe: number): number[] {
+    const word = this.load(stripe);
+    if (modeOfWord(word) === undefined) return [];
+    if (namesHolder(word)) return [(word & HOLDER_MASK) - 1];
+    return (this.shares?.[stripe] ?? 0) > 0 ? [this.slot - 1] : [];
+  }
+
   /** Takes a stripe for an acquisition that has just come, or looks for itself. A reader is to {@link letReadersIn}. */
   arrive(stripe: number, mode: Mode, cause: Cause): boolean {
     for (;;) {
       const word = this.load(stripe);
       if (!this.#mayTake(stripe, word, mode, cause)) return false;
-      if (this.take(stripe, word, mode, 0)) return true;
+      if (this.#take(stripe, word, mode, 0)) return true;
     }
   }
 
@@ -103,8 +163,8 @@ export class StripeLines extends Words {
     for (;;) {
       const word = this.load(stripe);
       if (this.#mayTake(stripe, word, mode, cause)) {
-        if (this.take(stripe, word, mode, QUEUED)) return true;
-      } else if ((word & QUEUED) !== 0 || this.exchange(stripe, word, word | QUEUED)) {
+        if (this.#take(stripe, word, mode, QUEUED)) return true;
+      } else if ((word & QUEUED) !== 0 || this.#exchange(stripe, word, word | QUEUED)) {
         return false;
       }
     }
@@ -116,9 +176,29 @@ export class StripeLines extends Words {
     return (this.shares?.[stripe] ?? 0) > 0 && !this.#mayTake(stripe, this.load(stripe), mode, LOOKS);
   }
 
-  override giveBack(stripe: number, mode: Mode): boolean {
+  /**
+   * Gives back one hold; QUEUED stays. True: somebody may wait for that. Does nothing where the stripe is not held so, which
+   * is where somebody scribbled on its word.
+   */
+  giveBack(stripe: number, mode: Mode): boolean {
     this.#stamp(stripe, RESERVED_AT);
-    return super.giveBack(stripe, mode);
+    const index = wordIndex(stripe);
+    const shares = mode.counted ? this.openShares() : undefined;
+    for (;;) {
+      const word = Atomics.load(this.memory, index);
+      const held = word & ~QUEUED;
+      if (
+        shares === undefined
+          ? held !== this.slot
+          : (held & ~HOLDER_MASK) !== mode.joins || shares[stripe]! <= 0
+      )
+        return false;
+      const last = shares === undefined || (word & HOLDER_MASK) === 1;
+      const next = last ? word & QUEUED : word - 1;
+      if (Atomics.compareExchange(this.memory, index, word, next) !== word) continue;
+      if (shares !== undefined) shares[stripe]!--;
+      return (word & QUEUED) !== 0 && (last || hasPermits(this.limit));
+    }
   }
 
   /** Calls who is to have a reserved stripe, or frees it. */
@@ -126,16 +206,18 @@ export class StripeLines extends Words {
     if (!this.#wake(stripe, FRONT)) this.#free(stripe);
   }
 
-  /** A waiter leaves, or will not follow a call: calls the next instead (I4). */
+  /** A waiter will not follow a call: calls the next instead (I4). */
   relay(stripe: number): void {
     const word = this.load(stripe);
     if (modeOfWord(word)?.counted === true) this.letReadersIn(stripe);
     else if ((word & HOLDER_MASK) === 0) this.#free(stripe);
   }
 
-  /** A writer has given up. Others that wait say so again when they are called. */
-  writerLeaves(stripe: number): void {
-    Atomics.store(this.memory, this.place(stripe, WRITER_AT), stamp() - 2 * patience.longest - 1);
+  /** A waiter leaves without the stripe. Other writers that wait say so again when they are called. */
+  leave(stripe: number, mode: Mode): void {
+    if (!mode.counted)
+      Atomics.store(this.memory, this.place(stripe, WRITER_AT), stamp() - 2 * patience.longest - 1);
+    this.relay(stripe);
   }
 
   /** Readers hold the stripe: calls the next, up to the first writer. If nobody is left, opens the fast path. */
@@ -143,11 +225,16 @@ export class StripeLines extends Words {
     for (;;) {
       const word = this.load(stripe);
       if ((word & QUEUED) === 0 || modeOfWord(word)?.counted !== true || this.#call(stripe)) return;
-      if (!this.exchange(stripe, word, word & ~QUEUED)) continue;
+      if (!this.#exchange(stripe, word, word & ~QUEUED)) continue;
       // Keeps I3: somebody may have come to wait in between.
       this.#call(stripe);
       return;
     }
+  }
+
+  /** Nobody waits, of this thread or another. */
+  open(stripe: number): void {
+    Atomics.and(this.memory, wordIndex(stripe), ~QUEUED);
   }
 
   /** Calls all who sleep in a place: one of them is not to follow a call. */
@@ -162,11 +249,24 @@ export class StripeLines extends Words {
     return wordIndex(stripe) + place;
   }
 
+  #exchange(stripe: number, expected: number, replacement: number): boolean {
+    return Atomics.compareExchange(this.memory, wordIndex(stripe), expected, replacement) === expected;
+  }
+
+  /** Takes a stripe that {@link #mayTake}, and sets the flags `queued`. False: its word has changed. */
+  #take(stripe: number, word: number, mode: Mode, queued: number): boolean {
+    const shares = mode.counted ? this.openShares() : undefined;
+    const next = (word & ~QUEUED) === 0 ? word | firstWord(mode, this.slot) : word + 1;
+    if (Atomics.compareExchange(this.memory, wordIndex(stripe), word, next | queued) !== word) return false;
+    if (shares !== undefined) shares[stripe]!++;
+    return true;
+  }
+
   /** Whether an acquisition may take a stripe with this word. */
   #mayTake(stripe: number, word: number, mode: Mode, cause: Cause): boolean {
     if (word === 0) return true;
-    if (word === QUEUED) return cause === HANDED || !this.#isOfLate(stripe, RESERVED_AT, patience.reserved);
-    if (!this.hasRoom(word, mode)) return false;
+    if (word === QUEUED) return cause === FRONT || !this.#isOfLate(stripe, RESERVED_AT, patience.reserved);
+    if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return false;
     // Readers go in together, but not past a writer.
     return (
       (word & QUEUED) === 0 || cause !== LOOKS || !this.#isOfLate(stripe, WRITER_AT, 2 * patience.longest)
@@ -174,7 +274,7 @@ export class StripeLines extends Words {
   }
 
   #free(stripe: number): void {
-    this.exchange(stripe, QUEUED, 0);
+    this.#exchange(stripe, QUEUED, 0);
     this.#call(stripe);
   }
 

@@ -1,3 +1,5 @@
+/// <reference lib="es2024.sharedmemory" />
+import { threadId } from 'node:worker_threads';
 import { DeadlineTimer } from '../../common/deadline-timer.js';
 import { afterTurn, defer, performance, queueMicrotask } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
@@ -9,36 +11,62 @@ import {
   type Outcome,
   type Request,
 } from '../contract/engine.js';
-import type { ExactKeys } from '../contract/exact-keys.js';
+import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import { HOLDER_MASK } from '../contract/lock-word.js';
 import { hasPermits, modeOfWord, type Mode } from '../contract/mode.js';
 import { parseNote } from '../contract/note.js';
 import { readStats } from '../contract/stats.js';
-import type { TableMemory } from '../contract/table-memory.js';
+import type { TableMemory, TableShape } from '../contract/table-memory.js';
+import { JavaScriptExactKeys } from './exact-keys.js';
 import { fnv1a } from './hash.js';
-import { LocalNotes } from './local-notes.js';
 import { Pending, StripeQueue } from './pending.js';
-import { CALLED, LOOKS, type Cause, type Words } from './words.js';
-
-/** So often in a row waiters are served without a turn of the event loop. */
-const IN_A_ROW = 64;
+import {
+  BACK,
+  FRONT,
+  LOOKS,
+  patience,
+  placeFor,
+  StripeLines,
+  type Cause,
+  type Place,
+} from './stripe-lines.js';
+import { SyncWait } from './sync-wait.js';
+import { localMemory, recover, tellWaiting, thread, type StandsAside } from './thread.js';
 
 /**
- * What both kinds of tables share: the acquisitions of one thread that wait on its event loop.
+ * So often in a row waiters are served without a turn of the event loop, and async acquisitions may pass by waiters of their
+ * thread.
+ */
+const IN_A_ROW = 64;
+
+interface Note {
+  readonly stripes: Int32Array;
+  readonly text: string;
+  /** On the clock of `performance.now()`. */
+  readonly since: number;
+}
+
+/**
+ * One thread's view of a lock. `stripe-lines.ts` says how stripes pass between threads, `sync-wait.ts` how a thread blocks. Here
+ * are the acquisitions that wait on the thread's event loop.
  *
  * Q1  An acquisition takes its stripes in ascending order, as far as it can have them and none of its thread waits there. It
  *     keeps those, and waits in the queue of the next one. The oldest in a queue comes first.
  * Q2  A stripe that a queue may take is in `due`, and its word has QUEUED. Until `serve` comes to it, which is called with an
- *     empty stack alone, nobody of this thread has it, and a sync acquisition may take it: those in the queue cannot run
+ *     empty stack alone, nobody of this thread has it, and a blocking acquisition may take it: those in the queue cannot run
  *     before that one returns.
  * Q3  Only `serve` and the timer settle acquisitions, and only `serve` removes a queue.
  * Q4  What an acquisition has that waits can be given back at any time, and it waits for that again, in its old place.
  *
+ * A lock on exact keys is for one thread alone, as no other can open it. So its stripes go from one waiter to the next here, and
+ * whoever blocks for what is held would wait for its own thread, and is refused.
+ *
  * A stack overflow can end any call that a program makes here. Then a stripe may stay held, or a waiter be late; but nobody
- * gets what others hold, and nothing is given back twice.
+ * gets what others hold, and nothing is given back twice. A `vm` timeout can end it at each beginning of a function or of a round
+ * of a loop. What a script had taken when it was ended, it keeps.
  */
-export abstract class JavaScriptTable implements LockTable {
+export class JavaScriptTable implements LockTable, StandsAside {
   readonly engine = 'javascript';
   readonly stripes: number;
   readonly limit: number;
@@ -46,74 +74,85 @@ export abstract class JavaScriptTable implements LockTable {
   readonly compareExchange = undefined;
   readonly firstAddress = 0;
   readonly cells: BigInt64Array;
-  readonly slot: number;
-  abstract readonly memory: TableMemory;
-  abstract readonly keys: ExactKeys | undefined;
-  protected readonly queues = new Map<number, StripeQueue>();
-  protected readonly due = new Set<number>();
-  /** Those that wait and have some of their stripes. */
-  readonly #partial = new Set<Pending>();
-  readonly #words: Words;
-  readonly #notes = new LocalNotes();
-  readonly #lookEvery: number;
+  readonly slot = threadId + 1;
+  readonly keys: JavaScriptExactKeys | undefined;
+  readonly lines: StripeLines;
+  readonly queues = new Map<number, StripeQueue>();
+  readonly #due = new Set<number>();
+  readonly #notes = new Map<number, Note>();
   readonly #timer = new DeadlineTimer<Pending>(performance.now, () => this.#onTimer(), false);
+  #memory: TableMemory | undefined = undefined;
+  #lastNote = 0;
   #arrivals = 0;
   #waiting = 0;
   #isScheduled = false;
   #inARow = 0;
+  #passedBy = 0;
+  #lookedAt = 0;
+  #isAside = false;
 
-  /** `lookEvery`: the milliseconds after which waiters look for themselves. */
-  constructor(stripes: number, words: Words, cells: BigInt64Array, lookEvery: number) {
+  constructor(buffer: SharedArrayBuffer, { stripes, exact, limit }: TableShape) {
     this.stripes = stripes;
-    this.limit = words.limit;
-    this.words = words.memory;
-    this.slot = words.slot;
-    this.cells = cells;
-    this.#words = words;
-    this.#lookEvery = lookEvery;
+    this.limit = limit;
+    this.words = new Int32Array(buffer);
+    this.cells = cellsOf(buffer, 0);
+    this.keys = exact ? new JavaScriptExactKeys(this) : undefined;
+    this.lines = new StripeLines(this.words, this.slot, limit);
+  }
+
+  get memory(): TableMemory {
+    const buffer = this.words.buffer as SharedArrayBuffer;
+    return (this.#memory ??=
+      this.keys === undefined
+        ? { arena: undefined, buffer, offset: 0, local: undefined }
+        : localMemory(this));
   }
 
   get shares(): Int32Array | undefined {
-    return this.#words.shares;
+    return this.lines.shares;
   }
 
   openShares(): Int32Array {
-    return this.#words.openShares();
+    return this.lines.openShares();
   }
 
   hash(key: string | Uint8Array): number {
     return fnv1a(key) % this.stripes;
   }
 
-  abstract acquireSync(request: Request): Outcome;
+  acquireSync(request: Request): Outcome {
+    recover();
+    return new SyncWait(this, request).run();
+  }
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
+    recover();
+    // It could not pass by.
+    this.#passedBy = 0;
     const entry = new Pending(waiter, ++this.#arrivals, request, performance.now());
-    try {
-      if (this.#advance(entry)) return GRANTED;
-      waiter.queue = entry;
-      this.#timer.keepAlive(true);
-      this.#timer.add(entry);
-      this.#ringBy(entry.deadline, entry.since);
-      this.#waiting++;
-      Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
-      entry.isCounted = true;
-      Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
-      return undefined;
-    } catch (error) {
-      // A stack overflow. The caller gives back what it had taken itself.
-      entry.isLost = true;
-      entry.taken = 0;
-      throw error;
-    }
+    if (this.#advance(entry)) return GRANTED;
+    waiter.queue = entry;
+    this.#timer.keepAlive(true);
+    this.#timer.add(entry);
+    this.#ringBy(entry.deadline, entry.since);
+    Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
+    Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
+    this.#waiting++;
+    // Last: if the stack overflows before, the caller gives back what it had taken itself.
+    entry.isWaiting = true;
+    return undefined;
   }
 
   acquiringAsync(): void {
-    // Other tables need no more.
+    if (++this.#passedBy < IN_A_ROW || this.queues.size === 0 || this.keys !== undefined) return;
+    this.#passedBy = 0;
+    for (const stripe of this.queues.keys()) this.#due.add(stripe);
+    queueMicrotask(this.#serveDue);
   }
 
   cancel(waiter: AsyncWaiter): boolean {
+    recover();
     const entry = waiter.queue;
     if (!(entry instanceof Pending)) return false;
     this.#drop(entry);
@@ -121,19 +160,21 @@ export abstract class JavaScriptTable implements LockTable {
   }
 
   release(stripe: number, mode: Mode): void {
+    recover();
     this.giveBack(stripe, mode);
   }
 
   holders(stripe: number): number[] {
-    return this.#words.holders(stripe);
+    return this.lines.holders(stripe);
   }
 
-  addNote(stripes: Int32Array, note: string): number {
-    return this.#notes.add(stripes, note);
+  addNote(stripes: Int32Array, text: string): number {
+    this.#notes.set(++this.#lastNote, { stripes, text, since: performance.now() });
+    return this.#lastNote;
   }
 
   removeNote(id: number): void {
-    this.#notes.remove(id);
+    this.#notes.delete(id);
   }
 
   stats(): StripedLockStats {
@@ -142,66 +183,21 @@ export abstract class JavaScriptTable implements LockTable {
 
   held(): number {
     let held = 0;
-    for (let stripe = 0; stripe < this.end; stripe++) if (this.#words.isHeld(stripe)) held++;
+    for (let stripe = 0; stripe < this.#end; stripe++)
+      if ((this.lines.load(stripe) & HOLDER_MASK) !== 0) held++;
     return held;
   }
 
   inspect(): StripeState[] {
-    const now = performance.now();
     const states: StripeState[] = [];
-    for (let stripe = 0; stripe < this.end; stripe++) {
-      const word = this.#words.load(stripe);
+    for (let stripe = 0; stripe < this.#end; stripe++) {
+      const word = this.lines.load(stripe);
       const mode = modeOfWord(word, this.limit)?.name;
-      const waiters = [...(this.queues.get(stripe) ?? [])].map((entry) =>
-        waiterOf(entry, this.slot - 1, now),
-      );
+      const waiters = [...(this.queues.get(stripe) ?? [])].map(stateOf);
       if (mode !== undefined || waiters.length > 0)
         states.push({ stripe, mode, holders: this.#holdersNow(stripe, word), waiters });
     }
     return states;
-  }
-
-  /** No stripe from here on was ever used. */
-  protected get end(): number {
-    return this.stripes;
-  }
-
-  /** Takes a stripe for an acquisition that has just come: not if others wait for it to become free. */
-  protected abstract arrive(stripe: number, mode: Mode): boolean;
-  /** Takes a stripe for the first in its queue. False: the queue waits for it. */
-  protected abstract takeFor(queue: StripeQueue, head: Pending, cause: Cause): boolean;
-  /** A stripe was given back that somebody waits for. */
-  protected abstract passOn(stripe: number): void;
-  /** The first of a queue has left it without the stripe. */
-  protected abstract headLeft(queue: StripeQueue, mode: Mode): void;
-  /** Nobody waits in a queue any more. */
-  protected abstract emptied(queue: StripeQueue): void;
-  /** The time has come for waiters to look for themselves. */
-  protected abstract look(now: number): void;
-
-  /** Gives back one hold. Where this throws, nothing has changed. */
-  protected giveBack(stripe: number, mode: Mode): void {
-    // First, as a `vm` timeout may end this call: a look too many does no harm.
-    if (this.queues.has(stripe)) this.serveSoon(stripe);
-    if (!this.#words.giveBack(stripe, mode)) return;
-    try {
-      this.passOn(stripe);
-    } catch {
-      // A stack overflow. The waiters look for themselves.
-    }
-  }
-
-  /** Has the acquisitions that wait give back all that they have (Q4). False: they had nothing. */
-  protected displaceAll(): boolean {
-    const any = this.#partial.size > 0;
-    for (const entry of this.#partial) {
-      this.serveSoon(entry.wanted);
-      this.#leaveQueue(entry);
-      this.#giveBackTaken(entry);
-      this.#enqueue(entry);
-      this.serveSoon(entry.wanted);
-    }
-    return any;
   }
 
   /** Those of the stripes that are held, or that acquisitions ask for that wait. */
@@ -211,68 +207,82 @@ export abstract class JavaScriptTable implements LockTable {
       // The word of a queue says so itself.
       for (const { stripes: all } of queue) if (all.length > 1) for (const stripe of all) wanted.add(stripe);
     const used = new Set<number>();
-    for (const stripe of stripes) if (this.#words.load(stripe) !== 0 || wanted.has(stripe)) used.add(stripe);
+    for (const stripe of stripes) if (this.lines.load(stripe) !== 0 || wanted.has(stripe)) used.add(stripe);
     return used;
   }
 
-  protected serveSoon(stripe: number): void {
-    this.due.add(stripe);
-    if (this.#isScheduled) return;
-    if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.serveDue);
-    else defer(this.serveDue, undefined);
-    // Noted last: where the call fails, nothing is scheduled.
-    this.#isScheduled = true;
+  standAside(): void {
+    if (this.#isAside) return;
+    this.#isAside = true;
+    for (const entry of [...this.queues.values()].flatMap((queue) => [...queue])) this.#displace(entry);
+    for (const queue of this.queues.values()) {
+      this.#endSleep(queue);
+      if (queue.isKept) this.lines.relay(queue.stripe);
+      queue.isKept = false;
+    }
   }
 
-  protected readonly serveDue = (): void => {
-    this.#isScheduled = false;
-    for (const stripe of this.due) {
-      this.due.delete(stripe);
-      this.serve(stripe, LOOKS);
-    }
-  };
-
-  /** Lets those go on that wait for a stripe, as far as they can have it. Call it with an empty stack. */
-  protected serve(stripe: number, cause: Cause): void {
-    const queue = this.queues.get(stripe);
-    if (queue === undefined) return;
-    let why = cause;
-    for (let head; (head = queue.first) !== undefined;) {
-      if (head.isLost) {
-        this.#drop(head);
-        continue;
-      }
-      if (!this.takeFor(queue, head, why)) return;
-      why = CALLED;
-      this.#leaveQueue(head);
-      head.taken++;
-      if (this.#advance(head)) this.#settle(head, GRANTED_LATE);
-    }
-    this.queues.delete(stripe);
-    this.emptied(queue);
+  resume(): void {
+    this.#isAside = false;
+    for (const stripe of this.queues.keys()) this.#serveSoon(stripe);
   }
 
-  protected timedOut(stripe: number): Outcome {
+  leave(): void {
+    this.standAside();
+    for (const queue of this.queues.values())
+      for (const { isWaiting } of queue) if (isWaiting) Atomics.sub(this.cells, METRIC_CELLS.waiting, 1n);
+  }
+
+  /** Gives back one hold. Where this throws, nothing has changed. */
+  giveBack(stripe: number, mode: Mode): void {
+    // First, as a `vm` timeout may end this call: a look too many does no harm.
+    if (this.queues.has(stripe)) this.#serveSoon(stripe);
+    if (!this.lines.giveBack(stripe, mode)) return;
+    try {
+      this.#passOn(stripe);
+    } catch {
+      // A stack overflow. The waiters look for themselves.
+    }
+  }
+
+  /** To be called where a stripe was taken. */
+  entered(stripe: number, mode: Mode): void {
+    if (mode.counted && this.keys === undefined) this.lines.letReadersIn(stripe);
+  }
+
+  timedOut(stripe: number): Outcome {
     return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
-  protected deadlock(stripe: number, waited: boolean): Outcome {
-    return { status: 'deadlock', threads: [this.slot - 1], stripes: [stripe], waited };
+  /** No stripe from here on was ever used. */
+  get #end(): number {
+    return this.keys?.end ?? this.stripes;
+  }
+
+  #holdersNow(stripe: number, word: number): StripeState['holders'] {
+    const [holder] = this.holders(stripe);
+    if (holder === undefined) return [];
+    const now = performance.now();
+    const traced = [...this.#notes.values()]
+      .filter(({ stripes }) => holder === this.slot - 1 && stripes.includes(stripe))
+      .map(({ text, since }) => ({ threadId: holder, heldFor: now - since, ...parseNote(text) }));
+    const shown = hasPermits(this.limit) ? word & HOLDER_MASK : traced.length || 1;
+    return Array.from({ length: shown }, (_, i) => traced[i] ?? { threadId: holder });
   }
 
   /** Takes what it can have for an acquisition. True: all. Else it waits in the queue of the next stripe. */
   #advance(entry: Pending): boolean {
-    while (entry.taken < entry.stripes.length) {
+    for (; entry.taken < entry.stripes.length; entry.taken++) {
       const stripe = entry.wanted;
-      if (this.queues.has(stripe) || !this.arrive(stripe, entry.mode)) {
-        const queue = this.#enqueue(entry);
-        if (queue.first !== entry || !this.takeFor(queue, entry, LOOKS)) return false;
-        this.#leaveQueue(entry);
-        this.serveSoon(stripe);
+      if (!this.queues.has(stripe) && this.lines.arrive(stripe, entry.mode, LOOKS)) {
+        this.entered(stripe, entry.mode);
+        continue;
       }
-      entry.taken++;
+      const queue = this.#enqueue(entry);
+      if (queue.first !== entry || !this.#takeFor(queue, entry, LOOKS)) return false;
+      this.#leaveQueue(entry);
+      this.#serveSoon(stripe);
     }
-    this.#partial.delete(entry);
     return true;
   }
 
@@ -282,14 +292,128 @@ export abstract class JavaScriptTable implements LockTable {
     if (queue === undefined) this.queues.set(stripe, (queue = new StripeQueue(stripe)));
     queue.add(entry);
     entry.queue = queue;
-    if (entry.taken > 0) this.#partial.add(entry);
     return queue;
   }
 
   #leaveQueue(entry: Pending): void {
-    const { queue } = entry;
-    queue?.remove(entry);
+    entry.queue?.remove(entry);
     entry.queue = undefined;
+  }
+
+  #serveSoon(stripe: number): void {
+    this.#due.add(stripe);
+    if (this.#isScheduled) return;
+    if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
+    else defer(this.#serveDue, undefined);
+    // Noted last: where the call fails, nothing is scheduled.
+    this.#isScheduled = true;
+  }
+
+  readonly #serveDue = (): void => {
+    this.#isScheduled = false;
+    for (const stripe of this.#due) {
+      this.#due.delete(stripe);
+      this.#serve(stripe, LOOKS);
+    }
+  };
+
+  /** Lets those go on that wait for a stripe, as far as they can have it. Call it with an empty stack. */
+  #serve(stripe: number, cause: Cause): void {
+    const queue = this.queues.get(stripe);
+    if (queue === undefined) return;
+    let why = cause;
+    for (let head; (head = queue.first) !== undefined;) {
+      if (!head.isWaiting) {
+        this.#drop(head);
+        continue;
+      }
+      if (!this.#takeFor(queue, head, why)) return;
+      why = BACK;
+      this.#leaveQueue(head);
+      head.taken++;
+      if (!this.#advance(head)) continue;
+      this.#forget(head);
+      head.waiter.settle(GRANTED_LATE);
+    }
+    this.queues.delete(stripe);
+    if (this.keys !== undefined) this.lines.open(stripe);
+    // A sleep that never ends keeps the table from being collected.
+    this.#endSleep(queue);
+    if (this.queues.size === 0) thread.waiting.delete(this);
+  }
+
+  /** Takes a stripe for the first in its queue. False: the queue waits for it. */
+  #takeFor(queue: StripeQueue, { mode, since }: Pending, cause: Cause): boolean {
+    const { lines } = this;
+    const { stripe } = queue;
+    const first = queue.isKept ? FRONT : cause;
+    queue.isKept = false;
+    tellWaiting(this);
+    // Nobody else can have been called for a key of this thread, and its release goes on with the queue.
+    if (this.keys !== undefined) return lines.takeOrQueue(stripe, mode, FRONT);
+    for (let why = first; ; why = LOOKS) {
+      const place = placeFor(since);
+      const events = Atomics.load(lines.memory, lines.place(stripe, place));
+      if (lines.takeOrQueue(stripe, mode, why)) {
+        this.entered(stripe, mode);
+        return true;
+      }
+      // Its release, which is this table's, goes on with the queue.
+      if (queue.sleep !== undefined || lines.isOwn(stripe) || this.#sleep(queue, place, events)) return false;
+    }
+  }
+
+  /** False: the stripe's word has changed already. */
+  #sleep(queue: StripeQueue, place: Place, events: number): boolean {
+    const { stripe } = queue;
+    const { memory } = this.lines;
+    const wait = Atomics.waitAsync(memory, this.lines.place(stripe, place), events, Infinity);
+    if (!wait.async) return false;
+    const sleep = { place };
+    queue.sleep = sleep;
+    void wait.value.then(() => {
+      if (queue.sleep !== sleep) return;
+      queue.sleep = undefined;
+      queue.keptSince = 0;
+      recover();
+      this.#serve(stripe, place);
+    });
+    return true;
+  }
+
+  /** The queue follows calls to its stripe no longer. */
+  #endSleep(queue: StripeQueue): void {
+    const { stripe, sleep } = queue;
+    if (sleep === undefined) return;
+    queue.sleep = undefined;
+    // It is unknown which of those who sleep there is this one.
+    this.lines.wakeAll(stripe, sleep.place);
+    this.lines.relay(stripe);
+  }
+
+  /** A stripe was given back that somebody waits for. */
+  #passOn(stripe: number): void {
+    const queue = this.queues.get(stripe);
+    if (queue?.first !== undefined && !this.#isAside) {
+      queue.isKept = this.keys !== undefined || queue.mayKeep();
+      if (queue.isKept) return;
+      queue.keptSince = 0;
+    }
+    this.lines.handOver(stripe);
+  }
+
+  /** Has an acquisition that waits give back all that it has, as its thread blocks (Q4). */
+  #displace(entry: Pending): void {
+    if (entry.taken === 0 || !entry.isWaiting) return;
+    this.#serveSoon(entry.wanted);
+    this.#leaveQueue(entry);
+    this.#giveBackTaken(entry);
+    this.#enqueue(entry);
+    this.#serveSoon(entry.wanted);
+  }
+
+  #giveBackTaken(entry: Pending): void {
+    for (; entry.taken > 0; entry.taken--) this.giveBack(entry.stripes[entry.taken - 1]!, entry.mode);
   }
 
   /** Takes out an acquisition that has failed. It has nothing then. */
@@ -297,67 +421,46 @@ export abstract class JavaScriptTable implements LockTable {
     const { queue, mode } = entry;
     const wasFirst = queue?.first === entry;
     this.#leaveQueue(entry);
-    this.#giveBackTaken(entry);
+    if (entry.isWaiting) this.#giveBackTaken(entry);
     this.#forget(entry);
     if (!wasFirst) return;
-    this.headLeft(queue, mode);
-    this.serveSoon(queue.stripe);
-  }
-
-  #giveBackTaken(entry: Pending): void {
-    for (; entry.taken > 0; entry.taken--) this.giveBack(entry.stripes[entry.taken - 1]!, entry.mode);
-    this.#partial.delete(entry);
+    this.lines.leave(queue.stripe, mode);
+    this.#serveSoon(queue.stripe);
   }
 
   #forget(entry: Pending): void {
     entry.waiter.queue = undefined;
     this.#timer.remove(entry);
-    if (!entry.isCounted) return;
-    entry.isCounted = false;
+    if (!entry.isWaiting) return;
     Atomics.sub(this.cells, METRIC_CELLS.waiting, 1n);
     if (--this.#waiting === 0) this.#timer.keepAlive(false);
   }
 
-  #settle(entry: Pending, outcome: Outcome): void {
-    this.#forget(entry);
-    try {
-      entry.waiter.settle(outcome);
-    } catch {
-      queueMicrotask(() => entry.waiter.settle(outcome));
-    }
-  }
-
-  /** Rings for a deadline, or for the next look if that comes before. */
+  /** Rings for a deadline, or when waiters are to look for themselves if that comes before. */
   #ringBy(deadline: number, now: number): void {
-    this.#timer.ringBy(Math.min(deadline, now + this.#lookEvery));
+    this.#timer.ringBy(Math.min(deadline, now + patience.eventLoop));
   }
 
   #onTimer(): void {
+    recover();
     const now = performance.now();
-    this.look(now);
+    if (now - this.#lookedAt >= patience.eventLoop) {
+      this.#lookedAt = now;
+      for (const stripe of this.queues.keys()) this.#serve(stripe, LOOKS);
+    }
     for (let entry; (entry = this.#timer.first) !== undefined && entry.deadline <= now;) {
       // A grant that can be made now counts.
-      this.serve(entry.wanted, LOOKS);
+      this.#serve(entry.wanted, LOOKS);
       if (this.#timer.first !== entry) continue;
       const outcome = this.timedOut(entry.wanted);
       this.#drop(entry);
-      if (!entry.isLost) this.#settle(entry, outcome);
+      if (entry.isWaiting) entry.waiter.settle(outcome);
     }
     if (this.#waiting > 0) this.#ringBy(this.#timer.first?.deadline ?? Infinity, now);
   }
-
-  #holdersNow(stripe: number, word: number): StripeState['holders'] {
-    const [holder] = this.holders(stripe);
-    if (holder === undefined) return [];
-    if (holder !== this.slot - 1) return [{ threadId: holder }];
-    const traced = this.#notes.holdersOf(stripe, holder);
-    if (!hasPermits(this.limit)) return traced;
-    return Array.from({ length: word & HOLDER_MASK }, (_, i) => traced[i] ?? { threadId: holder });
-  }
 }
 
-function waiterOf(entry: Pending, threadId: number, now: number): StripeState['waiters'][number] {
-  const { mode, since, note } = entry;
-  const waiter = { threadId, kind: 'async', mode: mode.name, waitingFor: now - since } as const;
-  return note === undefined ? waiter : { ...waiter, keys: parseNote(note).keys };
+function stateOf({ mode, since, waiter }: Pending): StripeState['waiters'][number] {
+  const state = { threadId, kind: 'async', mode: mode.name, waitingFor: performance.now() - since } as const;
+  return waiter.note === undefined ? state : { ...state, keys: parseNote(waiter.note).keys };
 }

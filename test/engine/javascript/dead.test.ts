@@ -10,7 +10,7 @@ import { startThread } from '../../support/threads.js';
 import { thrownBy, until, watch } from '../../support/waiting.js';
 
 const SHARED = { mode: 'shared' } as const;
-/** Somewhat longer than a reservation lasts (`patience.head`), in milliseconds: clocks of threads differ a little. */
+/** Somewhat longer than a reservation lasts (`patience.reserved`), in milliseconds: clocks of threads differ a little. */
 const RESERVED_FOR = 30;
 
 function makeLock(stripes = 1): StripedLock {
@@ -18,7 +18,7 @@ function makeLock(stripes = 1): StripedLock {
 }
 
 describe('a waiter that is terminated', () => {
-  /** Called once, and passed by: then it is the head of its lane. */
+  /** Called once, and passed by: then it sleeps in front of those who have just come. */
   const passBy = async (lock: StripedLock, holder: { release(): void }): Promise<{ release(): void }> => {
     let again: { release(): void } | undefined;
     for (let guard = holder; again === undefined; guard = again ?? lock.acquireSync('key')) {
@@ -31,7 +31,7 @@ describe('a waiter that is terminated', () => {
   };
 
   for (const way of ['sync', 'async'] as const) {
-    for (const place of ['in its lane', 'as its head'] as const) {
+    for (const place of ['at the back', 'in front'] as const) {
       it(`leaves the stripe to the next tryAcquire (${way}, ${place})`, async () => {
         let diedAwake = 0;
         for (let round = 0; round < 12; round++) {
@@ -41,7 +41,7 @@ describe('a waiter that is terminated', () => {
           await once(worker, 'message');
           await until(() => lock.stats().waiting === 1, 'the thread waits');
           await delay(round);
-          if (place === 'as its head') guard = await passBy(lock, guard);
+          if (place === 'in front') guard = await passBy(lock, guard);
           await worker.terminate();
           guard.release();
           let taken = lock.tryAcquire('key');
