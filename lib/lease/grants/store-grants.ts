@@ -73,9 +73,7 @@ export class StoreGrants extends Grants {
 
   async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
     const reversed = [...holds].reverse();
-    const results = await Promise.allSettled(
-      this.together(() => reversed.map((hold) => hold.discard(asker))),
-    );
+    const results = await Promise.allSettled(reversed.map((hold) => hold.discard(asker)));
     results.forEach(({ status }, i) => {
       if (status === 'rejected') leftOver(asker, reversed[i]!.key);
     });
@@ -86,10 +84,6 @@ export class StoreGrants extends Grants {
     const { unsure } = asker;
     asker.unsure = undefined;
     for (const key of unsure ?? []) this.#unanswered.add(key, asker.owner!, ttl);
-  }
-
-  together<T>(body: () => T): T {
-    return this.#adapter.together(body);
   }
 
   tokenOf(): never {
@@ -214,9 +208,7 @@ export class StoreGrants extends Grants {
   }
 
   async #giveBackLate(keys: readonly string[], owner: string): Promise<void> {
-    const releases = this.together(() =>
-      [...keys].reverse().map((key) => this.#operations.release(key, owner)),
-    );
+    const releases = [...keys].reverse().map((key) => this.#operations.release(key, owner));
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
     }
