@@ -1,7 +1,6 @@
 import type { HostSignal } from '../../common/types.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
-import { checkInfo } from '../contract/info.js';
-import { checkTtl, type FencingToken } from '../contract/lease-store.js';
+import { checkInfo, checkTtl, type FencingToken } from '../contract/lease-store.js';
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */

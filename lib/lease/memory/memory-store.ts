@@ -5,6 +5,7 @@ import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import {
   checkClock,
+  checkInfo,
   checkKey,
   checkOwner,
   checkTtl,
@@ -14,7 +15,6 @@ import {
   type InfoLeaseState,
   type InfoLeaseStore,
 } from '../contract/lease-store.js';
-import { checkInfo } from '../contract/info.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
