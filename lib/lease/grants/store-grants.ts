@@ -46,10 +46,9 @@ export class StoreGrants extends Grants {
     if (clock) setClock(clock);
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
-    const { backoff, stableOwners } = this;
     this.#adapter = adapter;
-    this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), backoff);
-    this.queues = new PollingQueues({ store, backoff, schedule: this.waiting.schedule, stableOwners });
+    this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
+    this.queues = new PollingQueues(this, store);
   }
 
   takeAtOnce(): undefined {

@@ -33,19 +33,13 @@ interface StoreHandle extends HandleFields {
   readonly ownClock: boolean;
 }
 
-/** How this package's own managers reach the table: directly, without a promise for each step. */
-export interface DirectLeases {
-  readonly table: LeaseTable;
-  readonly clock: Clock | undefined;
-}
-
 /** The `at` of a table's calls: NaN if the table reads its own clock. */
 export function timeArgument(clock: Clock | undefined): number {
   return clock === undefined ? NaN : readClock(clock);
 }
 
-/** For managers only. */
-export let directLeases: (store: MemoryLeaseStore) => DirectLeases;
+/** For managers only: the table itself, without a promise for each step. */
+export let directLeases: (store: MemoryLeaseStore) => Pick<OpenedTable, 'table' | 'clock'>;
 
 class OpenedTable {
   constructor(
