@@ -1,7 +1,7 @@
 import { checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
-import { checkInfo } from '../lease/contract/info.js';
 import {
+  checkInfo,
   checkKey,
   checkOwner,
   checkTtl,

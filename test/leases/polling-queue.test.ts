@@ -60,6 +60,27 @@ it('has the next waiter ask when the first gives up, even while it is asking', a
   hangs.open();
 });
 
+it("takes a late answer to a waiter that gave up for nobody else's", async () => {
+  const store = new FaultyStore();
+  await store.inner.tryAcquire('key', 'somebody else', 60_000);
+  const [early, late] = [gate(), gate()];
+  store.before.tryAcquire = early.pass;
+  const manager = new LeaseManager({ store, backoff: { initial: 5, max: 5, jitter: 0 } });
+  const first = manager.acquire('key', { timeout: 20 });
+  const second = manager.acquire('key', { timeout: 30_000 });
+  expect(store.count('tryAcquire')).toBe(1);
+  store.before.tryAcquire = late.pass;
+  await expect(first).rejects.toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+  await expect.poll(() => store.count('tryAcquire')).toBe(2);
+  early.open();
+  await delay(50);
+  // The second one's attempt has no answer yet: another one beside it could be granted the key as well.
+  expect(store.count('tryAcquire')).toBe(2);
+  await store.inner.release('key', 'somebody else');
+  late.open();
+  expect((await second).held).toBe(true);
+});
+
 it('tells all that time out what error the store had', async () => {
   const store = new FaultyStore();
   store.before.tryAcquire = failing;

@@ -73,6 +73,7 @@ describe('what a lease of several keys asks of its store', () => {
     for (const key of ['a', 'b', 'c']) await manager.acquire(key);
     asked.length = 0;
     clock.advance(20_000);
+    await turns(1);
     expect(asked).toHaveLength(1);
     expect(asked[0]?.split(/[ ,]/).sort()).toEqual(['a', 'b', 'c', 'renewAll']);
     await manager.close();

@@ -19,11 +19,6 @@ export interface OpenMessage {
   readonly countsSuspension: boolean;
 }
 
-export interface CloseMessage {
-  readonly op: 'close';
-  readonly store: Id;
-}
-
 /** A lease that was granted. */
 export interface AddMessage {
   readonly op: 'add';
@@ -46,13 +41,13 @@ export interface RenewMessage {
   readonly ttl: number;
 }
 
-/** Renew it no more. Answered when nothing is on its way to the store any more. */
-export interface RemoveMessage {
-  readonly op: 'remove';
-  readonly lease: Id;
-}
-
-export type Command = OpenMessage | CloseMessage | AddMessage | RenewMessage | RemoveMessage;
+/** `remove`: renew it no more. Answered when nothing is on its way to the store any more. */
+export type Command =
+  | OpenMessage
+  | AddMessage
+  | RenewMessage
+  | { readonly op: 'remove'; readonly lease: Id }
+  | { readonly op: 'close'; readonly store: Id };
 
 /** Errors are as `serializeError` has made them. */
 export type LeaseReport =

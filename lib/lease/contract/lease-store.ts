@@ -76,7 +76,8 @@ export interface WakingLeaseStore extends LeaseStore {
 }
 
 /** Bytes of UTF-8: enough for a host, a process and a progress, and little for a store. */
-export const MAX_INFO = 1024;
+const MAX_INFO = 1024;
+
 /**
  * How another thread opens a store again: it imports the module, and calls a function that the module exports with the
  * options. That function returns a store, or a promise of one, with a connection of its own.
@@ -129,6 +130,15 @@ export function checkTtl(ttl: unknown, name = 'ttl'): number {
     throw outOfRange(name, `a whole number of milliseconds from 1 to ${MAX_TTL}`, ttl);
   }
   return ttl;
+}
+
+/** The text that a holder keeps with its lease. Empty for none. */
+export function checkInfo(info: unknown, name = 'info'): string {
+  if (typeof info !== 'string') throw invalidArgType(name, 'a string', info);
+  if (info.length > MAX_INFO || Buffer.byteLength(info) > MAX_INFO) {
+    throw outOfRange(name, `a string of at most ${MAX_INFO} bytes in UTF-8`, info);
+  }
+  return info;
 }
 
 export function checkClock(clock: unknown): Clock {

@@ -10,8 +10,15 @@ import {
 } from '../../common/checks.js';
 import { invalidArgType, type LockError, outOfRange } from '../../common/errors.js';
 import type { HostSignal } from '../../common/types.js';
-import { checkInfo } from './info.js';
-import { checkClock, checkNonEmpty, checkTtl, type Clock, type LeaseStore, MAX_TTL } from './lease-store.js';
+import {
+  checkClock,
+  checkInfo,
+  checkNonEmpty,
+  checkTtl,
+  type Clock,
+  type LeaseStore,
+  MAX_TTL,
+} from './lease-store.js';
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;

@@ -49,8 +49,7 @@ export abstract class Grants implements HoldContext {
     ownNow?: () => number,
   ) {
     this.store = store;
-    // Leases that are due together are renewed in one request, if the store can.
-    this.schedule = new Schedule(settings.clock, false, ownNow, (body) => this.together(body));
+    this.schedule = new Schedule(settings.clock, false, ownNow);
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
     this.owner = settings.holder ?? (settings.reentrant ? this.name : undefined);
@@ -98,9 +97,6 @@ export abstract class Grants implements HoldContext {
   isAwaited(key: string): boolean {
     return this.queues.isAwaited(key) && this.shared(key) === undefined;
   }
-
-  /** What holds ask of the store while the body runs goes there together, if the store can. */
-  abstract together<T>(body: () => T): T;
 
   abstract tokenOf(granted: number): FencingToken;
 

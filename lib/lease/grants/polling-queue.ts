@@ -1,21 +1,11 @@
 import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
-import type { Backoff } from '../contract/options.js';
-import type { Due, Schedule } from '../time/schedule.js';
+import type { Due } from '../time/schedule.js';
 import type { Acquisition, Queues } from './acquisition.js';
+import type { Grants } from './grants.js';
 
 /** Milliseconds: with less time left, nobody asks again. */
 const SHORTEST_CHANCE = 10;
-
-/** What the queues of a manager share. */
-interface Context {
-  readonly store: LeaseStore;
-  readonly backoff: Backoff;
-  /** Keeps the process alive; in real time. */
-  readonly schedule: Schedule;
-  /** All acquisitions have the same owner, so one grant may follow another at once. */
-  readonly stableOwners: boolean;
-}
 
 /** The managers of this thread that have queues over a store, in the order of their turns. */
 const queuesOf = new WeakMap<LeaseStore, Set<PollingQueues>>();
@@ -41,11 +31,13 @@ export function handOn(store: LeaseStore, key: string): void {
  * more than one. After a grant the next one becomes the head.
  */
 export class PollingQueues implements Queues {
-  readonly #context: Context;
+  readonly #grants: Grants;
+  readonly #store: LeaseStore;
   readonly #queues = new Map<string, PollingQueue>();
 
-  constructor(context: Context) {
-    this.#context = context;
+  constructor(grants: Grants, store: LeaseStore) {
+    this.#grants = grants;
+    this.#store = store;
   }
 
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
@@ -55,7 +47,7 @@ export class PollingQueues implements Queues {
       return;
     }
     if (this.#queues.size === 0) this.#enlist();
-    const added = new PollingQueue(this.#context, key, waiter, () => this.#drop(key));
+    const added = new PollingQueue(this.#grants, this.#store, key, waiter, () => this.#drop(key));
     this.#queues.set(key, added);
     if (wasRefused) added.pause();
     else added.run();
@@ -81,16 +73,15 @@ export class PollingQueues implements Queues {
   }
 
   #enlist(): void {
-    const { store } = this.#context;
-    if (reportsReleases(store)) return;
-    let managers = queuesOf.get(store);
-    if (managers === undefined) queuesOf.set(store, (managers = new Set()));
+    if (reportsReleases(this.#store)) return;
+    let managers = queuesOf.get(this.#store);
+    if (managers === undefined) queuesOf.set(this.#store, (managers = new Set()));
     managers.add(this);
   }
 
   #drop(key: string): void {
     this.#queues.delete(key);
-    if (this.#queues.size === 0) queuesOf.get(this.#context.store)?.delete(this);
+    if (this.#queues.size === 0) queuesOf.get(this.#store)?.delete(this);
   }
 }
 
@@ -100,7 +91,8 @@ class PollingQueue implements Due {
   place = -1;
   failure: unknown;
   readonly waiters = new Set<Acquisition>();
-  readonly #context: Context;
+  readonly #grants: Grants;
+  readonly #store: LeaseStore;
   readonly #key: string;
   readonly #ended: () => void;
   /** The attempt whose answer the queue waits for; 0 for none. An acquisition may come back while an older one runs. */
@@ -115,11 +107,12 @@ class PollingQueue implements Due {
   #stopListening: (() => void) | undefined;
   #hasPaused = false;
 
-  constructor(context: Context, key: string, first: Acquisition, ended: () => void) {
-    this.#context = context;
+  constructor(grants: Grants, store: LeaseStore, key: string, first: Acquisition, ended: () => void) {
+    this.#grants = grants;
+    this.#store = store;
     this.#key = key;
     this.#ended = ended;
-    this.#step = context.backoff.initial;
+    this.#step = grants.backoff.initial;
     this.waiters.add(first);
   }
 
@@ -152,7 +145,7 @@ class PollingQueue implements Due {
       if (mayBeFree) this.wake();
       else this.#pauseUnlessWoken();
     } else if (waiter === head) {
-      this.#context.schedule.set(this, Math.min(this.deadline, this.#lastChance()));
+      this.#grants.waiting.schedule.set(this, Math.min(this.deadline, this.#lastChance()));
     }
   }
 
@@ -162,8 +155,8 @@ class PollingQueue implements Due {
       this.#woken = true;
       return;
     }
-    this.#context.schedule.clear(this);
-    this.#step = this.#context.backoff.initial;
+    this.#grants.waiting.schedule.clear(this);
+    this.#step = this.#grants.backoff.initial;
     this.run();
   }
 
@@ -172,8 +165,8 @@ class PollingQueue implements Due {
    * been handed on here for as long as their longest pause, this thread leaves them one such pause.
    */
   handOn(): void {
-    const { backoff, schedule } = this.#context;
-    const now = schedule.now();
+    const { backoff, waiting } = this.#grants;
+    const now = waiting.schedule.now();
     this.#handingOnSince ??= now;
     if (now - this.#handingOnSince < backoff.max) {
       this.wake();
@@ -186,12 +179,13 @@ class PollingQueue implements Due {
 
   /** If the head's timeout would come before the end of the pause, the pause leaves room for one more attempt. */
   pause(): void {
-    const { store, backoff, schedule } = this.#context;
+    const store = this.#store;
+    const { backoff, waiting } = this.#grants;
     this.#hasPaused = true;
     if (reportsReleases(store)) this.#stopListening ??= store.onRelease(this.#key, () => this.wake());
     const length = this.#step * (1 - backoff.jitter * Math.random());
     this.#step = Math.min(this.#step * 2, backoff.max);
-    schedule.set(this, Math.min(schedule.now() + length, this.#lastChance()));
+    waiting.schedule.set(this, Math.min(waiting.schedule.now() + length, this.#lastChance()));
   }
 
   #pauseUnlessWoken(): void {
@@ -206,7 +200,7 @@ class PollingQueue implements Due {
       // What a failed attempt gives back wakes its own queue: it would ask thousands of times a second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
-    } else if (this.waiters.size > 0 && ((granted && this.#context.stableOwners) || isPermanent(failure))) {
+    } else if (this.waiters.size > 0 && ((granted && this.#grants.stableOwners) || isPermanent(failure))) {
       // The store also grants the next one, which has the same owner; or refuses it, too, which it need not wait for.
       this.wake();
     }
@@ -215,14 +209,14 @@ class PollingQueue implements Due {
   /** One first pause before the head's timeout, or half of the time that is left if that pause would not fit. */
   #lastChance(): number {
     const [head] = this.waiters;
-    const { backoff, schedule } = this.#context;
-    const left = head!.endsAt - schedule.now();
+    const { backoff, waiting } = this.#grants;
+    const left = head!.endsAt - waiting.schedule.now();
     if (left > 2 * backoff.initial) return head!.endsAt - backoff.initial;
     return left > SHORTEST_CHANCE ? head!.endsAt - left / 2 : head!.endsAt;
   }
 
   #end(): void {
-    this.#context.schedule.clear(this);
+    this.#grants.waiting.schedule.clear(this);
     this.#stopListening?.();
     this.#asking = 0;
     this.#ended();

@@ -1,3 +1,4 @@
+import { queueMicrotask } from '../../common/host.js';
 import { isPermanent } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
@@ -5,31 +6,37 @@ import { canDoTogether, type SeveralKeysLeaseStore } from '../contract/several-k
 import type { Asker } from './acquisition.js';
 import { handOn } from './polling-queue.js';
 
-interface PendingRequest {
-  readonly key: string;
-  readonly resolve: (result: boolean) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-/** A store may have a limit for one step: the transactions of etcd have 128 parts by default. */
+/**
+ * More are sent at once: a store may have a limit for one step, as the transactions of etcd have 128 parts by default, and
+ * to send thousands would block the event loop.
+ */
 const MOST_KEYS = 50;
 
-/** Requests that differ only in their keys. */
-interface Group {
+/** What requests have in common that differ only in their keys. */
+interface Alike {
   readonly owner: string;
   /** Undefined for releases. */
   readonly ttl: number | undefined;
   readonly info: string | undefined;
-  readonly requests: PendingRequest[];
+}
+
+interface Group extends Alike {
+  /** For each key, who is told. */
+  readonly requests: Map<string, (result: Promise<boolean>) => void>;
 }
 
 /**
  * Any store, as if it could do all operations with several keys. A store that cannot is asked for one key after the
  * other, and what it granted is rolled back when a later key is refused.
+ *
+ * Renewals and releases wait for the end of the current microtask, and are sent together where they differ only in their
+ * keys: those of a lease of several keys, and of thousands of leases of one holder. An attempt sends them first, so the
+ * store is asked in the order in which this was.
  */
 export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   readonly #store: InfoLeaseStore;
-  #groups: Map<string, Group> | undefined;
+  readonly #groups = new Map<string, Group>();
+  #collected = 0;
 
   constructor(store: LeaseStore) {
     this.#store = store;
@@ -45,6 +52,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     terms: LeaseTerms,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
+    this.#sendAll();
     if (keys.length === 1) {
       const token = await this.#tryOne(keys[0]!, asker, terms);
       return token === undefined ? 0 : [token];
@@ -54,30 +62,12 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info)));
   }
 
-  /** What holds ask of the store while the body runs goes there together. */
-  together<T>(body: () => T): T {
-    if (this.#groups !== undefined) return body();
-    const groups = new Map<string, Group>();
-    this.#groups = groups;
-    try {
-      return body();
-    } finally {
-      this.#groups = undefined;
-      for (const group of groups.values()) this.#send(group);
-    }
-  }
-
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    return this.#groups === undefined
-      ? this.#store.renew(key, owner, ttl, ...extra(info))
-      : add(this.#groups, key, owner, ttl, info);
+    return this.#collect(key, { owner, ttl, info });
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const groups = this.#groups;
-    const freed = await (groups === undefined
-      ? this.#store.release(key, owner)
-      : add(groups, key, owner, undefined, undefined));
+    const freed = await this.#collect(key, { owner, ttl: undefined, info: undefined });
     if (freed) handOn(this.#store, key);
     return freed;
   }
@@ -113,46 +103,50 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     });
   }
 
-  #send({ requests, ...alike }: Group): void {
-    for (let i = 0; i < requests.length; i += MOST_KEYS) {
-      this.#sendPart({ ...alike, requests: requests.slice(i, i + MOST_KEYS) });
-    }
+  #collect(key: string, alike: Alike): Promise<boolean> {
+    const { owner, ttl, info } = alike;
+    const name = JSON.stringify([owner, ttl, info]);
+    // A store is never asked twice for a key in one step.
+    if (this.#groups.get(name)?.requests.has(key) === true) this.#sendAll();
+    return new Promise((resolve) => {
+      if (this.#groups.size === 0) queueMicrotask(() => this.#sendAll());
+      let group = this.#groups.get(name);
+      if (group === undefined) this.#groups.set(name, (group = { ...alike, requests: new Map() }));
+      group.requests.set(key, resolve);
+      if (++this.#collected === MOST_KEYS) this.#sendAll();
+    });
   }
 
-  #sendPart(group: Group): void {
-    const { requests } = group;
-    const keys = requests.map(({ key }) => key);
-    const store = this.#store;
-    if (canDoTogether(store, keys)) {
-      sendAll(store, keys, group).catch((error: unknown) => {
-        for (const { reject } of requests) reject(error);
+  #sendAll(): void {
+    const groups = [...this.#groups.values()];
+    this.#groups.clear();
+    this.#collected = 0;
+    for (const { requests, ...alike } of groups) {
+      const keys = [...requests.keys()];
+      const all = canDoTogether(this.#store, keys) ? askAll(this.#store, keys, alike) : undefined;
+      keys.forEach((key, i) => {
+        requests.get(key)!(all?.then((results) => results[i]!) ?? this.#askOne(key, alike));
       });
-    } else {
-      for (const request of requests) this.#sendOne(request, group).catch(request.reject);
     }
   }
 
-  async #sendOne({ key, resolve }: PendingRequest, { owner, ttl, info }: Group): Promise<void> {
+  async #askOne(key: string, { owner, ttl, info }: Alike): Promise<boolean> {
     const store = this.#store;
-    resolve(
-      await (ttl === undefined ? store.release(key, owner) : store.renew(key, owner, ttl, ...extra(info))),
-    );
+    return ttl === undefined ? store.release(key, owner) : store.renew(key, owner, ttl, ...extra(info));
   }
 }
 
-async function sendAll(
+async function askAll(
   store: SeveralKeysLeaseStore,
   keys: readonly string[],
-  { owner, ttl, info, requests }: Group,
-): Promise<void> {
+  { owner, ttl, info }: Alike,
+): Promise<readonly boolean[]> {
   const results: unknown =
     ttl === undefined
       ? await store.releaseAll(keys, owner)
       : await store.renewAll(keys, owner, ttl, ...extra(info));
-  if (!Array.isArray(results) || results.length !== keys.length) {
-    throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
-  }
-  requests.forEach(({ resolve }, i) => resolve(results[i] === true));
+  if (Array.isArray(results) && results.length === keys.length) return results.map((one) => one === true);
+  throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
 }
 
 /** The keys may be held although their release failed, and that release may still be executed. */
@@ -178,20 +172,4 @@ async function noting<T>(asker: Asker, keys: readonly string[], ask: () => Promi
 /** Only if there is one: a store that keeps no infos expects none. */
 function extra(info: string | undefined): [info?: string] {
   return info === undefined ? [] : [info];
-}
-
-function add(
-  groups: Map<string, Group>,
-  key: string,
-  owner: string,
-  ttl: number | undefined,
-  info: string | undefined,
-): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const request = { key, resolve, reject };
-    const alike = JSON.stringify([owner, ttl, info]);
-    const group = groups.get(alike);
-    if (group) group.requests.push(request);
-    else groups.set(alike, { owner, ttl, info, requests: [request] });
-  });
 }

@@ -1,4 +1,7 @@
+import { threadId } from 'node:worker_threads';
+import { leaseChannels } from '../../common/diagnostics.js';
 import { localNow, setClock } from '../../common/elapsed.js';
+import type { LockError } from '../../common/errors.js';
 import { performance } from '../../common/host.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
@@ -11,21 +14,28 @@ import { Acquisition, type Answer, type Asker } from './acquisition.js';
 import { Grants } from './grants.js';
 import { PollingQueues } from './polling-queue.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
-import { announceFailure, StoreOperations } from './store-operations.js';
 import { Unanswered } from './unanswered.js';
 
-/** Grants of a store that must be asked. */
+/**
+ * Grants of a store that must be asked. With stable owners the operations on one key are sent one after the other:
+ * otherwise a store could execute a later one first.
+ */
 export class StoreGrants extends Grants {
   /** A store does not say when a lease ended, only that it is gone. */
   readonly looksBeforeRelease = true;
   readonly tableClock = undefined;
   readonly queues: PollingQueues;
   readonly #adapter: StoreAdapter;
-  readonly #operations: StoreOperations;
   readonly #unanswered: Unanswered;
   /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
   readonly #background: BackgroundStore | undefined;
   #owners = 0;
+  /** With stable owners, the last operation on each key, settled without a result. */
+  readonly #last = new Map<string, Promise<void>>();
+  /** Releases, and attempts, that the store has not answered. */
+  #underWay = 0;
+  /** Called when none are left. */
+  #answered: (() => void) | undefined;
   /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 
@@ -36,11 +46,9 @@ export class StoreGrants extends Grants {
     if (clock) setClock(clock);
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
-    const { backoff, stableOwners } = this;
     this.#adapter = adapter;
-    this.#operations = new StoreOperations(this);
-    this.#unanswered = new Unanswered((key, owner) => this.#operations.freeUnheld(key, owner), backoff);
-    this.queues = new PollingQueues({ store, backoff, schedule: this.waiting.schedule, stableOwners });
+    this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
+    this.queues = new PollingQueues(this, store);
   }
 
   takeAtOnce(): undefined {
@@ -66,16 +74,14 @@ export class StoreGrants extends Grants {
   }
 
   tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
-    return this.#operations.inOrder(keys, () =>
+    return this.#inOrder(keys, () =>
       this.stableOwners ? this.#tryShared(keys, asker, terms) : this.#tryAll(keys, asker, terms),
     );
   }
 
   async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
     const reversed = [...holds].reverse();
-    const results = await Promise.allSettled(
-      this.together(() => reversed.map((hold) => hold.discard(asker))),
-    );
+    const results = await Promise.allSettled(reversed.map((hold) => hold.discard(asker)));
     results.forEach(({ status }, i) => {
       if (status === 'rejected') leftOver(asker, reversed[i]!.key);
     });
@@ -88,10 +94,6 @@ export class StoreGrants extends Grants {
     for (const key of unsure ?? []) this.#unanswered.add(key, asker.owner!, ttl);
   }
 
-  together<T>(body: () => T): T {
-    return this.#adapter.together(body);
-  }
-
   tokenOf(): never {
     throw new TypeError('a grant of a store is its token');
   }
@@ -100,8 +102,16 @@ export class StoreGrants extends Grants {
     if (background && this.#background === undefined) throw cannotReopen();
   }
 
+  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError, or the store's permanent error. */
   free(hold: Hold): Promise<boolean> {
-    return this.#operations.free(hold);
+    const { key } = hold;
+    if (this.stableOwners) return this.#inOrder([key], () => this.#freeLatest(hold));
+    if (!hold.delegated) return this.#release(key, hold.owner, hold);
+    const detached = hold.renewals.detach();
+    // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later. But it must
+    // not extend a lease that is only shortened.
+    if (this.minHoldLeftOf(hold) === 0) return this.#release(key, hold.owner, hold);
+    return this.#count(() => detached.then(() => this.#release(key, hold.owner, hold)));
   }
 
   override async close(): Promise<void> {
@@ -113,11 +123,11 @@ export class StoreGrants extends Grants {
   override lost(hold: Hold): void {
     super.lost(hold);
     if (!hold.delegated || !this.stableOwners) return;
-    void this.#operations.inOrder([hold.key], () => hold.renewals.detach());
+    void this.#inOrder([hold.key], () => hold.renewals.detach());
   }
 
   protected async settled(): Promise<void> {
-    await this.#operations.settled();
+    while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
     await this.#unanswered.close();
     this.#background?.close();
   }
@@ -164,7 +174,7 @@ export class StoreGrants extends Grants {
     if (this.isClosed) return Promise.reject(managerClosed());
     const waits = terms.background || keys.some((key) => this.latest(key)?.delegated === true);
     const ask = (): Promise<Answer> => this.#ask(keys, asker, terms);
-    return this.#operations.count(waits ? () => this.#prepare(keys, terms).then(ask) : ask);
+    return this.#count(waits ? () => this.#prepare(keys, terms).then(ask) : ask);
   }
 
   async #prepare(keys: readonly string[], { background }: LeaseTerms): Promise<void> {
@@ -213,10 +223,71 @@ export class StoreGrants extends Grants {
     return holds;
   }
 
+  /**
+   * Runs it, if owners are stable, after earlier operations on the keys have ended. An operation on several keys comes
+   * after the earlier ones on each of them, and before all later ones.
+   */
+  #inOrder<T>(keys: readonly string[], operation: () => Promise<T>): Promise<T> {
+    if (!this.stableOwners) return operation();
+    const before = keys.map((key) => this.#last.get(key)).filter((last) => last !== undefined);
+    const result = before.length === 0 ? operation() : Promise.all(before).then(operation);
+    const settled: Promise<void> = Promise.allSettled([result]).then(() => {
+      for (const key of keys) if (this.#last.get(key) === settled) this.#last.delete(key);
+    });
+    for (const key of keys) this.#last.set(key, settled);
+    return result;
+  }
+
+  /** Counts it as pending until it settles. */
+  async #count<T>(operation: () => Promise<T>): Promise<T> {
+    this.#underWay++;
+    try {
+      return await operation();
+    } finally {
+      if (--this.#underWay === 0) {
+        this.#answered?.();
+        this.#answered = undefined;
+      }
+    }
+  }
+
+  /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
+  #freeUnheld(key: string, owner: string): Promise<boolean> {
+    return this.#inOrder([key], async () => {
+      return this.latest(key) === undefined && (await this.#release(key, owner));
+    });
+  }
+
+  /** Frees nothing that was granted to the same owner after the hold. */
+  async #freeLatest(hold: Hold): Promise<boolean> {
+    // A renewal that another thread has sent must not reach the store after the owner's next acquisition.
+    if (hold.delegated) await hold.renewals.detach();
+    const latest = this.latest(hold.key);
+    if (latest !== undefined && latest !== hold) return false;
+    const freed = await this.#release(hold.key, hold.owner, hold);
+    this.forget(hold);
+    return freed;
+  }
+
+  /** `hold`: what was held; undefined for a grant whose answer was lost or came late. */
+  #release(key: string, owner: string, hold?: Hold): Promise<boolean> {
+    return this.#count(async () => {
+      try {
+        const left = hold === undefined ? 0 : this.minHoldLeftOf(hold);
+        if (left === 0) return await this.store.release(key, owner);
+        this.keepTaken(key, left);
+        return await this.store.renew(key, owner, left);
+      } catch (error) {
+        const failure = storeFailure('release', key, error);
+        if (hold === undefined) announceFailure('release', key, owner, failure);
+        else hold.announceFailure('release', failure);
+        throw failure;
+      }
+    });
+  }
+
   async #giveBackLate(keys: readonly string[], owner: string): Promise<void> {
-    const releases = this.together(() =>
-      [...keys].reverse().map((key) => this.#operations.release(key, owner)),
-    );
+    const releases = [...keys].reverse().map((key) => this.#release(key, owner));
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
     }
@@ -241,4 +312,16 @@ function checkTokens(keys: readonly string[], tokens: unknown): void {
 
 function failBackground(keys: readonly string[], error: unknown): never {
   throw storeFailure('renew in the background', keys, error);
+}
+
+/** Publishes to `stripelock:lease:failed`, about a key that nobody holds here. */
+export function announceFailure(
+  operation: 'acquire' | 'release',
+  key: string,
+  owner: string,
+  error: LockError,
+): void {
+  if (!leaseChannels.failed.hasSubscribers) return;
+  const nothing = { token: undefined, remaining: undefined };
+  leaseChannels.failed.publish({ key, operation, error, holder: owner, threadId, ...nothing });
 }

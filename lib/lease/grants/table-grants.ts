@@ -137,11 +137,6 @@ export class TableGrants extends Grants {
     return;
   }
 
-  /** Each operation on the table is decided at once. */
-  together<T>(body: () => T): T {
-    return body();
-  }
-
   tokenOf(granted: number): FencingToken {
     return this.table.tokenOf(granted);
   }

@@ -32,8 +32,6 @@ export interface HoldContext {
   free(hold: Hold): Promise<boolean>;
   /** The hold was lost. */
   lost(hold: Hold): void;
-  /** What holds ask of the store while the body runs goes there together, if the store can. */
-  together<T>(body: () => T): T;
 }
 
 /** What is told that a hold was lost: an AbortController, or the other holds of a lease. */
@@ -285,11 +283,6 @@ export class Hold implements Due {
   /** Its only user did not get to use it. */
   skipMinHold(): void {
     if (this.terms.minHold > 0 && this.users <= 1) this.terms = { ...this.terms, minHold: 0 };
-  }
-
-  /** What holds ask of the store while the body runs goes there together, if the store can. */
-  together<T>(body: () => T): T {
-    return this.context.together(body);
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */

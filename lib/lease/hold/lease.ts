@@ -1,7 +1,6 @@
 import type { HostSignal } from '../../common/types.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
-import { checkInfo } from '../contract/info.js';
-import { checkTtl, type FencingToken } from '../contract/lease-store.js';
+import { checkInfo, checkTtl, type FencingToken } from '../contract/lease-store.js';
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */
@@ -224,23 +223,15 @@ function longestTtl(holds: readonly Hold[]): number {
 
 function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<boolean> {
   if (holds.length === 1) return holds[0]!.renew(ttl, info);
-  return together(holds, (hold) => hold.renew(ttl, info)).then(everyTrue);
+  return Promise.allSettled(holds.map((hold) => hold.renew(ttl, info))).then(everyTrue);
 }
 
 /** Leaves in the list what could not be freed. */
 async function freeAll(holds: Hold[]): Promise<boolean> {
-  const results = await together(holds, (hold) => hold.release());
+  const results = await Promise.allSettled(holds.map((hold) => hold.release()));
   const failed = holds.filter((_, i) => results[i]!.status === 'rejected');
   holds.splice(0, holds.length, ...failed);
   return everyTrue(results);
-}
-
-function together(
-  holds: readonly Hold[],
-  operation: (hold: Hold) => Promise<boolean>,
-): Promise<PromiseSettledResult<boolean>[]> {
-  const asked = holds[0]?.together(() => holds.map(operation)) ?? [];
-  return Promise.allSettled(asked);
 }
 
 /** Throws the first error. */

@@ -5,6 +5,7 @@ import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import {
   checkClock,
+  checkInfo,
   checkKey,
   checkOwner,
   checkTtl,
@@ -14,7 +15,6 @@ import {
   type InfoLeaseState,
   type InfoLeaseStore,
 } from '../contract/lease-store.js';
-import { checkInfo } from '../contract/info.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const KIND = 'stripelock/memory-lease-store';
@@ -33,19 +33,13 @@ interface StoreHandle extends HandleFields {
   readonly ownClock: boolean;
 }
 
-/** How this package's own managers reach the table: directly, without a promise for each step. */
-export interface DirectLeases {
-  readonly table: LeaseTable;
-  readonly clock: Clock | undefined;
-}
-
 /** The `at` of a table's calls: NaN if the table reads its own clock. */
 export function timeArgument(clock: Clock | undefined): number {
   return clock === undefined ? NaN : readClock(clock);
 }
 
-/** For managers only. */
-export let directLeases: (store: MemoryLeaseStore) => DirectLeases;
+/** For managers only: the table itself, without a promise for each step. */
+export let directLeases: (store: MemoryLeaseStore) => Pick<OpenedTable, 'table' | 'clock'>;
 
 class OpenedTable {
   constructor(

@@ -136,14 +136,12 @@ async function open(command: OpenMessage): Promise<void> {
   }
 }
 
-/** A hold here only renews: its manager frees it. What is due together is renewed in one request, if the store can. */
+/** A hold here only renews: its manager frees it. */
 function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
   const adapter = new StoreAdapter(store);
-  const together = <T>(body: () => T): T => adapter.together(body);
   return {
     backoff,
-    together,
-    schedule: new Schedule<Hold>(undefined, false, elapsed, together),
+    schedule: new Schedule<Hold>(undefined, false, elapsed),
     stableOwners: true,
     looksBeforeRelease: true,
     renew: ({ key, owner }, ttl) => adapter.renew(key, owner, ttl),

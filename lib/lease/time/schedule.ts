@@ -8,8 +8,6 @@ export const FOREIGN_CLOCK_POLL = 100;
 
 /** Entries that are due together may run for this many milliseconds before the event loop turns. */
 const BURST = 10;
-/** How many entries run before the time is looked at again. */
-const STEP = 50;
 /** How many entries are removed in one go: putting back more would take too long. */
 const BATCH = 1000;
 
@@ -26,21 +24,14 @@ export class Schedule<T extends Due = Due> {
   readonly #ownNow: () => number;
   readonly #keepAlive: boolean;
   readonly #entries: DeadlineTimer<T>;
-  readonly #together: (body: () => void) => void;
   #stopListening: (() => void) | undefined;
 
   /**
    * `keepAlive`: whether entries keep the process alive. `ownNow`: the clock in milliseconds if none is given, as fast as
-   * the timers; default `performance.now()`. `together`: runs what makes entries run that are due together.
+   * the timers; default `performance.now()`.
    */
-  constructor(
-    clock: Clock | undefined,
-    keepAlive: boolean,
-    ownNow = () => performance.now(),
-    together = (body: () => void) => body(),
-  ) {
+  constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = () => performance.now()) {
     this.#clock = clock;
-    this.#together = together;
     this.#ownNow = ownNow;
     this.#keepAlive = keepAlive;
     const longest = clock === undefined ? undefined : FOREIGN_CLOCK_POLL;
@@ -122,16 +113,11 @@ export class Schedule<T extends Due = Due> {
    */
   #run(due: readonly T[], now: number): void {
     const until = this.#clock === undefined ? performance.now() + BURST : Infinity;
-    for (let i = 0; i < due.length; i += STEP) {
-      const inTime = until === Infinity || performance.now() < until;
-      this.#together(() => {
-        for (const entry of due.slice(i, i + STEP)) {
-          // Another entry may have scheduled it again, or cleared it.
-          if (entry.place >= 0 || entry.deadline === Infinity) continue;
-          if (inTime) entry.run(now);
-          else this.#entries.add(entry);
-        }
-      });
+    for (const entry of due) {
+      // Another entry may have scheduled it again, or cleared it.
+      if (entry.place >= 0 || entry.deadline === Infinity) continue;
+      if (until === Infinity || performance.now() < until) entry.run(now);
+      else this.#entries.add(entry);
     }
   }
 }

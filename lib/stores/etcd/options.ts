@@ -119,7 +119,5 @@ function checkCredentials(credentials: unknown): EtcdCredentials {
 
 function checkTls(tls: unknown): EtcdTls {
   checkPart(tls, TLS, 'options.tls');
-  const { ca, cert, key, passphrase, servername, rejectUnauthorized } = tls as EtcdTls;
-  const all = { ca, cert, key, passphrase, servername, rejectUnauthorized };
-  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+  return { ...(tls as EtcdTls) };
 }

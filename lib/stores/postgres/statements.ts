@@ -1,41 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Statement } from './connection.js';
 
-/**
- * The tables, and the statements on them. Each is a transaction by itself.
- *
- *     <table>         a row for each key: who holds it until when, its highest token, and whether somebody waits for it
- *     <table>_floor   one row: no lower than any token of a row that was purged
- *
- * Expiry and tokens are by `clock_timestamp()`, read when a row is changed: `now()` is when the statement began, and it may
- * have waited for the row. A token is that time in nanoseconds, or the last one of the key plus one, whichever is greater.
- */
-export interface Statements {
-  /**
-   * Looks first, without a lock: to lock the row would write to the log of the database. If another has the key, it returns
-   * the time that remains, and marks that somebody listens.
-   */
-  readonly acquire: Statement;
-  readonly renew: Statement;
-  /** The row stays, for its token. Who listens is notified only if the row is marked. */
-  readonly release: Statement;
-  readonly inspect: Statement;
-  readonly purge: Statement;
-  // On several keys. Lists are JSON, which each client library passes on as text. Rows are locked in the order of their keys,
-  // so that two who want the same keys do not wait for each other.
-  /**
-   * Looks first. If another has one of the keys, it returns the place of the first, and changes nothing but its mark.
-   * If another was quicker after that look, it fails with a division by zero: everything is undone, and who asks again
-   * finds that other.
-   */
-  readonly acquireAll: Statement;
-  /** Return the places of those that were extended, or freed. */
-  readonly renewAll: Statement;
-  readonly releaseAll: Statement;
-  /** Creates the tables. Not one statement, but one transaction. `limit`: of its waits for locks. */
-  readonly schema: (limit: string) => string;
-}
-
 const NOW = 'clock_timestamp()';
 /** Milliseconds until a lease expires, rounded up. */
 const LEFT = `ceil(extract(epoch FROM expires - ${NOW}) * 1000)::bigint::text`;
@@ -108,12 +73,25 @@ function statement(text: string): Statement {
 
 const COLUMNS = 'key, owner, token, expires, info';
 
-export function statementsOf(table: Table): Statements {
+export type Statements = ReturnType<typeof statementsOf>;
+
+/**
+ * The tables, and the statements on them. Each is a transaction by itself.
+ *
+ *     <table>         a row for each key: who holds it until when, its highest token, and whether somebody waits for it
+ *     <table>_floor   one row: no lower than any token of a row that was purged
+ *
+ * Expiry and tokens are by `clock_timestamp()`, read when a row is changed: `now()` is when the statement began, and it may
+ * have waited for the row. A token is that time in nanoseconds, or the last one of the key plus one, whichever is greater.
+ */
+export function statementsOf(table: Table) {
   const { rows, floor } = table;
   // $1 key, $2 owner, $3 length, $4 known token, $5 info, $6 limit of waits for locks, $7 whether this client listens.
   const values = `$1::text, $2::text, ${nextToken(table, '$4')}, ${later('$3')}, $5::text`;
   const heldByOther = `key = $1 AND owner <> $2 AND ${NOT_EXPIRED}`;
   return {
+    // It looks first, without a lock: to lock the row would write to the log of the database. If another has the key, it
+    // returns the time that remains, and marks that somebody listens.
     acquire: statement(`WITH held AS MATERIALIZED (
         SELECT ${LEFT} AS remaining, waited FROM ${rows} WHERE ${heldByOther}),
       mark AS (UPDATE ${rows} SET waited = true FROM ${limited('$6')}
@@ -125,7 +103,7 @@ export function statementsOf(table: Table): Statements {
     // $4 info, or null if it stays; $5 limit.
     renew: statement(`UPDATE ${rows} SET expires = ${later('$3')}, info = coalesce($4::text, info)
       FROM ${limited('$5')} WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} RETURNING 1 AS renewed, ${DURABLE}`),
-    // $3 token, or null for any; $4 limit.
+    // The row stays, for its token. Who listens is notified only if the row is marked. $3 token, or null for any; $4 limit.
     release: statement(`WITH gone AS (UPDATE ${rows} SET ${FREE} FROM ${limited('$4')}
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND ($3::bigint IS NULL OR token = $3::bigint)
         RETURNING key, waited)
@@ -141,21 +119,28 @@ export function statementsOf(table: Table): Statements {
       UPDATE ${floor} SET token = greatest(token,
         (SELECT max(token) FROM ${rows} WHERE expires < ${NOW} - ${KEPT})), purged = purged + (SELECT count(*) FROM gone)`),
     ...statementsForSeveral(table),
-    schema: (limit) => schemaOf(table, limit),
+    /** Creates the tables. Not one statement, but one transaction. `limit`: of its waits for locks. */
+    schema: (limit: string) => schemaOf(table, limit),
   };
 }
 
 /** Means that another was quicker. */
 export const QUICKER = '22012';
 
-function statementsForSeveral(table: Table): Pick<Statements, 'acquireAll' | 'renewAll' | 'releaseAll'> {
+/**
+ * Lists are JSON, which each client library passes on as text. Rows are locked in the order of their keys, so that two who
+ * want the same keys do not wait for each other. Renewing and releasing return the places of what they changed.
+ */
+function statementsForSeveral(table: Table) {
   const { rows } = table;
   // $1 keys, $2 owner.
   const wanted = `wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, place
     FROM json_array_elements_text($1::text::json) WITH ORDINALITY AS w(key, place))`;
   const mine = `l.key = w.key AND l.owner = $2 AND l.${NOT_EXPIRED}`;
   return {
-    // $3 length, $4 known tokens, $5 info, $6 limit, $7 whether this client listens.
+    // It looks first. If another has one of the keys, it returns the place of the first, and changes nothing but its mark. If
+    // another was quicker after that look, it fails with a division by zero: everything is undone, and who asks again finds
+    // that other. $3 length, $4 known tokens, $5 info, $6 limit, $7 whether this client listens.
     acquireAll:
       statement(`WITH wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, known, place FROM ROWS FROM (
           json_array_elements_text($1::text::json), json_array_elements_text($4::text::json)
