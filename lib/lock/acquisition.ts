@@ -70,7 +70,7 @@ interface Begun {
 /** Nothing was unpinned since the keys were looked up (keeps N4 of `pinned-keys.ts`), so each still has its stripe. */
 function begunOf({ index }: LockContext, guard: Guard, keys: readonly LockKey[]): Begun {
   const stripe = stripesOf(guard)[takenBy(guard)];
-  const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'key') === stripe)!;
+  const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'keys[]') === stripe)!;
   return { since: performance.now(), key };
 }
 

@@ -9,7 +9,7 @@ import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
 import type { KeySets } from './key-set.js';
 import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
-import type { KeyIndex } from './stripe-index.js';
+import { ONLY_KEY, type KeyIndex } from './stripe-index.js';
 import { traceCall, type EntryPoints } from './trace.js';
 
 /**
@@ -47,7 +47,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
       if (options !== undefined || this.#special || typeof keys === 'object') {
         return this.#takeAsync(keys, options);
       }
-      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+      const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
       return tryTake(guard) ? resolved(guard) : wait(this.#context, guard, this.timeout, undefined);
     } catch (error) {
@@ -62,7 +62,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     if (options !== undefined || this.#special || typeof keys === 'object') {
       return this.#takeSync(keys, options);
     }
-    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), EXCLUSIVE_MODE);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
     return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
   }
 
@@ -72,7 +72,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   ): Guard<K, M> | undefined {
     const mode = this.#modeIn(options);
     if (this.#special || isList(keys)) return this.#tryTake(keys, mode);
-    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
 
@@ -90,7 +90,10 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     this.#index.begin();
     try {
       const guard = this.#prepare<K, M>('async', keys, mode);
-      if (signal?.aborted) return Promise.reject(signal.reason as Error);
+      if (signal !== undefined) {
+        this.#index.keep(guard);
+        if (signal.aborted) return Promise.reject(signal.reason as Error);
+      }
       this.#table.acquiringAsync();
       const taken = this.#take(guard, options, timeout, signal, wait);
       return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
@@ -127,20 +130,31 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
 
   /** Checks the keys and finds their stripes; takes nothing. */
   #prepare<K extends LockKey, M extends LockMode>(how: How, keys: K | readonly K[], mode: Mode): Guard<K, M> {
-    let guard: Guard<K, M>;
+    const { unpins } = this.#index;
+    let guard = this.#lookUp<K, M>(keys, mode);
+    if (this.#index.unpins !== unpins) {
+      // Code of the list may have made room for others. It does not run again for the keys that were read.
+      this.#sets.forget();
+      guard = this.#lookUp(isList(keys) ? guard.keys : keys, mode);
+    }
+    if (!this.#context.trace) return guard;
+    this.#index.keep(guard);
+    traceCall(guard, guard.keys, this.#entryPoints(how));
+    return guard;
+  }
+
+  #lookUp<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     try {
-      guard = this.#guardOf(keys, mode);
+      return this.#guardOf(keys, mode);
     } catch (error) {
       if (!this.#index.makeRoom(error)) throw error;
-      guard = this.#guardOf(keys, mode);
+      return this.#guardOf(keys, mode);
     }
-    if (this.#context.trace) traceCall(guard, guard.keys, this.#entryPoints(how));
-    return guard;
   }
 
   #guardOf<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
     if (isList(keys)) return createGuardOfSet(this.#path, this.#sets.setOf(keys), mode);
-    return createGuard(this.#path, keys, this.#index.stripeOf(keys, 'key'), mode);
+    return createGuard(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), mode);
   }
 
   #entryPoints(how: How): EntryPoints {
@@ -167,6 +181,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     if (all && !context.trace) return guard;
     try {
       if (!all) {
+        this.#index.keep(guard);
         checkAcquisitionNames(options);
         return go(context, guard, timeout, signal);
       }

@@ -9,7 +9,8 @@ import {
   type ExactKeys,
 } from '../engine/contract/exact-keys.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
-import { checkKey, isRememberable, type KeyIndex } from './stripe-index.js';
+import { stripesOf, type Guard } from './guard.js';
+import { checkKey, isRememberable, ONLY_KEY, type KeyIndex } from './stripe-index.js';
 
 /**
  * A generation of the cache has at most this share of the keys that a lock may have. All threads together remember no more
@@ -19,17 +20,17 @@ const CACHED_SHARE = 3 / 8;
 /** How many pins outside of the cache end at once; and at most which share of all keys: many idle threads keep as many. */
 const BATCH = 80;
 const BATCH_SHARE = 1 / 800;
-/** After the look-ups of as many batches during acquisitions, one of these may have begun and never ended. */
-const OVERDUE_BATCHES = 8;
+const NONE: readonly number[] = [];
 
 /**
  * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched. Keys in the
  * cache stay pinned, so such a key costs a look-up in a Map. The pins of other keys end in batches.
  *
  * Keeps N4 of `native/core/key_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
- * engine knows that it is held or waited for. So pins end only at the start of a look-up or of an acquisition, and only if no
- * acquisition is between its look-ups and that moment. Between {@link begin} and {@link end} code of the program may run,
- * and acquire keys, too: getters of a list, `Error.prepareStackTrace`, a signal of the program's own. Elsewhere it cannot.
+ * engine knows that it is held or waited for. So pins end only at the start of an acquisition, or for one that has looked up
+ * nothing so far. It may be within others: between {@link begin} and {@link end} code of the program may run, and acquire
+ * keys, too: getters of a list, `Error.prepareStackTrace`, a signal of the program's own. Elsewhere it cannot. What these
+ * others {@link keep} stays pinned. One that is still reading its list compares {@link unpins}, and looks its keys up again.
  *
  * After a stack overflow a stripe may be pinned and in neither the cache nor the list. {@link makeRoom} finds it. It is never
  * in both, as the cache would outlive the pin that the list ends.
@@ -47,10 +48,14 @@ export class PinnedKeys implements KeyIndex {
   readonly #batch: number;
   /** With as many of these, pins end. */
   #most: number;
-  /** Acquisitions between {@link begin} and {@link end}. Left too high where a `vm` timeout has ended one. */
+  unpins = 0;
+  /** Acquisitions between {@link begin} and {@link end}. Too many where a `vm` timeout has ended one. */
   #busy = 0;
-  /** Look-ups since the last {@link #trim}. */
-  #lookedUp = 0;
+  /** The guard of the last of these, if it has called {@link keep}; and those of the others. */
+  #kept: Guard | undefined = undefined;
+  readonly #keptBefore: (Guard | undefined)[] = [];
+  /** Whether a microtask is to forget what a `vm` timeout has ended. */
+  #isForgetting = false;
   /** Too many keys are remembered, by all threads together. */
   #crowded = false;
   /** What was thrown last because no stripe was left. */
@@ -77,30 +82,34 @@ export class PinnedKeys implements KeyIndex {
   }
 
   begin(): void {
-    if (this.#busy === 0) this.#trim();
+    if (this.#busy > 0) this.#beginWithin();
+    this.#trim();
     this.#busy++;
   }
 
+  keep(guard: Guard): void {
+    this.#kept = guard;
+  }
+
   end(): void {
-    this.#busy--;
+    this.#kept = --this.#busy > 0 ? this.#keptBefore.pop() : undefined;
   }
 
   makeRoom(error: unknown): boolean {
-    // The acquisition that has failed is one of these, and none of what it has looked up counts any more.
-    if (error !== this.#exhaustion || this.#busy > 1) return false;
+    // None of what the acquisition that has failed has looked up counts any more.
+    if (error !== this.#exhaustion) return false;
     this.#unpinIdle();
     return true;
   }
 
   #stripeSlow(key: unknown, name: string): number {
     checkKey(key, name);
-    if (this.#busy === 0) this.#trim();
-    else if (++this.#lookedUp === OVERDUE_BATCHES * this.#batch) this.#forgetBusy();
+    if (name === ONLY_KEY) this.#trim();
     const cached = isRememberable(key);
     const known = cached ? this.#cache.find(key) : undefined;
     if (known !== undefined) return known;
     let answer = this.#keys.pin(key as LockKey);
-    if (answer === NO_STRIPE && this.#busy === 0) {
+    if (answer === NO_STRIPE && name === ONLY_KEY) {
       this.#unpinIdle();
       answer = this.#keys.pin(key as LockKey);
     }
@@ -113,9 +122,8 @@ export class PinnedKeys implements KeyIndex {
     return stripe;
   }
 
-  /** Ends pins, if there are too many. No acquisition is busy. */
+  /** Ends pins, if there are too many. */
   #trim(): void {
-    this.#lookedUp = 0;
     if (this.#crowded) {
       this.#crowded = false;
       this.#cache.empty();
@@ -134,12 +142,29 @@ export class PinnedKeys implements KeyIndex {
   /** Those in use stay, and are looked at again when there are a quarter more: so each costs constant time. */
   #unpin(stripes: Int32Array, count: number): void {
     this.#onUnpin();
+    this.unpins++;
+    const needed = this.#busy === 0 ? NONE : this.#moveNeeded(stripes, count);
     // First, so that no stripe is in the list any more once it is unpinned.
     this.#count = 0;
-    const kept = this.#keys.unpin(stripes, count);
+    let kept = this.#keys.unpin(stripes, count - needed.length);
+    for (const stripe of needed) stripes[kept++] = stripe;
     this.#outside = stripes;
     this.#count = kept;
     this.#most = this.#batch + kept + (kept >> 2);
+  }
+
+  /** Moves the stripes that acquisitions keep behind the others. Returns them, each as often as it is there. */
+  #moveNeeded(stripes: Int32Array, count: number): readonly number[] {
+    const guards = [...this.#keptBefore, this.#kept];
+    const all = new Set(guards.flatMap((guard) => (guard === undefined ? NONE : stripesOf(guard))));
+    const needed: number[] = [];
+    for (let i = 0; i < count; i++) {
+      const stripe = stripes[i]!;
+      if (all.has(stripe)) needed.push(stripe);
+      else stripes[i - needed.length] = stripe;
+    }
+    stripes.set(needed, count - needed.length);
+    return needed;
   }
 
   #add(stripe: number): void {
@@ -151,11 +176,19 @@ export class PinnedKeys implements KeyIndex {
     this.#outside[this.#count++] = stripe;
   }
 
-  /** In a microtask no acquisition is busy. */
-  #forgetBusy(): void {
-    defer(() => {
-      this.#busy = 0;
-    }, undefined);
+  /** Another acquisition is busy, or a `vm` timeout has ended it: in a microtask none is busy. */
+  #beginWithin(): void {
+    if (!this.#isForgetting) {
+      defer(() => {
+        this.#isForgetting = false;
+        this.#busy = 0;
+        this.#kept = undefined;
+        this.#keptBefore.length = 0;
+      }, undefined);
+      this.#isForgetting = true;
+    }
+    this.#keptBefore.push(this.#kept);
+    this.#kept = undefined;
   }
 
   #exhausted(): LockError {

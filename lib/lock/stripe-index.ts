@@ -1,16 +1,21 @@
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
+import type { Guard } from './guard.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
+
+/** What errors call the only key of an acquisition, which has looked up nothing else. */
+export const ONLY_KEY = 'key';
 
 /** How a lock finds the stripes of keys, in one thread. */
 export interface KeyIndex {
+  /** How often keys may have lost their stripes: what was looked up before may be another key's now. */
+  readonly unpins: number;
   /** Throws for a value that cannot be a key; `name` is what the error calls it. */
   stripeOf(key: unknown, name: string): number;
-  /**
-   * From here to {@link end} an acquisition looks up stripes, and takes them or is known to wait for them, while code of
-   * the program may run.
-   */
+  /** From here to {@link end} an acquisition looks up stripes and takes them, while code of the program may run. */
   begin(): void;
+  /** The acquisition has looked up its stripes, and its keys have them until {@link end}: before code of the program may run. */
+  keep(guard: Guard): void;
   end(): void;
   /** Whether an acquisition that has just failed with this error, and has nothing, may find room if it starts again. */
   makeRoom(error: unknown): boolean;
@@ -42,6 +47,7 @@ export function checkKey(key: unknown, name: string): void {
  * length is cheap: it is usually the same object, or differs early.
  */
 export class HashedKeys implements KeyIndex {
+  readonly unpins = 0;
   readonly #stripes: number;
   /** The mask that replaces a division if the number of stripes is a power of two; else -1. */
   readonly #mask: number;
@@ -63,6 +69,10 @@ export class HashedKeys implements KeyIndex {
 
   begin(): void {
     // A key has the same stripe at all times.
+  }
+
+  keep(): void {
+    // See begin().
   }
 
   end(): void {

@@ -31,6 +31,50 @@ export const capacitySuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
+    it('is left to keys in use, also while a list or a signal runs code in the middle of an acquisition', async () => {
+      let lock = makeLock({ capacity: 8 });
+      const useOthers = (how: string): void => {
+        for (let i = 0; i < 20; i++) {
+          lock.acquireSync(`${how} ${i}`).release();
+          lock.acquireSync([`${how} ${i} a`, `${how} ${i} b`]).release();
+        }
+      };
+      const keysInUse = (): unknown[] => lock.inspect().map(({ key }) => key);
+      const lists = [
+        ['a', 'b', 'c', 'd'],
+        ['a', 'b', 'c', 'd'],
+        ['d', 'c', 'b'],
+      ];
+      for (const [round, keys] of lists.entries()) {
+        const list = Object.defineProperty(keys.slice(), 1, {
+          get: () => {
+            useOthers(`read ${round}`);
+            return keys[1];
+          },
+        });
+        const guard = lock.acquireSync(list);
+        expect(keysInUse().toSorted()).toEqual(keys.toSorted());
+        expect(keys.map((key) => lock.tryAcquire(key))).toEqual(keys.map(() => undefined));
+        guard.release();
+        expect(keysInUse()).toEqual([]);
+      }
+      lock = makeLock({ capacity: 8 });
+      const held = lock.acquireSync('b');
+      const { signal } = new AbortController();
+      const listenAs = signal.addEventListener.bind(signal);
+      signal.addEventListener = (...args: Parameters<AbortSignal['addEventListener']>) => {
+        useOthers('signal');
+        listenAs(...args);
+      };
+      const waiting = lock.acquire(['a', 'b', 'c'], { signal });
+      held.release();
+      const guard = await waiting;
+      expect(keysInUse().toSorted()).toEqual(['a', 'b', 'c']);
+      expect(lock.tryAcquire('c')).toBeUndefined();
+      guard.release();
+      expect(lock.size).toBe(0);
+    });
+
     it('can be in use at once, whatever the thread used before', () => {
       for (const before of [1, 100, 192, 193, 384, 385, 386, 577, 1000]) {
         const lock = makeLock({ capacity: 512 });

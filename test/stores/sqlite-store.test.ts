@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { LeaseManager, LeaseStoreError } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers } from '../support/sqlite.js';
+import { rejectionOf } from '../support/waiting.js';
 import { SqliteScene, WallClock } from './sqlite-setup.js';
 
 const nodeSqlite = sqliteDrivers.some(({ name }) => name === 'node:sqlite');
@@ -42,6 +43,15 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     await expect(store.inspect('key')).rejects.toMatchObject(refused);
     mine.exec('COMMIT');
     expect(await store.release('key', 'a')).toBe(true);
+  });
+
+  it('tells an acquisition that waits at once that the database is read-only', async () => {
+    const mine = sqlite.open();
+    const manager = new LeaseManager({ store: sqliteLeaseStore({ database: mine }) });
+    await (await manager.acquire('key')).release();
+    mine.exec('PRAGMA query_only = ON');
+    const error = await rejectionOf(manager.acquire('key', { timeout: 60_000 }));
+    expect(error).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED', name: 'LockError' });
   });
 
   it('detects a transaction of its caller even if the driver does not report it', async () => {
@@ -186,21 +196,22 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     },
   );
 
-  it.runIf(driver.name === 'node:sqlite')(
-    'opens a file that another process has locked as soon as it is unlocked',
-    async () => {
-      const theirs = sqlite.open();
-      // As a process has it that is just opening or closing the file.
-      theirs.exec('CREATE TABLE theirs (id INTEGER PRIMARY KEY)');
-      theirs.exec('BEGIN EXCLUSIVE');
-      const refused = sqliteLeaseStore({ path: sqlite.file, timeout: 40 });
-      await expect(refused.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
-      await refused.close?.();
-      const store = sqliteLeaseStore({ path: sqlite.file, timeout: 30_000 });
-      const acquiring = store.tryAcquire('key', 'a', 60_000);
-      setTimeout(() => theirs.exec('COMMIT'), 50);
-      expect(await acquiring).toBeTypeOf('bigint');
-      await store.close?.();
-    },
-  );
+  it('prepares a file that another process has locked as soon as it is unlocked', async () => {
+    const [mine, theirs] = [sqlite.open(), sqlite.open()];
+    // As a process has it that is just opening or closing the file.
+    theirs.exec('CREATE TABLE theirs (id INTEGER PRIMARY KEY)');
+    theirs.exec('BEGIN EXCLUSIVE');
+    const opened = (timeout: number): ReturnType<typeof sqliteLeaseStore> =>
+      sqliteLeaseStore(
+        driver.name === 'node:sqlite' ? { path: sqlite.file, timeout } : { database: mine, timeout },
+      );
+    const refused = opened(40);
+    await expect(refused.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    await refused.close?.();
+    const store = opened(30_000);
+    const acquiring = store.tryAcquire('key', 'a', 60_000);
+    setTimeout(() => theirs.exec('COMMIT'), 50);
+    expect(await acquiring).toBeTypeOf('bigint');
+    await store.close?.();
+  });
 });

@@ -18,8 +18,8 @@ export interface ExactKeys {
   pin(key: LockKey): number;
   /**
    * Unpins those of the first `count` stripes that this thread has pinned, and neither holds nor waits for. The others
-   * come to the front, each once. (While this thread blocks in another call, so do all that it has pinned.) Returns how many these are. Must not be called while this thread has looked up a stripe that it is
-   * about to take.
+   * come to the front, each once. (While this thread blocks in another call, so do all that it has pinned.) Returns how
+   * many these are. Must not be called for a stripe that this thread has looked up and is about to take.
    */
   unpin(stripes: Int32Array, count: number): number;
   /** How many keys are held by any thread, or were abandoned. */

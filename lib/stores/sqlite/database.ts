@@ -36,8 +36,10 @@ interface Driver extends SqliteDatabase {
   readonly inTransaction?: boolean;
 }
 
-const BUSY = 5;
-const LOCKED = 6;
+/** SQLite's codes of a database that somebody else has locked, by their names. */
+const LOCKED = { BUSY: 5, LOCKED: 6 };
+/** Those of a file or a connection that may not be written to. */
+const DENIED = { PERM: 3, READONLY: 8, AUTH: 23 };
 const PRIMARY_CODE = 0xff;
 
 /** A database of any of the libraries: the caller's, or one that the store has opened. */
@@ -135,8 +137,18 @@ export class Connection {
 
 /** Whether an operation failed only because somebody else has locked the database. */
 export function isBusy(error: unknown): boolean {
+  return isOneOf(LOCKED, error);
+}
+
+/** Whether an operation failed because leases cannot be written, which no repetition changes. */
+export function isDenied(error: unknown): boolean {
+  return isOneOf(DENIED, error);
+}
+
+function isOneOf(codes: Readonly<Record<string, number>>, error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   // node:sqlite has SQLite's extended code as a number, better-sqlite3 and bun:sqlite as a name.
-  if (typeof errcode === 'number') return [BUSY, LOCKED].includes(errcode & PRIMARY_CODE);
-  return typeof code === 'string' && /^SQLITE_(BUSY|LOCKED)/.test(code);
+  if (typeof errcode === 'number') return Object.values(codes).includes(errcode & PRIMARY_CODE);
+  const [, name] = /^SQLITE_([A-Z]+)/.exec(String(code)) ?? [];
+  return name !== undefined && Object.hasOwn(codes, name);
 }

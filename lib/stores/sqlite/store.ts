@@ -1,6 +1,7 @@
 import type { Names } from '../../common/checks.js';
 import { localNow } from '../../common/elapsed.js';
-import { invalidArgType, outOfRange } from '../../common/errors.js';
+import { invalidArgType, outOfRange, type LockError } from '../../common/errors.js';
+import { storeDenied } from '../../lease/contract/errors.js';
 import {
   checkClock,
   checkNonEmpty,
@@ -16,7 +17,7 @@ import { encodeText } from '../exact-text.js';
 import type { Operation } from '../requests.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import type { Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
-import { Connection, isBusy, type SqliteDatabase } from './database.js';
+import { Connection, isBusy, isDenied, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
 
@@ -70,7 +71,8 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
  * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond. While
  * others have the database locked it is tried again without blocking. If the database stays locked for `timeout`, an
  * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects
- * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database.
+ * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database; with the code
+ * ERR_LEASE_STORE_DENIED if the database is read-only.
  *
  * While acquisitions wait in managers, the store looks at the file every few milliseconds, so that stores that want a key
  * take turns.
@@ -108,6 +110,10 @@ class SqliteBackend implements Backend {
   retries(error: unknown, operation: Operation): boolean {
     operation.failure = error;
     return isBusy(error);
+  }
+
+  permanent(error: unknown): LockError | undefined {
+    return isDenied(error) ? storeDenied(this.title, error) : undefined;
   }
 
   /** Reads first, as polling must not keep others from writing. */
