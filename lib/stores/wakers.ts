@@ -61,7 +61,7 @@ export class Listeners {
 }
 
 /** A key that somebody in this store waits for, or did a moment ago. */
-class Waiting extends Listeners {
+class AwaitedKey extends Listeners {
   /** Without listeners: until it is forgotten. */
   idle: NodeJS.Timeout | undefined;
   /** How many attempts at it were not answered. */
@@ -92,7 +92,7 @@ class Waiting extends Listeners {
 export class Wakers {
   readonly #hearing: Hearing | undefined;
   /** Those who wait, by topic. */
-  readonly #keys = new Map<string, Waiting>();
+  readonly #keys = new Map<string, AwaitedKey>();
   #ears: Ears | undefined;
   #end: (() => unknown) | undefined;
   #hears = false;
@@ -113,7 +113,7 @@ export class Wakers {
     if (this.#closed) return () => undefined;
     const topic = this.#topicOf(name);
     let waiting = this.#keys.get(topic);
-    if (!waiting) this.#keys.set(topic, (waiting = new Waiting(topic)));
+    if (!waiting) this.#keys.set(topic, (waiting = new AwaitedKey(topic)));
     clearTimeout(waiting.idle);
     const isFirst = waiting.all.size === 0;
     waiting.all.add(listener);
@@ -241,7 +241,7 @@ export class Wakers {
   }
 
   /** What is heard was for this store alone: unless somebody here asks or waits, another has its turn. */
-  #passOn(waiting: Waiting): void {
+  #passOn(waiting: AwaitedKey): void {
     if (!waiting.isNews || waiting.all.size > 0 || waiting.asking > 0) return;
     if (this.#hearing!.passOn === undefined) return;
     waiting.isNews = false;
@@ -249,11 +249,11 @@ export class Wakers {
   }
 
   /** An acquisition that was refused, and now waits, listens by then. */
-  #passOnLater(waiting: Waiting): void {
+  #passOnLater(waiting: AwaitedKey): void {
     if (waiting.isNews) afterTurn(() => this.#passOn(waiting));
   }
 
-  #leave(waiting: Waiting, listener: () => void): void {
+  #leave(waiting: AwaitedKey, listener: () => void): void {
     waiting.all.delete(listener);
     if (waiting.all.size > 0 || this.#keys.get(waiting.topic) !== waiting) return;
     waiting.close();

@@ -194,7 +194,7 @@ describe('who waits over a server', () => {
     const asked = store.tryAcquire('key', 'me', 1000);
     expect(backend.asked[0]!.isAwaited).toBe(true);
     backend.ears[0]!.heard('key');
-    backend.asked[0]!.answer(REFUSED);
+    backend.asked[0]!.answer({ place: 0, isKnown: true });
     await asked;
     let woken = 0;
     store.onRelease('key', () => woken++);

@@ -196,7 +196,7 @@ export class StoreGrants extends Grants {
       answer = await this.#adapter.tryAcquireAll(keys, asker, terms);
     } catch (error) {
       const failure = storeFailure('acquire', keys, error);
-      for (const key of keys) announceFailure('acquire', key, owner, failure);
+      for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
     }
     if (typeof answer === 'number') {
@@ -279,7 +279,7 @@ export class StoreGrants extends Grants {
         return await this.store.renew(key, owner, left);
       } catch (error) {
         const failure = storeFailure('release', key, error);
-        if (hold === undefined) announceFailure('release', key, owner, failure);
+        if (hold === undefined) announceUnheldFailure('release', key, owner, failure);
         else hold.announceFailure('release', failure);
         throw failure;
       }
@@ -315,7 +315,7 @@ function failBackground(keys: readonly string[], error: unknown): never {
 }
 
 /** Publishes to `stripelock:lease:failed`, about a key that nobody holds here. */
-export function announceFailure(
+function announceUnheldFailure(
   operation: 'acquire' | 'release',
   key: string,
   owner: string,

@@ -56,7 +56,7 @@ export class TableQueues implements Queues {
 class TableQueue implements Due {
   deadline = Infinity;
   place = -1;
-  /** With what ends its listening to its clock. */
+  /** Each with the function that ends its listening to its clock. */
   readonly #waiters = new Map<Acquisition, () => void>();
   watch: LeaseWatch | undefined;
   readonly #queues: TableQueues;

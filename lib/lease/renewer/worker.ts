@@ -23,7 +23,7 @@ import { Schedule } from '../time/schedule.js';
 
 /** Only the manager's thread knows the token, and nothing here shows it. */
 const UNKNOWN_TOKEN = 0n;
-/** In place of the leases that use it there. */
+/** Stands for the leases that use it there. */
 const USER = {};
 
 /**

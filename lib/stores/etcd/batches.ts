@@ -5,7 +5,7 @@ import { EtcdFailure } from './gateway.js';
 /** A transaction has at most 128 conditions, unless the servers are told otherwise: one, and two for each key. */
 export const MOST_KEYS = 63;
 
-interface Waiting<R, A> {
+interface Queued<R, A> {
   readonly request: R;
   readonly operation: Operation;
   readonly resolve: (answer: A) => void;
@@ -14,13 +14,13 @@ interface Waiting<R, A> {
 
 /**
  * Requests of one kind, of any owners, that go to the servers together: those that are made in the same turn of the event
- * loop, and those that are made while so many batches have no answer. The busier servers and machine are, the fewer
+ * loop, and those that are made while the most batches allowed have no answer. The busier servers and machine are, the fewer
  * requests there are for each key.
  */
 export class Batches<R extends { readonly names: readonly string[] }, A> {
   readonly #most: number;
   readonly #ask: (requests: readonly R[], operation: Operation) => Promise<readonly A[]>;
-  #waiting: Waiting<R, A>[] = [];
+  #waiting: Queued<R, A>[] = [];
   #underWay = 0;
 
   /** `most`: batches under way. */
@@ -44,8 +44,8 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   }
 
   /** Those that fit into one transaction, which cannot write a key twice. */
-  #next(): Waiting<R, A>[] {
-    const batch: Waiting<R, A>[] = [];
+  #next(): Queued<R, A>[] {
+    const batch: Queued<R, A>[] = [];
     const names = new Set<string>();
     this.#waiting = this.#waiting.filter((one) => {
       if (one.operation.isLate) {
@@ -62,7 +62,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
     return batch;
   }
 
-  async #send(batch: readonly Waiting<R, A>[]): Promise<void> {
+  async #send(batch: readonly Queued<R, A>[]): Promise<void> {
     this.#underWay++;
     try {
       const answers = await this.#ask(

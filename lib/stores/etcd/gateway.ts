@@ -132,7 +132,7 @@ function messageIn(line: string): Message {
   try {
     document = JSON.parse(line) as typeof document;
   } catch {
-    throw new EtcdFailure('the answer is no JSON', undefined, true);
+    throw new EtcdFailure('the answer is not JSON', undefined, true);
   }
   const { result, error } = document;
   if (error === undefined) return result ?? document;

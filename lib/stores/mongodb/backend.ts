@@ -58,7 +58,7 @@ export class MongodbBackend implements Backend {
   /** `timeout`: in milliseconds. */
   constructor(collection: Collection, timeout: number) {
     this.#collection = collection;
-    // For the server 0 is no limit, and it takes none that is longer than a timer can be.
+    // The server takes 0 for no limit, and none that is longer than a timer can be.
     const maxTimeMS = Math.max(1, Math.ceil(timeout));
     const isLimited = maxTimeMS <= LONGEST_DELAY;
     this.#reading = { ...READING, ...(isLimited && { maxTimeMS }) };

@@ -52,7 +52,7 @@ export class PostgresBackend implements Backend {
     this.#connection = connection;
     const names = tableOf(table);
     this.#statements = statementsOf(names);
-    // For the server 0 is no limit.
+    // The server takes 0 for no limit.
     this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
     const open = (ears: Ears): (() => void) => connection.listen(names.channel, ears);
     this.hearing = { retryAfter: RETRY, topicOf, open };

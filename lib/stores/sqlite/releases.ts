@@ -12,7 +12,7 @@ const LONGEST_PAUSE = 64;
 const TURN = 50;
 
 /** Those who wait in this store for one key. */
-class Waiting extends Listeners {
+class LocalWaiters extends Listeners {
   /** Since when this store has had the key; undefined while it has not, or when its turn is over. */
   since: number | undefined;
 }
@@ -24,7 +24,7 @@ class Waiting extends Listeners {
  */
 export class Releases {
   readonly #rows: LeaseRows;
-  readonly #keys = new Map<string, Waiting>();
+  readonly #keys = new Map<string, LocalWaiters>();
   #timer: NodeJS.Timeout | undefined;
   #pause = FIRST_PAUSE;
   #closed = false;
@@ -40,7 +40,7 @@ export class Releases {
   listen(key: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     let listeners = this.#keys.get(key);
-    if (!listeners) this.#keys.set(key, (listeners = new Waiting()));
+    if (!listeners) this.#keys.set(key, (listeners = new LocalWaiters()));
     listeners.all.add(listener);
     this.#pause = FIRST_PAUSE;
     this.#timer ??= this.#nextLook();
@@ -77,7 +77,7 @@ export class Releases {
     this.#look();
   }
 
-  #leave(key: string, listeners: Waiting, listener: () => void): void {
+  #leave(key: string, listeners: LocalWaiters, listener: () => void): void {
     listeners.all.delete(listener);
     if (listeners.all.size > 0 || this.#keys.get(key) !== listeners) return;
     listeners.close();
