@@ -9,6 +9,8 @@ import { until } from '../support/waiting.js';
 
 /** Milliseconds that a busy machine may take for what should take none. */
 const SLACK = 10_000;
+/** Servers of a busy machine may take seconds to grant. */
+const WAIT = { timeout: 30_000 };
 
 /** Another thread that asks for the key until it gets it. */
 class Contender {
@@ -48,7 +50,7 @@ export function itKeepsItsLease(place: () => Place | Promise<Place>, ttl: number
   it(`a holder that is blocked for ${ttls} TTLs keeps its lease, and goes on`, async () => {
     const at = await place();
     const manager = await managerOn(at, ttl, { maxHold: 600_000 });
-    const lease = await manager.acquire('key');
+    const lease = await manager.acquire('key', WAIT);
     const contender = new Contender(at);
     await delay(ttl);
     block(ttls * ttl);
@@ -72,7 +74,7 @@ export function describeBackground(place: () => Place | Promise<Place>, ttl: num
 
   it('a holder that is blocked while it renews by hand keeps its lease', async () => {
     const manager = await managerOn(await place(), ttl, { maxHold: 600_000 });
-    const lease = await manager.acquire('key');
+    const lease = await manager.acquire('key', WAIT);
     // It runs after the request was sent, and before the code that gets the answer.
     queueMicrotask(() => block(3 * ttl));
     const renewed = lease.renew();
@@ -85,7 +87,7 @@ export function describeBackground(place: () => Place | Promise<Place>, ttl: num
   it('a lease that minHold keeps after its release is not extended any more', async () => {
     const at = await place();
     const manager = await managerOn(at, ttl, { maxHold: 600_000, minHold: 2 * ttl });
-    const lease = await manager.acquire('key');
+    const lease = await manager.acquire('key', WAIT);
     await delay(ttl);
     expect(await lease.release()).toBe(true);
     // The rest is less than one TTL; a renewal would make it a whole one, again and again.
@@ -97,7 +99,7 @@ export function describeBackground(place: () => Place | Promise<Place>, ttl: num
   it('several keys of a holder that is blocked for 3 TTLs stay its own', async () => {
     const at = await place();
     const manager = await managerOn(at, ttl, { maxHold: 600_000 });
-    const lease = await manager.acquire(['another', 'key']);
+    const lease = await manager.acquire(['another', 'key'], WAIT);
     const contender = new Contender(at);
     await delay(ttl);
     block(3 * ttl);
@@ -116,7 +118,7 @@ export function describeBackground(place: () => Place | Promise<Place>, ttl: num
     const at = await place();
     const maxHold = 3 * ttl;
     const manager = await managerOn(at, ttl, { maxHold });
-    const lease = await manager.acquire('key');
+    const lease = await manager.acquire('key', WAIT);
     const contender = new Contender(at);
     const { signal } = lease;
     const aborted = once(signal, 'abort');
