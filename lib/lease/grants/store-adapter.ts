@@ -1,4 +1,4 @@
-import { queueMicrotask } from '../../common/host.js';
+import { defer } from '../../common/host.js';
 import { isPermanent } from '../contract/errors.js';
 import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
@@ -12,17 +12,14 @@ import { handOn } from './polling-queue.js';
  */
 const MOST_KEYS = 50;
 
-/** What requests have in common that differ only in their keys. */
-interface Alike {
+/** A renewal, or a release. */
+interface PendingRequest {
+  readonly key: string;
   readonly owner: string;
   /** Undefined for releases. */
   readonly ttl: number | undefined;
   readonly info: string | undefined;
-}
-
-interface Group extends Alike {
-  /** For each key, who is told. */
-  readonly requests: Map<string, (result: Promise<boolean>) => void>;
+  readonly resolve: (result: Promise<boolean>) => void;
 }
 
 /**
@@ -35,8 +32,7 @@ interface Group extends Alike {
  */
 export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   readonly #store: InfoLeaseStore;
-  readonly #groups = new Map<string, Group>();
-  #collected = 0;
+  #collected: PendingRequest[] = [];
 
   constructor(store: LeaseStore) {
     this.#store = store;
@@ -63,11 +59,11 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   }
 
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    return this.#collect(key, { owner, ttl, info });
+    return this.#collect(key, owner, ttl, info);
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const freed = await this.#collect(key, { owner, ttl: undefined, info: undefined });
+    const freed = await this.#collect(key, owner, undefined, undefined);
     if (freed) handOn(this.#store, key);
     return freed;
   }
@@ -103,43 +99,55 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     });
   }
 
-  #collect(key: string, alike: Alike): Promise<boolean> {
-    const { owner, ttl, info } = alike;
-    const name = JSON.stringify([owner, ttl, info]);
-    // A store is never asked twice for a key in one step.
-    if (this.#groups.get(name)?.requests.has(key) === true) this.#sendAll();
+  #collect(key: string, owner: string, ttl: number | undefined, info: string | undefined): Promise<boolean> {
     return new Promise((resolve) => {
-      if (this.#groups.size === 0) queueMicrotask(() => this.#sendAll());
-      let group = this.#groups.get(name);
-      if (group === undefined) this.#groups.set(name, (group = { ...alike, requests: new Map() }));
-      group.requests.set(key, resolve);
-      if (++this.#collected === MOST_KEYS) this.#sendAll();
+      if (this.#collected.length === 0) defer(this.#sendAll, undefined);
+      const count = this.#collected.push({ key, owner, ttl, info, resolve });
+      if (count === MOST_KEYS) this.#sendAll();
     });
   }
 
-  #sendAll(): void {
-    const groups = [...this.#groups.values()];
-    this.#groups.clear();
-    this.#collected = 0;
-    for (const { requests, ...alike } of groups) {
-      const keys = [...requests.keys()];
-      const all = canDoTogether(this.#store, keys) ? askAll(this.#store, keys, alike) : undefined;
-      keys.forEach((key, i) => {
-        requests.get(key)!(all?.then((results) => results[i]!) ?? this.#askOne(key, alike));
-      });
-    }
+  readonly #sendAll = (): void => {
+    const collected = this.#collected;
+    if (collected.length === 0) return;
+    this.#collected = [];
+    for (const requests of collected.length === 1 ? [collected] : groupsOf(collected)) this.#send(requests);
+  };
+
+  /** Requests that differ only in their keys. */
+  #send(requests: readonly PendingRequest[]): void {
+    const store = this.#store;
+    const keys = requests.map(({ key }) => key);
+    const all = canDoTogether(store, keys) ? askAll(store, keys, requests[0]!) : undefined;
+    requests.forEach((request, i) => {
+      request.resolve(all?.then((results) => results[i]!) ?? this.#askOne(request));
+    });
   }
 
-  async #askOne(key: string, { owner, ttl, info }: Alike): Promise<boolean> {
+  async #askOne({ key, owner, ttl, info }: PendingRequest): Promise<boolean> {
     const store = this.#store;
     return ttl === undefined ? store.release(key, owner) : store.renew(key, owner, ttl, ...extra(info));
   }
 }
 
+/** Those that differ only in their keys, each key once, as a store expects it. */
+function groupsOf(requests: readonly PendingRequest[]): Iterable<PendingRequest[]> {
+  const groups = new Map<string, PendingRequest[]>();
+  for (const request of requests) {
+    const { key, owner, ttl, info } = request;
+    let name = JSON.stringify([owner, ttl, info]);
+    while (groups.get(name)?.some((other) => other.key === key) === true) name += ' again';
+    const group = groups.get(name);
+    if (group) group.push(request);
+    else groups.set(name, [request]);
+  }
+  return groups.values();
+}
+
 async function askAll(
   store: SeveralKeysLeaseStore,
   keys: readonly string[],
-  { owner, ttl, info }: Alike,
+  { owner, ttl, info }: PendingRequest,
 ): Promise<readonly boolean[]> {
   const results: unknown =
     ttl === undefined
