@@ -110,6 +110,27 @@ describe('tasks that wait behind another of their thread', () => {
     expect(lock.acquireSync('key')).toMatchObject({ abandoned: true });
   });
 
+  it.each(['its microtasks run', 'it blocks'])(
+    'leave the key to another thread if the last of them is aborted before it learns of its turn, when %s',
+    async (when) => {
+      const lock = new StripedLock({ timeout: 20_000 });
+      const other = await Agent.start(lock);
+      const guard = lock.acquireSync('key');
+      const abort = new AbortController();
+      const aborted = rejectionOf(lock.acquire('key', { signal: abort.signal }));
+      guard.release();
+      abort.abort('over');
+      // The other one waits for what is being handed over, so that this thread cannot free it by itself.
+      const theirs = other.acquireSync('key');
+      const cell = new Int32Array(new SharedArrayBuffer(4));
+      for (let i = 0; lock.stats().waiting === 0 && i < 20_000; i++) Atomics.wait(cell, 0, 0, 1);
+      if (when === 'it blocks') thrownBy(() => lock.acquireSync('key', { timeout: 300 }));
+      expect(await aborted).toBe('over');
+      await (await theirs).release();
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    },
+  );
+
   it('are served if what they wait behind waits for another key next, and gives this one back', async () => {
     const lock = new StripedLock({ timeout: 20_000 });
     const [low, high] = keysApart(lock, 2).toSorted((a, b) => lock.stripeOf(a) - lock.stripeOf(b)) as [
