@@ -123,20 +123,6 @@ export class FastPath {
     return taken;
   }
 
-  /** {@link takeMany} for two stripes, or for one that is passed twice. */
-  static takePair(this: void, path: FastPath, low: number, high: number, code: number): number {
-    let taken = 0;
-    try {
-      if (!takeIn(path, low, code)) return 0;
-      taken = 1;
-      if (low === high || !takeIn(path, high, code)) return 1;
-      taken = 2;
-    } catch {
-      // What was taken stays with the caller (keeps T1).
-    }
-    return taken;
-  }
-
   /**
    * Gives back the first `count` stripes in reverse order. Returns how many of them, from the front, are still held: 0,
    * unless the stack overflowed. (A number: to make an object can overflow it once more, and nobody would know what is
@@ -152,31 +138,6 @@ export class FastPath {
     let left = count;
     try {
       for (; left > 0; left--) giveBackIn(path, stripes[left - 1]!, code);
-    } catch (error) {
-      cutBy = error;
-    }
-    return left;
-  }
-
-  /** {@link giveBackMany} for what {@link takePair} took. */
-  static giveBackPair(
-    this: void,
-    path: FastPath,
-    low: number,
-    high: number,
-    count: number,
-    code: number,
-  ): number {
-    let left = count;
-    try {
-      if (left === 2) {
-        giveBackIn(path, high, code);
-        left = 1;
-      }
-      if (left === 1) {
-        giveBackIn(path, low, code);
-        left = 0;
-      }
     } catch (error) {
       cutBy = error;
     }
