@@ -114,46 +114,9 @@ export class FastPath {
    * the engine continues in either case.
    */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
-    if (code !== EXCLUSIVE_MODE.code) return takeManyShared(path, stripes);
-    const count = stripes.length;
-    const words = path.#words;
-    const compareExchange = path.#compareExchange;
-    const firstAddress = path.#firstAddress;
-    const slot = path.#slot;
     let taken = 0;
     try {
-      for (; taken < count; taken++) {
-        const stripe = stripes[taken]!;
-        const word =
-          compareExchange === undefined
-            ? Atomics.compareExchange(words, wordIndex(stripe), 0, slot)
-            : compareExchange(firstAddress + (stripe << ADDRESS_SHIFT), 0, slot);
-        if (word !== 0) break;
-      }
-    } catch {
-      // What was taken stays with the caller (keeps T1).
-    }
-    return taken;
-  }
-
-  static takeManyShared(this: void, path: FastPath, stripes: readonly number[]): number {
-    let taken = 0;
-    try {
-      while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
-    } catch {
-      // What was taken stays with the caller (keeps T1).
-    }
-    return taken;
-  }
-
-  /** {@link takeMany} for two stripes, or for one that is passed twice. */
-  static takePair(this: void, path: FastPath, low: number, high: number, code: number): number {
-    let taken = 0;
-    try {
-      if (!takeIn(path, low, code)) return 0;
-      taken = 1;
-      if (low === high || !takeIn(path, high, code)) return 1;
-      taken = 2;
+      while (taken < stripes.length && takeIn(path, stripes[taken]!, code)) taken++;
     } catch {
       // What was taken stays with the caller (keeps T1).
     }
@@ -172,56 +135,9 @@ export class FastPath {
     count: number,
     code: number,
   ): number {
-    if (code !== EXCLUSIVE_MODE.code) return giveBackManyShared(path, stripes, count);
-    const words = path.#words;
-    const compareExchange = path.#compareExchange;
-    const firstAddress = path.#firstAddress;
-    const slot = path.#slot;
     let left = count;
     try {
-      for (; left > 0; left--) {
-        const stripe = stripes[left - 1]!;
-        const word =
-          compareExchange === undefined
-            ? Atomics.compareExchange(words, wordIndex(stripe), slot, 0)
-            : compareExchange(firstAddress + (stripe << ADDRESS_SHIFT), slot, 0);
-        if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
-      }
-    } catch (error) {
-      cutBy = error;
-    }
-    return left;
-  }
-
-  /** {@link giveBackMany} for what {@link takePair} took. */
-  static giveBackPair(
-    this: void,
-    path: FastPath,
-    low: number,
-    high: number,
-    count: number,
-    code: number,
-  ): number {
-    let left = count;
-    try {
-      if (left === 2) {
-        giveBackIn(path, high, code);
-        left = 1;
-      }
-      if (left === 1) {
-        giveBackIn(path, low, code);
-        left = 0;
-      }
-    } catch (error) {
-      cutBy = error;
-    }
-    return left;
-  }
-
-  static giveBackManyShared(this: void, path: FastPath, stripes: readonly number[], count: number): number {
-    let left = count;
-    try {
-      for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
+      for (; left > 0; left--) giveBackIn(path, stripes[left - 1]!, code);
     } catch (error) {
       cutBy = error;
     }
@@ -276,11 +192,9 @@ const {
   take,
   takeIn,
   takeShared,
-  takeManyShared,
   giveBack,
   giveBackIn,
   giveBackShared,
-  giveBackManyShared,
   exchange,
   exchangeAtomic,
 } = FastPath;

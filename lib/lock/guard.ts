@@ -7,7 +7,7 @@ import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { cutBy, FastPath } from '../engine/fast-path.js';
 import { expose } from './exposed-class.js';
-import { isPair, type Keys } from './key-set.js';
+import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
 // What a guard's state says: its mode's code, flags, and above them its only stripe, or how many of several are taken.
@@ -15,7 +15,7 @@ const MODE = MODE_MASK;
 const HELD = 4;
 const ABANDONED = 8;
 const TRACED = 16;
-/** The keys are `Keys`. */
+/** The keys are a `KeySet`. */
 const MANY = 32;
 const FLAGS = 63;
 const NUMBER_SHIFT = 6;
@@ -34,7 +34,7 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
 /** The same for any number of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
   path: FastPath,
-  set: Keys<K>,
+  set: KeySet<K>,
   mode: Mode,
 ) => Guard<K, M>;
 
@@ -79,8 +79,7 @@ export let markTraced: (guard: Guard) => void;
 /** Records that the engine took all stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-const { take, takeIn, takeMany, takePair, giveBack, giveBackIn, giveBackMany, giveBackPair, nextToken } =
-  FastPath;
+const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany, nextToken } = FastPath;
 
 /** The tokens of guards. Most are never asked for, so a guard has no field for its own. */
 const tokens = new WeakMap<object, bigint>();
@@ -95,10 +94,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * @internal
    */
   protected readonly path: FastPath;
-  readonly #key: K | Keys<K>;
+  readonly #key: K | KeySet<K>;
   #state: number;
 
-  private constructor(path: FastPath, key: K | Keys<K>, state: number) {
+  private constructor(path: FastPath, key: K | KeySet<K>, state: number) {
     this.path = path;
     this.#key = key;
     this.#state = state;
@@ -106,13 +105,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /** The keys as they were passed, duplicates included. */
   get keys(): readonly K[] {
-    return (this.#state & MANY) !== 0 ? (this.#key as Keys<K>).keys.slice() : [this.#key as K];
+    return (this.#state & MANY) !== 0 ? (this.#key as KeySet<K>).keys.slice() : [this.#key as K];
   }
 
   /** Ascending, no duplicates. Taken in this order, released in reverse. */
   get stripes(): readonly number[] {
     const state = this.#state;
-    return (state & MANY) !== 0 ? (this.#key as Keys<K>).stripes.slice() : [state >> NUMBER_SHIFT];
+    return (state & MANY) !== 0 ? (this.#key as KeySet<K>).stripes.slice() : [state >> NUMBER_SHIFT];
   }
 
   /** The mode in which the guard was acquired. */
@@ -191,12 +190,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
     const count = state >> NUMBER_SHIFT;
-    const { path } = guard;
-    const set = guard.#key as Keys;
-    const code = state & MODE;
-    const left = isPair(set)
-      ? giveBackPair(path, set.low, set.high, count, code)
-      : giveBackMany(path, set.stripes, count, code);
+    const left = giveBackMany(guard.path, (guard.#key as KeySet).stripes, count, state & MODE);
     if (left === 0 || left < count) guard.#state = (state & FLAGS & ~HELD) | (left << NUMBER_SHIFT);
     if (left === 0) return;
     if (left < count) defer(() => guard.release(), undefined);
@@ -236,14 +230,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   static #tryTakeMany(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
-    const set = guard.#key as Keys;
+    const { stripes } = guard.#key as KeySet;
     const code = state & MODE;
     // No function is called from the last change of a word to that of the state (keeps T1).
-    const taken = isPair(set)
-      ? takePair(guard.path, set.low, set.high, code)
-      : takeMany(guard.path, set.stripes, code);
-    guard.#state = state | (taken << NUMBER_SHIFT) | (taken === set.count ? HELD : 0);
-    return taken === set.count;
+    const taken = takeMany(guard.path, stripes, code);
+    const all = taken === stripes.length;
+    guard.#state = state | (taken << NUMBER_SHIFT) | (all ? HELD : 0);
+    return all;
   }
 
   static {
@@ -264,20 +257,20 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     stripesOf = (guard) => {
       const state = guard.#state;
-      return (state & MANY) !== 0 ? (guard.#key as Keys).stripes : [state >> NUMBER_SHIFT];
+      return (state & MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> NUMBER_SHIFT];
     };
 
     stripeOf = (guard) => {
       const state = guard.#state;
       if ((state & MANY) === 0) return state >> NUMBER_SHIFT;
-      const { stripes } = guard.#key as Keys;
+      const { stripes } = guard.#key as KeySet;
       return stripes.length === 1 ? stripes[0]! : -1;
     };
 
     copyOfKeys = (guard) => {
       const many = (guard.#state & MANY) !== 0;
       if (!many) return isBytes(guard.#key) ? [copyOfBytes(guard.#key)] : undefined;
-      const { keys } = guard.#key as Keys;
+      const { keys } = guard.#key as KeySet;
       return keys.some(isBytes) ? keys.map((key) => (isBytes(key) ? copyOfBytes(key) : key)) : undefined;
     };
 
@@ -290,7 +283,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       if (outcome === undefined || outcome.status !== 'granted') {
         guard.#state = bare;
       } else {
-        const all = many ? (guard.#key as Keys).count << NUMBER_SHIFT : 0;
+        const all = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
         guard.#state = bare | all | HELD | (outcome.abandoned ? ABANDONED : 0);
       }
       return outcome;
@@ -302,7 +295,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     grant = (guard, abandoned) => {
       const many = (guard.#state & MANY) !== 0;
-      const taken = many ? (guard.#key as Keys).count << NUMBER_SHIFT : 0;
+      const taken = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
       guard.#state |= HELD | (abandoned ? ABANDONED : 0) | taken;
     };
   }

@@ -19,65 +19,39 @@ const MISSES = 512;
 const BYPASSING = 65_536;
 
 /** Most keys of one acquisition: as many as a lock can have stripes. More would block the thread for seconds. */
-export const MAX_KEYS = MAX_STRIPES;
-const NONE: readonly LockKey[] = [];
+const MAX_KEYS = MAX_STRIPES;
 
-/** The keys of one acquisition, and their stripes. Immutable. */
+/** The keys of an acquisition of several, and their stripes. Immutable. */
 export class KeySet<K extends LockKey = LockKey> {
-  /** What {@link isPair} looks at. */
-  readonly low = -1;
-  /** The number of stripes. */
-  readonly count: number;
-  /** The keys that were passed, duplicates included. */
-  readonly keys: readonly K[];
   /** Ascending, no duplicates. */
   readonly stripes: readonly number[];
+  /** The keys that were passed, duplicates included. */
+  readonly keys: readonly K[];
 
-  constructor(keys: readonly K[], stripes: readonly number[]) {
-    this.count = stripes.length;
-    this.keys = keys;
+  constructor(stripes: readonly number[], keys: readonly K[]) {
     this.stripes = stripes;
+    this.keys = keys;
   }
 }
 
 /**
  * Two keys in a set that is not remembered. Most such sets are acquired and released without anybody reading the keys, so
- * there are lists only if somebody does. Immutable.
+ * there is a list only if somebody does.
  */
-export class KeyPair<K extends LockKey = LockKey> {
-  readonly low: number;
-  /** The number of stripes. A field, as some read it where no function may be called (T1). */
-  readonly count: number;
-  /** The same as {@link low} if both keys have one stripe. */
-  readonly high: number;
+class KeyPair<K extends LockKey> implements KeySet<K> {
+  readonly stripes: readonly number[];
   readonly #first: K;
   readonly #second: K;
 
-  constructor(first: K, second: K, low: number, high: number) {
-    this.low = low;
-    this.count = low === high ? 1 : 2;
-    this.high = high;
+  constructor(stripes: readonly number[], first: K, second: K) {
+    this.stripes = stripes;
     this.#first = first;
     this.#second = second;
   }
 
-  /** See {@link KeySet}. */
   get keys(): readonly K[] {
     return [this.#first, this.#second];
   }
-
-  /** See {@link KeySet}. */
-  get stripes(): readonly number[] {
-    return this.count === 1 ? [this.low] : [this.low, this.high];
-  }
-}
-
-/** The keys of an acquisition of several. */
-export type Keys<K extends LockKey = LockKey> = KeySet<K> | KeyPair<K>;
-
-/** Reads a field that is at the same place in both, which costs less than `instanceof`. */
-export function isPair(keys: Keys): keys is KeyPair {
-  return keys.low >= 0;
 }
 
 /**
@@ -107,20 +81,19 @@ export class KeySets {
   }
 
   /**
-   * Throws for a value that cannot be a key, and for too many keys. It reads each key once, and compares, hashes and
-   * remembers what it has read: a list may have getters, or be a Proxy, and return something else the next time.
+   * Throws for a value that cannot be a key, and for too many keys. A list may have getters, or be a Proxy, and return
+   * something else each time. So what is hashed and remembered is what one reading of the list has returned.
    */
-  setOf<K extends LockKey>(keys: readonly K[]): Keys<K> {
-    const count = keys.length;
+  setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const last = this.#last;
-    if (last !== undefined && last.keys.length === count) {
-      const { keys: known } = last;
-      let key: unknown;
-      let same = 0;
-      while (same < known.length && (key = keys[same]) === known[same]) same++;
-      return same === known.length ? (last as KeySet<K>) : this.#lookUp(keys, count, known, same, key);
+    if (last !== undefined && isSame(last.keys, keys)) return last as KeySet<K>;
+    const count = keys.length;
+    checkCount(count);
+    if (this.#bypassing > 0) {
+      this.#bypassing--;
+      return count === 2 ? this.#readPair(keys) : this.#read(keys, count);
     }
-    return this.#first(keys, count);
+    return count === 0 || count > MANY_KEYS ? this.#read(keys, count) : this.#lookUp(keys, count);
   }
 
   /** Forgets all sets: their keys may have other stripes from now on. */
@@ -132,56 +105,23 @@ export class KeySets {
     this.#large = undefined;
   }
 
-  /** A separate function, so that V8 inlines {@link setOf}. */
-  #first<K extends LockKey>(keys: readonly K[], count: number): Keys<K> {
-    if (this.#bypassing > 0 && count === 2) return this.#pair(keys);
-    checkCount(count);
-    if (count === 0) return new KeySet<K>([], []);
-    if (this.#bypassing === 0) return this.#lookUp(keys, count, NONE, 0, keys[0]);
-    this.#bypassing--;
-    return this.#make(keys, count, NONE, 0, keys[0]);
-  }
-
-  /** The usual number of keys, in a set that bypasses the memory. */
-  #pair<K extends LockKey>(keys: readonly K[]): KeyPair<K> {
-    this.#bypassing--;
-    const index = this.#index;
-    const first = keys[0] as K;
-    const second = keys[1] as K;
-    const a = index.stripeOf(first, 'keys[]');
-    const b = index.stripeOf(second, 'keys[]');
-    return new KeyPair(first, second, lower(a, b), higher(a, b));
-  }
-
-  /** The first `read` keys are those of `known`, and `key` is the next. */
-  #lookUp<K extends LockKey>(
-    keys: readonly K[],
-    count: number,
-    known: readonly LockKey[],
-    read: number,
-    key: unknown,
-  ): KeySet<K> {
-    if (count > MANY_KEYS) return this.#make(keys, count, known, read, key);
-    const first = this.#index.stripeOf(read === 0 ? key : known[0], 'keys[]');
+  #lookUp<K extends LockKey>(keys: readonly K[], count: number): KeySet<K> {
+    const first = this.#index.stripeOf(keys[0], 'keys[]');
     const sets =
       count > FEW_KEYS ? (this.#large ??= emptySets(LARGE_SETS)) : (this.#small ??= emptySets(SMALL_SETS));
     const at = (first + count) & (sets.length - 1);
     const remembered = sets[at];
-    if (remembered?.keys.length === count && startsWith(remembered.keys, known, read, key)) {
-      const { keys: same } = remembered;
-      for (let i = read + 1; i < count; i++) {
-        const next = keys[i];
-        if (next !== same[i]) return this.#remember(this.#make(keys, count, same, i, next), sets, at);
-      }
+    if (remembered !== undefined && isSame(remembered.keys, keys)) {
       if (this.#balance < MISSES) this.#balance++;
       this.#last = remembered;
       return remembered as KeySet<K>;
     }
-    return this.#remember(this.#make(keys, count, known, read, key), sets, at);
+    const set = this.#read(keys, count);
+    if (set.keys.every(isRememberable)) this.#remember(set, sets, at);
+    return set;
   }
 
-  #remember<K extends LockKey>(set: KeySet<K>, sets: (KeySet | undefined)[], at: number): KeySet<K> {
-    if (!set.keys.every(isRememberable)) return set;
+  #remember(set: KeySet, sets: (KeySet | undefined)[], at: number): void {
     this.#remembers = true;
     sets[at] = set;
     this.#last = set;
@@ -190,27 +130,29 @@ export class KeySets {
       this.#bypassing = BYPASSING;
       this.#last = undefined;
     }
-    return set;
   }
 
-  /** Reads the rest. */
-  #make<K extends LockKey>(
-    list: readonly K[],
-    count: number,
-    known: readonly LockKey[],
-    read: number,
-    key: unknown,
-  ): KeySet<K> {
+  /** The usual number of keys. */
+  #readPair<K extends LockKey>(list: readonly K[]): KeySet<K> {
+    const index = this.#index;
+    const first = list[0]!;
+    const second = list[1]!;
+    const a = index.stripeOf(first, 'keys[]');
+    const b = index.stripeOf(second, 'keys[]');
+    return new KeyPair(a === b ? [a] : [lower(a, b), higher(a, b)], first, second);
+  }
+
+  #read<K extends LockKey>(list: readonly K[], count: number): KeySet<K> {
     const index = this.#index;
     const keys = new Array<K>(count);
     const stripes = new Array<number>(count);
     for (let i = 0; i < count; i++) {
-      const next: unknown = i < read ? known[i] : i === read ? key : list[i];
+      const key = list[i]!;
       // Throws at once for a value that is not a key, not after reading all of them.
-      stripes[i] = index.stripeOf(next, count > SHORT_LIST ? `keys[${i}]` : 'keys[]');
-      keys[i] = next as K;
+      stripes[i] = index.stripeOf(key, count > SHORT_LIST ? `keys[${i}]` : 'keys[]');
+      keys[i] = key;
     }
-    return new KeySet(keys, ordered(stripes));
+    return new KeySet(ordered(stripes), keys);
   }
 }
 
@@ -224,15 +166,11 @@ function checkCount(count: number): void {
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
 }
 
-/** Whether a list begins with the first `count` keys of `known`, followed by `key`. */
-function startsWith(
-  list: readonly LockKey[],
-  known: readonly LockKey[],
-  count: number,
-  key: unknown,
-): boolean {
-  for (let i = 0; i < count; i++) {
-    if (list[i] !== known[i]) return false;
-  }
-  return list[count] === key;
+/** Whether a list has these keys and no others. Reads each at most once. */
+function isSame(keys: readonly LockKey[], list: readonly unknown[]): boolean {
+  const { length } = keys;
+  if (list.length !== length) return false;
+  let same = 0;
+  while (same < length && list[same] === keys[same]) same++;
+  return same === length;
 }
