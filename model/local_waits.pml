@@ -1,5 +1,5 @@
-/* Tasks of one thread that pass stripe 0 on to each other without the core: lib/engine/native/local-waits.ts, hand-overs.ts,
- * and what thread.ts does with stand-ins. Invariants I8 – I11 are those of local-waits.ts.
+/* Tasks of one thread that pass stripe 0 on to each other without the core: lib/engine/native/local-waits.ts,
+ * local-queue.ts, and what thread.ts does with stand-ins. Invariants I8 – I11 are those of local-waits.ts.
  *
  * Nobody else sees what a thread does in JavaScript, but for the words. So a step here is one access of a word, or one
  * call of the core begins; a thread may be ended between any two. A guard of such a task is one of the sync waiter `t`:
@@ -13,7 +13,7 @@
 #define isLookedAfter (armed || handing || standIn != 0)
 #define handsOver     handing
 #define waitsLocally  (queued != 0)
-/* What waits in the core and is no stand-in; all of that asks for stripe 0. See Elsewhere. */
+/* What waits in the core and is no stand-in; all of that asks for stripe 0. See `elsewhere` in LocalWaits. */
 #define elsewhere     (pending & ~(standIn != 0 -> bit(standIn - 1) : 0))
 #define mayStartLocal (queued < QUEUE && (elsewhere -> idle && leavesRoom : idle || isLookedAfter || heldBy(word[0], t)))
 /* Another one in the core leaves room for a stand-in. What is held has stripe 0, so it is given back before that. */
@@ -78,7 +78,7 @@ inline free() {
   }
 }
 
-/* ── LocalQueue, LocalCounts ── */
+/* ── LocalQueue, and the counts of LocalWaits ── */
 
 #ifdef ORDER
 /* Exclusive acquisitions by arrival, those in the queue and those in the core. */

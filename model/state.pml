@@ -100,7 +100,7 @@ bool loopWake[ASYNC];
 #endif
 
 #ifdef LOCALS
-/* LocalCounts, which other threads read. */
+/* The counts of LocalWaits, which other threads read. */
 byte counted[LOCALS];
 #endif
 

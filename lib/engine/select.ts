@@ -14,8 +14,8 @@ import {
   VERSION,
   VERSION_INDEX,
 } from './contract/layout.js';
-import type { GateTable, LeaseEngine, LeaseTable } from './contract/lease-table.js';
-import type { WebLockEngine, WebLocks } from './contract/web-locks.js';
+import type { LeaseEngine } from './contract/lease-table.js';
+import type { WebLockEngine } from './contract/web-locks.js';
 import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
 import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
@@ -63,14 +63,27 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
 
 /** Where leases are kept: for all threads of the process if the addon loads, else for this thread alone. */
 export function leaseEngine(): LeaseEngine {
-  if (nativeOrUndefined()) return (nativeLeases ??= new OurLeases(native!.leases));
-  warnOnce();
-  return (javascriptLeases ??= new JavaScriptLeases());
+  const leases = nativeOrUndefined()?.leases;
+  if (leases === undefined) {
+    warnOnce();
+    return (javascriptLeases ??= new JavaScriptLeases());
+  }
+  const { name, id, elapsed } = leases;
+  return (nativeLeases ??= {
+    name,
+    id,
+    elapsed,
+    openTable: (ownClock, number) => withOurErrors(() => leases.openTable(ownClock, number)),
+    openGate: (capacity, number) => withOurErrors(() => leases.openGate(capacity, number)),
+  });
 }
 
 /** The managers of web locks, for all threads of the process. Undefined if the addon does not load. */
 export function nativeWebLockEngine(): WebLockEngine | undefined {
-  return nativeOrUndefined() && (nativeWebLocks ??= new OurWebLocks(native!.webLocks));
+  const webLocks = nativeOrUndefined()?.webLocks;
+  if (webLocks === undefined) return undefined;
+  const { name, id } = webLocks;
+  return (nativeWebLocks ??= { name, id, open: (number) => withOurErrors(() => webLocks.open(number)) });
 }
 
 /** The managers of web locks: for all threads of the process if the addon loads, else for this thread alone. */
@@ -136,42 +149,6 @@ function withOurErrors<T>(run: () => T): T {
     const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
     if (error instanceof LockError || name !== 'LockError') throw error;
     throw new LockError(code!, message!);
-  }
-}
-
-class OurLeases implements LeaseEngine {
-  readonly name = 'native';
-  readonly id: readonly [number, number];
-  readonly elapsed: (() => number) | undefined;
-  readonly #leases: LeaseEngine;
-
-  constructor(leases: LeaseEngine) {
-    this.id = leases.id;
-    this.elapsed = leases.elapsed;
-    this.#leases = leases;
-  }
-
-  openTable(ownClock: boolean, number?: number): LeaseTable {
-    return withOurErrors(() => this.#leases.openTable(ownClock, number));
-  }
-
-  openGate(capacity: number, number?: number): GateTable {
-    return withOurErrors(() => this.#leases.openGate(capacity, number));
-  }
-}
-
-class OurWebLocks implements WebLockEngine {
-  readonly name = 'native';
-  readonly id: readonly [number, number];
-  readonly #webLocks: WebLockEngine;
-
-  constructor(webLocks: WebLockEngine) {
-    this.id = webLocks.id;
-    this.#webLocks = webLocks;
-  }
-
-  open(number?: number): WebLocks {
-    return withOurErrors(() => this.#webLocks.open(number));
   }
 }
 

@@ -22,16 +22,11 @@ const BYPASSING = 65_536;
 const MAX_KEYS = MAX_STRIPES;
 
 /** The keys of an acquisition of several, and their stripes. Immutable. */
-export class KeySet<K extends LockKey = LockKey> {
-  /** Ascending, no duplicates. */
+export interface KeySet<K extends LockKey = LockKey> {
+  /** Ascending, no duplicates. A field, as it is read where no function may be called (T1). */
   readonly stripes: readonly number[];
   /** The keys that were passed, duplicates included. */
   readonly keys: readonly K[];
-
-  constructor(stripes: readonly number[], keys: readonly K[]) {
-    this.stripes = stripes;
-    this.keys = keys;
-  }
 }
 
 /**
@@ -81,19 +76,27 @@ export class KeySets {
   }
 
   /**
-   * Throws for a value that cannot be a key, and for too many keys. A list may have getters, or be a Proxy, and return
-   * something else each time. So what is hashed and remembered is what one reading of the list has returned.
+   * Throws for a value that cannot be a key, and for too many keys. It reads each key once, and compares, hashes and
+   * remembers what it has read: a list may have getters, or be a Proxy, and return something else the next time.
    */
   setOf<K extends LockKey>(keys: readonly K[]): KeySet<K> {
     const last = this.#last;
-    if (last !== undefined && isSame(last.keys, keys)) return last as KeySet<K>;
     const count = keys.length;
+    if (last !== undefined && last.keys.length === count) {
+      const known = last.keys as readonly K[];
+      let key: K;
+      let same = 0;
+      while (same < known.length && (key = keys[same]!) === known[same]) same++;
+      if (same === known.length) return last as KeySet<K>;
+      return this.#lookUp(copyOf(keys, count, known, same, key));
+    }
     checkCount(count);
     if (this.#bypassing > 0) {
       this.#bypassing--;
       return count === 2 ? this.#readPair(keys) : this.#read(keys, count);
     }
-    return count === 0 || count > MANY_KEYS ? this.#read(keys, count) : this.#lookUp(keys, count);
+    if (count === 0 || count > MANY_KEYS) return this.#read(keys, count);
+    return this.#lookUp(copyOf(keys, count, keys, 0, keys[0]!));
   }
 
   /** Forgets all sets: their keys may have other stripes from now on. */
@@ -105,7 +108,8 @@ export class KeySets {
     this.#large = undefined;
   }
 
-  #lookUp<K extends LockKey>(keys: readonly K[], count: number): KeySet<K> {
+  #lookUp<K extends LockKey>(keys: K[]): KeySet<K> {
+    const count = keys.length;
     const first = this.#index.stripeOf(keys[0], 'keys[]');
     const sets =
       count > FEW_KEYS ? (this.#large ??= emptySets(LARGE_SETS)) : (this.#small ??= emptySets(SMALL_SETS));
@@ -116,8 +120,8 @@ export class KeySets {
       this.#last = remembered;
       return remembered as KeySet<K>;
     }
-    const set = this.#read(keys, count);
-    if (set.keys.every(isRememberable)) this.#remember(set, sets, at);
+    const set = this.#read(keys, count, keys);
+    if (keys.every(isRememberable)) this.#remember(set, sets, at);
     return set;
   }
 
@@ -142,9 +146,9 @@ export class KeySets {
     return new KeyPair(a === b ? [a] : [lower(a, b), higher(a, b)], first, second);
   }
 
-  #read<K extends LockKey>(list: readonly K[], count: number): KeySet<K> {
+  /** Puts what it reads into `keys`. */
+  #read<K extends LockKey>(list: readonly K[], count: number, keys = new Array<K>(count)): KeySet<K> {
     const index = this.#index;
-    const keys = new Array<K>(count);
     const stripes = new Array<number>(count);
     for (let i = 0; i < count; i++) {
       const key = list[i]!;
@@ -152,7 +156,7 @@ export class KeySets {
       stripes[i] = index.stripeOf(key, count > SHORT_LIST ? `keys[${i}]` : 'keys[]');
       keys[i] = key;
     }
-    return new KeySet(ordered(stripes), keys);
+    return { stripes: ordered(stripes), keys };
   }
 }
 
@@ -166,11 +170,23 @@ function checkCount(count: number): void {
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
 }
 
-/** Whether a list has these keys and no others. Reads each at most once. */
-function isSame(keys: readonly LockKey[], list: readonly unknown[]): boolean {
+/** What a list has: the first keys are those of `known`, as many as are the `same`, `key` is the next, and the rest is read. */
+function copyOf<K extends LockKey>(
+  list: readonly K[],
+  count: number,
+  known: readonly K[],
+  same: number,
+  key: K,
+): K[] {
+  const copy = new Array<K>(count);
+  for (let i = 0; i < count; i++) copy[i] = i < same ? known[i]! : i === same ? key : list[i]!;
+  return copy;
+}
+
+function isSame(keys: readonly LockKey[], others: readonly LockKey[]): boolean {
   const { length } = keys;
-  if (list.length !== length) return false;
+  if (others.length !== length) return false;
   let same = 0;
-  while (same < length && list[same] === keys[same]) same++;
+  while (same < length && others[same] === keys[same]) same++;
   return same === length;
 }

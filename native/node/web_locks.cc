@@ -160,14 +160,6 @@ napi_value takeWebLockNews(napi_env env, napi_callback_info info) {
   return call.batch(count, room);
 }
 
-// wakeWebLocks(): takeWebLockNews() will be asked from the event loop
-napi_value wakeWebLocks(napi_env env, napi_callback_info info) {
-  const WebLockCall call(env, info, 0);
-  if (!call.isOpen()) return call.refuseCall();
-  call.environment().participant().wakeReady();
-  return nullptr;
-}
-
 // webLockQuery(): [name, mode, held, threadId, ...] of the exchange's manager, each name's in the order of its queue
 napi_value webLockQuery(napi_env env, napi_callback_info info) {
   const WebLockCall call(env, info, 0);
@@ -204,7 +196,6 @@ void addWebLocks(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "webLockCancel", webLockCancel);
   addFunction(env, exports, "webLockRelease", webLockRelease);
   addFunction(env, exports, "takeWebLockNews", takeWebLockNews);
-  addFunction(env, exports, "wakeWebLocks", wakeWebLocks);
   addFunction(env, exports, "webLockQuery", webLockQuery);
   addFunction(env, exports, "webLockSize", webLockSize);
 }

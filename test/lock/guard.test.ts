@@ -5,7 +5,6 @@ import { EXCLUSIVE_MODE, SHARED_MODE, type Mode } from '../../unbundled/engine/c
 import type { LockTable } from '../../unbundled/engine/contract/engine.js';
 import { FastPath } from '../../unbundled/engine/fast-path.js';
 import { createGuardOfSet, tryTake, type Guard } from '../../unbundled/lock/guard.js';
-import { KeySet } from '../../unbundled/lock/key-set.js';
 import { turns } from '../support/waiting.js';
 
 const STRIPES = 4;
@@ -30,7 +29,7 @@ function setUp(mode: Mode, failsAt: number): { guard: Guard; released: number[];
     },
   } as unknown as LockTable;
   const keys = ['a', 'b', 'c'];
-  const guard = createGuardOfSet(new FastPath(table), new KeySet(keys, [0, 1, 2]), mode);
+  const guard = createGuardOfSet(new FastPath(table), { keys, stripes: [0, 1, 2] }, mode);
   expect(tryTake(guard)).toBe(true);
   for (let i = 0; i < words.length; i++) words[i]! |= QUEUED;
   return { guard, released, repair: () => void (fails = false) };

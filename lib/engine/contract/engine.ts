@@ -8,7 +8,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * every change to this file, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 7;
+export const ENGINE_PROTOCOL = 8;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -69,7 +69,7 @@ export interface AsyncWaiter extends Request {
   readonly table: LockTable;
   /**
    * Called once, on the waiter's own thread, with an empty stack, and never from within {@link LockTable.acquireAsync}.
-   * If it throws nevertheless, it is called once more. That does not affect the waiters that are settled with it.
+   * Never throws, so that it does not affect the waiters that are settled with it.
    */
   settle(outcome: Outcome): void;
 }

@@ -40,7 +40,6 @@ interface WebLockAddon {
   webLockCancel(): void;
   webLockRelease(): void;
   takeWebLockNews(out: Int32Array): number;
-  wakeWebLocks(): void;
   webLockQuery(): (string | number | boolean)[];
   webLockSize(): number;
 }

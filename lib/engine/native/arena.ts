@@ -19,7 +19,7 @@ const USED_INDEX = 0;
 /** The index of a mark, so that other memory of this size does not count as an arena. */
 const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
-/** The index of two integers that no other arena of the process has. Zeros in an arena of an older version. */
+/** The index of two integers that no other arena of the process has. */
 const ID_INDEX = 2;
 /** Workers inherit their parent's environment data, and so its arena. */
 const INHERITED = 'stripelock: arena 1';
@@ -40,16 +40,15 @@ export class Arena {
   /** All of the memory. */
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange;
-  /** Its number, as two unsigned integers. Undefined if it has none: then no memory in it is used again. */
-  readonly id: readonly [low: number, high: number] | undefined;
+  /** Its number, as two unsigned integers. */
+  readonly id: readonly [low: number, high: number];
 
   private constructor(memory: WasmMemory, buffer: SharedArrayBuffer, compareExchange: CompareExchange) {
     this.memory = memory;
     this.buffer = buffer;
     this.words = new Int32Array(buffer);
     this.compareExchange = compareExchange;
-    const low = this.words[ID_INDEX]! >>> 0;
-    this.id = low === 0 ? undefined : [low, this.words[ID_INDEX + 1]! >>> 0];
+    this.id = [this.words[ID_INDEX]! >>> 0, this.words[ID_INDEX + 1]! >>> 0];
   }
 
   /** Undefined if WebAssembly, or the address space that V8 reserves for it, is unavailable. */

@@ -119,7 +119,6 @@ export class NativeEngine implements Engine {
 
   /** Zeroed memory of a lock that is gone. */
   #reuse(arena: Arena, stripes: number): number | undefined {
-    if (arena.id === undefined) return undefined;
     const offset = this.#addon.reuse(...arena.id, stripes);
     // Anybody who has a handle can write to the number of the arena.
     if (offset === NO_ROOM || !arena.hasRoom(offset, stripes)) return undefined;

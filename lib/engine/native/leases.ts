@@ -1,6 +1,6 @@
 import { offsetOf } from '../../common/clock-offset.js';
 import { LockError } from '../../common/errors.js';
-import { defer, HostFinalizationRegistry } from '../../common/host.js';
+import { HostFinalizationRegistry } from '../../common/host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
 import { DeferredCall } from './deferred-call.js';
@@ -125,13 +125,7 @@ export class NativeLeases implements LeaseEngine {
       // A call may end the watch of another key, and the id may be in use again.
       const told = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
       for (const { id, freed } of told) {
-        if (!freed || this.#watches.get(id) !== freed) continue;
-        try {
-          freed();
-        } catch {
-          // The other watchers are not affected.
-          defer(freed, undefined);
-        }
+        if (this.#watches.get(id) === freed) freed?.();
       }
     } while ((handedOver & MORE) !== 0);
   }

@@ -1,6 +1,5 @@
-import type { AsyncWaiter, Outcome } from '../contract/engine.js';
-import { METRIC_CELLS } from '../contract/layout.js';
-import type { Addon } from './addon.js';
+import type { AsyncWaiter } from '../contract/engine.js';
+import { DeferredCall } from './deferred-call.js';
 import type { LocalWaits } from './local-waits.js';
 import type { LocalWait } from './stripe-state.js';
 
@@ -30,7 +29,8 @@ export class LocalQueue {
   abandoned = false;
   /** While other threads wait: until when the stripe may stay in this thread, in milliseconds. 0: to be asked. */
   keptUntil = 0;
-  /** See `HandOvers`. */
+
+  /** It is in the list of {@link HandOvers}. */
   isHanded = false;
   nextHanded: LocalQueue | undefined = undefined;
 
@@ -127,97 +127,45 @@ export class LocalQueues {
   }
 }
 
-/** This many acquisitions that had to wait are counted here before the table's cell gets them. */
-const MOST_CONTENDED = 2 ** 20;
-
-/** A table, as what waits in JavaScript needs it. */
-export interface LocalTable {
-  /** The addon's number for it. */
-  readonly number: number;
-  readonly stripes: number;
-  readonly cells: BigInt64Array;
-  /** The lock's own words. */
-  readonly words: Int32Array;
-}
-
 /**
- * Counts what waits in this thread's JavaScript where the addon reads it for `stats()` and `inspect()` in any thread
- * (`openLocals` in `native/core/membership.h`). Only this thread writes there, and so needs no atomics. If the thread ends,
- * the counts end with it.
+ * Stripes of one thread that were handed over to a waiter of the same thread, and are yet to be delivered. That happens
+ * from the microtask queue: if the code that released then blocks its thread, the waiter cannot run, and what it
+ * was given must go to others ({@link takeBack}).
  */
-export class LocalCounts {
-  readonly #table: LocalTable;
-  readonly #addon: Addon;
-  #counts: Int32Array | undefined = undefined;
+export class HandOvers {
+  /** A list by `nextHanded`. Those that are not `handing` any more have been given back since. */
+  #first: LocalQueue | undefined = undefined;
+  #last: LocalQueue | undefined = undefined;
+  readonly #delivery = new DeferredCall(() => this.#deliver());
 
-  constructor(table: LocalTable, addon: Addon) {
-    this.#table = table;
-    this.#addon = addon;
+  /** If this throws, nothing has changed (keeps T1). */
+  add(queue: LocalQueue): void {
+    this.#delivery.schedule();
+    // From here on this calls nothing.
+    queue.handing = true;
+    if (queue.isHanded) return;
+    queue.isHanded = true;
+    if (this.#last === undefined) this.#first = queue;
+    else this.#last.nextHanded = queue;
+    this.#last = queue;
   }
 
-  /** A count for each stripe, then that of all, then that of all that ever waited. There is room for one more. */
-  ready(): Int32Array {
-    const counts = this.#counts ?? this.#open();
-    if (counts[this.#table.stripes + 1]! >= MOST_CONTENDED) this.#flush(counts);
-    return counts;
-  }
-
-  #open(): Int32Array {
-    const { number, stripes } = this.#table;
-    // Shared memory, for the same reason as in `NativeTable.openShares`.
-    const memory = new SharedArrayBuffer((stripes + 2) * Int32Array.BYTES_PER_ELEMENT);
-    return (this.#counts = this.#addon.openLocals(number, new Int32Array(memory)));
-  }
-
-  #flush(counts: Int32Array): void {
-    const last = this.#table.stripes + 1;
-    Atomics.add(this.#table.cells, METRIC_CELLS.contended, BigInt(counts[last]!));
-    counts[last] = 0;
-  }
-}
-
-/** How many acquisitions of one thread wait in the addon for each stripe, but for stand-ins (`local-waits.ts`). */
-export class Elsewhere {
-  readonly #stripes: number;
-  #counts: Int32Array | undefined = undefined;
-
-  constructor(stripes: number) {
-    this.#stripes = stripes;
-  }
-
-  has(stripe: number): boolean {
-    return this.#counts !== undefined && this.#counts[stripe] !== 0;
-  }
-
-  /**
-   * Counts a waiter that `ask` makes wait there, and returns what that returned. It is counted before: a loop can end in a
-   * stack overflow, as V8 looks at the stack where it begins anew, and then the waiter would be lost (keeps T1).
-   */
-  join(waiter: AsyncWaiter, ask: () => Outcome | undefined): Outcome | undefined {
-    const counts = (this.#counts ??= new Int32Array(this.#stripes));
-    const { stripes } = waiter;
-    for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!++;
-    try {
-      const outcome = ask();
-      // From here on this calls nothing (keeps T1).
-      if (outcome === undefined) waiter.queue = this;
-      return outcome;
-    } finally {
-      if (waiter.queue !== this) {
-        try {
-          for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!--;
-        } catch {
-          // The stack overflowed in the loop. Some count too many: later ones wait in the addon, too, though they need not.
-        }
-      }
+  /** The thread is about to block. If this throws, it can be called again. */
+  takeBack(): void {
+    for (let queue = this.#first; queue !== undefined; queue = queue.nextHanded) {
+      if (queue.handing) queue.local.takeBack(queue);
     }
   }
 
-  /** One waits there no more. If this throws, some still count: see {@link join}. */
-  left(waiter: AsyncWaiter): void {
-    const counts = this.#counts!;
-    const { stripes } = waiter;
-    waiter.queue = undefined;
-    for (let i = 0; i < stripes.length; i++) counts[stripes[i]!]!--;
+  #deliver(): void {
+    for (let queue; (queue = this.#first) !== undefined;) {
+      this.#first = queue.nextHanded;
+      if (this.#first === undefined) this.#last = undefined;
+      queue.nextHanded = undefined;
+      queue.isHanded = false;
+      if (!queue.handing) continue;
+      queue.handing = false;
+      queue.local.deliver(queue);
+    }
   }
 }

@@ -5,26 +5,30 @@ import {
   type AsyncWaiter,
   type Outcome,
 } from '../contract/engine.js';
-import { ARRIVAL_MASK, ARRIVALS_INT, wordIndex } from '../contract/layout.js';
+import { ARRIVAL_MASK, ARRIVALS_INT, METRIC_CELLS, wordIndex } from '../contract/layout.js';
 import { ABANDONED, HOLDER_MASK, LOCAL, QUEUED, SHARED } from '../contract/lock-word.js';
 import { EXCLUSIVE_MODE } from '../contract/mode.js';
-import {
-  Elsewhere,
-  LOCAL_TICKET,
-  LocalCounts,
-  LocalQueues,
-  LONG_TIMEOUT,
-  type LocalQueue,
-  type LocalTable,
-} from './local-queue.js';
+import { LOCAL_TICKET, LocalQueues, LONG_TIMEOUT, type LocalQueue } from './local-queue.js';
 import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
 /** A long timeout counts from the next tick, which comes after this part of it, or after this many milliseconds. */
 const TICKS = 256;
 const LONGEST_TICK = 10;
+/** This many acquisitions that had to wait are counted here before the table's cell gets them. */
+const MOST_CONTENDED = 2 ** 20;
 /** All bits of a word but its flags. */
 const HOLDER = SHARED | HOLDER_MASK;
+
+/** A table, as what waits in JavaScript needs it. */
+interface LocalTable {
+  /** The addon's number for it. */
+  readonly number: number;
+  readonly stripes: number;
+  readonly cells: BigInt64Array;
+  /** The lock's own words. */
+  readonly words: Int32Array;
+}
 
 /**
  * How the tasks of one thread pass a lock's stripes on to each other without the addon: the release of one resolves the
@@ -40,7 +44,8 @@ const HOLDER = SHARED | HOLDER_MASK;
  *      ends, the next takes its place before other code runs.
  * I10  A thread's exclusive acquisitions that wait for a stripe are granted in order of arrival, but where the addon puts
  *      one off. The ticket of each says how many of other threads came before it; so it has its place among these, too,
- *      when it becomes the stand-in. While some wait in the addon, for a share or several stripes, those that come later wait there behind them.
+ *      when it becomes the stand-in. While some wait in the addon, for a share of the stripe or for several stripes of the
+ *      lock, those that come later wait there behind them.
  * I11  While others wait, a stripe stays in the thread until their first one is the next to be served by the addon's
  *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
  *      stripe goes to whom the addon gives it.
@@ -54,36 +59,43 @@ export class LocalWaits {
   readonly #words: Int32Array;
   readonly #slot: number;
   readonly #queues = new LocalQueues();
-  readonly #elsewhere: Elsewhere;
-  readonly #counts: LocalCounts;
+  /**
+   * Counts what waits in this thread's JavaScript where the addon reads it for `stats()` and `inspect()` in any thread
+   * (`openLocals` in `native/core/membership.h`): for each stripe, then in all, then all that ever waited. Only this thread
+   * writes there, and so needs no atomics. If the thread ends, the counts end with it.
+   */
+  #counts: Int32Array | undefined = undefined;
+  /**
+   * How many acquisitions of this thread wait in the addon, but for stand-ins: for each stripe those that wait for no other,
+   * then those that wait for several.
+   */
+  #elsewhere: Int32Array | undefined = undefined;
+  /** The thread looks at what waits here; see {@link NativeThread.list}. */
+  isListed = false;
   /** No waiter with a time of arrival is due earlier. */
   #nextDue = Infinity;
-  /** Whether the thread looks at what waits here. */
-  #isListed = false;
 
   constructor(table: LocalTable, thread: NativeThread) {
     this.#table = table;
     this.#thread = thread;
     this.#words = table.words;
     this.#slot = thread.slot;
-    this.#elsewhere = new Elsewhere(table.stripes);
-    this.#counts = new LocalCounts(table, thread.addon);
   }
 
   /** Decides at once, or returns undefined. The acquisition is exclusive, of one stripe, and has time. */
   start(waiter: AsyncWaiter): Outcome | undefined {
     const stripe = waiter.only;
     const thread = this.#thread;
-    if (thread.blocked || this.#elsewhere.has(stripe)) return this.startElsewhere(waiter);
+    if (thread.blocked || this.#waitElsewhere(stripe)) return this.startElsewhere(waiter);
     const queue = this.#queues.get(stripe) ?? this.#queues.open(this, stripe);
     if (!queue.isLookedAfter && !this.#arm(queue)) return this.#startAsStandIn(queue, waiter);
-    const counts = this.#counts.ready();
+    const counts = (this.#counts ??= this.#openCounts());
     const { timeout } = waiter;
     const isLong = timeout >= LONG_TIMEOUT;
     const since = isLong ? 0 : Math.ceil(performance.now());
     if (!isLong) this.#nextDue = Math.min(this.#nextDue, since + timeout);
     thread.ringWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
-    this.#list();
+    thread.list(this);
     thread.stayAlive();
     // From here on this calls nothing (keeps T1).
     const { stripes } = this.#table;
@@ -104,9 +116,29 @@ export class LocalWaits {
 
   /** The same for any acquisition, in the addon. */
   startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
-    return this.#elsewhere.join(waiter, () =>
-      this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0),
-    );
+    const counts = (this.#elsewhere ??= new Int32Array(this.#table.stripes + 1));
+    const place = this.#placeElsewhere(waiter);
+    const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0);
+    // From here on this calls nothing (keeps T1).
+    if (outcome === undefined) {
+      waiter.queue = this;
+      counts[place]!++;
+    }
+    return outcome;
+  }
+
+  /** Such an acquisition is about to wait no more. If this throws, nothing has changed. */
+  leftElsewhere(waiter: AsyncWaiter): void {
+    this.#elsewhere![this.#placeElsewhere(waiter)]!--;
+  }
+
+  #placeElsewhere({ only }: AsyncWaiter): number {
+    return only < 0 ? this.#table.stripes : only;
+  }
+
+  #waitElsewhere(stripe: number): boolean {
+    const counts = this.#elsewhere;
+    return counts !== undefined && (counts[stripe] !== 0 || counts[this.#table.stripes] !== 0);
   }
 
   /** True: the stripe was given to the next waiter, or back. False: the addon is to do it. */
@@ -125,9 +157,7 @@ export class LocalWaits {
     else if (!this.#mayKeep(queue)) return this.#yield(queue, false);
     // Its holder was told, and has dealt with it.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
-    const { handOvers } = this.#thread;
-    handOvers.schedule();
-    handOvers.add(queue);
+    this.#thread.handOvers.add(queue);
     return true;
   }
 
@@ -142,8 +172,8 @@ export class LocalWaits {
     const { abandoned } = queue;
     this.#thread.prepareEnd();
     queue.abandoned = false;
-    this.#remove(queue, waiter, this.#counts.ready());
-    this.#thread.settle(waiter, abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
+    this.#remove(queue, waiter);
+    waiter.settle(abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
   }
 
   /** This thread is about to block: the hand-over is put off. If this throws, nothing has changed. */
@@ -173,9 +203,8 @@ export class LocalWaits {
 
   /** Removes a waiter with a ticket of {@link LocalQueues}. If this throws, nothing has changed. */
   cancel(waiter: AsyncWaiter): void {
-    const counts = this.#counts.ready();
     this.#thread.prepareEnd();
-    this.#remove(waiter.queue as LocalQueue, waiter, counts);
+    this.#remove(waiter.queue as LocalQueue, waiter);
   }
 
   /** Before an acquisition that has taken stripes continues in the addon, which may put it off (keeps I8). */
@@ -196,7 +225,7 @@ export class LocalWaits {
   /** Settles those whose time is over. Returns when to look again, on the clock of `performance.now()`. */
   expire(now: number): number {
     const due: AsyncWaiter[] = [];
-    this.#queues.sweep();
+    this.sweep();
     this.#nextDue = Math.min(this.#nextDue, this.#queues.date(Math.ceil(now)));
     if (now >= this.#nextDue) this.#nextDue = this.#queues.collectDue(now, due);
     for (const waiter of due) {
@@ -205,21 +234,26 @@ export class LocalWaits {
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
       this.cancel(waiter);
-      this.#thread.settle(waiter, { status: 'timeout', stripe, holders });
+      waiter.settle({ status: 'timeout', stripe, holders });
     }
     return this.#nextDue;
   }
 
-  /** Nothing of the thread waits any more. */
-  unlist(): void {
+  /** Forgets what is not needed any more, and moves a high count of all that ever waited to the table's cell. */
+  sweep(): void {
     this.#queues.sweep();
-    this.#isListed = false;
+    const counts = this.#counts;
+    const last = this.#table.stripes + 1;
+    if (counts === undefined || counts[last]! < MOST_CONTENDED) return;
+    Atomics.add(this.#table.cells, METRIC_CELLS.contended, BigInt(counts[last]!));
+    counts[last] = 0;
   }
 
-  #list(): void {
-    if (this.#isListed) return;
-    this.#thread.list(this);
-    this.#isListed = true;
+  #openCounts(): Int32Array {
+    const { number, stripes } = this.#table;
+    // Shared memory, for the same reason as in `NativeTable.openShares`.
+    const memory = new SharedArrayBuffer((stripes + 2) * Int32Array.BYTES_PER_ELEMENT);
+    return this.#thread.addon.openLocals(number, new Int32Array(memory));
   }
 
   /** Sets LOCAL. False: no guard of this thread holds the stripe. */
@@ -266,7 +300,7 @@ export class LocalWaits {
   }
 
   #startAsStandIn(queue: LocalQueue, waiter: AsyncWaiter): Outcome | undefined {
-    this.#list();
+    this.#thread.list(this);
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0);
     if (outcome !== undefined) return outcome;
     waiter.queue = queue;
@@ -276,9 +310,7 @@ export class LocalWaits {
 
   /** The first waiter becomes the stand-in. If the addon grants it the stripe at once, that is to be delivered. */
   #appointStandIn(queue: LocalQueue): void {
-    const { handOvers } = this.#thread;
-    handOvers.schedule();
-    handOvers.add(queue);
+    this.#thread.handOvers.add(queue);
     queue.handing = false;
     this.#register(queue);
   }
@@ -286,10 +318,10 @@ export class LocalWaits {
   #register(queue: LocalQueue): void {
     const waiter = queue.first!;
     const { since, timeout } = waiter;
-    const counts = this.#counts.ready();
     const waited = since === 0 ? 0 : Math.max(0, performance.now() - since);
     const left = Math.max(1, timeout - waited);
     const arrival = LOCAL_TICKET - waiter.ticket;
+    const counts = this.#counts!;
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, left, waited, arrival);
     // From here on this calls nothing (keeps T1).
     if (outcome === undefined) {
@@ -309,7 +341,8 @@ export class LocalWaits {
     }
   }
 
-  #remove(queue: LocalQueue, waiter: AsyncWaiter, counts: Int32Array): void {
+  #remove(queue: LocalQueue, waiter: AsyncWaiter): void {
+    const counts = this.#counts!;
     queue.unlink(waiter);
     // From here on this calls nothing (keeps T1).
     waiter.queue = undefined;

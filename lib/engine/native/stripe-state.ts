@@ -12,7 +12,7 @@ import { parseNote } from '../contract/note.js';
 import type { AsyncWaiter } from '../contract/engine.js';
 import type { Addon } from './addon.js';
 
-type AddonState = ReturnType<Addon['inspect']>[number];
+export type AddonState = ReturnType<Addon['inspect']>[number];
 type Waiting = StripeState['waiters'][number];
 
 /**

@@ -11,6 +11,7 @@ import {
   type Outcome,
   type Request,
 } from '../contract/engine.js';
+import type { ExactKeys } from '../contract/exact-keys.js';
 import { cellsOf } from '../contract/header.js';
 import { wordIndex } from '../contract/layout.js';
 import { EXCLUSIVE_MODE, type Mode } from '../contract/mode.js';
@@ -19,9 +20,8 @@ import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 import { LOCAL_TICKET } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
-import { NativeExactKeys } from './exact-keys.js';
 import * as protocol from './protocol.js';
-import { toStripeState } from './stripe-state.js';
+import { toStripeState, type AddonState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
 /** A lock's memory, and what the addon returned for it. */
@@ -47,7 +47,7 @@ export class NativeTable implements LockTable {
   readonly cells: BigInt64Array;
   readonly slot: number;
   shares: Int32Array | undefined;
-  readonly keys: NativeExactKeys | undefined;
+  readonly keys: ExactKeys | undefined;
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
@@ -72,11 +72,8 @@ export class NativeTable implements LockTable {
     this.#memory = memory;
     this.#shared = own === undefined;
     if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
-    const local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
-    this.#local = local;
-    this.keys = exact
-      ? new NativeExactKeys(thread.addon, table, limit, (stripe) => local.waiting(stripe))
-      : undefined;
+    this.#local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
+    this.keys = exact ? this.#exactKeys() : undefined;
   }
 
   get memory(): TableMemory {
@@ -164,8 +161,26 @@ export class NativeTable implements LockTable {
   }
 
   inspect(): StripeState[] {
-    return this.#addon
-      .inspect(this.#table)
-      .map((state) => toStripeState(state, this.limit, (stripe) => this.#local.waiting(stripe)));
+    return this.#addon.inspect(this.#table).map((state) => this.#stateOf(state));
+  }
+
+  #stateOf(state: AddonState): StripeState {
+    return toStripeState(state, this.limit, (stripe) => this.#local.waiting(stripe));
+  }
+
+  /** The table of keys is in C++ (`native/core/key_table.h`). */
+  #exactKeys(): ExactKeys {
+    const addon = this.#addon;
+    const table = this.#table;
+    return {
+      pin: (key) => addon.pin(table, key),
+      unpin: (stripes, count) => addon.unpin(table, stripes, count),
+      inUse: () => addon.inUse(table),
+      inspect: () =>
+        addon.inspect(table).map((state) => {
+          const { mode, holders, waiters } = this.#stateOf(state);
+          return { key: state.key!, mode, holders, waiters };
+        }),
+    };
   }
 }

@@ -1,6 +1,6 @@
 import { threadId } from 'node:worker_threads';
 import { Alarm } from '../../common/alarm.js';
-import { afterTurn, defer, performance } from '../../common/host.js';
+import { afterTurn, performance } from '../../common/host.js';
 import {
   GRANTED,
   GRANTED_LATE,
@@ -13,9 +13,8 @@ import {
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
 import { DeferredCall } from './deferred-call.js';
-import { HandOvers } from './hand-overs.js';
-import { Elsewhere, LocalQueue } from './local-queue.js';
-import type { LocalWaits } from './local-waits.js';
+import { HandOvers, LocalQueue } from './local-queue.js';
+import { LocalWaits } from './local-waits.js';
 import {
   BATCH,
   ENTRY_DETAIL,
@@ -79,7 +78,10 @@ export class NativeThread {
   readonly #letGo = (): void => {
     this.#lettingGo = false;
     if (this.pending > 0) return;
-    for (const local of this.#locals) local.unlist();
+    for (const local of this.#locals) {
+      local.sweep();
+      local.isListed = false;
+    }
     this.#locals.clear();
     this.addon.keepAlive(false);
     this.#isAlive = false;
@@ -203,7 +205,9 @@ export class NativeThread {
 
   /** From now on the deadlines of what waits there are looked at, until nothing is pending. */
   list(local: LocalWaits): void {
+    if (local.isListed) return;
     this.#locals.add(local);
+    local.isListed = true;
   }
 
   /** Before {@link pending} rises. */
@@ -218,15 +222,6 @@ export class NativeThread {
     if (this.pending !== 1 || this.#lettingGo) return;
     afterTurn(this.#letGo);
     this.#lettingGo = true;
-  }
-
-  /** Settles a waiter, on an empty stack, and tries once more if that fails. Other waiters are not affected. */
-  settle(waiter: AsyncWaiter, outcome: Outcome): void {
-    try {
-      waiter.settle(outcome);
-    } catch {
-      defer(() => waiter.settle(outcome), undefined);
-    }
   }
 
   /** Has the alarm ring after this many milliseconds at the latest. Reading the clock would cost more than this check. */
@@ -270,15 +265,15 @@ export class NativeThread {
 
   /** The detail: of a grant, whether an earlier holder's thread ended; of a timeout, the stripe that was not free. */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
-    if (granted) this.settle(waiter, detail === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
-    else this.settle(waiter, { status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
+    if (granted) waiter.settle(detail === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
+    else waiter.settle({ status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
   }
 
   /** If this throws, nothing has changed. */
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
     this.prepareEnd();
-    if (waiter.queue instanceof Elsewhere) waiter.queue.left(waiter);
+    if (waiter.queue instanceof LocalWaits) waiter.queue.leftElsewhere(waiter);
     this.#waiters[id] = undefined;
     if (--this.#inAddon === 0) this.#untilLook = FIRST_LOOK;
     this.pending--;

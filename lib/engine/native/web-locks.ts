@@ -1,5 +1,4 @@
 import { LockError } from '../../common/errors.js';
-import { defer } from '../../common/host.js';
 import { modeCoded, type Mode } from '../contract/mode.js';
 import type {
   WebLockEngine,
@@ -54,7 +53,7 @@ export class NativeWebLocks implements WebLockEngine {
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** What is being told. Whoever ends or cancels a request meanwhile clears what is not to be told any more. */
   news: readonly News[] = NONE;
-  /** Tells this thread's requesters before the thread returns to its event loop. May overflow the stack. */
+  /** Tells this thread's requesters before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
   /** To be made when the addon has started. */
@@ -79,7 +78,7 @@ export class NativeWebLocks implements WebLockEngine {
       handedOver = this.addon.takeWebLockNews(this.#batch);
       // All are read before the first is told: telling may run a diagnostics subscriber, which may do anything.
       this.news = this.#read(handedOver & ~MORE);
-      for (const news of this.news) tellOne(news);
+      for (const news of this.news) tell(news);
     } while ((handedOver & MORE) !== 0);
     this.news = NONE;
   }
@@ -103,33 +102,16 @@ export class NativeWebLocks implements WebLockEngine {
 
 interface News {
   readonly requester: WebLockRequester;
-  /** Bits. Each is cleared when it was told. */
+  /** Bits. */
   what: number;
 }
 
 const NONE: readonly News[] = [];
 
-/** Tells one requester, and tries once more if that fails. The other requesters are not affected. */
-function tellOne(news: News): void {
-  try {
-    tell(news);
-  } catch {
-    defer(() => {
-      tell(news);
-    }, undefined);
-  }
-}
-
+/** Telling that it was granted may clear the rest. */
 function tell(news: News): void {
-  const { requester } = news;
-  if ((news.what & NEWS_GRANTED) !== 0) {
-    requester.granted();
-    news.what &= ~NEWS_GRANTED;
-  }
-  if ((news.what & NEWS_STOLEN) !== 0) {
-    requester.stolen();
-    news.what &= ~NEWS_STOLEN;
-  }
+  if ((news.what & NEWS_GRANTED) !== 0) news.requester.granted();
+  if ((news.what & NEWS_STOLEN) !== 0) news.requester.stolen();
 }
 
 /** One manager, as this thread sees it. */
@@ -161,7 +143,6 @@ class NativeManager implements WebLocks {
     integers[WEB_LOCK_MODE] = mode.code;
     integers[WEB_LOCK_HOW] =
       how === 'wait' ? WEB_LOCK_WAIT : how === 'steal' ? WEB_LOCK_STEAL : WEB_LOCK_IF_AVAILABLE;
-    // If this throws, it has changed nothing. From here on this calls nothing that it cannot do without (keeps T1).
     this.#addon.webLockRequest(name);
     const answer = integers[WEB_LOCK_ANSWER];
     if (answer === WEB_LOCK_UNAVAILABLE) return 'unavailable';
@@ -170,13 +151,7 @@ class NativeManager implements WebLocks {
     this.#requesters[ticket] = requester;
     if (answer === WEB_LOCK_PENDING) return 'pending';
     // A thread may steal from itself.
-    if (how !== 'steal' || integers[WEB_LOCK_READY] === 0) return 'held';
-    try {
-      this.#locks.delivery.schedule();
-    } catch {
-      // The stack overflowed. The addon can still be called, as it just was: the event loop tells them.
-      this.#addon.wakeWebLocks();
-    }
+    if (how === 'steal' && integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
     return 'held';
   }
 
@@ -190,12 +165,7 @@ class NativeManager implements WebLocks {
         this.#requesters[ticket] = undefined;
         requester.ticket = -1;
         // Those behind it may be granted now.
-        if (integers[WEB_LOCK_READY] === 0) return true;
-        try {
-          this.#locks.delivery.schedule();
-        } catch {
-          this.#addon.wakeWebLocks();
-        }
+        if (integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
         return true;
       }
     }
@@ -216,13 +186,7 @@ class NativeManager implements WebLocks {
       kept = integers[WEB_LOCK_ANSWER] === WEB_LOCK_RELEASED;
       this.#requesters[ticket] = undefined;
       requester.ticket = -1;
-      if (integers[WEB_LOCK_READY] !== 0) {
-        try {
-          this.#locks.delivery.schedule();
-        } catch {
-          this.#addon.wakeWebLocks();
-        }
-      }
+      if (integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
     }
     const { news } = this.#locks;
     for (let i = 0; i < news.length; i++) if (news[i]!.requester === requester) news[i]!.what = 0;
