@@ -84,10 +84,10 @@ export class KeySets {
     const count = keys.length;
     if (last !== undefined && last.keys.length === count) {
       const known = last.keys as readonly K[];
-      let key: K;
+      let key = keys[0]!;
       let same = 0;
-      while (same < known.length && (key = keys[same]!) === known[same]) same++;
-      if (same === known.length) return last as KeySet<K>;
+      while (key === known[same] && ++same < count) key = keys[same]!;
+      if (same === count) return last as KeySet<K>;
       return this.#lookUp(copyOf(keys, count, known, same, key));
     }
     checkCount(count);
