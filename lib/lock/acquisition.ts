@@ -252,27 +252,27 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     return promise as Promise<G>;
   }
 
+  /** If this is called again after a stack overflow, it continues from there: the guard may have been released since. */
   settle(outcome: Outcome): void {
-    const resolve = this.#resolve!;
-    if (outcome.status === 'granted') {
-      grant(this.guard, outcome.abandoned);
-      resolve(this.guard);
-      this.tellGranted(outcome.waited);
-    } else {
-      resolve(this.rejection(outcome));
-    }
-    this.#resolve = null;
+    if (this.#resolve) this.settlePromise(outcome, this.#resolve);
+    if (outcome.status === 'granted') this.tellGranted(outcome.waited);
     this.forgetSignal();
   }
 
-  private rejection(outcome: Failure): Promise<never> {
-    let reason: unknown;
-    try {
-      reason = this.failure(outcome);
-    } catch (error) {
-      reason = error;
+  private settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
+    if (outcome.status === 'granted') {
+      grant(this.guard, outcome.abandoned);
+      resolve(this.guard);
+    } else {
+      let reason: unknown;
+      try {
+        reason = this.failure(outcome);
+      } catch (error) {
+        reason = error;
+      }
+      resolve(rejected(reason));
     }
-    return rejected(reason);
+    this.#resolve = null;
   }
 
   /** Removes the listener from the signal. Never throws: a leftover listener changes nothing. */
@@ -301,6 +301,8 @@ const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promis
 
 /** From now on `inspect()` shows what a traced guard holds. The note was made before the first stripe was taken. */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
+  // Settled again after a stack overflow, it may have been released since.
+  if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
@@ -349,8 +351,14 @@ export function wait<G extends Guard>(
   const pending = new Acquisition(lock, guard, timeout, signal);
   const promise = pending.promise();
   const outcome = continueTaking(guard, pending, pending);
-  // On an empty stack, where nothing overflows it. Nobody else has the guard until then.
-  if (outcome !== undefined) defer(() => pending.settle(outcome), undefined);
+  if (outcome === undefined) return promise;
+  // At once: its thread holds the stripes now, and would wait for itself if it blocked before the promise is resolved.
+  try {
+    pending.settle(outcome);
+  } catch {
+    // A stack overflow. Nobody else has the guard.
+    defer(() => pending.settle(outcome), undefined);
+  }
   return promise;
 }
 
