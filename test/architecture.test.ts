@@ -64,6 +64,8 @@ const layers: Layer[] = [
   { of: /^lib\/stores\//, may: 'common/|lease/contract/' },
   // What tests of a store use: it knows stores by their contract, and managers, which run on any.
   { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
+  // The command, which nothing imports.
+  { of: /^lib\/command\//, may: 'common/|process/' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
   { of: /^lib\/web-locks\.ts$/, may: 'common/|web-locks/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
@@ -231,6 +233,8 @@ describe('the check itself refuses', () => {
     ['lib/stores/redis/store.ts', `import { LeaseManager } from '../../lease/manager.js';`],
     ['lib/index.ts', `import { Redis } from 'ioredis';`],
     ['lib/index.ts', `import { sqliteLeaseStore } from './sqlite.js';`],
+    ['lib/command/run.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/index.ts', `import { run } from './command/run.js';`],
     ['lib/redis.ts', `import { LeaseManager } from './lease/manager.js';`],
     ['lib/anything/file.ts', `const x: import('../lock/striped-lock.js').StripedLock = y;`],
   ])('in %s: %s', (file, text) => {
