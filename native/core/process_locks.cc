@@ -354,6 +354,8 @@ bool ProcessFile::take(ProcessAcquisition& acquisition) {
 
 void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died) {
   erase(key.holders, &acquisition);
+  // Keeps L1.
+  // mutant: process-frees-shared-early
   if (!key.holders.empty()) return;
   static_cast<void>(check(true));
   // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
@@ -367,6 +369,7 @@ void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool d
     if (!turn.isDue(elapsed()) || next->since < turn.since) serve(key);
   }
   if (!key.holders.empty()) return;
+  // mutant: process-keeps-free-byte
   if (key.locked) unlock(key);
   serve(key);
 }
@@ -478,10 +481,11 @@ void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
 }
 
 Nanoseconds ProcessFile::patience(const ProcessKey& key, Nanoseconds poll) {
+  // Where nobody rings, to look is no remedy for a wake that was lost, but the only way.
   if (!bell_.isReachable()) return poll;
   const ProcessAcquisition* const waits = first(key);
   const ProcessPage::Turn turn = page_.next(key.byte);
-  return waits && turn.slot != kNoSlot && turn.since < waits->since ? kFar : kNear;
+  return seamSlice(waits && turn.slot != kNoSlot && turn.since < waits->since ? kFar : kNear);
 }
 
 bool ProcessFile::watch() {
@@ -501,7 +505,7 @@ void ProcessFile::runWatch(void* self) {
   Nanoseconds poll = kFirstPoll;
   for (;;) {
     const std::uint32_t heard = file.listen();
-    Nanoseconds sleep = kFar;
+    Nanoseconds sleep = seamSlice(kFar);
     const std::vector<ProcessKey*> keys = file.waiting_;
     std::size_t waiting = 0;
     for (ProcessKey* key : keys) {
@@ -528,7 +532,7 @@ void ProcessFile::runWatch(void* self) {
       poll = kFirstPoll;
       continue;
     }
-    file.bell_.sleep(section.lock, heard, seamSlice(sleep));
+    file.bell_.sleep(section.lock, heard, sleep);
     poll = std::min(2 * poll, kNear);
   }
 }
@@ -546,7 +550,6 @@ ProcessThread::~ProcessThread() {
     erase(ready_, &it);
     erase(it.file->grants, &it);
     it.file->withdraw(it);
-    // mutant: process-thread-dies-quietly
     it.file->giveBack(it, held);
     for (ProcessKey* key : it.keys) it.file->drop(*key);
     ProcessLocks::instance().close(*it.file);
@@ -658,8 +661,10 @@ ProcessOutcome ProcessThread::acquireAsync(int file, const ProcessRequest& reque
   const Section section(&participant_);
   ProcessAcquisition& made = make(file, request);
   if (made.file->take(made)) return outcomeOf(made);
+  STRIPELOCK_SEAM("process: before it enqueues");
   made.file->enqueue(made);
   // Once more, now that whoever frees it can see that it is waited for.
+  // mutant: process-looks-once
   made.file->serve(made.wanted());
   if (made.state == State::kWaiting && !made.file->watch()) {
     made.file->withdraw(made);
