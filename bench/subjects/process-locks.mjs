@@ -8,7 +8,8 @@ import path from 'node:path';
 import { systemHeaders } from '../../scripts/prebuild/build.mjs';
 import { hasProcessLock, loadProcess } from '../support/package.mjs';
 
-const require = createRequire(import.meta.url);
+/** @type {(name: string) => any} */
+const load = createRequire(import.meta.url);
 
 /** Milliseconds. Long enough never to run out. */
 const TIMEOUT = 120_000;
@@ -48,8 +49,8 @@ export const processLock = {
   },
 };
 
-/** As many as with one attempt each millisecond or two would fill the timeout. */
-const RETRIES = { retries: 100_000, minTimeout: 1, maxTimeout: 20, factor: 1.5 };
+/** The length of each pause is computed before the first attempt, so not a large number of retries. */
+const RETRIES = { forever: true, retries: 10, minTimeout: 1, maxTimeout: 20, factor: 1.5 };
 
 /**
  * It retries by timers, and is given short pauses; by default it does not retry.
@@ -63,7 +64,7 @@ export const properLockfile = {
   create: makeFolder,
   open: (folder) => {
     /** @type {typeof import('proper-lockfile')} */
-    const { lock, lockSync } = require('proper-lockfile');
+    const { lock, lockSync } = load('proper-lockfile');
     // The file that is locked need not exist.
     const nameOf = (/** @type {string} */ key) => path.join(folder, key.replaceAll(/\W/g, '_'));
     return {
@@ -93,7 +94,7 @@ export const fsNativeExtensions = {
   can: ['sync', 'try', 'run'],
   create: makeFolder,
   open: (folder) => {
-    const { tryLock, unlock, waitForLock, waitForLockSync } = require('fs-native-extensions');
+    const { tryLock, unlock, waitForLock, waitForLockSync } = load('fs-native-extensions');
     /** @type {number[]} */
     const free = Array.from({ length: 2 }, () => openSync(path.join(folder, 'lock'), 'a+'));
     const take = () => /** @type {number} */ (free.pop());
@@ -144,7 +145,7 @@ function barePair() {
       const options = ['-O2', '-shared', '-fPIC', include, ...system, SOURCE, '-o', BINARY];
       execFileSync('cc', options, { stdio: 'ignore' });
     }
-    return require(BINARY).pair;
+    return load(BINARY).pair;
   } catch {
     return undefined;
   }

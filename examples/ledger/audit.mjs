@@ -23,8 +23,8 @@ export const noAudits = () => ({ passed: 0, failed: 0, longestWait: 0 });
  *
  * @typedef {object} Books
  * @property {() => import('./accounts.mjs').Accounts} look
- * @property {import('stripelock').StripedLock | import('stripelock/process').ProcessLock | undefined} lock Absent: look
- *   at the balances as they are.
+ * @property {{ acquire(keys: number[], options: { mode: 'shared' }): Promise<{ release(): void }> } | undefined} lock
+ *   Absent: look at the balances as they are.
  * @property {number} keys They are 0 … keys - 1.
  */
 
@@ -51,7 +51,7 @@ export async function auditDuring(books, work, audits) {
 
 /**
  * @param {Books} books
- * @param {readonly number[]} everything
+ * @param {number[]} everything
  * @param {Audits} audits
  */
 async function audit({ look, lock }, everything, audits) {
