@@ -28,7 +28,7 @@ export interface InspectRequest {
 
 /** The exit code if `stripelock` itself failed, as of `env`, `nice` and `timeout`. */
 export const FAILED = 125;
-/** EX_TEMPFAIL of sysexits.h: try again later. Few programs use it, so it says who ended. */
+/** The exit code that mail programs use for "try again later". Few programs use it, so it says who ended. */
 const CONFLICT = 75;
 
 export const HELP = `Usage:

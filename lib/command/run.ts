@@ -19,7 +19,7 @@ export interface Ending {
 
 /** Runs a program under the lock. */
 export async function run(request: RunRequest): Promise<Ending> {
-  // What others are shown of this process, and `ps` shows. What they wait for is the command.
+  // What others are shown of this process: the command, since they wait for that.
   process.title = ['stripelock', 'run', '--', ...request.command].join(' ');
   const lock = new ProcessLock({ path: request.path });
   const guard = await acquire(lock, request);
