@@ -6,6 +6,7 @@ import { summary } from './support/statistics.mjs';
 import { metrics, primaryMetric } from './metrics.mjs';
 import { commit, machine, versions } from './support/machine.mjs';
 import { subjects } from './subjects/index.mjs';
+import { processLocks } from './subjects/process-locks.mjs';
 import { storeSubjects } from './subjects/stores.mjs';
 
 export const NATIVE = 'stripelock native';
@@ -45,7 +46,7 @@ export function newResults(effort) {
     effort,
     seconds: NaN,
     machine: machine(),
-    versions: versions([...subjects, ...Object.values(storeSubjects)]),
+    versions: versions([...subjects, ...processLocks, ...Object.values(storeSubjects)]),
     ...commit(),
     workloads: [],
   };

@@ -2,6 +2,7 @@
 
 import { figureOf, JAVASCRIPT, measured, NATIVE, ratioOf, timesWorse, valuesOf } from './results.mjs';
 import { floors } from './subjects/floors.mjs';
+import { processLockTargets } from './process-lock-targets.mjs';
 import { storeTargets } from './store-targets.mjs';
 import { format } from './support/format.mjs';
 import { webLockTargets } from './web-lock-targets.mjs';
@@ -256,6 +257,7 @@ const targets = [
   }),
   ...storeTargets({ ratioTarget }),
   ...webLockTargets({ ratioTarget, figureTarget }),
+  ...processLockTargets({ ratioTarget, figureTarget }),
   nobodyStarves,
   noSlowerThanJavaScript,
 ];

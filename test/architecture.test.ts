@@ -56,6 +56,8 @@ const layers: Layer[] = [
   { of: /^lib\/engine\//, may: 'common/|engine/' },
   { of: /^lib\/lock\//, may: 'common/|engine/' },
   { of: /^lib\/web-locks\//, may: 'common/|engine/' },
+  // Acquires as locks do, with the same options and kinds of keys.
+  { of: /^lib\/process\//, may: 'common/|engine/|lock/' },
   // What managers and stores agree on.
   { of: /^lib\/lease\/contract\//, may: 'common/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
@@ -64,8 +66,11 @@ const layers: Layer[] = [
   { of: /^lib\/stores\//, may: 'common/|lease/contract/' },
   // What tests of a store use: it knows stores by their contract, and managers, which run on any.
   { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
+  // The command, which nothing imports.
+  { of: /^lib\/command\//, may: 'common/|process/' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
   { of: /^lib\/web-locks\.ts$/, may: 'common/|web-locks/' },
+  { of: /^lib\/process\.ts$/, may: 'common/|process/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
 ];
 
@@ -220,6 +225,11 @@ describe('the check itself refuses', () => {
     ['lib/lock/guard.ts', `import { StripedLock } from '../index.js';`],
     ['lib/web-locks/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
     ['lib/index.ts', `import { locks } from './web-locks/manager.js';`],
+    [
+      'lib/process/process-lock.ts',
+      `import { NativeProcessLocks } from '../engine/native/process-locks.js';`,
+    ],
+    ['lib/lock/keyed-lock.ts', `import { ProcessLock } from '../process/process-lock.js';`],
     ['lib/lock/striped-lock.ts', `import bindings from 'bindings';`],
     ['lib/lock/striped-lock.ts', `import lodash from 'lodash';`],
     ['lib/lease/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
@@ -231,6 +241,8 @@ describe('the check itself refuses', () => {
     ['lib/stores/redis/store.ts', `import { LeaseManager } from '../../lease/manager.js';`],
     ['lib/index.ts', `import { Redis } from 'ioredis';`],
     ['lib/index.ts', `import { sqliteLeaseStore } from './sqlite.js';`],
+    ['lib/command/run.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
+    ['lib/index.ts', `import { run } from './command/run.js';`],
     ['lib/redis.ts', `import { LeaseManager } from './lease/manager.js';`],
     ['lib/anything/file.ts', `const x: import('../lock/striped-lock.js').StripedLock = y;`],
   ])('in %s: %s', (file, text) => {

@@ -1,6 +1,7 @@
 import { measureClients } from './clients.mjs';
 import { measureDeadHolder } from './dead-holder.mjs';
 import { measureHandOver } from './hand-over.mjs';
+import { measureProcesses } from './processes.mjs';
 import { measureSingle } from './single.mjs';
 import { measureStarts } from './starts.mjs';
 import { measureThreads } from './threads.mjs';
@@ -35,4 +36,5 @@ export const runners = {
   waiters: measureWaiters,
   clients: measureClients,
   'dead-holder': measureDeadHolder,
+  processes: measureProcesses,
 };

@@ -1,8 +1,8 @@
 /**
- * The worker's message of this name; subjects may send messages of their own. Rejects if the worker fails, or ends
- * without sending it.
+ * The message of this name of a worker, or of a child process; subjects may send messages of their own. Rejects if it fails,
+ * or ends without sending it.
  *
- * @param {import('node:worker_threads').Worker} worker
+ * @param {import('node:events').EventEmitter} worker
  * @param {string} name
  * @returns {Promise<any>}
  */
@@ -13,7 +13,7 @@ export function told(worker, name) {
         if (message !== null && Object.hasOwn(message, name)) settle(resolve, message[name]);
       },
       error: (/** @type {Error} */ error) => settle(reject, error),
-      exit: () => settle(reject, new Error('a thread ended in the middle of its work')),
+      exit: () => settle(reject, new Error('it ended in the middle of its work')),
     };
     const settle = (/** @type {(value: any) => void} */ how, /** @type {unknown} */ value) => {
       for (const [event, listener] of Object.entries(listeners)) worker.off(event, listener);

@@ -3,6 +3,7 @@ import { atomicsMutex } from './atomics-mutex.mjs';
 import { asyncMutex } from './async-mutex.mjs';
 import { asyncLock } from './async-lock.mjs';
 import { awaitSemaphore } from './await-semaphore.mjs';
+import { processLocks } from './process-locks.mjs';
 import { promiseQueue } from './promise-queue.mjs';
 import { nodeLocks } from './node-locks.mjs';
 import { stripelockWebLocks } from './stripelock-web-locks.mjs';
@@ -89,6 +90,7 @@ const everything = [
   ...Object.values(leaseSubjects).flat(),
   ...Object.values(storeSubjects),
   stripelockWebLocks,
+  ...processLocks,
 ];
 
 /**

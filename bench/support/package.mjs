@@ -1,5 +1,6 @@
 // The package that is measured: this checkout's, or the one in the folder that a comparison of two builds names.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -37,3 +38,12 @@ export const loadStore = (name) => load(`stripelock/${name}`);
 
 /** @returns {Promise<typeof import('stripelock/web-locks')>} */
 export const loadWebLocks = () => load('stripelock/web-locks');
+
+/** Whether the package has locks between processes. */
+export function hasProcessLock() {
+  const file = path.join(PACKAGE_FOLDER, 'package.json');
+  return './process' in (JSON.parse(readFileSync(file, 'utf8')).exports ?? {});
+}
+
+/** @returns {Promise<typeof import('stripelock/process')>} */
+export const loadProcess = () => load('stripelock/process');

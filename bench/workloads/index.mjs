@@ -4,6 +4,7 @@ import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { first } from './first.mjs';
 import { handOver } from './hand-over.mjs';
 import { leases } from './leases.mjs';
+import { processes } from './processes.mjs';
 import { stores } from './stores.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
 import { waiters } from './waiters.mjs';
@@ -62,6 +63,12 @@ import { webLocks } from './web-locks.mjs';
  * @property {boolean} again Whether a client asks again as soon as it has released, or only once all others have had
  *   their turn.
  *
+ * @typedef {object} ProcessesOnly
+ * @property {'processes'} runner
+ * @property {'grants' | 'released' | 'killed' | 'waiting'} measure
+ * @property {'sync' | 'async'} how Whether they block, or wait in their event loops.
+ * @property {number} processes
+ *
  * @typedef {Common & SingleOnly} SingleWorkload
  * @typedef {Common & ThreadsOnly} ThreadsWorkload
  * @typedef {Common & HandOverOnly} HandOverWorkload
@@ -69,8 +76,9 @@ import { webLocks } from './web-locks.mjs';
  * @typedef {Common & StartsOnly} StartsWorkload
  * @typedef {Common & ClientsOnly} ClientsWorkload
  * @typedef {Common & { runner: 'dead-holder' }} DeadHolderWorkload
- * @typedef {WaitersWorkload['measure'] | StartsWorkload['measure']} Measure
- * @typedef {SingleWorkload | ThreadsWorkload | HandOverWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload | DeadHolderWorkload} Workload
+ * @typedef {Common & ProcessesOnly} ProcessesWorkload
+ * @typedef {WaitersWorkload['measure'] | StartsWorkload['measure'] | ProcessesWorkload['measure']} Measure
+ * @typedef {SingleWorkload | ThreadsWorkload | HandOverWorkload | WaitersWorkload | StartsWorkload | ClientsWorkload | DeadHolderWorkload | ProcessesWorkload} Workload
  */
 
 /**
@@ -89,6 +97,7 @@ export const workloads = [
   ...leases,
   ...stores,
   ...webLocks,
+  ...processes,
 ];
 
 const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(

@@ -13,6 +13,9 @@ import { hash } from 'node:crypto';
 
 const OPENING_CENTS = 1_000_000;
 
+/** Bytes of memory, or of a file, for each account. */
+export const ACCOUNT_BYTES = 12;
+
 /**
  * Every index in this file is an account number, hence in range.
  *
@@ -32,7 +35,7 @@ export class Accounts {
    */
   constructor(count, memory) {
     this.count = count;
-    this.memory = memory ?? new SharedArrayBuffer(count * 12);
+    this.memory = memory ?? new SharedArrayBuffer(count * ACCOUNT_BYTES);
     this.#cents = new Float64Array(this.memory, 0, count);
     this.#receipts = new Int32Array(this.memory, count * 8, count);
     if (memory === undefined) this.#cents.fill(OPENING_CENTS);
@@ -87,6 +90,6 @@ export class Accounts {
  *
  * @param {Buffer} record
  */
-function receiptOf(record) {
+export function receiptOf(record) {
   return hash('sha256', record, 'buffer').readInt32LE(0);
 }

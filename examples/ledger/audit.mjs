@@ -19,15 +19,24 @@ const PAUSE_MS = 100;
 export const noAudits = () => ({ passed: 0, failed: 0, longestWait: 0 });
 
 /**
+ * What is audited: the accounts as they are now, and a lock of which `keys` cover all of them.
+ *
+ * @typedef {object} Books
+ * @property {() => import('./accounts.mjs').Accounts} look
+ * @property {{ acquire(keys: number[], options: { mode: 'shared' }): Promise<{ release(): void }> } | undefined} lock
+ *   Absent: look at the balances as they are.
+ * @property {number} keys They are 0 … keys - 1.
+ */
+
+/**
  * Audits again and again, with a pause in between, and one last time after `work` has settled.
  *
- * @param {import('./accounts.mjs').Accounts} accounts
- * @param {import('stripelock').StripedLock | undefined} lock Absent: look at the balances as they are.
+ * @param {Books} books
  * @param {Promise<unknown>} work
  * @param {Audits} audits Counts each audit as it ends.
  */
-export async function auditDuring(accounts, lock, work, audits) {
-  const everyAccount = Array.from({ length: accounts.count }, (_, account) => account);
+export async function auditDuring(books, work, audits) {
+  const everything = Array.from({ length: books.keys }, (_, key) => key);
   let running = true;
   const stop = () => {
     running = false;
@@ -36,21 +45,21 @@ export async function auditDuring(accounts, lock, work, audits) {
   for (let last = false; !last;) {
     await Promise.race([stopped, sleep(PAUSE_MS)]);
     last = !running;
-    await audit(accounts, everyAccount, lock, audits);
+    await audit(books, everything, audits);
   }
 }
 
 /**
- * @param {import('./accounts.mjs').Accounts} accounts
- * @param {readonly number[]} everyAccount
- * @param {import('stripelock').StripedLock | undefined} lock
+ * @param {Books} books
+ * @param {number[]} everything
  * @param {Audits} audits
  */
-async function audit(accounts, everyAccount, lock, audits) {
+async function audit({ look, lock }, everything, audits) {
   const asked = performance.now();
-  const guard = await lock?.acquire(everyAccount, { mode: 'shared' });
+  const guard = await lock?.acquire(everything, { mode: 'shared' });
   try {
     audits.longestWait = Math.max(audits.longestWait, performance.now() - asked);
+    const accounts = look();
     if (accounts.total() === accounts.expectedTotal) audits.passed++;
     else audits.failed++;
   } finally {

@@ -5,9 +5,10 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 /**
  * @typedef {object} LedgerOptions
  * @property {number} workers
+ * @property {number} [processes] Instead of threads.
  * @property {number} transfers
  * @property {number} accounts
- * @property {number} stripes
+ * @property {number} stripes With processes: keys of the lock.
  * @property {number} seed
  * @property {'native' | 'javascript'} [engine]
  * @property {boolean} [unlocked]
@@ -16,6 +17,9 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 export const EXIT_OK = 0;
 export const EXIT_FAILED = 1;
 export const EXIT_USAGE = 2;
+
+/** Defaults for processes: a transfer takes some system calls, and an audit locks all keys, one by one. */
+const OF_PROCESSES = { transfers: 200_000, stripes: 64 };
 
 const NOTES = `
 Exit codes: ${EXIT_OK} all checks passed, or with --unlocked: money was lost, as it must be;
@@ -40,12 +44,29 @@ function integer(min, max) {
  * @returns {LedgerOptions}
  */
 export function parseOptions(argv) {
-  return new Command('ledger')
-    .description('Moves money between accounts from several threads under stripelock, and audits.')
+  const command = new Command('ledger')
+    .description(
+      'Moves money between accounts from several threads or processes under stripelock, and audits.',
+    )
     .option('--workers <n>', 'threads that apply transfers', integer(1, 256), 4)
-    .option('--transfers <n>', 'transfers to apply', integer(1, 100_000_000), 1_500_000)
+    .addOption(
+      new Option('--processes <n>', 'processes that do so instead, on a file')
+        .argParser(integer(1, 256))
+        .conflicts(['workers', 'engine']),
+    )
+    .option(
+      '--transfers <n>',
+      `transfers to apply (with processes: ${OF_PROCESSES.transfers})`,
+      integer(1, 100_000_000),
+      1_500_000,
+    )
     .option('--accounts <n>', 'accounts to move money between', integer(2, 1_000_000), 20_000)
-    .option('--stripes <n>', 'stripes of the lock', integer(1, 1_048_576), 1_024)
+    .option(
+      '--stripes <n>',
+      `stripes of the lock, or keys of that of processes (${OF_PROCESSES.stripes})`,
+      integer(1, 1_048_576),
+      1_024,
+    )
     .option('--seed <n>', 'the same seed writes the same transfers', integer(0, 0xffffffff), 1)
     .addOption(
       new Option('--engine <name>', "engine of the lock (default: the library's choice)").choices([
@@ -56,6 +77,10 @@ export function parseOptions(argv) {
     .option('--unlocked', 'take no lock, to see the audit fail')
     .addHelpText('after', NOTES)
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? EXIT_OK : EXIT_USAGE))
-    .parse(argv)
-    .opts();
+    .parse(argv);
+  for (const [name, value] of Object.entries(OF_PROCESSES)) {
+    const isDefault = command.getOptionValueSource(name) === 'default';
+    if (command.getOptionValue('processes') !== undefined && isDefault) command.setOptionValue(name, value);
+  }
+  return command.opts();
 }

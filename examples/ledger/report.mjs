@@ -4,7 +4,7 @@
 /**
  * @typedef {object} Outcome
  * @property {import('./options.mjs').LedgerOptions} options
- * @property {import('stripelock').StripedLockStats | undefined} stats Absent: no lock was used.
+ * @property {import('stripelock').StripedLockStats | undefined} stats Absent: no lock was used, or one of processes.
  * @property {number} seconds From handing out the first chunk to the end of the last, the threads' start included.
  * @property {import('./audit.mjs').Audits} audits
  * @property {number} missingCents What the final balances add up to less than they should.
@@ -17,19 +17,20 @@ const whole = (value) => Math.round(value).toLocaleString('en-US');
 /** @param {Outcome} outcome */
 export function table(outcome) {
   const { options, stats, seconds, audits, differences } = outcome;
+  const { unlocked, processes } = options;
   const final =
     differences === 0
       ? 'equal to a single-threaded replay'
       : `${whole(differences)} of ${whole(options.accounts)} accounts differ from a replay`;
   const rows = [
-    ['engine', stats?.engine ?? 'none (--unlocked)'],
-    ['stripes', stats ? whole(stats.stripes) : '-'],
-    ['workers', whole(options.workers)],
+    ['engine', unlocked ? 'none (--unlocked)' : (stats?.engine ?? 'native, between processes')],
+    [processes === undefined ? 'stripes' : 'keys', unlocked ? '-' : whole(options.stripes)],
+    processes === undefined ? ['workers', whole(options.workers)] : ['processes', whole(processes)],
     ['transfers', `${whole(options.transfers)} in ${seconds.toFixed(2)} s`],
     ['transfers per second', whole(options.transfers / seconds)],
     ['waits', stats ? whole(stats.contended) : '-'],
     ['audits', `${audits.passed} passed, ${audits.failed} failed`],
-    ['longest wait of an audit', stats ? `${audits.longestWait.toFixed(1)} ms` : '-'],
+    ['longest wait of an audit', unlocked ? '-' : `${audits.longestWait.toFixed(1)} ms`],
     ['final balances', final],
   ];
   return rows.map(([label = '', value = '']) => `  ${label.padEnd(26)}${value}`).join('\n');

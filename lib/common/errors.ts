@@ -232,7 +232,8 @@ function quote(text: string): string {
   return JSON.stringify(shown);
 }
 
-function lockName(name: string): string {
+/** How messages begin. */
+export function lockName(name: string): string {
   return name === '' ? 'lock' : `lock ${quote(name)}`;
 }
 

@@ -15,6 +15,7 @@ import {
   VERSION_INDEX,
 } from './contract/layout.js';
 import type { LeaseEngine } from './contract/lease-table.js';
+import type { ProcessLockEngine } from './contract/process-locks.js';
 import type { WebLockEngine } from './contract/web-locks.js';
 import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
 import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
@@ -92,6 +93,16 @@ export function webLockEngine(): WebLockEngine {
   if (engine !== undefined) return engine;
   warnOnce();
   return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
+}
+
+/** Locks of files, which only the addon has. Throws a LockError (ERR_LOCK_ENGINE) if it does not load. */
+export function processLockEngine(): ProcessLockEngine {
+  if (nativeOrUndefined()) return native!.processLocks;
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    'locks between processes need the native addon, and it could not be loaded',
+    { cause: nativeFailure },
+  );
 }
 
 /**

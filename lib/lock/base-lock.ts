@@ -1,6 +1,6 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { callArguments } from '../common/checks.js';
-import { invalidArg } from '../common/errors.js';
+import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
 import { THREAD_BOUND } from '../engine/contract/engine.js';
 import type { Guard } from './guard.js';
@@ -108,11 +108,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     } finally {
       guard.release();
     }
-    if (thenable) {
-      throw invalidArg(
-        'fn returned a promise, and withLockSync released the lock before it settled: use withLock',
-      );
-    }
+    if (thenable) throw releasedTooEarly();
     return result;
   }
 
@@ -125,31 +121,4 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     const { threadBound: _, ...shown } = this;
     return `${this.constructor.name} ${inspect(shown, options)}`;
   }
-}
-
-/**
- * Runs `fn` with a guard, and releases it. All variables of an async function are in memory while it is suspended, and each
- * resumption copies them. So this has few, and no `finally`, which would add three.
- */
-async function runHeld<G extends Guard, T>(
-  acquired: Promise<G>,
-  fn: (guard: G) => T | PromiseLike<T>,
-): Promise<T> {
-  const guard = await acquired;
-  let result: T;
-  try {
-    result = await fn(guard);
-  } catch (error) {
-    guard.release();
-    throw error;
-  }
-  guard.release();
-  return result;
-}
-
-function isThenable(value: unknown): boolean {
-  return (
-    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
-    typeof (value as { then?: unknown }).then === 'function'
-  );
 }

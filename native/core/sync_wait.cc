@@ -48,6 +48,7 @@ std::atomic<Nanoseconds> hurryUntil{0};
 }  // namespace
 
 bool hurrying(Nanoseconds time) { return time < hurryUntil.load(); }
+void hurryOthers(Nanoseconds time) { hurryUntil.store(time + kHurry); }
 
 SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt interrupt)
     : membership_(membership),
@@ -157,7 +158,7 @@ SyncWait::Status SyncWait::checkSlice(Nanoseconds time) {
   sliceEnd_ = time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
   const bool first = !std::exchange(slept_, true);
   if (interrupt_.check()) {
-    hurryUntil.store(now() + kHurry);
+    hurryOthers(now());
     // False if it was granted meanwhile. Then the caller gives that back.
     static_cast<void>(table_.withdraw(waiter_));
     return Status::kInterrupted;

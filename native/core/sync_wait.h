@@ -20,6 +20,8 @@ inline constexpr Nanoseconds kHurriedSlice = 1'000'000;
 
 // Whether some thread was interrupted less than kHurry ago.
 bool hurrying(Nanoseconds time);
+// Some thread was.
+void hurryOthers(Nanoseconds time);
 
 // Whether the thread must return to its host at once, because the host is ending the thread or the script that it runs.
 // Called on the thread that waits, with no lock held.

@@ -18,6 +18,7 @@
 #include "node/inspection.h"
 #include "node/lease_time.h"
 #include "node/leases.h"
+#include "node/process_locks.h"
 #include "node/web_locks.h"
 
 namespace stripelock {
@@ -203,6 +204,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addLeaseTime(env, exports);
   addGates(env, exports);
   addWebLocks(env, exports);
+  addProcessLocks(env, exports);
   return exports;
 }
 

@@ -8,6 +8,7 @@ Environment::~Environment() {
   // The references reset themselves here. Node-API still allows that in the instance data's finalizer.
   leases_.reset();
   named_.end();
+  processes_.end();
   if (participant_) Registry::instance().leave(*participant_);
 }
 
@@ -30,6 +31,7 @@ void Environment::onEnd(void* self) {
   auto& environment = *static_cast<Environment*>(self);
   environment.leases_.reset();
   environment.named_.end();
+  environment.processes_.end();
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
   for (const auto& table : environment.tables_) {
@@ -94,6 +96,13 @@ void Environment::close(std::uint32_t table) {
 SyncOutcome Environment::acquireSync(napi_env env, Membership& membership, const Request& request) {
   const bool within = std::exchange(blocked_, true);
   SyncOutcome outcome = SyncWait(membership, request, interrupts_.of(env)).run();
+  blocked_ = within;
+  return outcome;
+}
+
+ProcessOutcome Environment::acquireSync(napi_env env, int file, const ProcessRequest& request) {
+  const bool within = std::exchange(blocked_, true);
+  ProcessOutcome outcome = processes_.thread().acquireSync(file, request, interrupts_.of(env));
   blocked_ = within;
   return outcome;
 }

@@ -2,7 +2,7 @@
 //
 // Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
 // thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates,
-// and ends the requests for web locks. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
+// ends the requests for web locks, and frees the keys of files. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
 // and frees what is held. From then on no other thread touches the thread-safe function. References to JavaScript
 // memory are dropped after that, with the instance data.
 
@@ -16,6 +16,7 @@
 #include "core/registry.h"
 #include "node/host_interrupts.h"
 #include "node/leases.h"
+#include "node/process_locks.h"
 #include "node/web_locks.h"
 
 namespace stripelock {
@@ -42,8 +43,9 @@ class Environment {
   // `numbers` is shared memory of the size of a LeaseExchange.
   void openLeaseExchange(Napi::Float64Array numbers);
   WebLockThread& named() { return named_; }
+  ProcessLockThread& processes() { return processes_; }
   // Why the event loop stays alive.
-  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2 };
+  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2, kProcessLocks = 4 };
   // Sets whether it stays alive for that reason.
   void keepAlive(Napi::Env env, Reason reason, bool alive);
 
@@ -64,6 +66,7 @@ class Environment {
 
   // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript meanwhile.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
+  ProcessOutcome acquireSync(napi_env env, int file, const ProcessRequest& request);
   // Whether the thread is in acquireSync. Any JavaScript that runs then comes from an interrupt.
   bool blocked() const { return blocked_; }
 
@@ -86,6 +89,7 @@ class Environment {
   std::unique_ptr<Leases> leases_;
   Napi::Reference<Napi::Float64Array> leaseExchange_;
   WebLockThread named_;
+  ProcessLockThread processes_;
   napi_threadsafe_function ready_ = nullptr;
   std::uint32_t reasons_ = 0;
   // The index is the number. Unused numbers are null here and listed in freeNumbers_.

@@ -35,6 +35,7 @@ class KeyBytes {
   // False if it is not a key.
   bool read(napi_env env, napi_value value) { return readString(env, value) || readOther(env, value); }
   KeyView view() const { return KeyView(bytes_); }
+  std::string_view bytes() const { return bytes_; }
 
  private:
   bool readString(napi_env env, napi_value value) {
@@ -152,6 +153,13 @@ napi_value inUse(napi_env env, napi_callback_info info) {
 }
 
 }  // namespace
+
+bool readKey(napi_env env, napi_value value, std::string& bytes) {
+  KeyBytes key;
+  if (!key.read(env, value)) return false;
+  bytes = key.bytes();
+  return true;
+}
 
 Napi::Value toKey(Napi::Env env, const std::string& bytes) {
   const auto kind = static_cast<Kind>(bytes[0]);

@@ -99,4 +99,25 @@ inline constexpr std::int32_t kWebLockNotKept = 0;
 inline constexpr std::int32_t kNewsGranted = 1;
 inline constexpr std::int32_t kNewsStolen = 2;
 
+// ── ProcessExchange: see process_locks.h for what each number means ──
+
+inline constexpr std::int32_t kProcessBytes = 32;
+// In units of 64-bit integers.
+inline constexpr std::int32_t kProcessToken = 0;
+// In units of 32-bit integers.
+inline constexpr std::int32_t kProcessId = 2;
+inline constexpr std::int32_t kProcessAnswer = 3;
+inline constexpr std::int32_t kProcessAbandoned = 4;
+inline constexpr std::int32_t kProcessReady = 5;
+inline constexpr std::int32_t kProcessFault = 6;
+inline constexpr std::int32_t kProcessNumber = 7;
+
+// Values of ProcessExchange::answer.
+inline constexpr std::int32_t kProcessGranted = 0;
+inline constexpr std::int32_t kProcessPending = 1;
+inline constexpr std::int32_t kProcessTimedOut = 2;
+inline constexpr std::int32_t kProcessDeadlock = 3;
+inline constexpr std::int32_t kProcessInterrupted = 4;
+inline constexpr std::int32_t kProcessFailed = 5;
+
 }  // namespace stripelock

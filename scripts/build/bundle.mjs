@@ -5,6 +5,7 @@
 //   testing.cjs              what only tests use
 //   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
 //   renewal.cjs              what the thread runs that renews leases in the background
+//   command.cjs              the command `stripelock`
 //   stripelock.d.cts         its declarations, with faces in the same way
 //   esm/                     the same again as a module, for bundlers alone (the condition `module` in package.json)
 //
@@ -18,7 +19,7 @@ import path from 'node:path';
 import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
-import { ALL, STORES, TESTING, entries, isOfStores } from './compile.mjs';
+import { ALL, COMMAND, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
 import { RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
@@ -131,7 +132,7 @@ async function bundleAs(folder, files, format, to) {
       [ALL]: moduleOf(ALL),
       [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
-      ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER) }),
+      ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER), [COMMAND]: moduleOf(`${COMMAND}/main`) }),
     },
     external: format === 'cjs' ? [] : /^node:/,
     plugins: [...plugins, compiled(folder, files)],
@@ -148,7 +149,8 @@ async function bundleAs(folder, files, format, to) {
     entryFileNames: `[name].${extension}`,
     manualChunks: (id) => {
       if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
-      return id.startsWith(path.join(folder, TESTING)) || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
+      const alone = [TESTING, COMMAND].some((name) => id.startsWith(path.join(folder, name)));
+      return alone || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
     },
     exports: 'named',
     minifyInternalExports: false,

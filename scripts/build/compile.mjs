@@ -15,6 +15,9 @@ export const entries = readdirSync(path.join(packageRoot, 'lib'))
 /** What only tests of users load. */
 export const TESTING = 'testing';
 
+/** The folder of the command, and its file in `dist/`. */
+export const COMMAND = 'command';
+
 /** The module that exports what the entry points for stores export. */
 export const STORES = 'stores';
 

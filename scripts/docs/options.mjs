@@ -18,6 +18,7 @@ export const file = path.join(packageRoot, 'docs/options.md');
 const TITLES = new Map([
   ['StripedLockOptions', 'A lock'],
   ['KeyedLockOptions', 'A lock on exact keys'],
+  ['ProcessLockOptions', 'A lock between processes'],
   ['AsyncAcquireOptions', 'An acquisition'],
   ['LockOptions', 'A request of a web lock'],
   ['LockManagerOptions', 'A manager of web locks'],

@@ -6,7 +6,7 @@ import { codeIn } from '../../scripts/docs/markdown.mjs';
 import { runNode } from '../support/programs.js';
 import { root, textOf } from './pages.js';
 
-// The examples of the README and of docs/usage.md, as they stand, in a project that has the package installed.
+// The examples of the README and of some pages, as they stand, in a project that has the package installed.
 
 let folder: string;
 beforeAll(() => {
@@ -28,7 +28,7 @@ async function runs(code: string, name: string): Promise<void> {
   writeFileSync(file, code);
   const expected = printed(code);
   expect(expected.length).toBeGreaterThan(0);
-  const { code: exitCode, stdout, stderr } = await runNode([file]);
+  const { code: exitCode, stdout, stderr } = await runNode([file], undefined, {}, folder);
   expect({ exitCode, stdout, stderr }).toEqual({
     exitCode: 0,
     stdout: `${expected.join('\n')}\n`,
@@ -48,7 +48,7 @@ describe('the examples of the README', () => {
   );
 });
 
-describe.each(['web-locks', 'errors'])('the example of docs/%s.md', (page) => {
+describe.each(['web-locks', 'errors', 'processes'])('the example of docs/%s.md', (page) => {
   const examples = javaScriptOf(`docs/${page}.md`);
 
   it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>

@@ -29,6 +29,27 @@ describe('the ledger demo', () => {
     expect(code).toBe(0);
   });
 
+  it('loses not one cent between processes', async () => {
+    const crowded = ['--processes', '3', '--transfers', '6000', '--accounts', '50'];
+    const { code, stdout, stderr } = await ledger(...crowded);
+    expect(stderr).toContain('applying 100% | 6000/6000 transfers');
+    expect(stdout).toMatch(/^ *engine +native, between processes$/m);
+    expect(stdout).toMatch(/^ *keys +64$/m);
+    expect(stdout).toMatch(/^ *processes +3$/m);
+    expect(stdout).toMatch(/^ *audits +[1-9]\d* passed, 0 failed$/m);
+    expect(stdout).toMatch(/^ *final balances +equal to a single-threaded replay$/m);
+    expect(stdout).toContain('OK: not one cent was lost.');
+    expect(code).toBe(0);
+  });
+
+  it('loses money between processes without the lock', async () => {
+    const crowded = ['--processes', '4', '--transfers', '60000', '--accounts', '10'];
+    const { code, stdout } = await ledger(...crowded, '--unlocked');
+    expect(stdout).toMatch(/^ *final balances +\d+ of 10 accounts differ from a replay$/m);
+    expect(stdout).toContain('As expected without the lock:');
+    expect(code).toBe(0);
+  });
+
   it('loses money without the lock, and says that this was the purpose', async () => {
     const { code, stdout } = await ledger(...CROWDED, '--unlocked');
     expect(stdout).toMatch(/^ *engine +none/m);
@@ -72,6 +93,7 @@ describe('the ledger demo', () => {
     [['--seed', '-1'], 'It must be an integer from 0 to 4294967295.'],
     [['--engine', 'steam'], 'Allowed choices are native, javascript.'],
     [['--fast'], "unknown option '--fast'"],
+    [['--processes', '2', '--workers', '2'], "cannot be used with option '--workers <n>'"],
   ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await ledger(...args);
     expect(stderr).toContain(message);

@@ -56,6 +56,7 @@ describe('the tarball', () => {
       expect.arrayContaining([
         ...['CHANGELOG.md', 'LICENSE', 'README.md', 'addon.cjs', 'package.json'],
         ...['dist/index.cjs', 'dist/index.mjs', 'dist/index.d.cts', 'dist/index.d.mts'],
+        'dist/command.cjs',
         ...['dist/stripelock.cjs', 'dist/stripelock.cjs.map', 'dist/stores.cjs', 'dist/esm/index.mjs'],
         ...['native/binding.gyp', 'native/core/table.cc', 'native/node/addon.cc', 'scripts/compile.mjs'],
         installed.PREBUILT,
@@ -92,6 +93,13 @@ describe('the tarball', () => {
     const unwanted =
       /^(\.|lib\/|unbundled\/|test\/|bench\/|build\/|examples\/|native\/test\/|node_modules\/|scripts\/prebuild)|\.tsbuildinfo$/;
     expect(names().filter((name) => unwanted.test(name))).toEqual([]);
+  });
+
+  it('has a command, which npm puts on the path of scripts', async () => {
+    expect((await manifestAt(inPackage()))['bin']).toEqual({ stripelock: 'dist/command.cjs' });
+    const lock = path.join(folder, 'a.lock');
+    const args = ['stripelock', 'run', '--path', lock, '--', process.execPath, '-p', '6 * 7'];
+    expect(await installed.run('npx', args, project, hidden)).toMatchObject({ code: 0, stdout: '42\n' });
   });
 
   it('has maps that lead to the lines of the sources in lib/', async () => {

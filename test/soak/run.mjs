@@ -2,6 +2,7 @@
 //
 //   node test/soak/run.mjs locks [--minutes 1] [--seed N] [--scenes churn,cycles]
 //   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--plant plain-counter]
+//   node test/soak/run.mjs processes [--minutes 1] [--seed N] [--processes 6] [--damage page]
 //
 // The seed decides what is random in a program, not what the scheduler does. Each program's file says what it does.
 
@@ -25,6 +26,7 @@ import { parseArgs } from 'node:util';
 const programs = {
   locks: () => import('./locks/program.mjs'),
   faults: () => import('./faults/program.mjs'),
+  processes: () => import('./processes/program.mjs'),
 };
 
 const [name = '', ...args] = process.argv.slice(2);

@@ -29,13 +29,14 @@ export function runNode(
   args: readonly string[],
   timeout = HANGS,
   environment: NodeJS.ProcessEnv = {},
+  cwd?: string,
 ): Promise<ProgramResult> {
   const start = performance.now();
   return new Promise((resolve) => {
     const child = execFile(
       process.execPath,
       args,
-      { timeout, killSignal: 'SIGKILL', env: { ...process.env, ...environment } },
+      { timeout, killSignal: 'SIGKILL', env: { ...process.env, ...environment }, ...(cwd && { cwd }) },
       (_error, stdout, stderr) => {
         const { exitCode: code, signalCode: signal } = child;
         resolve({ code, signal, stdout, stderr, elapsed: performance.now() - start });

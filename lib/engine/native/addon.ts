@@ -44,11 +44,36 @@ interface WebLockAddon {
   webLockSize(): number;
 }
 
+/** What `native/node/process_locks.cc` exports; it says what the arguments and results mean. */
+interface ProcessLockAddon {
+  processExchange(numbers: Float64Array): void;
+  processOpen(path: string, title: string): number;
+  processClose(file: number): void;
+  processAttempt(file: number, keys: LockKey | readonly LockKey[], shared: boolean): void;
+  processAcquireSync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    timeout: number,
+  ): number[] | undefined;
+  processAcquireAsync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    mayGiveUp: boolean,
+  ): void;
+  processCancel(id: number): boolean;
+  processRelease(id: number): boolean;
+  takeProcessNews(): boolean;
+  wakeProcessNews(): void;
+  processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
+}
+
 /**
  * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc`,
  * `exact_keys.cc` and `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
  */
-export interface Addon extends LeaseAddon, WebLockAddon {
+export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number, exact?: boolean, limit?: number): number;

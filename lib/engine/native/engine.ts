@@ -7,6 +7,7 @@ import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeLeases } from './leases.js';
+import { NativeProcessLocks } from './process-locks.js';
 import { NativeWebLocks } from './web-locks.js';
 import { NO_ROOM, NOT_OPENED } from './protocol.js';
 import { NativeTable } from './table.js';
@@ -66,6 +67,7 @@ export class NativeEngine implements Engine {
   readonly name = 'native';
   #leases: NativeLeases | undefined;
   #webLocks: NativeWebLocks | undefined;
+  #processLocks: NativeProcessLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
@@ -84,6 +86,7 @@ export class NativeEngine implements Engine {
     this.#thread = new NativeThread(addon, () => {
       this.#leases?.deliver();
       this.#webLocks?.deliver();
+      this.#processLocks?.deliver();
     });
   }
 
@@ -94,6 +97,10 @@ export class NativeEngine implements Engine {
 
   get webLocks(): NativeWebLocks {
     return (this.#webLocks ??= new NativeWebLocks(this.#addon));
+  }
+
+  get processLocks(): NativeProcessLocks {
+    return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#thread));
   }
 
   create(shape: TableShape): LockTable {

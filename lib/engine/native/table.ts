@@ -105,7 +105,7 @@ export class NativeTable implements LockTable {
     const call = (): number | Failure | undefined =>
       this.#addon.acquireSync(this.#table, lists.of(stripes), stripes.length, taken, code, timeout, note);
     // A single attempt does not block. From here on this calls nothing (keeps T1).
-    const result = timeout > 0 ? this.#thread.acquireSync(call) : call();
+    const result = timeout > 0 ? this.#thread.whileBlocked(call) : call();
     switch (result) {
       case protocol.GRANTED:
         return GRANTED;

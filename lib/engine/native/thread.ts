@@ -7,7 +7,6 @@ import {
   GRANTED_LATE_WITH_ABANDONED,
   GRANTED_WITH_ABANDONED,
   type AsyncWaiter,
-  type Failure,
   type Outcome,
 } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
@@ -192,7 +191,7 @@ export class NativeThread {
   }
 
   /** While the thread blocks, it holds nothing for its waiters: what was handed over within it goes to others. */
-  acquireSync(call: () => number | Failure | undefined): number | Failure | undefined {
+  whileBlocked<T>(call: () => T): T {
     this.handOvers.takeBack();
     const within = this.blocked;
     this.blocked = true;

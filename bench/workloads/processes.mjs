@@ -1,0 +1,63 @@
+// Locks between the processes of a machine.
+
+import { bareFcntl, fsNativeExtensions, processLock, properLockfile } from '../subjects/process-locks.mjs';
+
+const KEY = 'account:1234567';
+const everybody = [processLock, fsNativeExtensions, properLockfile];
+const common = { group: 'processes', stripes: 1, keys: 1, floors: [] };
+
+/**
+ * @param {string} name
+ * @param {'sync' | 'try' | 'async'} operation
+ * @returns {import('./index.mjs').SingleWorkload}
+ */
+const free = (name, operation) => ({
+  ...common,
+  name: `processes, a free key, ${name}`,
+  runner: 'single',
+  operation,
+  subjects: everybody,
+  needs: [operation === 'async' ? ['acquire', 'run'] : operation],
+  makeKeys: () => [KEY],
+  floors: [bareFcntl],
+});
+
+/**
+ * @param {string} name
+ * @param {import('./index.mjs').ProcessesWorkload['measure']} measure
+ * @param {'sync' | 'async'} how
+ * @param {Partial<import('./index.mjs').ProcessesWorkload>} [more]
+ * @returns {import('./index.mjs').ProcessesWorkload}
+ */
+const together = (name, measure, how, more = {}) => ({
+  ...common,
+  name: `processes, ${name}, ${how}`,
+  runner: 'processes',
+  measure,
+  how,
+  subjects: [processLock],
+  needs: [how === 'sync' ? 'sync' : 'run'],
+  processes: 2,
+  ...more,
+});
+
+/** What does not wait by blocking cannot do it. */
+const grants = { processes: 8, mostRounds: 3 };
+
+/** @type {readonly import('./index.mjs').Workload[]} */
+export const processes = [
+  free('blocking', 'sync'),
+  free('by try', 'try'),
+  free('awaited', 'async'),
+  together('8 at one key', 'grants', 'sync', { ...grants, subjects: [processLock, fsNativeExtensions] }),
+  together('8 at one key', 'grants', 'async', { ...grants, subjects: everybody }),
+  together('from a release to the next holder', 'released', 'sync', {
+    mostRounds: 3,
+    subjects: [processLock, fsNativeExtensions],
+  }),
+  together('from a release to the next holder', 'released', 'async', { mostRounds: 3, subjects: everybody }),
+  together('from SIGKILL of a holder to the next', 'killed', 'sync', { mostRounds: 2 }),
+  together('from SIGKILL of a holder to the next', 'killed', 'async', { mostRounds: 2 }),
+  together('100 that wait', 'waiting', 'sync', { processes: 100, mostRounds: 1 }),
+  together('100 that wait', 'waiting', 'async', { processes: 100, mostRounds: 1 }),
+];

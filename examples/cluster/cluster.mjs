@@ -1,0 +1,63 @@
+/** The workers of a cluster share a token that expires. Whoever finds it expired gets a new one, and the others wait for that. */
+import cluster from 'node:cluster';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { ProcessLock } from 'stripelock/process';
+
+const WORKERS = 4;
+/** Milliseconds for which a token is good. */
+const GOOD_FOR = 60_000;
+
+if (cluster.isPrimary) await primary();
+else await worker();
+
+async function primary() {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-cluster-'));
+  let given = 0;
+  const authority = http.createServer((_request, response) => {
+    given += 1;
+    response.end(`token ${given}`);
+  });
+  await once(authority.listen(0, '127.0.0.1'), 'listening');
+  const { port } = authority.address();
+  const workers = Array.from({ length: WORKERS }, () =>
+    cluster.fork({ TOKEN_FILE: path.join(folder, 'token'), AUTHORITY: `http://127.0.0.1:${port}` }),
+  );
+  const used = await Promise.all(workers.map(async (each) => (await once(each, 'message'))[0]));
+  cluster.disconnect();
+  await Promise.all(workers.map((each) => each.isDead() || once(each, 'exit')));
+  authority.close();
+  rmSync(folder, { recursive: true });
+  console.log(`${used.length} workers use ${[...new Set(used)].join(' and ')}`); // 4 workers use token 1
+}
+
+async function worker() {
+  const { TOKEN_FILE: file, AUTHORITY: authority } = process.env;
+  const lock = new ProcessLock({ path: `${file}.lock` });
+
+  /** The token, unless it is missing or has expired. */
+  async function known() {
+    const { token, until } = JSON.parse(await readFile(file, 'utf8').catch(() => '{}'));
+    return until > Date.now() ? token : undefined;
+  }
+
+  async function token() {
+    const good = await known();
+    if (good !== undefined) return good;
+    return lock.withLock(async () => {
+      // Somebody else may have got one while this worker waited.
+      const others = await known();
+      if (others !== undefined) return others;
+      const response = await fetch(authority);
+      const fresh = await response.text();
+      await writeFile(file, JSON.stringify({ token: fresh, until: Date.now() + GOOD_FOR }));
+      return fresh;
+    });
+  }
+
+  process.send(await token());
+}

@@ -1,0 +1,49 @@
+/** Eight processes change one JSON file, 25 times each. One of them is killed on the way, and another takes its place. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { StateFile } from './state-file.mjs';
+
+const CHANGES = 25;
+
+/** @param {string} file */
+async function main(file) {
+  const start = () => fork(new URL(import.meta.url), [file]);
+  const processes = Array.from({ length: 8 }, start);
+  const [unlucky] = processes;
+  await once(unlucky, 'message'); // it has made a change
+  unlucky.kill('SIGKILL');
+  await once(unlucky, 'exit');
+  processes[0] = start();
+  await Promise.all(processes.map((child) => once(child, 'exit')));
+
+  const { changes, by } = await new StateFile(file).read();
+  const sum = Object.values(by).reduce((a, b) => a + b, 0);
+  console.log(`${changes} changes, ${sum} by ${Object.keys(by).length} processes`);
+  console.log(changes === sum && changes >= 8 * CHANGES ? 'no change was lost' : 'FAILED: changes were lost');
+}
+
+/** @param {string} file */
+async function work(file) {
+  const state = new StateFile(file);
+  for (let i = 0; i < CHANGES; i++) {
+    await state.update(({ changes = 0, by = {} }) => ({
+      changes: changes + 1,
+      by: { ...by, [process.pid]: (by[process.pid] ?? 0) + 1 },
+    }));
+    process.send?.('changed');
+  }
+  await state.close();
+  process.disconnect?.();
+}
+
+const [given] = process.argv.slice(2);
+if (given === undefined) {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-state-'));
+  await main(path.join(folder, 'state.json'));
+  rmSync(folder, { recursive: true });
+} else {
+  await work(given);
+}

@@ -1,0 +1,58 @@
+import { existsSync } from 'node:fs';
+import type { LockKey } from '../common/types.js';
+import { ProcessLock, type ProcessHolder } from '../process/process-lock.js';
+import type { InspectRequest } from './arguments.js';
+import { printable, timeText } from './words.js';
+
+/** Who holds and who waits, as a table or as JSON. */
+export async function inspect({ path, json }: InspectRequest): Promise<string> {
+  // A look must not make the file.
+  if (!existsSync(path)) throw new Error(`there is no file ${path}`);
+  const lock = new ProcessLock({ path });
+  const keys = lock.inspect();
+  await lock.close();
+  if (json)
+    return JSON.stringify(
+      keys.map((each) => ({ ...each, key: plainKey(each.key) })),
+      undefined,
+      2,
+    );
+  const now = Date.now();
+  const rows = keys.flatMap(({ key, mode, holders, waiters }) => {
+    const row = (state: string, { pid, threadId, since, title }: ProcessHolder): string[] => [
+      keyText(key),
+      state,
+      mode,
+      String(pid),
+      String(threadId),
+      timeText(since, now),
+      printable(title),
+    ];
+    return [...holders.map((one) => row('holds', one)), ...waiters.map((one) => row('waits', one))];
+  });
+  if (rows.length === 0) return `nobody holds or waits for a key of ${path}`;
+  return aligned([['KEY', 'STATE', 'MODE', 'PID', 'THREAD', 'SINCE', 'COMMAND'], ...rows]);
+}
+
+/** JSON has no bytes. A key that nobody has told is null. */
+function plainKey(key: LockKey | undefined): unknown {
+  return key instanceof Uint8Array ? { base64: Buffer.from(key).toString('base64') } : (key ?? null);
+}
+
+function keyText(key: LockKey | undefined): string {
+  if (key === undefined) return '(unknown)';
+  if (key === '') return '(whole file)';
+  return key instanceof Uint8Array ? `0x${Buffer.from(key).toString('hex')}` : printable(String(key));
+}
+
+function aligned(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, i) => cell.padEnd(widths[i]!))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}

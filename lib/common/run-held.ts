@@ -1,0 +1,40 @@
+import { invalidArg } from './errors.js';
+
+/** What is held until it is released. */
+interface Held {
+  release(): void;
+}
+
+/**
+ * Runs `fn` with a guard, and releases it. All variables of an async function are in memory while it is suspended, and each
+ * resumption copies them. So this has few, and no `finally`, which would add three.
+ */
+export async function runHeld<G extends Held, T>(
+  acquired: Promise<G>,
+  fn: (guard: G) => T | PromiseLike<T>,
+): Promise<T> {
+  const guard = await acquired;
+  let result: T;
+  try {
+    result = await fn(guard);
+  } catch (error) {
+    guard.release();
+    throw error;
+  }
+  guard.release();
+  return result;
+}
+
+/** For a function of `withLockSync` that returned a promise. */
+export function releasedTooEarly(): TypeError {
+  return invalidArg(
+    'fn returned a promise, and withLockSync released the lock before it settled: use withLock',
+  );
+}
+
+export function isThenable(value: unknown): boolean {
+  return (
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+    typeof (value as { then?: unknown }).then === 'function'
+  );
+}

@@ -1,0 +1,83 @@
+import type { LockKey } from '../../common/types.js';
+
+/** What an acquisition of keys of a file holds, for {@link ProcessLockEngine.release}. */
+export interface ProcessHold {
+  /** The engine's number of the acquisition while it waits or holds; else -1. */
+  id: number;
+  token: bigint;
+  /** An earlier holder died. */
+  abandoned: boolean;
+}
+
+/** Why a file cannot be used: a `FileFault` of `native/core/lock_file.h`, and the system's error or 0. */
+export interface FileFault {
+  readonly fault: number;
+  readonly number: number;
+}
+
+/** What came of an acquisition. Unless it was granted or is pending, nothing is held. */
+export type ProcessOutcome =
+  | { readonly status: 'granted' | 'pending' | 'timeout' | 'interrupted' }
+  /** `threads` wait for each other in this order. */
+  | { readonly status: 'deadlock'; readonly threads: readonly number[] }
+  | ({ readonly status: 'failed' } & FileFault);
+
+/** An acquisition that waits on the event loop. */
+export interface ProcessWaiter {
+  readonly hold: ProcessHold;
+  /** Called once, unless it is cancelled: when it was granted, or failed. Must not throw. */
+  settle(outcome: ProcessOutcome): void;
+}
+
+/** A holder or a waiter of a key. */
+export interface ProcessUse {
+  /** The same for equal keys. `'0'`: a process that waits for several keys. */
+  readonly place: string;
+  /** Undefined where nobody said it. */
+  readonly key: LockKey | undefined;
+  readonly shared: boolean;
+  readonly waits: boolean;
+  readonly pid: number;
+  readonly threadId: number;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  /** Of another process; undefined for this one. */
+  readonly title: string | undefined;
+}
+
+/** Locks on keys of a file, for all processes of the machine, as one thread uses them. */
+export interface ProcessLockEngine {
+  /** The file's number in this thread. `title` is what other processes show of this one. */
+  open(path: string, title: string): number | FileFault;
+  /** As many times as {@link open} returned the number. What is held stays held. */
+  close(file: number): void;
+  /** One attempt. */
+  attempt(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    hold: ProcessHold,
+  ): ProcessOutcome;
+  /** Blocks the thread. */
+  acquireSync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    timeout: number,
+    hold: ProcessHold,
+  ): ProcessOutcome;
+  /** If it is pending, the waiter is settled later. */
+  acquireAsync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    mayGiveUp: boolean,
+    waiter: ProcessWaiter,
+  ): ProcessOutcome;
+  /** Ends one that waits. False if it is settled. */
+  cancel(waiter: ProcessWaiter): boolean;
+  /** Settles all that can be. */
+  deliver(): void;
+  release(hold: ProcessHold): void;
+  inspect(file: number): readonly ProcessUse[] | FileFault;
+}

@@ -1,0 +1,189 @@
+import type { LockKey } from '../../common/types.js';
+import type {
+  FileFault,
+  ProcessHold,
+  ProcessLockEngine,
+  ProcessOutcome,
+  ProcessUse,
+  ProcessWaiter,
+} from '../contract/process-locks.js';
+import type { Addon } from './addon.js';
+import { DeferredCall } from './deferred-call.js';
+import {
+  NOT_OPENED,
+  PROCESS_ABANDONED,
+  PROCESS_ANSWER,
+  PROCESS_BYTES,
+  PROCESS_DEADLOCK,
+  PROCESS_FAILED,
+  PROCESS_FAULT,
+  PROCESS_GRANTED,
+  PROCESS_ID,
+  PROCESS_INTERRUPTED,
+  PROCESS_NUMBER,
+  PROCESS_PENDING,
+  PROCESS_READY,
+  PROCESS_TOKEN,
+} from './protocol.js';
+import type { NativeThread } from './thread.js';
+
+const GRANTED: ProcessOutcome = { status: 'granted' };
+const PENDING: ProcessOutcome = { status: 'pending' };
+const TIMED_OUT: ProcessOutcome = { status: 'timeout' };
+const INTERRUPTED: ProcessOutcome = { status: 'interrupted' };
+
+/** Numbers in an entry of `processInspect`. */
+const USE_ENTRY = 8;
+
+/** This thread's side of the addon's locks of files. The addon keeps the event loop alive while acquisitions are pending. */
+export class NativeProcessLocks implements ProcessLockEngine {
+  readonly #addon: Addon;
+  readonly #thread: NativeThread;
+  /** What the addon says of the last call. */
+  readonly #integers: Int32Array;
+  readonly #tokens: BigUint64Array;
+  /** What is pending, by id. */
+  readonly #waiters: (ProcessWaiter | undefined)[] = [];
+  /** Tells this thread's waiters before the thread returns to its event loop. */
+  readonly #delivery = new DeferredCall(() => this.deliver());
+
+  /** To be made when the addon has started. */
+  constructor(addon: Addon, thread: NativeThread) {
+    const memory = new SharedArrayBuffer(PROCESS_BYTES);
+    this.#addon = addon;
+    this.#thread = thread;
+    this.#integers = new Int32Array(memory);
+    this.#tokens = new BigUint64Array(memory);
+    addon.processExchange(new Float64Array(memory));
+  }
+
+  open(path: string, title: string): number | FileFault {
+    const file = this.#addon.processOpen(path, title);
+    return file === NOT_OPENED ? this.#fault() : file;
+  }
+
+  close(file: number): void {
+    this.#addon.processClose(file);
+  }
+
+  attempt(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    hold: ProcessHold,
+  ): ProcessOutcome {
+    this.#addon.processAttempt(file, keys, shared);
+    return this.#outcome(hold);
+  }
+
+  acquireSync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    timeout: number,
+    hold: ProcessHold,
+  ): ProcessOutcome {
+    const threads = this.#thread.whileBlocked(() =>
+      this.#addon.processAcquireSync(file, keys, shared, timeout),
+    );
+    return this.#outcome(hold, threads);
+  }
+
+  acquireAsync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    mayGiveUp: boolean,
+    waiter: ProcessWaiter,
+  ): ProcessOutcome {
+    this.#addon.processAcquireAsync(file, keys, shared, mayGiveUp);
+    const outcome = this.#outcome(waiter.hold);
+    if (outcome === PENDING) this.#waiters[waiter.hold.id] = waiter;
+    return outcome;
+  }
+
+  cancel(waiter: ProcessWaiter): boolean {
+    const { hold } = waiter;
+    if (this.#waiters[hold.id] !== waiter) return false;
+    this.#waiters[hold.id] = undefined;
+    this.#addon.processCancel(hold.id);
+    hold.id = -1;
+    this.#tellReady();
+    return true;
+  }
+
+  release(hold: ProcessHold): void {
+    const { id } = hold;
+    if (id < 0) return;
+    this.#addon.processRelease(id);
+    hold.id = -1;
+    this.#tellReady();
+  }
+
+  deliver(): void {
+    while (this.#addon.takeProcessNews()) {
+      const waiter = this.#waiters[this.#integers[PROCESS_ID]!]!;
+      this.#waiters[this.#integers[PROCESS_ID]!] = undefined;
+      waiter.settle(this.#outcome(waiter.hold));
+    }
+  }
+
+  inspect(file: number): readonly ProcessUse[] | FileFault {
+    const flat = this.#addon.processInspect(file);
+    if (this.#integers[PROCESS_FAULT] !== 0) return this.#fault();
+    const uses: ProcessUse[] = [];
+    for (let i = 0; i < flat.length; i += USE_ENTRY) {
+      const [place, key, shared, waits, pid, threadId, since, title] = flat.slice(i, i + USE_ENTRY) as [
+        string,
+        LockKey | undefined,
+        boolean,
+        boolean,
+        number,
+        number,
+        number,
+        string | undefined,
+      ];
+      uses.push({ place, key, shared, waits, pid, threadId, since, title });
+    }
+    return uses;
+  }
+
+  #fault(): FileFault {
+    return { fault: this.#integers[PROCESS_FAULT]!, number: this.#integers[PROCESS_NUMBER]! };
+  }
+
+  /** What the addon has just said. The hold is up to date before anything is called that could fail. */
+  #outcome(hold: ProcessHold, threads: readonly number[] = []): ProcessOutcome {
+    const integers = this.#integers;
+    const answer = integers[PROCESS_ANSWER];
+    const has = answer === PROCESS_GRANTED || answer === PROCESS_PENDING;
+    hold.id = has ? integers[PROCESS_ID]! : -1;
+    hold.abandoned = integers[PROCESS_ABANDONED] !== 0;
+    hold.token = this.#tokens[PROCESS_TOKEN]!;
+    this.#tellReady();
+    switch (answer) {
+      case PROCESS_GRANTED:
+        return GRANTED;
+      case PROCESS_PENDING:
+        return PENDING;
+      case PROCESS_DEADLOCK:
+        return { status: 'deadlock', threads };
+      case PROCESS_INTERRUPTED:
+        return INTERRUPTED;
+      case PROCESS_FAILED:
+        return { status: 'failed', ...this.#fault() };
+      default:
+        return TIMED_OUT;
+    }
+  }
+
+  #tellReady(): void {
+    if (this.#integers[PROCESS_READY] === 0) return;
+    try {
+      this.#delivery.schedule();
+    } catch {
+      // The stack overflowed. The addon can still be called, as it just was: the event loop tells them.
+      this.#addon.wakeProcessNews();
+    }
+  }
+}

@@ -1,0 +1,472 @@
+import path from 'node:path';
+import { inspect, type InspectOptions } from 'node:util';
+import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
+import { copyOfBytes, isBytes } from '../common/bytes.js';
+import { callArguments } from '../common/checks.js';
+import { DeadlineTimer } from '../common/deadline-timer.js';
+import type { Timed } from '../common/deadlines.js';
+import { lockDeadlock, LockError } from '../common/errors.js';
+import { HostFinalizationRegistry, performance } from '../common/host.js';
+import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
+import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
+import { THREAD_BOUND } from '../engine/contract/engine.js';
+import { SHARED_MODE } from '../engine/contract/mode.js';
+import type {
+  ProcessHold,
+  ProcessLockEngine,
+  ProcessOutcome,
+  ProcessUse,
+  ProcessWaiter,
+} from '../engine/contract/process-locks.js';
+import { processLockEngine } from '../engine/select.js';
+import { checkAcquisitionNames, modeIn, signalIn, timeoutIn } from '../lock/options.js';
+import { checkKey } from '../lock/stripe-index.js';
+import { closedError, fileError, timeoutError } from './errors.js';
+import { createProcessGuard, type ProcessGuard } from './guard.js';
+import { resolveProcessLockOptions, type ProcessLockOptions } from './options.js';
+
+/** A thread that holds a key or waits for it. */
+export interface ProcessHolder {
+  /** The process. */
+  pid: number;
+  /** As `threadId` of `node:worker_threads` in that process. Where several of its threads share a key, that of the first. */
+  threadId: number;
+  /** `process.title` where the program has set it, else its command line; cut to about 120 bytes. */
+  title: string;
+  /** When it acquired the key, or began to wait, in milliseconds since 1970. */
+  since: number;
+}
+
+/** A key that is held or waited for. */
+export interface ProcessKeyState {
+  /** Undefined where nobody said it: a process shows keys of up to 70 bytes that it holds. */
+  key: LockKey | undefined;
+  /** The mode in which it is held, or waited for if nobody holds it. */
+  mode: LockMode;
+  /** Who holds it. */
+  holders: ProcessHolder[];
+  /** Who waits for it: of each other process one thread. */
+  waiters: ProcessHolder[];
+}
+
+/** A key, several, or none: that is the empty key, which stands for the whole file by agreement. */
+type Keys = LockKey | readonly LockKey[];
+
+const WHOLE_FILE = '';
+
+/**
+ * Locks on keys between the processes of one machine, and between their threads. The kernel keeps them, as locks on bytes of
+ * one file, and frees them when a process ends, however it ends. Equal keys are one lock in all processes that have the same
+ * file open, unequal keys are not; the keys `1` and `'1'` differ. Any number of processes and threads make their own
+ * `ProcessLock` with the same path; a child inherits nothing.
+ *
+ * Not reentrant, and not for files on another machine: use a lease there. It needs the native addon.
+ */
+export class ProcessLock implements AsyncDisposable {
+  /** The file, as an absolute path. */
+  readonly path: string;
+  /** Shown in errors. */
+  readonly name: string;
+  /** Default time allowed for one whole acquisition, in milliseconds. */
+  readonly timeout: number;
+  /**
+   * Enumerable, so that structured clone refuses the lock: another thread makes its own, with the same path.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
+  readonly #engine: ProcessLockEngine;
+  readonly #file: number;
+  readonly #pending = new Set<Pending>();
+  #closed = false;
+
+  /**
+   * Opens the file, or makes it, without waiting for anybody who holds a key. Throws a TypeError or RangeError for bad
+   * options, and a LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
+   */
+  constructor(options: ProcessLockOptions) {
+    const { path: file, name, timeout } = resolveProcessLockOptions(options);
+    this.path = file;
+    this.name = name;
+    this.timeout = timeout;
+    this.#engine = processLockEngine();
+    const opened = this.#engine.open(file, ownTitle());
+    if (typeof opened !== 'number') throw fileError(file, opened);
+    this.#file = opened;
+    const engine = this.#engine;
+    collected.register(this, () => engine.close(opened), this);
+  }
+
+  /**
+   * All keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it waits. Rejects
+   * with a LockTimeoutError, with signal.reason, or with a LockError if the file cannot be used any more.
+   */
+  acquire<M extends LockMode = 'exclusive'>(
+    keys: Keys = WHOLE_FILE,
+    options?: AsyncAcquireOptions<M>,
+  ): Promise<ProcessGuard<M>> {
+    try {
+      const mode = modeIn(options);
+      const timeout = timeoutIn(options, this.timeout);
+      const signal = signalIn(options);
+      const wanted = this.#prepare(keys, options);
+      if (signal?.aborted) return Promise.reject(signal.reason as Error);
+      const hold = newHold();
+      const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
+      if (timeout === 0) {
+        this.#check(
+          this.#engine.attempt(this.#file, wanted.asked, mode === SHARED_MODE, hold),
+          wanted,
+          timeout,
+        );
+        return Promise.resolve(guard);
+      }
+      const pending = new Pending(this.#engine, this.#pending, guard, hold, signal, (outcome) =>
+        this.#errorOf(outcome, wanted, timeout),
+      );
+      const mayGiveUp = timeout !== Infinity || signal !== undefined;
+      const outcome = this.#engine.acquireAsync(
+        this.#file,
+        wanted.asked,
+        mode === SHARED_MODE,
+        mayGiveUp,
+        pending,
+      );
+      if (outcome.status === 'pending') return pending.wait(timeout) as Promise<ProcessGuard<M>>;
+      this.#check(outcome, wanted, timeout);
+      return Promise.resolve(guard);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * The same, blocking this thread. Throws a LockTimeoutError, or a DeadlockError if waiting could never end, as far as
+   * threads of this process are concerned: if this same thread holds a key, or threads wait for each other in a cycle. A
+   * cycle through other processes ends with the timeout.
+   */
+  acquireSync<M extends LockMode = 'exclusive'>(
+    keys: Keys = WHOLE_FILE,
+    options?: AcquireOptions<M>,
+  ): ProcessGuard<M> {
+    const mode = modeIn(options);
+    const timeout = timeoutIn(options, this.timeout);
+    const wanted = this.#prepare(keys, options);
+    const hold = newHold();
+    const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
+    const shared = mode === SHARED_MODE;
+    this.#check(this.#engine.acquireSync(this.#file, wanted.asked, shared, timeout, hold), wanted, timeout);
+    return guard;
+  }
+
+  /**
+   * Makes one attempt and never waits. Undefined if the keys are not free, or kept for a process that has waited. Throws a
+   * LockError if the file cannot be used any more.
+   */
+  tryAcquire<M extends LockMode = 'exclusive'>(
+    keys: Keys = WHOLE_FILE,
+    options?: { mode?: M },
+  ): ProcessGuard<M> | undefined {
+    const mode = modeIn(options);
+    const wanted = this.#prepare(keys, options);
+    const hold = newHold();
+    const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
+    const outcome = this.#engine.attempt(this.#file, wanted.asked, mode === SHARED_MODE, hold);
+    if (outcome.status === 'timeout') return undefined;
+    this.#check(outcome, wanted, 0);
+    return guard;
+  }
+
+  /** Runs fn while holding the keys; releases however fn ends. Without keys: the whole file, as the empty key. */
+  withLock<T>(fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
+  withLock<T>(keys: Keys, fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
+  withLock<T, M extends LockMode = 'exclusive'>(
+    keys: Keys,
+    options: AsyncAcquireOptions<M>,
+    fn: (guard: ProcessGuard<M>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  withLock<T, M extends LockMode>(
+    keys: Keys | Body<M, T | PromiseLike<T>>,
+    optionsOrFn?: AsyncAcquireOptions<M> | Body<M, T | PromiseLike<T>>,
+    maybeFn?: Body<M, T | PromiseLike<T>>,
+  ): Promise<T> {
+    try {
+      if (typeof keys === 'function') return runHeld(this.acquire<M>(), keys);
+      const [options, fn] = callArguments<AsyncAcquireOptions<M>, Body<M, T | PromiseLike<T>>>(
+        optionsOrFn!,
+        maybeFn,
+      );
+      return runHeld(this.acquire<M>(keys, options), fn);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise: use withLock.
+   */
+  withLockSync<T>(fn: (guard: ProcessGuard<'exclusive'>) => SyncResult<T>): T;
+  withLockSync<T>(keys: Keys, fn: (guard: ProcessGuard<'exclusive'>) => SyncResult<T>): T;
+  withLockSync<T, M extends LockMode = 'exclusive'>(
+    keys: Keys,
+    options: AcquireOptions<M>,
+    fn: (guard: ProcessGuard<M>) => SyncResult<T>,
+  ): T;
+  withLockSync<T, M extends LockMode>(
+    keys: Keys | Body<M, T>,
+    optionsOrFn?: AcquireOptions<M> | Body<M, T>,
+    maybeFn?: Body<M, T>,
+  ): T {
+    const whole = typeof keys === 'function';
+    const [options, fn] = whole
+      ? [undefined, keys]
+      : callArguments<AcquireOptions<M>, Body<M, T>>(optionsOrFn!, maybeFn);
+    const guard = this.acquireSync<M>(whole ? WHOLE_FILE : keys, options);
+    let result: T;
+    let thenable: boolean;
+    try {
+      result = fn(guard);
+      thenable = isThenable(result);
+    } finally {
+      guard.release();
+    }
+    if (thenable) throw releasedTooEarly();
+    return result;
+  }
+
+  /**
+   * Who holds and who waits, in all processes that have the file open. A snapshot, as others continue meanwhile. It reads what
+   * processes say of themselves, which decides nothing.
+   */
+  inspect(): ProcessKeyState[] {
+    const uses = this.#uses();
+    const title = ownTitle();
+    const states = new Map<string, ProcessKeyState>();
+    for (const use of uses) {
+      let state = states.get(use.place);
+      if (state === undefined) {
+        state = { key: use.key, mode: use.shared ? 'shared' : 'exclusive', holders: [], waiters: [] };
+        states.set(use.place, state);
+      }
+      state.key ??= use.key;
+      if (!use.waits) state.mode = use.shared ? 'shared' : 'exclusive';
+      const { pid, threadId: thread, since } = use;
+      (use.waits ? state.waiters : state.holders).push({
+        pid,
+        threadId: thread,
+        title: use.title ?? title,
+        since,
+      });
+    }
+    for (const { waiters } of states.values()) waiters.sort((a, b) => a.since - b.since);
+    return [...states.values()];
+  }
+
+  /**
+   * Rejects what is pending, and refuses later acquisitions, with a LockError (ERR_LOCK_CLOSED). Guards stay held until they
+   * are released; the file is closed after the last one. Idempotent.
+   */
+  close(): Promise<void> {
+    if (!this.#closed) {
+      this.#closed = true;
+      for (const pending of [...this.#pending]) pending.abort(closedError(this.name));
+      collected.unregister(this);
+      this.#engine.close(this.#file);
+    }
+    return Promise.resolve();
+  }
+
+  /** {@link close}, at the end of an `await using` block. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const { threadBound: _, ...shown } = this;
+    return `${this.constructor.name} ${inspect(shown, options)}`;
+  }
+
+  /** Checks the keys, and copies what could change later. */
+  #prepare(keys: Keys, options: AcquireOptions | undefined): Wanted {
+    checkAcquisitionNames(options);
+    if (this.#closed) throw closedError(this.name);
+    if (!isList(keys)) {
+      checkKey(keys, 'key');
+      const key = copyOf(keys);
+      return { asked: key, shown: [key] };
+    }
+    const copies: LockKey[] = [];
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i]!;
+      checkKey(key, `keys[${i}]`);
+      copies.push(copyOf(key));
+    }
+    return { asked: copies, shown: copies };
+  }
+
+  #check(outcome: ProcessOutcome, wanted: Wanted, timeout: number): void {
+    if (outcome.status !== 'granted') throw this.#errorOf(outcome, wanted, timeout);
+  }
+
+  #errorOf(outcome: ProcessOutcome, { shown }: Wanted, timeout: number): LockError {
+    switch (outcome.status) {
+      case 'failed':
+        return fileError(this.path, outcome);
+      case 'deadlock': {
+        const { threads } = outcome;
+        const lock = { name: this.name, exact: true };
+        const details = 'another guard of this thread holds it';
+        return lockDeadlock(
+          lock,
+          shown,
+          threads,
+          threads.map(() => -1),
+          details,
+        );
+      }
+      case 'interrupted':
+        return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
+      default:
+        return timeoutError(this.name, shown, timeout, this.#holdersOf(shown));
+    }
+  }
+
+  /** For a message: nothing of it must fail. */
+  #holdersOf(keys: readonly LockKey[]): ProcessUse[] {
+    try {
+      return this.#uses().filter(
+        ({ waits, key }) => !waits && key !== undefined && keys.some((wanted) => areEqual(wanted, key)),
+      );
+    } catch {
+      return [];
+    }
+  }
+
+  #uses(): readonly ProcessUse[] {
+    if (this.#closed) throw closedError(this.name);
+    const uses = this.#engine.inspect(this.#file);
+    if ('fault' in uses) throw fileError(this.path, uses);
+    return uses;
+  }
+}
+
+type Body<M extends LockMode, R> = (guard: ProcessGuard<M>) => R;
+
+/** The keys of an acquisition: as the engine gets them, and as errors and guards show them. */
+interface Wanted {
+  readonly asked: LockKey | readonly LockKey[];
+  readonly shown: readonly LockKey[];
+}
+
+/** Closes the files of locks that the program has forgotten. */
+const collected = new HostFinalizationRegistry((close: () => void) => {
+  close();
+});
+
+function newHold(): ProcessHold {
+  return { id: -1, token: 0n, abandoned: false };
+}
+
+function isList(keys: Keys): keys is readonly LockKey[] {
+  return Array.isArray(keys);
+}
+
+function copyOf(key: LockKey): LockKey {
+  return isBytes(key) ? copyOfBytes(key) : key;
+}
+
+function areEqual(a: LockKey, b: LockKey): boolean {
+  return isBytes(a) && isBytes(b) ? Buffer.compare(a, b) === 0 : a === b;
+}
+
+/** What other processes show of this one. */
+function ownTitle(): string {
+  const { title, argv, execPath, argv0 } = process;
+  const set = title !== '' && title !== argv0 && title !== execPath && title !== path.basename(execPath);
+  return set ? title : [path.basename(argv0), ...argv.slice(1)].join(' ');
+}
+
+/** The deadlines of this thread's pending acquisitions, which keep the event loop alive themselves. */
+const deadlines: DeadlineTimer<Pending> = new DeadlineTimer<Pending>(performance.now, expire, false);
+
+function expire(): void {
+  const time = performance.now();
+  for (let due = deadlines.first; due !== undefined && due.deadline <= time; due = deadlines.first) {
+    deadlines.remove(due);
+    due.expire();
+  }
+  deadlines.rearm();
+}
+
+/** An acquisition that waits on the event loop. */
+class Pending implements ProcessWaiter, Abortable, Timed {
+  readonly hold: ProcessHold;
+  deadline = Infinity;
+  place = -1;
+  readonly #engine: ProcessLockEngine;
+  readonly #all: Set<Pending>;
+  readonly #guard: ProcessGuard;
+  readonly #signal: AbortSignal | undefined;
+  readonly #errorOf: (outcome: ProcessOutcome) => LockError;
+  #resolve: (guard: ProcessGuard) => void = () => undefined;
+  #reject: (reason: unknown) => void = () => undefined;
+
+  constructor(
+    engine: ProcessLockEngine,
+    all: Set<Pending>,
+    guard: ProcessGuard,
+    hold: ProcessHold,
+    signal: AbortSignal | undefined,
+    errorOf: (outcome: ProcessOutcome) => LockError,
+  ) {
+    this.#engine = engine;
+    this.#all = all;
+    this.#guard = guard;
+    this.hold = hold;
+    this.#signal = signal;
+    this.#errorOf = errorOf;
+  }
+
+  /** It is pending in the engine. */
+  wait(timeout: number): Promise<ProcessGuard> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#all.add(this);
+      if (this.#signal !== undefined) awaitAbort(this.#signal, this);
+      this.deadline = performance.now() + timeout;
+      deadlines.add(this);
+    });
+  }
+
+  settle(outcome: ProcessOutcome): void {
+    this.#forget();
+    if (outcome.status === 'granted') this.#resolve(this.#guard);
+    else this.#reject(this.#errorOf(outcome));
+  }
+
+  abort(reason: unknown): void {
+    if (!this.#engine.cancel(this)) return;
+    this.#forget();
+    this.#reject(reason);
+  }
+
+  /** A grant in time counts, however late this thread learns of it. */
+  expire(): void {
+    this.#engine.deliver();
+    if (!this.#engine.cancel(this)) return;
+    this.#forget();
+    this.#reject(this.#errorOf({ status: 'timeout' }));
+  }
+
+  #forget(): void {
+    this.#all.delete(this);
+    deadlines.remove(this);
+    if (this.#signal !== undefined) forgetAbort(this.#signal, this);
+  }
+}

@@ -1,0 +1,874 @@
+#include "core/process_locks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/async_waits.h"
+#include "core/participant.h"
+#include "core/platform.h"
+
+namespace stripelock {
+
+namespace {
+
+using State = ProcessAcquisition::State;
+using Status = ProcessOutcome::Status;
+
+constexpr Nanoseconds kMillisecond = 1'000'000;
+// How long a thread sleeps at most before it tries for a key whose holder may have been killed, if its process has waited
+// longest; if not, then it only matters where the one that has is stopped.
+constexpr Nanoseconds kNear = kSlice;
+constexpr Nanoseconds kFar = 100 * kMillisecond;
+// Where no other process can wake this one, it tries again after this time, and then after twice as long each time.
+constexpr Nanoseconds kFirstPoll = kMillisecond;
+// The thread of a file ends when it had nothing to do for this long.
+constexpr Nanoseconds kIdle = 200 * kMillisecond;
+// A release looks whether the file was cut if nobody has for this long; an acquisition does in any case.
+constexpr Nanoseconds kFresh = kMillisecond;
+// To look where the path leads costs twice as much as to look at the file.
+constexpr Nanoseconds kLookAtPath = 100 * kMillisecond;
+
+template <typename T>
+void erase(std::vector<T*>& from, const T* what) {
+  const auto found = std::find(from.begin(), from.end(), what);
+  if (found != from.end()) from.erase(found);
+}
+
+}  // namespace
+
+// The files of this process, and what guards them. Never destroyed: threads may outlast the process's exit handlers.
+class ProcessLocks {
+ public:
+  static ProcessLocks& instance() {
+    static auto* const locks = new ProcessLocks;
+    return *locks;
+  }
+
+  ProcessFile* open(const std::string& path, const std::string& title, FileError& error);
+  void close(ProcessFile& file);
+
+  // To be woken when the mutex is unlocked.
+  std::vector<Participant*> wakes;
+  Mutex mutex;
+
+ private:
+  ProcessFile* find(const LockFile::Identity& identity, const std::string& path);
+
+  // Locked before the other one. Opening a file may take seconds, and ends none of them.
+  Mutex opening_;
+  std::vector<ProcessFile*> files_;
+};
+
+namespace {
+
+// Holds the mutex; wakes afterwards whom it must, but for the thread that it runs on.
+class Section {
+ public:
+  explicit Section(const Participant* self) : lock(ProcessLocks::instance().mutex), self_(self) {}
+  ~Section() { static_cast<void>(flush(false)); }
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+
+  // Sends the wakes. True if there were any: then the mutex was unlocked meanwhile.
+  bool flush(bool relock = true) {
+    std::vector<Participant*> wakes = std::exchange(ProcessLocks::instance().wakes, {});
+    if (wakes.empty()) return false;
+    lock.unlock();
+    for (Participant* participant : wakes) {
+      if (participant != self_) participant->wakeReady();
+    }
+    if (relock) lock.lock();
+    return true;
+  }
+
+  Lock lock;
+
+ private:
+  const Participant* self_;
+};
+
+}  // namespace
+
+namespace {
+
+// Whether two open files of this process exclude each other, as they do where the system and the file system keep such locks.
+bool excludes(LockFile& file, const std::string& path, FileError& error) {
+  const std::unique_ptr<LockFile> other = LockFile::open(path, error);
+  if (!other) return false;
+  const std::uint64_t byte = kProbeBytes + processId();
+  int number = 0;
+  const bool taken = file.lock(byte, false, number) == LockFile::Answer::kTaken;
+  const bool refused = other->lock(byte, false, number) == LockFile::Answer::kRefused;
+  file.unlock(byte);
+  if (!(other->identity() == file.identity())) error = {FileFault::kReplaced, 0};
+  else if (!taken || !refused) error = {FileFault::kFileSystem, number};
+  return !error;
+}
+
+}  // namespace
+
+// One open file. Its members are called with the mutex locked.
+class ProcessFile {
+ public:
+  ProcessFile(std::unique_ptr<LockFile> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+
+  bool open(const std::string& title, FileError& error) {
+    if (!page_.open(*file_, title, error)) return false;
+    bell_.hang(page_.bell());
+    return true;
+  }
+  void openAgain(const std::string& path) {
+    path_ = path;
+    replaced_ = false;
+  }
+
+  ProcessKey& keyFor(const std::string& text);
+  void drop(ProcessKey& key);
+
+  // Takes the rest of its keys. False: it must wait for the one that it wants. True: it has all, or has failed.
+  bool take(ProcessAcquisition& acquisition);
+  // Puts it into the queue of the key that it wants.
+  void enqueue(ProcessAcquisition& acquisition);
+  // It waits no more.
+  void withdraw(ProcessAcquisition& acquisition);
+  // Gives back all that it has taken. `died`: nobody has released it.
+  void giveBack(ProcessAcquisition& acquisition, bool died);
+  // It waits again, in its old place.
+  void putBack(ProcessAcquisition& acquisition);
+  // Grants the key to those at the head of its queue, as far as it can be had.
+  void serve(ProcessKey& key);
+  // Takes back what is held for threads that have not looked for a long time. `last`: the one that wants it is about to give
+  // up, so any time is long enough.
+  void revokeIdle(Nanoseconds time, const ProcessKey* last = nullptr);
+  // Says in the page what this process waits for, in the row of a key.
+  void enrol(const ProcessKey& key);
+  // From now on a thread of this file looks after what waits in event loops. False if the system has no room for it.
+  bool watch();
+  // How long nobody needs to look whether the key can be had.
+  Nanoseconds patience(const ProcessKey& key, Nanoseconds poll);
+  FileError check(bool atRelease);
+  // Its thread can use no grant now.
+  static bool isPaused(const ProcessAcquisition& acquisition);
+
+  LockFile& file() { return *file_; }
+  ProcessPage& page() { return page_; }
+  Bell& bell() { return bell_; }
+  // Before a look, so that no ring after it is missed.
+  std::uint32_t listen() {
+    static_cast<void>(check(true));
+    return bell_.listen();
+  }
+
+  std::unordered_map<std::uint64_t, ProcessKey> keys;
+  // Granted, and their threads have not looked.
+  std::vector<ProcessAcquisition*> grants;
+  // Who needs it: threads that have opened it, acquisitions, its own thread.
+  std::size_t users = 0;
+
+ private:
+  enum class Locked : std::uint8_t { kYes, kNo, kFailed };
+
+  static void runWatch(void* self);
+  bool mayEnter(const ProcessKey& key, const ProcessAcquisition& acquisition) const;
+  static ProcessAcquisition* first(const ProcessKey& key);
+  Locked lock(ProcessKey& key, bool shared, FileError& error);
+  void unlock(ProcessKey& key);
+  void hold(ProcessKey& key, ProcessAcquisition& acquisition);
+  void leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died);
+  void settle(ProcessAcquisition& acquisition);
+  bool isWanted(const ProcessAcquisition& granted, const ProcessKey* by);
+
+  std::unique_ptr<LockFile> file_;
+  std::string path_;
+  ProcessPage page_;
+  Bell bell_;
+  std::uint64_t lastToken_ = 0;
+  // Those with a queue.
+  std::vector<ProcessKey*> waiting_;
+  bool watched_ = false;
+  bool replaced_ = false;
+  Nanoseconds checkedAt_ = 0;
+  Nanoseconds lookedAt_ = 0;
+};
+
+// ── files ──
+
+// Another user of it, if it is open.
+ProcessFile* ProcessLocks::find(const LockFile::Identity& identity, const std::string& path) {
+  const Lock lock(mutex);
+  for (ProcessFile* file : files_) {
+    if (!(file->file().identity() == identity)) continue;
+    file->openAgain(path);
+    ++file->users;
+    return file;
+  }
+  return nullptr;
+}
+
+ProcessFile* ProcessLocks::open(const std::string& path, const std::string& title, FileError& error) {
+  const Lock opening(opening_);
+  std::unique_ptr<LockFile> opened = LockFile::open(path, error);
+  if (!opened) return nullptr;
+  // No lock is lost when the descriptor that was not needed is closed: it is another open file.
+  if (ProcessFile* const known = find(opened->identity(), path)) return known;
+  if (!excludes(*opened, path, error)) return nullptr;
+  auto made = std::make_unique<ProcessFile>(std::move(opened), path);
+  if (!made->open(title, error)) return nullptr;
+  ++made->users;
+  const Lock lock(mutex);
+  files_.push_back(made.get());
+  return made.release();
+}
+
+void ProcessLocks::close(ProcessFile& file) {
+  if (--file.users > 0) return;
+  erase(files_, &file);
+  delete &file;
+}
+
+FileError ProcessFile::check(bool atRelease) {
+  if (replaced_) return {FileFault::kReplaced, 0};
+  const Nanoseconds time = now();
+  if (atRelease && time - checkedAt_ < kFresh) return {};
+  checkedAt_ = time;
+  FileFault fault = file_->look();
+  if (fault == FileFault::kNone && time - lookedAt_ >= kLookAtPath) {
+    lookedAt_ = time;
+    if (!file_->isAt(path_)) fault = FileFault::kReplaced;
+  }
+  if (fault == FileFault::kReplaced) replaced_ = true;
+  return {fault, 0};
+}
+
+// ── keys ──
+
+ProcessKey& ProcessFile::keyFor(const std::string& text) {
+  const std::uint64_t byte = byteOfKey(text);
+  const auto [entry, made] = keys.try_emplace(byte);
+  ProcessKey& key = entry->second;
+  if (made) {
+    key.byte = byte;
+    key.text = text;
+  }
+  ++key.users;
+  return key;
+}
+
+void ProcessFile::drop(ProcessKey& key) {
+  if (--key.users == 0) keys.erase(key.byte);
+}
+
+bool ProcessFile::isPaused(const ProcessAcquisition& acquisition) {
+  return !acquisition.blocks && acquisition.thread->isPaused();
+}
+
+ProcessAcquisition* ProcessFile::first(const ProcessKey& key) {
+  for (ProcessAcquisition* waits : key.queue) {
+    if (!isPaused(*waits)) return waits;
+  }
+  return nullptr;
+}
+
+bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acquisition) const {
+  if (!key.holders.empty() && !(acquisition.shared && key.holders.front()->shared)) return false;
+  for (const ProcessAcquisition* waits : key.queue) {
+    if (waits == &acquisition || waits->since > acquisition.since) return true;
+    if (isPaused(*waits)) continue;
+    // mutant: process-newcomers-always-pass
+    return acquisition.state == State::kTaking && elapsed() - waits->since < kBargeFor;
+  }
+  return true;
+}
+
+ProcessFile::Locked ProcessFile::lock(ProcessKey& key, bool shared, FileError& error) {
+  if ((error = check(false))) return Locked::kFailed;
+  if (page_.isKept(key.byte)) return Locked::kNo;
+  int number = 0;
+  switch (file_->lock(key.byte, shared, number)) {
+    case LockFile::Answer::kRefused:
+      return Locked::kNo;
+    case LockFile::Answer::kFailed:
+      error = {FileFault::kLock, number};
+      return Locked::kFailed;
+    case LockFile::Answer::kTaken:
+      break;
+  }
+  if (page_.isKept(key.byte)) {
+    // It was given to another process between the two looks, and that one may have been refused just now.
+    file_->unlock(key.byte);
+    page_.wakeNext(key.byte);
+    return Locked::kNo;
+  }
+  page_.takeTurn(key.byte);
+  key.locked = true;
+  key.lockedShared = shared;
+  return Locked::kYes;
+}
+
+void ProcessFile::unlock(ProcessKey& key) {
+  if (page_.isAwaited(key.byte)) page_.giveTurn(key.byte, elapsed());
+  file_->unlock(key.byte);
+  key.locked = false;
+  page_.wakeNext(key.byte);
+}
+
+void ProcessFile::hold(ProcessKey& key, ProcessAcquisition& acquisition) {
+  if (key.holders.empty()) {
+    const double since = static_cast<double>(wallClock()) / 1e6;
+    const bool abandoned = page_.hold(
+        key.byte, acquisition.shared,
+        {acquisition.thread->participant_.threadId(), since, std::string_view(key.text)}, key.place);
+    if (abandoned) acquisition.abandoned = true;
+  } else if (page_.isAbandoned(key.byte)) {
+    acquisition.abandoned = true;
+  }
+  key.holders.push_back(&acquisition);
+}
+
+bool ProcessFile::take(ProcessAcquisition& acquisition) {
+  for (; acquisition.taken < acquisition.keys.size(); ++acquisition.taken) {
+    ProcessKey& key = acquisition.wanted();
+    if (!mayEnter(key, acquisition)) return false;
+    if (key.locked && key.lockedShared != acquisition.shared) unlock(key);
+    if (!key.locked) {
+      const Locked locked = lock(key, acquisition.shared, acquisition.error);
+      if (locked == Locked::kNo) return false;
+      if (locked == Locked::kFailed) {
+        // Out of the queue that it may be in, before what it has goes to others.
+        withdraw(acquisition);
+        acquisition.state = State::kFailed;
+        giveBack(acquisition, false);
+        return true;
+      }
+    }
+    hold(key, acquisition);
+  }
+  std::vector<std::uint64_t> bytes;
+  for (const ProcessKey* key : acquisition.keys) bytes.push_back(key->byte);
+  acquisition.token = lastToken_ = page_.issueToken(bytes.data(), bytes.size(), lastToken_);
+  acquisition.grantedAt = elapsed();
+  return true;
+}
+
+void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died) {
+  erase(key.holders, &acquisition);
+  // Keeps L1.
+  // mutant: process-frees-shared-early
+  if (!key.holders.empty()) return;
+  static_cast<void>(check(true));
+  // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
+  // mutant: process-hides-the-dead
+  if (acquisition.shared || !died) page_.leave(key.byte, key.place);
+  key.place = ProcessPage::kNoPlace;
+  const ProcessAcquisition* const next = first(key);
+  if (next && next->shared == key.lockedShared) {
+    // Within the process the byte stays locked, unless another process has waited longer.
+    const ProcessPage::Turn turn = page_.next(key.byte);
+    if (!turn.isDue(elapsed()) || next->since < turn.since) serve(key);
+  }
+  if (!key.holders.empty()) return;
+  // mutant: process-keeps-free-byte
+  if (key.locked) unlock(key);
+  serve(key);
+}
+
+void ProcessFile::giveBack(ProcessAcquisition& acquisition, bool died) {
+  // Its exclusive keys tell the next holders what it was told, if it ends before it was handed out.
+  const bool unheard = acquisition.abandoned && acquisition.state != State::kHeld;
+  while (acquisition.taken > 0) leave(*acquisition.keys[--acquisition.taken], acquisition, died || unheard);
+  acquisition.abandoned = false;
+}
+
+// ── queues ──
+
+void ProcessFile::enqueue(ProcessAcquisition& acquisition) {
+  ProcessKey& key = acquisition.wanted();
+  acquisition.state = State::kWaiting;
+  acquisition.queuedAt = &key;
+  if (key.queue.empty()) waiting_.push_back(&key);
+  const auto younger = [&](const ProcessAcquisition* other) { return other->since > acquisition.since; };
+  key.queue.insert(std::find_if(key.queue.begin(), key.queue.end(), younger), &acquisition);
+  enrol(key);
+}
+
+void ProcessFile::withdraw(ProcessAcquisition& acquisition) {
+  if (!acquisition.queuedAt) return;
+  ProcessKey& key = *std::exchange(acquisition.queuedAt, nullptr);
+  erase(key.queue, &acquisition);
+  if (key.queue.empty()) erase(waiting_, &key);
+  enrol(key);
+}
+
+void ProcessFile::enrol(const ProcessKey& key) {
+  const std::uint32_t row = ProcessPage::rowOf(key.byte);
+  ProcessPage::Wait wait;
+  for (const ProcessKey* other : waiting_) {
+    const ProcessAcquisition* const oldest = first(*other);
+    if (!oldest || ProcessPage::rowOf(other->byte) != row) continue;
+    const bool older = wait.byte == 0 || oldest->since < wait.since;
+    wait.several = wait.byte != 0;
+    if (!older) continue;
+    wait.byte = other->byte;
+    wait.since = oldest->since;
+    wait.shared = oldest->shared;
+    wait.threadId = oldest->thread->participant_.threadId();
+  }
+  page_.enrol(row, wait);
+}
+
+void ProcessFile::settle(ProcessAcquisition& acquisition) {
+  if (acquisition.state != State::kFailed) acquisition.state = State::kGranted;
+  if (acquisition.blocks) {
+    bell_.ring();
+    return;
+  }
+  ProcessThread& thread = *acquisition.thread;
+  if (acquisition.state == State::kGranted) grants.push_back(&acquisition);
+  thread.ready_.push_back(&acquisition);
+  thread.hasReady_.store(true);
+  ProcessLocks::instance().wakes.push_back(&thread.participant_);
+}
+
+void ProcessFile::serve(ProcessKey& key) {
+  page_.stir(key.byte);
+  for (;;) {
+    ProcessAcquisition* const next = first(key);
+    if (!next) return;
+    const std::size_t before = next->taken;
+    const bool settled = take(*next);
+    if (next->state == State::kFailed) {
+      settle(*next);
+      continue;
+    }
+    if (next->taken == before) return;
+    withdraw(*next);
+    if (settled) {
+      settle(*next);
+    } else {
+      enqueue(*next);
+    }
+  }
+}
+
+void ProcessFile::putBack(ProcessAcquisition& acquisition) {
+  withdraw(acquisition);
+  erase(grants, &acquisition);
+  erase(acquisition.thread->ready_, &acquisition);
+  acquisition.state = State::kWaiting;
+  giveBack(acquisition, false);
+  enqueue(acquisition);
+}
+
+bool ProcessFile::isWanted(const ProcessAcquisition& granted, const ProcessKey* by) {
+  return std::any_of(granted.keys.begin(), granted.keys.end(), [&](const ProcessKey* key) {
+    return by ? key == by : first(*key) != nullptr || page_.isAwaited(key->byte);
+  });
+}
+
+void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
+  const std::vector<ProcessAcquisition*> all = grants;
+  for (ProcessAcquisition* granted : all) {
+    const Nanoseconds patience =
+        last && granted->revoked == 0 ? 0 : kRevokeAfter << std::min(granted->revoked, kMostRevoked);
+    if (time - granted->grantedAt < patience || !isWanted(*granted, last)) continue;
+    ++granted->revoked;
+    granted->thread->absent_ = true;
+    // mutant: process-keeps-idle-grants
+    putBack(*granted);
+  }
+}
+
+Nanoseconds ProcessFile::patience(const ProcessKey& key, Nanoseconds poll) {
+  // Where nobody rings, to look is no remedy for a wake that was lost, but the only way.
+  if (!bell_.isReachable()) return poll;
+  const ProcessAcquisition* const waits = first(key);
+  const ProcessPage::Turn turn = page_.next(key.byte);
+  return seamSlice(waits && turn.slot != kNoSlot && turn.since < waits->since ? kFar : kNear);
+}
+
+bool ProcessFile::watch() {
+  if (watched_) {
+    bell_.ring();
+    return true;
+  }
+  watched_ = startThread(runWatch, this);
+  if (watched_) ++users;
+  return watched_;
+}
+
+void ProcessFile::runWatch(void* self) {
+  auto& file = *static_cast<ProcessFile*>(self);
+  Section section(nullptr);
+  Nanoseconds busy = now();
+  Nanoseconds poll = kFirstPoll;
+  for (;;) {
+    const std::uint32_t heard = file.listen();
+    Nanoseconds sleep = seamSlice(kFar);
+    const std::vector<ProcessKey*> keys = file.waiting_;
+    std::size_t waiting = 0;
+    for (ProcessKey* key : keys) {
+      const ProcessAcquisition* const waits = first(*key);
+      // Who blocks tries itself.
+      if (!waits || waits->blocks) continue;
+      file.serve(*key);
+      if (!first(*key)) continue;
+      ++waiting;
+      sleep = std::min(sleep, file.patience(*key, poll));
+    }
+    file.revokeIdle(elapsed());
+    if (!file.grants.empty()) sleep = std::min(sleep, kNear);
+    const Nanoseconds time = now();
+    if (waiting > 0 || !file.grants.empty()) {
+      busy = time;
+    } else if (time - busy >= kIdle) {
+      // Decided under the mutex: whoever enqueues later starts another thread.
+      file.watched_ = false;
+      ProcessLocks::instance().close(file);
+      return;
+    }
+    if (section.flush()) {
+      poll = kFirstPoll;
+      continue;
+    }
+    file.bell_.sleep(section.lock, heard, sleep);
+    poll = std::min(2 * poll, kNear);
+  }
+}
+
+// ── threads ──
+
+ProcessThread::~ProcessThread() {
+  const Section section(&participant_);
+  // Nothing is granted to it any more.
+  absent_ = true;
+  for (const auto& acquisition : acquisitions_) {
+    if (!acquisition) continue;
+    ProcessAcquisition& it = *acquisition;
+    const bool held = it.state == State::kHeld;
+    erase(ready_, &it);
+    erase(it.file->grants, &it);
+    it.file->withdraw(it);
+    it.file->giveBack(it, held);
+    for (ProcessKey* key : it.keys) it.file->drop(*key);
+    ProcessLocks::instance().close(*it.file);
+  }
+  for (const OpenFile& open : files_) {
+    if (open.file) ProcessLocks::instance().close(*open.file);
+  }
+}
+
+int ProcessThread::open(const std::string& path, const std::string& title, FileError& error) {
+  ProcessFile* const file = ProcessLocks::instance().open(path, title, error);
+  if (!file) return -1;
+  std::size_t number = 0;
+  while (number < files_.size() && files_[number].file != file) ++number;
+  if (number < files_.size()) {
+    ++files_[number].times;
+    const Section section(&participant_);
+    ProcessLocks::instance().close(*file);
+    return static_cast<int>(number);
+  }
+  number = 0;
+  while (number < files_.size() && files_[number].file) ++number;
+  if (number == files_.size()) files_.emplace_back();
+  files_[number] = {file, 1};
+  return static_cast<int>(number);
+}
+
+void ProcessThread::close(int number) {
+  OpenFile& open = files_[number];
+  if (--open.times > 0) return;
+  const Section section(&participant_);
+  ProcessLocks::instance().close(*std::exchange(open.file, nullptr));
+}
+
+ProcessAcquisition& ProcessThread::make(int number, const ProcessRequest& request) {
+  if (freeIds_.empty()) {
+    freeIds_.push_back(static_cast<std::uint32_t>(acquisitions_.size()));
+    acquisitions_.emplace_back();
+  }
+  const std::uint32_t id = freeIds_.back();
+  freeIds_.pop_back();
+  acquisitions_[id] = std::make_unique<ProcessAcquisition>();
+  ProcessAcquisition& made = *acquisitions_[id];
+  ProcessFile& file = *files_[number].file;
+  made.thread = this;
+  made.file = &file;
+  made.shared = request.shared;
+  made.mayGiveUp = request.mayGiveUp;
+  made.id = id;
+  made.since = elapsed();
+  for (const std::string& text : request.keys) {
+    ProcessKey& key = file.keyFor(text);
+    // Equal keys, in one order for all.
+    const auto place = std::lower_bound(made.keys.begin(), made.keys.end(), &key,
+                                        [](const ProcessKey* a, const ProcessKey* b) { return a->byte < b->byte; });
+    if (place != made.keys.end() && *place == &key) {
+      file.drop(key);
+    } else {
+      made.keys.insert(place, &key);
+    }
+  }
+  ++file.users;
+  return made;
+}
+
+void ProcessThread::destroy(ProcessAcquisition& acquisition) {
+  ProcessFile& file = *acquisition.file;
+  for (ProcessKey* key : acquisition.keys) file.drop(*key);
+  const std::uint32_t id = acquisition.id;
+  acquisitions_[id].reset();
+  freeIds_.push_back(id);
+  ProcessLocks::instance().close(file);
+}
+
+// It has its keys, or it failed: then it is destroyed.
+ProcessOutcome ProcessThread::outcomeOf(ProcessAcquisition& acquisition) {
+  ProcessOutcome outcome;
+  outcome.id = acquisition.id;
+  if (acquisition.state == State::kFailed) {
+    outcome.error = acquisition.error;
+    destroy(acquisition);
+    return outcome;
+  }
+  acquisition.state = State::kHeld;
+  outcome.status = Status::kGranted;
+  outcome.abandoned = acquisition.abandoned;
+  outcome.token = acquisition.token;
+  return outcome;
+}
+
+// It gives up.
+ProcessOutcome ProcessThread::end(ProcessAcquisition& acquisition, Status status) {
+  acquisition.file->withdraw(acquisition);
+  acquisition.state = State::kTaking;
+  acquisition.file->giveBack(acquisition, false);
+  destroy(acquisition);
+  ProcessOutcome outcome;
+  outcome.status = status;
+  return outcome;
+}
+
+ProcessOutcome ProcessThread::attempt(int file, const ProcessRequest& request) {
+  const Section section(&participant_);
+  ProcessAcquisition& made = make(file, request);
+  return made.file->take(made) ? outcomeOf(made) : end(made, Status::kTimedOut);
+}
+
+ProcessOutcome ProcessThread::acquireAsync(int file, const ProcessRequest& request) {
+  const Section section(&participant_);
+  ProcessAcquisition& made = make(file, request);
+  if (made.file->take(made)) return outcomeOf(made);
+  STRIPELOCK_SEAM("process: before it enqueues");
+  made.file->enqueue(made);
+  // Once more, now that whoever frees it can see that it is waited for.
+  // mutant: process-looks-once
+  made.file->serve(made.wanted());
+  if (made.state == State::kWaiting && !made.file->watch()) {
+    made.file->withdraw(made);
+    made.state = State::kFailed;
+    made.error = {FileFault::kLock, 0};
+    made.file->giveBack(made, false);
+  }
+  if (made.state == State::kWaiting) {
+    ++pending_;
+    ProcessOutcome outcome;
+    outcome.status = Status::kPending;
+    outcome.id = made.id;
+    return outcome;
+  }
+  erase(made.file->grants, &made);
+  erase(ready_, &made);
+  hasReady_.store(!ready_.empty());
+  return outcomeOf(made);
+}
+
+ProcessOutcome ProcessThread::acquireSync(int file, const ProcessRequest& request, Interrupt interrupt) {
+  Section section(&participant_);
+  const Deadline deadline = request.timeout > 0 ? Deadline::after(request.timeout) : Deadline::at(0);
+  ProcessAcquisition& made = make(file, request);
+  if (made.file->take(made)) return outcomeOf(made);
+  if (request.timeout <= 0) return end(made, Status::kTimedOut);
+  made.blocks = true;
+  ProcessAcquisition* const outer = std::exchange(blockedOn_, &made);
+  giveBackAll();
+  std::vector<std::int32_t> cycle;
+  Status status = Status::kGranted;
+  if (!made.file->take(made)) {
+    made.file->enqueue(made);
+    status = block(section.lock, made, deadline, interrupt, cycle);
+  }
+  blockedOn_ = outer;
+  ProcessOutcome outcome = status == Status::kGranted ? outcomeOf(made) : end(made, status);
+  outcome.cycle = std::move(cycle);
+  if (!outer) resume();
+  return outcome;
+}
+
+Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline deadline, Interrupt interrupt,
+                            std::vector<std::int32_t>& cycle) {
+  ProcessFile& file = *waits.file;
+  auto& wakes = ProcessLocks::instance().wakes;
+  Nanoseconds poll = kFirstPoll;
+  Nanoseconds sliceEnd = now() + seamSlice(kFirstSlice);
+  bool slept = false;
+  if (!(cycle = findCycle(waits)).empty()) return Status::kDeadlock;
+  for (;;) {
+    const std::uint32_t heard = file.listen();
+    if (waits.state == State::kWaiting) file.serve(waits.wanted());
+    const Nanoseconds time = now();
+    if (waits.state == State::kWaiting && deadline.passedAt(time)) {
+      file.revokeIdle(elapsed(), &waits.wanted());
+      if (waits.state == State::kWaiting) return Status::kTimedOut;
+    }
+    // Others that were granted something: they must not wait until this thread sleeps.
+    std::vector<Participant*> woken = std::exchange(wakes, {});
+    const bool granted = waits.state != State::kWaiting;
+    const bool sliceEnded = time >= sliceEnd;
+    if (!woken.empty() || granted || sliceEnded) {
+      lock.unlock();
+      for (Participant* participant : woken) participant->wakeReady();
+      const bool ended = granted && !slept ? interrupt.checkEnding()
+                         : granted || sliceEnded ? interrupt.check()
+                                                 : false;
+      lock.lock();
+      // A thread that runs no more of its JavaScript must not keep a grant, since nobody would release it.
+      if (ended) {
+        hurryOthers(now());
+        return Status::kInterrupted;
+      }
+      if (granted) return Status::kGranted;
+      if (sliceEnded) {
+        slept = true;
+        sliceEnd = time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
+        if (waits.state == State::kWaiting && !(cycle = findCycle(waits)).empty()) return Status::kDeadlock;
+      }
+      continue;
+    }
+    const Nanoseconds most = std::min({sliceEnd, deadline.point(), time + file.patience(waits.wanted(), poll)});
+    file.bell().sleep(lock, heard, std::max<Nanoseconds>(most - time, 1));
+    poll = std::min(2 * poll, kNear);
+  }
+}
+
+void ProcessThread::giveBackAll() {
+  for (const auto& acquisition : acquisitions_) {
+    if (!acquisition || acquisition->blocks) continue;
+    const State state = acquisition->state;
+    if (state == State::kGranted || (state == State::kWaiting && acquisition->taken > 0)) {
+      acquisition->file->putBack(*acquisition);
+    } else if (state == State::kWaiting) {
+      ProcessKey& key = acquisition->wanted();
+      acquisition->file->enrol(key);
+      // Those behind it need not wait for it.
+      acquisition->file->serve(key);
+    }
+  }
+  hasReady_.store(!ready_.empty());
+}
+
+void ProcessThread::resume() {
+  for (const auto& acquisition : acquisitions_) {
+    if (!acquisition || acquisition->blocks || acquisition->state != State::kWaiting) continue;
+    ProcessKey& key = acquisition->wanted();
+    acquisition->file->enrol(key);
+    acquisition->file->serve(key);
+    if (acquisition->state == State::kWaiting) static_cast<void>(acquisition->file->watch());
+  }
+}
+
+bool ProcessThread::cancel(std::uint32_t id) {
+  const Section section(&participant_);
+  ProcessAcquisition* const found = id < acquisitions_.size() ? acquisitions_[id].get() : nullptr;
+  if (!found || found->blocks || (found->state != State::kWaiting && found->state != State::kGranted))
+    return false;
+  erase(found->file->grants, found);
+  erase(ready_, found);
+  hasReady_.store(!ready_.empty());
+  --pending_;
+  static_cast<void>(end(*found, Status::kTimedOut));
+  return true;
+}
+
+bool ProcessThread::release(std::uint32_t id) {
+  const Section section(&participant_);
+  ProcessAcquisition* const found = id < acquisitions_.size() ? acquisitions_[id].get() : nullptr;
+  if (!found || found->state != State::kHeld) return false;
+  found->file->giveBack(*found, false);
+  destroy(*found);
+  return true;
+}
+
+std::size_t ProcessThread::take(ProcessOutcome* out, std::size_t room) {
+  const Section section(&participant_);
+  if (std::exchange(absent_, false)) resume();
+  std::size_t count = 0;
+  while (count < room && count < ready_.size()) {
+    ProcessAcquisition& settled = *ready_[count];
+    erase(settled.file->grants, &settled);
+    out[count++] = outcomeOf(settled);
+  }
+  ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(count));
+  hasReady_.store(!ready_.empty());
+  pending_ -= count;
+  return count;
+}
+
+// Depth first, through whoever must release or enter before.
+std::vector<std::int32_t> ProcessThread::findCycle(const ProcessAcquisition& start) const {
+  std::vector<std::int32_t> path;
+  std::vector<const ProcessAcquisition*> seen;
+  const auto visit = [&](const auto& self, const ProcessAcquisition& waits) -> bool {
+    if (std::find(seen.begin(), seen.end(), &waits) != seen.end()) return false;
+    seen.push_back(&waits);
+    path.push_back(waits.thread->participant_.threadId());
+    const auto leads = [&](const ProcessAcquisition& other) {
+      if (other.shared && waits.shared) return false;
+      if (other.state == State::kHeld && other.thread == this) return true;
+      if (other.state == State::kWaiting) return self(self, other);
+      const ProcessAcquisition* const blocked = other.thread->blockedOn_;
+      return other.state == State::kHeld && blocked && blocked->state == State::kWaiting && self(self, *blocked);
+    };
+    const ProcessKey& key = waits.wanted();
+    for (const ProcessAcquisition* holder : key.holders) {
+      // One that waits in an event loop, and may give up, ends the cycle when it does.
+      if (holder->state == State::kWaiting && !holder->blocks && holder->mayGiveUp) continue;
+      if (leads(*holder)) return true;
+    }
+    for (const ProcessAcquisition* ahead : key.queue) {
+      if (ahead == &waits) break;
+      if (!ahead->mayGiveUp && !ProcessFile::isPaused(*ahead) && leads(*ahead)) return true;
+    }
+    path.pop_back();
+    return false;
+  };
+  if (!visit(visit, start)) return {};
+  return path;
+}
+
+std::vector<ProcessThread::Seen> ProcessThread::inspect(int number, FileError& error) {
+  const Section section(&participant_);
+  ProcessFile& file = *files_[number].file;
+  std::vector<Seen> seen;
+  const double toWall = static_cast<double>(wallClock() - elapsed());
+  const auto add = [&](const ProcessKey& key, const ProcessAcquisition& one, bool waits, Nanoseconds since) {
+    seen.push_back({{key.byte, one.shared, waits, processId(), one.thread->participant_.threadId(),
+                     (static_cast<double>(since) + toWall) / 1e6, key.text, std::string()},
+                    true});
+  };
+  for (const auto& [byte, key] : file.keys) {
+    for (const ProcessAcquisition* holder : key.holders) add(key, *holder, false, holder->grantedAt);
+    for (const ProcessAcquisition* waits : key.queue) add(key, *waits, true, waits->since);
+  }
+  if ((error = file.check(false))) return seen;
+  for (ProcessPage::Seen& other : file.page().inspect()) {
+    const auto known = file.keys.find(other.byte);
+    if (other.key.empty() && known != file.keys.end()) other.key = known->second.text;
+    seen.push_back({std::move(other), false});
+  }
+  return seen;
+}
+
+}  // namespace stripelock

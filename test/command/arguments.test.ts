@@ -1,0 +1,73 @@
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { parse, UsageError } from '../../unbundled/command/arguments.js';
+import { Place } from './started.js';
+
+// What `stripelock` says to arguments that it cannot use.
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+});
+afterEach(() => place.remove());
+
+it.each([
+  [[], 'say what to do: run or inspect'],
+  [['walk'], '"walk" is neither run nor inspect'],
+  [['run'], 'name a command after --'],
+  [['run', '--key', 'a', '--'], 'name a command after --'],
+  [['run', 'make'], "Unexpected argument 'make'"],
+  [['run', '--speed', '--', 'true'], "Unknown option '--speed'"],
+  [['run', '--key', '--', 'true'], "Option '--key <value>' argument missing"],
+  [['run', '--shared=1', '--', 'true'], "Option '--shared' does not take an argument"],
+  [
+    ['run', '--timeout', 'soon', '--', 'true'],
+    '--timeout must be a time such as 500ms, 30s or 5m, not "soon"',
+  ],
+  [['run', '--timeout', '1d', '--', 'true'], '--timeout must be'],
+  [['run', '--timeout=-1', '--', 'true'], '--timeout must be'],
+  [['run', '--timeout', '1s', '--no-wait', '--', 'true'], 'choose one of --timeout and --no-wait'],
+  [['run', '--conflict-exit-code', '256', '--', 'true'], 'must be a number from 0 to 255, not "256"'],
+  [['inspect', '--key', 'a'], "Unknown option '--key'"],
+  [['inspect', '--', 'true'], "Unexpected argument 'true'"],
+])('refuses %j', (args, message) => {
+  expect(() => parse(args)).toThrow(UsageError);
+  expect(() => parse(args)).toThrow(message);
+});
+
+it('says what is wrong, and where that is explained', async () => {
+  const { code, stdout, stderr } = await place.stripelock('run', '--speed', '--', 'true').ended;
+  expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+  expect(stderr).toBe("stripelock: Unknown option '--speed'; stripelock --help explains it\n");
+});
+
+it.each([['--help'], ['-h'], ['help'], ['run', '--help'], ['run', '-h'], ['inspect', '--help']])(
+  'explains itself: %s %s',
+  (...args) => {
+    expect(parse(args)).toEqual({ what: 'help' });
+  },
+);
+
+it('explains itself on stdout', async () => {
+  const { code, stdout, stderr } = await place.stripelock('run', '--help').ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toMatch(/^Usage:\n[^]*--path[^]*--key[^]*--shared[^]*--timeout[^]*--no-wait/);
+  expect(stdout).toMatch(/--conflict-exit-code[^]*--verbose[^]*Exit codes of run:/);
+});
+
+it('leaves options of the command to the command', async () => {
+  const { stdout } = await place.run('--', 'echo', '--help', '--', '--path').ended;
+  expect(stdout).toBe('--help -- --path\n');
+});
+
+it('says why a file cannot be a lock, and runs nothing', async () => {
+  const file = path.join(place.folder, 'text');
+  writeFileSync(file, 'what somebody wrote\n'.repeat(1000));
+  for (const given of [file, place.folder, path.join(file, 'below')]) {
+    const { code, stdout, stderr } = await place.stripelock('run', '--path', given, '--', 'echo', 'ran')
+      .ended;
+    expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+    expect(stderr).toMatch(/^stripelock: .{10,}\n$/);
+  }
+});

@@ -1,0 +1,275 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { COMMAND, Place } from './started.js';
+
+// `stripelock run` in a shell, as users run it.
+
+/** A program that says that it runs, and ends when its input does. */
+const UNTIL_INPUT_ENDS = ['sh', '-c', 'echo runs; cat > /dev/null; echo ends'];
+const CONFLICT = 75;
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+});
+afterEach(() => place.remove());
+
+describe.runIf(process.platform !== 'win32')('the end of the command', () => {
+  it.each([0, 1, 7, 75, 255])('is passed on by its exit code: %i', async (code) => {
+    expect(await place.shell(`stripelock run --path a.lock -- sh -c 'exit ${code}'`).ended).toEqual({
+      code,
+      signal: null,
+      stdout: '',
+      stderr: '',
+    });
+  });
+
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGKILL'])(
+    'is passed on if it was a signal: %s',
+    async (signal) => {
+      const { code, signal: ended } = await place.run('--', 'sh', '-c', `kill -${signal.slice(3)} $$`).ended;
+      expect({ code, ended }).toEqual({ code: null, ended: signal });
+    },
+  );
+
+  it('has 128 and the number as its code in a shell, whichever signal it was', async () => {
+    const script = ['TERM', 'KILL', 'SEGV', 'USR1', 'QUIT', 'PIPE']
+      .map((name) => `stripelock run --path a.lock -- sh -c 'kill -${name} $$'; echo ${name} $?`)
+      .join('; ');
+    const { stdout } = await place.shell(script).ended;
+    expect(stdout).toBe('TERM 143\nKILL 137\nSEGV 139\nUSR1 138\nQUIT 131\nPIPE 141\n');
+  });
+
+  it('is 127 if there is no such command, and 126 if it cannot be run', async () => {
+    writeFileSync(path.join(place.folder, 'text'), '');
+    const none = await place.run('--', 'no-such-command').ended;
+    expect(none).toMatchObject({ code: 127, stdout: '' });
+    expect(none.stderr).toBe('stripelock: cannot run "no-such-command": there is no such command\n');
+    expect(await place.run('--', './text').ended).toMatchObject({ code: 126 });
+    // Both gave the lock back.
+    expect(await place.run('--no-wait', '--', 'true').ended).toMatchObject({ code: 0 });
+  });
+
+  it('frees the lock though a program that it left behind still runs', async () => {
+    const left = await place.run('--', 'sh', '-c', 'sleep 60 > /dev/null 2>&1 & echo $!').ended;
+    expect(await place.run('--no-wait', '--', 'true').ended).toMatchObject({ code: 0, stderr: '' });
+    process.kill(Number(left.stdout), 'SIGKILL');
+  });
+});
+
+describe.runIf(process.platform !== 'win32')('a signal', () => {
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
+    'reaches the command, which ends as it likes: %s',
+    async (signal) => {
+      const trap = `trap 'echo got it; exit 3' ${signal.slice(3)}; echo runs; while :; do sleep 0.05; done`;
+      const started = place.run('--', 'bash', '-c', trap);
+      await started.says(/runs/);
+      started.child.kill(signal);
+      expect(await started.ended).toEqual({ code: 3, signal: null, stdout: 'runs\ngot it\n', stderr: '' });
+    },
+  );
+
+  it('that the command ignores does not free the lock', async () => {
+    const started = place.run('--', 'sh', '-c', 'trap "" TERM INT; echo runs; cat > /dev/null; echo ends');
+    await started.says(/runs/);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGTERM'] as const) started.child.kill(signal);
+    expect(await place.run('--no-wait', '--', 'true').ended).toMatchObject({ code: CONFLICT });
+    started.child.stdin.end();
+    expect(await started.ended).toMatchObject({ code: 0, stdout: 'runs\nends\n' });
+    expect(await place.run('--no-wait', '--', 'true').ended).toMatchObject({ code: 0 });
+  });
+
+  it('ends one that still waits', async () => {
+    const holder = place.run('--', ...UNTIL_INPUT_ENDS);
+    await holder.says(/runs/);
+    const waiter = place.run('--', 'echo', 'not reached');
+    await waiter.says(/waits for/);
+    waiter.child.kill('SIGTERM');
+    expect(await waiter.ended).toMatchObject({ code: null, signal: 'SIGTERM', stdout: '' });
+    holder.child.stdin.end();
+    expect(await holder.ended).toMatchObject({ code: 0 });
+  });
+
+  it.runIf(existsSync('/usr/bin/script'))('of a terminal reaches the command once', async () => {
+    const count = `let count = 0;
+      process.on('SIGINT', () => { if (++count === 1) setTimeout(() => { process.stdout.write('count ' + count + '\\n'); process.exit(5); }, 300); });
+      setInterval(() => {}, 1000); console.log('runs');`;
+    writeFileSync(path.join(place.folder, 'count.cjs'), count);
+    const terminal = place.shell('script -qec "stripelock run -- node count.cjs" /dev/null');
+    await terminal.says(/runs/);
+    terminal.child.stdin.write('\u0003');
+    expect((await terminal.says(/count (\d+)/))[1]).toBe('1');
+    expect(await terminal.ended).toMatchObject({ code: 5 });
+  });
+});
+
+describe.runIf(process.platform !== 'win32')('SIGKILL of stripelock itself', () => {
+  it('leaves the lock with the command, and the next one is told', async () => {
+    // Not until its input ends: Node ends that of a process that has ended.
+    const untilTold = 'echo runs; while [ ! -e told ]; do sleep 0.05; done; echo ends';
+    const started = place.run('--', 'sh', '-c', untilTold);
+    await started.says(/runs/);
+    started.child.kill('SIGKILL');
+    expect(await place.run('--no-wait', '--', 'true').ended).toMatchObject({ code: CONFLICT });
+    const next = place.run('--', 'echo', 'next');
+    await next.says(/waits for/);
+    writeFileSync(path.join(place.folder, 'told'), '');
+    const { code, stdout, stderr } = await next.ended;
+    expect({ code, stdout }).toEqual({ code: 0, stdout: 'next\n' });
+    expect(stderr).toMatch(/whoever held .* before died without releasing it\n$/);
+    // Its output is open as long as the command that it left has it.
+    expect(await started.ended).toMatchObject({ signal: 'SIGKILL', stdout: 'runs\nends\n' });
+  });
+});
+
+describe.runIf(process.platform !== 'win32')('one under another, of the same file', () => {
+  it('runs, and has both locks', async () => {
+    const inner = ['--', process.execPath, COMMAND, 'run', '--path', place.lock, '--key', 'b'];
+    const started = place.run('--key', 'a', ...inner, '--', ...UNTIL_INPUT_ENDS);
+    await started.says(/runs/);
+    for (const key of ['a', 'b']) {
+      const attempt = place.run('--key', key, '--no-wait', '--', 'true');
+      expect(await attempt.ended).toMatchObject({ code: CONFLICT });
+    }
+    started.child.stdin.end();
+    expect(await started.ended).toMatchObject({ code: 0, stdout: 'runs\nends\n', stderr: '' });
+    for (const key of ['a', 'b']) {
+      const attempt = place.run('--key', key, '--no-wait', '--', 'true');
+      expect(await attempt.ended).toMatchObject({ code: 0, stderr: '' });
+    }
+  });
+});
+
+describe('the lock', () => {
+  it('lets one command run at a time', async () => {
+    const log = path.join(place.folder, 'log');
+    const script = `const { appendFileSync } = require('node:fs');
+      appendFileSync(${JSON.stringify(log)}, 'begins\\n');
+      setTimeout(() => appendFileSync(${JSON.stringify(log)}, 'ends\\n'), 20);`;
+    writeFileSync(path.join(place.folder, 'job.cjs'), script);
+    const jobs = Array.from({ length: 6 }, () => place.run('--', process.execPath, 'job.cjs').ended);
+    for (const job of await Promise.all(jobs)) expect(job).toMatchObject({ code: 0 });
+    expect(readFileSync(log, 'utf8')).toBe('begins\nends\n'.repeat(6));
+  });
+
+  it('is one for each key, and for the whole file without one', async () => {
+    const holder = place.run('--key', 'one', '--', ...UNTIL_INPUT_ENDS);
+    await holder.says(/runs/);
+    const codes = async (...options: string[]) =>
+      (await place.run('--no-wait', ...options, '--', process.execPath, '-e', '').ended).code;
+    expect(await codes('--key', 'one')).toBe(CONFLICT);
+    expect(await codes('--key', 'other')).toBe(0);
+    expect(await codes()).toBe(0);
+    holder.child.stdin.end();
+    await holder.ended;
+  });
+
+  it('can be shared', async () => {
+    const holder = place.run('--shared', '--', ...UNTIL_INPUT_ENDS);
+    await holder.says(/runs/);
+    const shared = place.run('--shared', '--no-wait', '--', process.execPath, '-e', '');
+    expect(await shared.ended).toMatchObject({ code: 0 });
+    const exclusive = place.run('--no-wait', '--', process.execPath, '-e', '');
+    expect(await exclusive.ended).toMatchObject({ code: CONFLICT });
+    holder.child.stdin.end();
+    await holder.ended;
+  });
+
+  it('is that of the current folder if neither path nor key is named', async () => {
+    const [one, other] = ['one', 'other'].map((name) => path.join(place.folder, name));
+    for (const folder of [one!, other!]) mkdirSync(folder);
+    const holder = place.shell("stripelock run -- sh -c 'echo runs; cat > /dev/null'", one);
+    await holder.says(/runs/);
+    const attempt = (folder: string, options = '') =>
+      place.shell(`stripelock run --no-wait ${options} -- true`, folder).ended;
+    expect(await attempt(one!)).toMatchObject({ code: CONFLICT });
+    expect(await attempt(other!)).toMatchObject({ code: 0 });
+    expect(await attempt(other!, `--key ${one}`)).toMatchObject({ code: CONFLICT });
+    const shown = await place.stripelock('inspect').ended;
+    expect(shown.stdout).toContain(one!);
+    holder.child.stdin.end();
+    await holder.ended;
+    expect(existsSync(path.join(place.folder, '.cache/stripelock/run.lock'))).toBe(true);
+  });
+});
+
+describe('one that has to wait', () => {
+  it('says for whom, waits, and then runs', async () => {
+    const holder = place.run('--key', 'deploy', '--', ...UNTIL_INPUT_ENDS);
+    await holder.says(/runs/);
+    const waiter = place.run('--key', 'deploy', '--verbose', '--', process.execPath, '-e', 'console.log(1)');
+    const [, pid, title] = await waiter.says(
+      /^stripelock: waits for "deploy": pid (\d+) \((.*)\) has held it since \d\d:\d\d:\d\d$/m,
+    );
+    expect(Number(pid)).toBe(holder.child.pid);
+    expect(title).toContain('echo runs');
+    holder.child.stdin.end();
+    const { code, stdout, stderr } = await waiter.ended;
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '1\n' });
+    expect(stderr).toMatch(/has "deploy" after \d+\.\d s\nstripelock: the command ended with code 0\n$/);
+    expect(await holder.ended).toEqual({ code: 0, signal: null, stdout: 'runs\nends\n', stderr: '' });
+  });
+
+  it.each([
+    [['--no-wait'], CONFLICT],
+    [['--timeout', '100ms'], CONFLICT],
+    [['--timeout', '0'], CONFLICT],
+    [['--timeout', '0.1', '--conflict-exit-code', '0'], 0],
+    [['--no-wait', '--conflict-exit-code', '9'], 9],
+  ])('gives up where it was told to: %j', async (options, code) => {
+    const holder = place.run('--', ...UNTIL_INPUT_ENDS);
+    await holder.says(/runs/);
+    const ended = await place.run(...options, '--', 'echo', 'not reached').ended;
+    expect(ended).toMatchObject({ code, stdout: '' });
+    expect(ended.stderr).toContain(`pid ${holder.child.pid} (`);
+    expect(ended.stderr).toMatch(/^stripelock: \S+a\.lock is not free/);
+    holder.child.stdin.end();
+    await holder.ended;
+  });
+});
+
+describe.runIf(process.platform !== 'win32')('in a pipe', () => {
+  it('passes input and output on, and adds nothing to them', async () => {
+    const script = 'echo abc | stripelock run --verbose --path a.lock -- cat 2> /dev/null | tr a-c A-C';
+    expect(await place.shell(script).ended).toMatchObject({ code: 0, stdout: 'ABC\n', stderr: '' });
+  });
+
+  it('ends with the command where nobody reads on, by its signal', async () => {
+    const script = 'set -o pipefail; stripelock run --path a.lock -- yes | head -1';
+    expect(await place.shell(script).ended).toMatchObject({ code: 141, stdout: 'y\n', stderr: '' });
+  });
+
+  it('runs on where nobody reads what it says itself', async () => {
+    const script = `{ stripelock run --verbose --path a.lock -- sh -c 'sleep 0.3; echo done > done'; echo $? > code; } 2>&1 | true; cat code done`;
+    expect(await place.shell(script).ended).toMatchObject({ stdout: '0\ndone\n' });
+  });
+});
+
+describe.runIf(process.platform !== 'win32')('under npm run', () => {
+  beforeEach(() => {
+    const scripts = {
+      job: 'stripelock run --path a.lock -- node job.cjs',
+      wait: 'stripelock run --path a.lock --no-wait -- node job.cjs',
+    };
+    writeFileSync(path.join(place.folder, 'package.json'), JSON.stringify({ scripts }));
+    const job = "console.log('runs'); process.on('SIGTERM', () => process.exit(4)); process.stdin.resume();";
+    writeFileSync(path.join(place.folder, 'job.cjs'), job);
+  });
+
+  it('passes on exit codes, and SIGTERM that npm gets', async () => {
+    const first = place.shell('exec npm run --silent job');
+    await first.says(/runs/);
+    const second = await place.shell('npm run --silent wait').ended;
+    expect(second).toMatchObject({ code: CONFLICT, stdout: '' });
+    first.child.kill('SIGTERM');
+    await first.ended;
+    const free = place.shell('stripelock run --path a.lock -- true');
+    expect(await free.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('ends with the code of the command', async () => {
+    const job = place.shell('npm run --silent job < /dev/null');
+    expect(await job.ended).toMatchObject({ code: 0, stdout: 'runs\n' });
+  });
+});
