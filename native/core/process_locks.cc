@@ -357,13 +357,13 @@ void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool d
   // Keeps L1.
   // mutant: process-frees-shared-early
   if (!key.holders.empty()) return;
-  static_cast<void>(check(true));
+  const bool usable = !check(true);
   // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
   // mutant: process-hides-the-dead
   if (acquisition.shared || !died) page_.leave(key.byte, key.place);
   key.place = ProcessPage::kNoPlace;
   const ProcessAcquisition* const next = first(key);
-  if (next && next->shared == key.lockedShared) {
+  if (usable && next && next->shared == key.lockedShared) {
     // Within the process the byte stays locked, unless another process has waited longer.
     const ProcessPage::Turn turn = page_.next(key.byte);
     if (!turn.isDue(elapsed()) || next->since < turn.since) serve(key);
@@ -779,11 +779,13 @@ void ProcessThread::resume() {
   }
 }
 
-bool ProcessThread::cancel(std::uint32_t id) {
+bool ProcessThread::cancel(std::uint32_t id, bool last) {
   const Section section(&participant_);
   ProcessAcquisition* const found = id < acquisitions_.size() ? acquisitions_[id].get() : nullptr;
   if (!found || found->blocks || (found->state != State::kWaiting && found->state != State::kGranted))
     return false;
+  if (last && found->state == State::kWaiting) found->file->revokeIdle(elapsed(), found->queuedAt);
+  if (last && found->state != State::kWaiting) return false;
   erase(found->file->grants, found);
   erase(ready_, found);
   hasReady_.store(!ready_.empty());

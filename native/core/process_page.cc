@@ -179,9 +179,9 @@ void ProcessPage::enrol(std::uint32_t row, const Wait& wait) {
   cell.since.store((static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0));
   cell.threadId.store(static_cast<std::uint64_t>(wait.threadId));
   cell.wanted.store(wait.several ? kSeveral : wait.byte);
+  // The try that follows either gets the byte, or comes before the call that frees it. The kernel orders the two calls, so
+  // whoever frees it sees this afterwards, in wakeNext().
   at.waiting[slot_ / 64].fetch_or(bitOf(slot_));
-  // Whoever frees the byte after this try looks here after that.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void ProcessPage::stir(std::uint64_t byte) {
@@ -256,8 +256,6 @@ void ProcessPage::takeTurn(std::uint64_t byte) {
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  // Pairs with the fence of enrol().
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   const Row& row = rowAt(byte);
   const std::uint64_t turn = row.turn.load();
   const Turn first = isKept(byte) ? Turn{slotOf(turn) % kSlots} : next(byte);
