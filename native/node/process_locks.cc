@@ -212,8 +212,7 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
         Napi::Number::New(env, seen.threadId),
         Napi::Number::New(env, seen.since),
         // undefined: this process.
-        seen.here ? static_cast<Napi::Value>(Napi::Env(env).Undefined())
-                  : Napi::String::New(env, seen.title),
+        seen.here ? static_cast<Napi::Value>(Napi::Env(env).Undefined()) : Napi::String::New(env, seen.title),
     };
     for (const Napi::Value& value : entry) result.Set(next++, value);
   }

@@ -12,5 +12,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 processContract((options = {}) => {
   const { timeout = 5000, name = '' } = options;
-  return new ProcessUnderTest({ path: path.join(folder, randomUUID()), timeout, name }) as unknown as StripedLock;
+  return new ProcessUnderTest({
+    path: path.join(folder, randomUUID()),
+    timeout,
+    name,
+  }) as unknown as StripedLock;
 });

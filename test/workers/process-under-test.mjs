@@ -40,7 +40,7 @@ export class ProcessUnderTest extends ProcessLock {
 
   #count(error, options) {
     if (error instanceof LockTimeoutError) this.#counts.timeouts++;
-    else if (error.code === 'ERR_LOCK_DEADLOCK') this.#counts.deadlocks++;
+    else if (error?.code === 'ERR_LOCK_DEADLOCK') this.#counts.deadlocks++;
     else if (options?.signal?.aborted === true) this.#counts.aborts++;
   }
 
