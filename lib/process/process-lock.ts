@@ -438,9 +438,14 @@ class Pending implements ProcessWaiter, Abortable, Timed {
       this.#resolve = resolve;
       this.#reject = reject;
       this.#all.add(this);
-      if (this.#signal !== undefined) awaitAbort(this.#signal, this);
-      this.deadline = performance.now() + timeout;
-      deadlines.add(this);
+      try {
+        if (this.#signal !== undefined) awaitAbort(this.#signal, this);
+        this.deadline = performance.now() + timeout;
+        deadlines.add(this);
+      } catch (error) {
+        // The signal and the timers may be the program's own.
+        this.abort(error);
+      }
     });
   }
 
@@ -459,7 +464,7 @@ class Pending implements ProcessWaiter, Abortable, Timed {
   /** A grant in time counts, however late this thread learns of it. */
   expire(): void {
     this.#engine.deliver();
-    if (!this.#engine.cancel(this)) return;
+    if (!this.#engine.cancel(this, true)) return;
     this.#forget();
     this.#reject(this.#errorOf({ status: 'timeout' }));
   }
@@ -467,6 +472,10 @@ class Pending implements ProcessWaiter, Abortable, Timed {
   #forget(): void {
     this.#all.delete(this);
     deadlines.remove(this);
-    if (this.#signal !== undefined) forgetAbort(this.#signal, this);
+    try {
+      if (this.#signal !== undefined) forgetAbort(this.#signal, this);
+    } catch {
+      // A leftover listener changes nothing.
+    }
   }
 }

@@ -63,9 +63,9 @@ std::wstring wide(const std::string& text) {
 
 std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileError& error) {
   // Who has it open keeps others from deleting it. A link would be opened itself, and is refused below.
-  HANDLE handle = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE,
-                              FILE_SHARE_READ | FILE_SHARE_WRITE, nullptr, OPEN_ALWAYS,
-                              FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
+  HANDLE handle =
+      CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
+                  nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
   if (handle == INVALID_HANDLE_VALUE) {
     const DWORD number = GetLastError();
     const DWORD attributes = GetFileAttributesW(wide(path).c_str());
@@ -191,7 +191,7 @@ static_assert(sizeof(off_t) == 8);
 namespace {
 
 struct flock byteOf(std::uint64_t byte, short type) {
-  struct flock lock{};
+  struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(byte);
@@ -217,15 +217,16 @@ int openOrMake(const char* path, bool& made) {
 
 bool isOfThisMachine(int file) {
 #if defined(__linux__)
-  struct statfs system{};
+  struct statfs system {};
   if (fstatfs(file, &system) != 0) return true;
   // NFS, SMB in three versions, AFS in two, Coda, Ceph, Lustre, 9P. Numbers of linux/magic.h and of the systems' sources.
-  constexpr std::array<std::uint32_t, 10> kRemote = {0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x5346414f,
-                                                     0x6b414653, 0x73757245, 0x00c36400, 0x0bd00bd0, 0x01021997};
+  constexpr std::array<std::uint32_t, 10> kRemote = {0x6969,     0x517b,     0xff534d42, 0xfe534d42,
+                                                     0x5346414f, 0x6b414653, 0x73757245, 0x00c36400,
+                                                     0x0bd00bd0, 0x01021997};
   return std::find(kRemote.begin(), kRemote.end(), static_cast<std::uint32_t>(system.f_type)) ==
          kRemote.end();
 #elif defined(__APPLE__)
-  struct statfs system{};
+  struct statfs system {};
   return fstatfs(file, &system) != 0 || (system.f_flags & MNT_LOCAL) != 0;
 #else
   static_cast<void>(file);
@@ -252,7 +253,7 @@ std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileError& err
   file->file_ = opened;
   // Whatever the process's umask is.
   if (made) static_cast<void>(fchmod(opened, 0600));
-  struct stat info{};
+  struct stat info {};
   if (fstat(opened, &info) != 0) {
     error = {FileFault::kOpen, errno};
     return nullptr;
@@ -326,7 +327,7 @@ bool LockFile::grow(std::size_t bytes, int& number) {
 }
 
 std::uint64_t LockFile::size() const {
-  struct stat info{};
+  struct stat info {};
   return fstat(file_, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
@@ -351,7 +352,7 @@ void LockFile::flush() {
 }
 
 FileFault LockFile::look() {
-  struct stat info{};
+  struct stat info {};
   if (fstat(file_, &info) != 0) return FileFault::kOpen;
   if (info.st_nlink == 0) return FileFault::kReplaced;
   int number = 0;
@@ -360,7 +361,7 @@ FileFault LockFile::look() {
 }
 
 bool LockFile::isAt(const std::string& path) const {
-  struct stat info{};
+  struct stat info {};
   return lstat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_dev) == identity_.device &&
          static_cast<std::uint64_t>(info.st_ino) == identity_.file;
 }

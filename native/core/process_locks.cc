@@ -101,8 +101,10 @@ bool excludes(LockFile& file, const std::string& path, FileError& error) {
   const bool taken = file.lock(byte, false, number) == LockFile::Answer::kTaken;
   const bool refused = other->lock(byte, false, number) == LockFile::Answer::kRefused;
   file.unlock(byte);
-  if (!(other->identity() == file.identity())) error = {FileFault::kReplaced, 0};
-  else if (!taken || !refused) error = {FileFault::kFileSystem, number};
+  if (!(other->identity() == file.identity()))
+    error = {FileFault::kReplaced, 0};
+  else if (!taken || !refused)
+    error = {FileFault::kFileSystem, number};
   return !error;
 }
 
@@ -173,7 +175,7 @@ class ProcessFile {
   static void runWatch(void* self);
   bool mayEnter(const ProcessKey& key, const ProcessAcquisition& acquisition) const;
   static ProcessAcquisition* first(const ProcessKey& key);
-  Locked lock(ProcessKey& key, bool shared, FileError& error);
+  Locked lock(ProcessKey& key, const ProcessAcquisition& acquisition, FileError& error);
   void unlock(ProcessKey& key);
   void hold(ProcessKey& key, ProcessAcquisition& acquisition);
   void leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died);
@@ -277,14 +279,18 @@ bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acqu
     if (waits == &acquisition || waits->since > acquisition.since) return true;
     if (isPaused(*waits)) continue;
     // mutant: process-newcomers-always-pass
-    return acquisition.state == State::kTaking && elapsed() - waits->since < kBargeFor;
+    return acquisition.state == State::kTaking && key.holders.empty() && elapsed() - waits->since < kBargeFor;
   }
   return true;
 }
 
-ProcessFile::Locked ProcessFile::lock(ProcessKey& key, bool shared, FileError& error) {
+ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition& acquisition,
+                                      FileError& error) {
+  const bool shared = acquisition.shared;
   if ((error = check(false))) return Locked::kFailed;
   if (page_.isKept(key.byte)) return Locked::kNo;
+  // Or readers of several processes that overlap would keep a writer out for ever.
+  if (shared && page_.isAwaitedBefore(key.byte, acquisition.since)) return Locked::kNo;
   int number = 0;
   switch (file_->lock(key.byte, shared, number)) {
     case LockFile::Answer::kRefused:
@@ -333,7 +339,7 @@ bool ProcessFile::take(ProcessAcquisition& acquisition) {
     if (!mayEnter(key, acquisition)) return false;
     if (key.locked && key.lockedShared != acquisition.shared) unlock(key);
     if (!key.locked) {
-      const Locked locked = lock(key, acquisition.shared, acquisition.error);
+      const Locked locked = lock(key, acquisition, acquisition.error);
       if (locked == Locked::kNo) return false;
       if (locked == Locked::kFailed) {
         // Out of the queue that it may be in, before what it has goes to others.
@@ -357,13 +363,13 @@ void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool d
   // Keeps L1.
   // mutant: process-frees-shared-early
   if (!key.holders.empty()) return;
-  static_cast<void>(check(true));
+  const bool usable = !check(true);
   // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
   // mutant: process-hides-the-dead
   if (acquisition.shared || !died) page_.leave(key.byte, key.place);
   key.place = ProcessPage::kNoPlace;
   const ProcessAcquisition* const next = first(key);
-  if (next && next->shared == key.lockedShared) {
+  if (usable && next && next->shared == key.lockedShared) {
     // Within the process the byte stays locked, unless another process has waited longer.
     const ProcessPage::Turn turn = page_.next(key.byte);
     if (!turn.isDue(elapsed()) || next->since < turn.since) serve(key);
@@ -603,8 +609,9 @@ ProcessAcquisition& ProcessThread::make(int number, const ProcessRequest& reques
   for (const std::string& text : request.keys) {
     ProcessKey& key = file.keyFor(text);
     // Equal keys, in one order for all.
-    const auto place = std::lower_bound(made.keys.begin(), made.keys.end(), &key,
-                                        [](const ProcessKey* a, const ProcessKey* b) { return a->byte < b->byte; });
+    const auto place =
+        std::lower_bound(made.keys.begin(), made.keys.end(), &key,
+                         [](const ProcessKey* a, const ProcessKey* b) { return a->byte < b->byte; });
     if (place != made.keys.end() && *place == &key) {
       file.drop(key);
     } else {
@@ -730,7 +737,7 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
     if (!woken.empty() || granted || sliceEnded) {
       lock.unlock();
       for (Participant* participant : woken) participant->wakeReady();
-      const bool ended = granted && !slept ? interrupt.checkEnding()
+      const bool ended = granted && !slept       ? interrupt.checkEnding()
                          : granted || sliceEnded ? interrupt.check()
                                                  : false;
       lock.lock();
@@ -747,7 +754,8 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
       }
       continue;
     }
-    const Nanoseconds most = std::min({sliceEnd, deadline.point(), time + file.patience(waits.wanted(), poll)});
+    const Nanoseconds most =
+        std::min({sliceEnd, deadline.point(), time + file.patience(waits.wanted(), poll)});
     file.bell().sleep(lock, heard, std::max<Nanoseconds>(most - time, 1));
     poll = std::min(2 * poll, kNear);
   }
@@ -779,11 +787,13 @@ void ProcessThread::resume() {
   }
 }
 
-bool ProcessThread::cancel(std::uint32_t id) {
+bool ProcessThread::cancel(std::uint32_t id, bool last) {
   const Section section(&participant_);
   ProcessAcquisition* const found = id < acquisitions_.size() ? acquisitions_[id].get() : nullptr;
   if (!found || found->blocks || (found->state != State::kWaiting && found->state != State::kGranted))
     return false;
+  if (last && found->state == State::kWaiting) found->file->revokeIdle(elapsed(), found->queuedAt);
+  if (last && found->state != State::kWaiting) return false;
   erase(found->file->grants, found);
   erase(ready_, found);
   hasReady_.store(!ready_.empty());
@@ -829,7 +839,8 @@ std::vector<std::int32_t> ProcessThread::findCycle(const ProcessAcquisition& sta
       if (other.state == State::kHeld && other.thread == this) return true;
       if (other.state == State::kWaiting) return self(self, other);
       const ProcessAcquisition* const blocked = other.thread->blockedOn_;
-      return other.state == State::kHeld && blocked && blocked->state == State::kWaiting && self(self, *blocked);
+      return other.state == State::kHeld && blocked && blocked->state == State::kWaiting &&
+             self(self, *blocked);
     };
     const ProcessKey& key = waits.wanted();
     for (const ProcessAcquisition* holder : key.holders) {

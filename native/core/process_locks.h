@@ -127,8 +127,9 @@ class ProcessThread {
   ProcessOutcome attempt(int file, const ProcessRequest& request);
   ProcessOutcome acquireSync(int file, const ProcessRequest& request, Interrupt interrupt);
   ProcessOutcome acquireAsync(int file, const ProcessRequest& request);
-  // Ends one that waits, or was granted and not taken. False if it is neither.
-  bool cancel(std::uint32_t id);
+  // Ends one that waits, or was granted and not taken. False if it is neither. `last`: its time is up, so it takes what is idle,
+  // if that is enough for it. Then false, and take() hands it out.
+  bool cancel(std::uint32_t id, bool last = false);
   // False if nothing is held under that id.
   bool release(std::uint32_t id);
 

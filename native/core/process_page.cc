@@ -20,6 +20,8 @@ constexpr std::uint64_t kSharedBit = std::uint64_t{1} << 63;
 constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
 constexpr Nanoseconds kMakingFor = 5'000'000'000;
 constexpr Nanoseconds kMillisecond = 1'000'000;
+// The process that has waited longest tries every 20 ms. One that has not for this long is stopped, or dead.
+constexpr Nanoseconds kStopped = 60 * kMillisecond;
 
 std::uint64_t bitOf(int slot) { return std::uint64_t{1} << (slot % 64); }
 
@@ -107,7 +109,8 @@ bool ProcessPage::readHead(Head& head, FileError& error) {
 bool ProcessPage::make(const std::string& boot, FileError& error) {
   const Nanoseconds end = now() + kMakingFor;
   int number = 0;
-  for (LockFile::Answer answer; (answer = file_->lock(kMakingByte, false, number)) != LockFile::Answer::kTaken;) {
+  for (LockFile::Answer answer;
+       (answer = file_->lock(kMakingByte, false, number)) != LockFile::Answer::kTaken;) {
     if (answer == LockFile::Answer::kFailed || now() > end) {
       error = {answer == LockFile::Answer::kFailed ? FileFault::kFileSystem : FileFault::kBusy, number};
       return false;
@@ -127,7 +130,8 @@ bool ProcessPage::make(const std::string& boot, FileError& error) {
           const std::uint64_t token = bucket.lastToken.load();
           if (token < static_cast<std::uint64_t>(wallClock()) + kFarAhead) last = std::max(last, token);
         }
-        head.base = std::max({head.base, wallClock() - elapsed(), static_cast<std::int64_t>(last) - elapsed()});
+        head.base =
+            std::max({head.base, wallClock() - elapsed(), static_cast<std::int64_t>(last) - elapsed()});
         std::copy(kMark.begin(), kMark.end(), head.mark);
         head.version = kVersion;
         copyText(boot, head.boot);
@@ -178,15 +182,18 @@ void ProcessPage::enrol(std::uint32_t row, const Wait& wait) {
   }
   cell.since.store((static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0));
   cell.threadId.store(static_cast<std::uint64_t>(wait.threadId));
+  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
   cell.wanted.store(wait.several ? kSeveral : wait.byte);
+  // The try that follows either gets the byte, or comes before the call that frees it. The kernel orders the two calls, so
+  // whoever frees it sees this afterwards, in wakeNext().
   at.waiting[slot_ / 64].fetch_or(bitOf(slot_));
-  // Whoever frees the byte after this try looks here after that.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void ProcessPage::stir(std::uint64_t byte) {
   if (slot_ == kNoSlot) return;
-  Number& passed = rowAt(byte).passed[slot_ / 64];
+  Row& row = rowAt(byte);
+  row.cells[slot_].triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  Number& passed = row.passed[slot_ / 64];
   if ((passed.load() & bitOf(slot_)) != 0) passed.fetch_and(~bitOf(slot_));
 }
 
@@ -209,7 +216,8 @@ ProcessPage::Turn ProcessPage::next(std::uint64_t byte) {
   Turn best;
   bool bestPassed = true;
   forEachWaiting(byte, [&](int slot, Nanoseconds since, bool shared, bool passed) {
-    if (best.slot != kNoSlot && (passed ? !bestPassed || since >= best.since : !bestPassed && since >= best.since))
+    if (best.slot != kNoSlot &&
+        (passed ? !bestPassed || since >= best.since : !bestPassed && since >= best.since))
       return;
     best = {slot, shared, since};
     bestPassed = passed;
@@ -220,6 +228,17 @@ ProcessPage::Turn ProcessPage::next(std::uint64_t byte) {
 bool ProcessPage::isAwaited(std::uint64_t byte) const {
   bool awaited = false;
   forEachWaiting(byte, [&](int, Nanoseconds, bool, bool) { awaited = true; });
+  return awaited;
+}
+
+bool ProcessPage::isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const {
+  bool awaited = false;
+  forEachWaiting(byte, [&](int slot, Nanoseconds waits, bool shared, bool) {
+    if (shared || waits >= since) return;
+    const auto tried = static_cast<Nanoseconds>(rowAt(byte).cells[slot].triedAt.load());
+    const Nanoseconds idle = elapsed() - tried;
+    if (idle >= 0 && idle < kStopped) awaited = true;
+  });
   return awaited;
 }
 
@@ -256,8 +275,6 @@ void ProcessPage::takeTurn(std::uint64_t byte) {
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  // Pairs with the fence of enrol().
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   const Row& row = rowAt(byte);
   const std::uint64_t turn = row.turn.load();
   const Turn first = isKept(byte) ? Turn{slotOf(turn) % kSlots} : next(byte);
@@ -380,8 +397,7 @@ std::vector<ProcessPage::Seen> ProcessPage::inspect() {
       const std::uint64_t wanted = row.cells[slot].wanted.load();
       const std::uint64_t since = row.cells[slot].since.load();
       if (wanted == 0) continue;
-      seen.push_back({wanted == kSeveral ? 0 : wanted, (since & 1) != 0, true,
-                      page_->slots[slot].pid.load(),
+      seen.push_back({wanted == kSeveral ? 0 : wanted, (since & 1) != 0, true, page_->slots[slot].pid.load(),
                       static_cast<std::int32_t>(row.cells[slot].threadId.load()),
                       (static_cast<double>(since >> 1) + toWall) / 1e6, std::string(), titleOf(slot)});
     }

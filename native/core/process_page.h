@@ -68,7 +68,7 @@ class ProcessPage {
   static std::uint32_t rowOf(std::uint64_t byte) { return static_cast<std::uint32_t>(byte % kRows); }
   // What this process waits for in a row. Before it tries to lock once more.
   void enrol(std::uint32_t row, const Wait& wait);
-  // This process is there, whatever others have thought.
+  // This process tries for a key that it waits for, whatever others have thought of it.
   void stir(std::uint64_t byte);
 
   struct Turn {
@@ -82,6 +82,9 @@ class ProcessPage {
   Turn next(std::uint64_t byte);
   // Whether others wait for the key, or for one that meets it in its row.
   bool isAwaited(std::uint64_t byte) const;
+  // Whether another process has waited longer to have the key alone. One that has not tried for a while does not count: it may
+  // be stopped.
+  bool isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const;
   // Keeps the key for that one, before the byte is freed. Removes waiters that turn out to be dead.
   void giveTurn(std::uint64_t byte, Nanoseconds time);
   // Whether the key is kept for another process.
@@ -166,7 +169,8 @@ class ProcessPage {
     Number wanted;
     Number since;
     Number threadId;
-    Number unused;
+    // When it tried last.
+    Number triedAt;
   };
   struct alignas(64) Row {
     // Which slot has the turn, for which key, until when.

@@ -146,12 +146,15 @@ napi_value processAcquireAsync(napi_env env, napi_callback_info info) {
   return call.answer(call.thread().acquireAsync(file, request));
 }
 
-// processCancel(id): false if it is not pending; a grant that was not taken yet is given back
+// processCancel(id, last): false if it is not pending. A grant that was not taken yet is given back, unless it is the last
+// moment of the acquisition: then false, and takeProcessNews() hands it over.
 napi_value processCancel(napi_env env, napi_callback_info info) {
-  const ProcessCall call(env, info, 1);
+  const ProcessCall call(env, info, 2);
   std::uint32_t id = 0;
-  if (!call.toId(0, id)) return call.refuse("expected the number of an acquisition");
-  const bool cancelled = call.thread().cancel(id);
+  bool last = false;
+  if (!call.toId(0, id) || !call.toBoolean(1, last))
+    return call.refuse("expected the number of an acquisition, and whether it is its last moment");
+  const bool cancelled = call.thread().cancel(id, last);
   call.tellReady();
   return call.boolean(cancelled);
 }
@@ -209,8 +212,7 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
         Napi::Number::New(env, seen.threadId),
         Napi::Number::New(env, seen.since),
         // undefined: this process.
-        seen.here ? static_cast<Napi::Value>(Napi::Env(env).Undefined())
-                  : Napi::String::New(env, seen.title),
+        seen.here ? static_cast<Napi::Value>(Napi::Env(env).Undefined()) : Napi::String::New(env, seen.title),
     };
     for (const Napi::Value& value : entry) result.Set(next++, value);
   }

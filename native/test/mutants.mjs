@@ -39,7 +39,10 @@ export const mutants = {
   // ── Locks between processes: G1 – G4, L1 – L4 ──
   'process-overlooks-the-dead': ['', 'Process.TellsTheNext*'],
   'process-hides-the-dead': ['page_.leave(key.byte, key.place);', 'Process.TellsOfAThread*'],
-  'process-newcomers-always-pass': ['return acquisition.state == State::kTaking;', 'Process.DoesNotLetNewcomers*'],
+  'process-newcomers-always-pass': [
+    'return acquisition.state == State::kTaking;',
+    'Process.DoesNotLetNewcomers*',
+  ],
   'process-keeps-idle-grants': ['', 'Process.TakesAGrantBack*'],
   'process-turn-without-end': ['return left > 0;', 'Process.BelievesATurn*'],
   'process-frees-shared-early': ['', 'Process.SharesAKey*'],

@@ -39,7 +39,8 @@ ProcessRequest ask(std::vector<std::string> keys, double timeout = kForever, boo
 // A thread of this process with the file open.
 class Member {
  public:
-  explicit Member(const std::string& path) : thread_(std::make_unique<ProcessThread>(environment_.participant())) {
+  explicit Member(const std::string& path)
+      : thread_(std::make_unique<ProcessThread>(environment_.participant())) {
     FileError error;
     file_ = thread_->open(path, "member", error);
     EXPECT_EQ(error.fault, FileFault::kNone);
@@ -418,6 +419,23 @@ TEST(Process, BelievesATurnForALimitedTime) {
   one.release(again);
   EXPECT_TRUE(one.mayHave("a"));
   EXPECT_TRUE(one.mayHave("a"));
+}
+
+TEST(Process, DoesNotLetReadersPassAWriterOfAnotherProcess) {
+  const Folder folder;
+  Member one(folder.file());
+  Other reader(folder.file());
+  auto writer = std::make_optional<Other>(folder.file());
+  EXPECT_TRUE(reader.hold("a", true));
+  writer->enrol("a");
+  const Nanoseconds start = now();
+  const bool passed = one.mayHave("a", true);
+  // A stopped test does not count.
+  if (now() - start < 50'000'000) {
+    EXPECT_FALSE(passed);
+  }
+  // One that does not try any more keeps nobody out.
+  EXPECT_TRUE(eventually([&] { return one.mayHave("a", true); }));
 }
 
 TEST(Process, PassesOverAProcessThatDied) {

@@ -117,6 +117,17 @@ export function keyedContract(of: Engine): void {
   });
 }
 
+/** What holds for locks between processes as well, and asks for no counters of the whole lock. */
+const PROCESSES_TOO: readonly Suite[] = [sharedSuite, idleLoopSuite, blockWhilePendingSuite];
+
+/** Runs the parts that do not depend on stripes and words, with each lock on a file of its own. */
+export function processContract(makeLock: MakeLock): void {
+  const engine: EngineUnderTest = { name: 'native', acrossThreads: it };
+  describe('locks between processes', () => {
+    for (const suite of PROCESSES_TOO) suite(makeLock, engine);
+  });
+}
+
 /** Runs the whole contract on one engine. */
 export function lockContract(engine: Engine): void {
   run(`${engine.name} engine`, [...WORDS, ...MEMORY, ...UNCONTENDED, ...THE_REST], engine);

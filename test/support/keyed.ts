@@ -1,6 +1,7 @@
 import type { LockTimeoutError } from 'stripelock';
 import { KeyedLock, StripedLock, type LockKey, type StripedLockOptions } from 'stripelock';
 import type { EngineUnderTest, MakeLock } from './engine.js';
+import { ProcessUnderTest } from '../workers/process-under-test.mjs';
 import { thrownBy } from './waiting.js';
 
 /**
@@ -30,6 +31,9 @@ export function makeKeyedLocks(engine: EngineUnderTest): MakeLock {
 /** The same lock once more, of the same class. */
 export function openAgain(lock: StripedLock): StripedLock {
   const { handle } = lock;
+  if ((lock as unknown) instanceof ProcessUnderTest) {
+    return ProcessUnderTest.from(handle as never) as unknown as StripedLock;
+  }
   const exact = (lock as unknown) instanceof KeyedLock;
   return exact ? (KeyedLock.from(handle as never) as unknown as StripedLock) : StripedLock.from(handle);
 }

@@ -74,8 +74,11 @@ export interface ProcessLockEngine {
     mayGiveUp: boolean,
     waiter: ProcessWaiter,
   ): ProcessOutcome;
-  /** Ends one that waits. False if it is settled. */
-  cancel(waiter: ProcessWaiter): boolean;
+  /**
+   * Ends one that waits. False if it is settled. `last`: its time is up, so what is idle is taken for it. False if it got
+   * that: it is settled soon.
+   */
+  cancel(waiter: ProcessWaiter, last?: boolean): boolean;
   /** Settles all that can be. */
   deliver(): void;
   release(hold: ProcessHold): void;

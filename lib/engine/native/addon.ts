@@ -62,7 +62,7 @@ interface ProcessLockAddon {
     shared: boolean,
     mayGiveUp: boolean,
   ): void;
-  processCancel(id: number): boolean;
+  processCancel(id: number, last: boolean): boolean;
   processRelease(id: number): boolean;
   takeProcessNews(): boolean;
   wakeProcessNews(): void;

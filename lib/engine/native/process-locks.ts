@@ -102,14 +102,17 @@ export class NativeProcessLocks implements ProcessLockEngine {
     return outcome;
   }
 
-  cancel(waiter: ProcessWaiter): boolean {
+  cancel(waiter: ProcessWaiter, last = false): boolean {
     const { hold } = waiter;
-    if (this.#waiters[hold.id] !== waiter) return false;
-    this.#waiters[hold.id] = undefined;
-    this.#addon.processCancel(hold.id);
-    hold.id = -1;
+    const { id } = hold;
+    if (this.#waiters[id] !== waiter) return false;
+    const cancelled = this.#addon.processCancel(id, last);
+    if (cancelled) {
+      this.#waiters[id] = undefined;
+      hold.id = -1;
+    }
     this.#tellReady();
-    return true;
+    return cancelled;
   }
 
   release(hold: ProcessHold): void {

@@ -11,7 +11,17 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { LockTimeoutError } from 'stripelock';
 import { ProcessLock } from 'stripelock/process';
 import { randomFrom } from '../../workers/random.mjs';
-import { BLOCK_BYTES, count, countOwn, KEYS, repair, setDirty, setToken, sumsOf, tokenOf } from './values.mjs';
+import {
+  BLOCK_BYTES,
+  count,
+  countOwn,
+  KEYS,
+  repair,
+  setDirty,
+  setToken,
+  sumsOf,
+  tokenOf,
+} from './values.mjs';
 
 const [lockPath, valuesPath, index, seed, damage] = isMainThread ? process.argv.slice(2) : workerData;
 const thread = 2 * Number(index) + (isMainThread ? 0 : 1);
@@ -20,7 +30,8 @@ const file = openSync(valuesPath, 'r+');
 const lock = new ProcessLock({ path: lockPath, name: 'soak' });
 
 const said = { grants: 0, abandoned: 0, violations: /** @type {string[]} */ ([]) };
-const violated = (/** @type {string} */ what) => said.violations.push(`process ${process.pid}, thread ${thread}: ${what}`);
+const violated = (/** @type {string} */ what) =>
+  said.violations.push(`process ${process.pid}, thread ${thread}: ${what}`);
 const block = Buffer.alloc(BLOCK_BYTES);
 const read = (/** @type {number} */ key) => readSync(file, block, 0, BLOCK_BYTES, key * BLOCK_BYTES);
 const write = (/** @type {number} */ key) => writeSync(file, block, 0, BLOCK_BYTES, key * BLOCK_BYTES);
@@ -33,7 +44,8 @@ function check(key, guard) {
   read(key);
   const { dirty, counter, sum } = sumsOf(block);
   if (dirty && !guard.abandoned && damage === '') violated(`nobody said that a holder of key ${key} died`);
-  if (!dirty && counter !== sum) violated(`key ${key} was changed ${sum} times, and its counter is ${counter}`);
+  if (!dirty && counter !== sum)
+    violated(`key ${key} was changed ${sum} times, and its counter is ${counter}`);
   if (guard.token <= tokenOf(block)) violated(`token ${guard.token} of key ${key} after ${tokenOf(block)}`);
   return dirty;
 }

@@ -42,7 +42,13 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
   /** @typedef {{ child: import('node:child_process').ChildProcess, heard: number, killed: boolean, gone: Promise<void> }} Holder */
   /** @returns {Holder} */
   const start = (/** @type {number} */ index) => {
-    const child = fork(holder, [lock, values, String(index), String(Math.floor(random() * 2 ** 31)), damage ?? '']);
+    const child = fork(holder, [
+      lock,
+      values,
+      String(index),
+      String(Math.floor(random() * 2 ** 31)),
+      damage ?? '',
+    ]);
     /** @type {Holder} */
     const started = { child, heard: performance.now(), killed: false, gone: Promise.resolve() };
     child.on('message', (/** @type {{ grants: number, abandoned: number, violations: string[] }} */ said) => {
@@ -105,7 +111,8 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
     const block = Buffer.alloc(BLOCK_BYTES);
     readSync(file, block, 0, BLOCK_BYTES, key * BLOCK_BYTES);
     const { dirty, counter, sum } = sumsOf(block);
-    if (!dirty && counter !== sum) violated(`key ${key} was changed ${sum} times, and its counter is ${counter}`);
+    if (!dirty && counter !== sum)
+      violated(`key ${key} was changed ${sum} times, and its counter is ${counter}`);
   }
   closeSync(file);
   rmSync(folder, { recursive: true });

@@ -1,0 +1,342 @@
+import {
+  chmodSync,
+  mkdirSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { DeadlockError, LockError, LockTimeoutError, type LockKey } from 'stripelock';
+import { ProcessGuard, ProcessLock, type ProcessLockOptions } from 'stripelock/process';
+import { lockPath } from './peer.js';
+
+function makeLock(options: Partial<ProcessLockOptions> = {}): ProcessLock {
+  const lock = new ProcessLock({ path: lockPath(), ...options });
+  onTestFinished(() => lock.close());
+  return lock;
+}
+
+/** The same lock, made again: what holds between them holds between threads. */
+function again(lock: ProcessLock): ProcessLock {
+  return makeLock({ path: lock.path });
+}
+
+describe('a lock of a file', () => {
+  it('holds a key for one, or for several that share it', () => {
+    const lock = makeLock();
+    const other = again(lock);
+    const guard = lock.acquireSync('a');
+    expect(guard).toMatchObject({ keys: ['a'], mode: 'exclusive', held: true, abandoned: false });
+    expect(guard).toBeInstanceOf(ProcessGuard);
+    expect(other.tryAcquire('a')).toBeUndefined();
+    expect(other.tryAcquire('b')?.held).toBe(true);
+    guard.release();
+    guard.release();
+    expect(guard.held).toBe(false);
+    const readers = [lock.tryAcquire('a', { mode: 'shared' }), other.tryAcquire('a', { mode: 'shared' })];
+    expect(readers.map((reader) => reader?.mode)).toEqual(['shared', 'shared']);
+    expect(lock.tryAcquire('a')).toBeUndefined();
+    for (const reader of readers) reader?.release();
+    expect(lock.tryAcquire('a')?.held).toBe(true);
+  });
+
+  it('knows strings, numbers and bytes apart, and stands for the whole file without a key', async () => {
+    const lock = makeLock();
+    const keys: LockKey[] = [
+      1,
+      '1',
+      new Uint8Array([49]),
+      'é',
+      '\ud800',
+      '\ud801',
+      new Uint8Array(),
+      2 ** 53 - 1,
+    ];
+    const guards = keys.map((key) => lock.tryAcquire(key));
+    expect(guards.every((guard) => guard?.held)).toBe(true);
+    const whole = await lock.acquire();
+    expect(whole.keys).toEqual(['']);
+    expect(lock.tryAcquire('')).toBeUndefined();
+    expect(lock.tryAcquire()).toBeUndefined();
+    expect(lock.tryAcquire(-0)?.keys).toEqual([-0]);
+    expect(lock.tryAcquire(0)).toBeUndefined();
+  });
+
+  it('takes several keys at once, or none', async () => {
+    const lock = makeLock();
+    const b = lock.acquireSync('b');
+    expect(lock.tryAcquire(['a', 'b', 'c'])).toBeUndefined();
+    const pending = lock.acquire(['c', 'b', 'a', 'b']);
+    await sleep(5);
+    b.release();
+    const guard = await pending;
+    expect(guard.keys).toEqual(['c', 'b', 'a', 'b']);
+    for (const key of ['a', 'b', 'c']) expect(lock.tryAcquire(key)).toBeUndefined();
+    guard.release();
+    expect(lock.tryAcquire([])?.held).toBe(true);
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('runs functions with the keys held', async () => {
+    const lock = makeLock();
+    const held = (key = ''): boolean => lock.tryAcquire(key) === undefined;
+    expect(await lock.withLock(async (guard) => (await sleep(1), [guard.held, held()]))).toEqual([
+      true,
+      true,
+    ]);
+    expect(await lock.withLock('a', () => held('a'))).toBe(true);
+    expect(await lock.withLock('a', { mode: 'shared' }, (guard) => guard.mode)).toBe('shared');
+    expect(lock.withLockSync(() => held())).toBe(true);
+    expect(lock.withLockSync('a', () => held('a'))).toBe(true);
+    expect(lock.withLockSync(['a', 'b'], { timeout: 10 }, () => held('b'))).toBe(true);
+    const failure = new Error('of the program');
+    await expect(lock.withLock('a', () => Promise.reject(failure))).rejects.toBe(failure);
+    expect(() =>
+      lock.withLockSync('a', () => {
+        throw failure;
+      }),
+    ).toThrow(failure);
+    expect(() => lock.withLockSync('a', (() => Promise.resolve(1)) as never)).toThrow(/use withLock/);
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('gives back at the end of a block', async () => {
+    const lock = makeLock();
+    {
+      using guard = await lock.acquire('a');
+      expect(guard.held).toBe(true);
+    }
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('issues tokens that rise', () => {
+    const lock = makeLock();
+    let last = BigInt(Date.now() - 1000) * 1_000_000n;
+    for (let i = 0; i < 1000; i++) {
+      const guard = (i % 2 === 0 ? lock : again(lock)).acquireSync(i % 3);
+      expect(guard.token).toBeGreaterThan(last);
+      last = guard.token;
+      guard.release();
+      if (i > 20) i += 49;
+    }
+  });
+
+  it('ends a wait at its deadline, and says who holds', async () => {
+    const lock = makeLock({ name: 'mine', timeout: 30 });
+    const guard = lock.acquireSync('a');
+    const start = performance.now();
+    const error: unknown = await lock.acquire(['b', 'a']).catch((reason: unknown) => reason);
+    expect(performance.now() - start).toBeGreaterThan(28);
+    expect(error).toBeInstanceOf(LockTimeoutError);
+    expect(error).toMatchObject({
+      code: 'ERR_LOCK_TIMEOUT',
+      keys: ['b', 'a'],
+      timeout: 30,
+      stripe: -1,
+      holders: [0],
+    });
+    expect(String(error)).toMatch(
+      /lock "mine": could not acquire keys "b", "a" within 30 ms \(held by thread 0 of this/,
+    );
+    await expect(lock.acquire('a', { timeout: 0 })).rejects.toThrow(LockTimeoutError);
+    expect(() => lock.acquireSync('a', { timeout: 0 })).toThrow(LockTimeoutError);
+    guard.release();
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('ends a wait by a signal', async () => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    const controller = new AbortController();
+    const pending = lock.acquire('a', { signal: controller.signal });
+    const reason = new Error('not needed any more');
+    controller.abort(reason);
+    await expect(pending).rejects.toBe(reason);
+    await expect(lock.acquire('b', { signal: controller.signal })).rejects.toBe(reason);
+    guard.release();
+    expect(lock.inspect()).toEqual([]);
+  });
+
+  it('grants in the order of arrival', async () => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    const order: number[] = [];
+    const all = Array.from({ length: 50 }, (_, i) =>
+      lock.acquire('a').then((next) => {
+        order.push(i);
+        next.release();
+      }),
+    );
+    guard.release();
+    await Promise.all(all);
+    expect(order).toEqual([...order.keys()]);
+  });
+
+  it('refuses to block for what its own thread holds', () => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    expect(() => again(lock).acquireSync('a')).toThrow(DeadlockError);
+    guard.release();
+    lock.acquireSync('a').release();
+  });
+
+  it('lets a blocked thread pass acquisitions of its own event loop', async () => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    const pending = lock.acquire('a');
+    guard.release();
+    // Granted to the event loop, which cannot take it now.
+    const own = lock.acquireSync('a', { timeout: 1000 });
+    own.release();
+    (await pending).release();
+  });
+
+  it('closes: what waits is refused, and what is held stays held', async () => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    const pending = lock.acquire('a');
+    await Promise.all([lock.close(), lock.close()]);
+    await expect(pending).rejects.toMatchObject({ code: 'ERR_LOCK_CLOSED' });
+    await expect(lock.acquire('b')).rejects.toMatchObject({ code: 'ERR_LOCK_CLOSED' });
+    expect(() => lock.acquireSync('b')).toThrow(LockError);
+    expect(() => lock.inspect()).toThrow(/was closed/);
+    const other = again(lock);
+    expect(other.tryAcquire('a')).toBeUndefined();
+    guard.release();
+    expect(other.tryAcquire('a')?.abandoned).toBe(false);
+    const disposed = again(lock);
+    await disposed[Symbol.asyncDispose]();
+    expect(() => disposed.tryAcquire('b')).toThrow(LockError);
+  });
+
+  it('shows who holds and who waits', async () => {
+    const lock = makeLock();
+    const before = Date.now();
+    const guard = lock.acquireSync('a');
+    const pending = lock.acquire('a', { mode: 'shared' });
+    lock.tryAcquire(7, { mode: 'shared' });
+    const me = { pid: process.pid, threadId: 0, title: expect.any(String) as string };
+    const states = lock.inspect().sort((x, y) => String(y.key).localeCompare(String(x.key)));
+    expect(states).toMatchObject([
+      { key: 'a', mode: 'exclusive', holders: [me], waiters: [me] },
+      { key: 7, mode: 'shared', holders: [me], waiters: [] },
+    ]);
+    expect(states[0]!.holders[0]!.since).toBeGreaterThan(before - 1000);
+    guard.release();
+    (await pending).release();
+  });
+
+  it('belongs to its thread', () => {
+    const lock = makeLock();
+    expect(() => structuredClone(lock)).toThrow(/could not be cloned/);
+    expect(() => structuredClone(lock.acquireSync('a'))).toThrow(/could not be cloned/);
+  });
+
+  it('tells the next holder of a thread that ended', async () => {
+    const lock = makeLock();
+    const worker = new Worker(new URL('../workers/process-lock-thread.mjs', import.meta.url), {
+      workerData: { path: lock.path, key: 'a' },
+    });
+    await new Promise((resolve) => worker.once('message', resolve));
+    expect(lock.tryAcquire('a')).toBeUndefined();
+    const pending = lock.acquire('a');
+    await worker.terminate();
+    const guard = await pending;
+    expect(guard.abandoned).toBe(true);
+    guard.release();
+    expect(lock.tryAcquire('a')?.abandoned).toBe(false);
+  });
+});
+
+describe('bad arguments', () => {
+  it.each([
+    [undefined, 'ERR_INVALID_ARG_TYPE'],
+    [{}, 'ERR_INVALID_ARG_TYPE'],
+    [{ path: '' }, 'ERR_INVALID_ARG_TYPE'],
+    [{ path: 'a\0b' }, 'ERR_INVALID_ARG_TYPE'],
+    [{ path: 7 }, 'ERR_INVALID_ARG_TYPE'],
+    [{ path: 'a', nmae: '' }, 'ERR_INVALID_ARG_TYPE'],
+    [{ path: 'a', timeout: -1 }, 'ERR_OUT_OF_RANGE'],
+  ])('%j', (options, code) => {
+    expect(() => new ProcessLock(options as never)).toThrow(expect.objectContaining({ code }));
+  });
+
+  it.each([null, 1.5, Symbol('a'), {}, [1, null]])('key %s', async (key) => {
+    const lock = makeLock();
+    expect(() => lock.acquireSync(key as never)).toThrow(/ERR_|must be/);
+    await expect(lock.acquire(key as never)).rejects.toThrow(/must be/);
+    expect(() => lock.tryAcquire('a', { mode: 'both' as never })).toThrow(TypeError);
+    expect(() => lock.acquireSync('a', { timeuot: 1 } as never)).toThrow(/did you mean/);
+  });
+});
+
+describe('a file that cannot be used', () => {
+  const codeOf = (file: string): unknown => {
+    try {
+      void new ProcessLock({ path: file }).close();
+      return 'none';
+    } catch (error) {
+      expect(error).toBeInstanceOf(LockError);
+      return (error as LockError).code;
+    }
+  };
+
+  it('is refused with a code', async () => {
+    const file = lockPath();
+    const folder = path.dirname(file);
+    expect(codeOf(folder)).toBe('ERR_LOCK_FILE_KIND');
+    expect(codeOf(path.join(folder, 'none', 'lock'))).toBe('ERR_LOCK_FILE_OPEN');
+    writeFileSync(path.join(folder, 'text'), 'something else');
+    expect(codeOf(path.join(folder, 'text'))).toBe('ERR_LOCK_FILE_FOREIGN');
+    await makeLock({ path: file }).close();
+    symlinkSync(file, path.join(folder, 'link'));
+    expect(codeOf(path.join(folder, 'link'))).toBe('ERR_LOCK_FILE_KIND');
+    truncateSync(file, 50);
+    expect(codeOf(file)).toBe('ERR_LOCK_FILE_FOREIGN');
+    mkdirSync(path.join(folder, 'shut'));
+    chmodSync(path.join(folder, 'shut'), 0o500);
+    if (process.getuid?.() !== 0)
+      expect(codeOf(path.join(folder, 'shut', 'lock'))).toBe('ERR_LOCK_FILE_OPEN');
+  });
+
+  it('is made for its user alone, and a mode that was changed later stays', async () => {
+    const file = lockPath();
+    const before = process.umask(0);
+    await makeLock({ path: file }).close();
+    process.umask(before);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    chmodSync(file, 0o660);
+    await makeLock({ path: file }).close();
+    expect(statSync(file).mode & 0o777).toBe(0o660);
+  });
+
+  it.each(['deleted', 'replaced'])('is noticed when it was %s', async (how) => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    const pending = lock.acquire('a');
+    if (how === 'deleted') unlinkSync(lock.path);
+    else renameSync(lock.path, `${lock.path}.away`);
+    await sleep(150);
+    expect(() => lock.tryAcquire('b')).toThrow(expect.objectContaining({ code: 'ERR_LOCK_FILE_REPLACED' }));
+    guard.release();
+    await expect(pending).rejects.toMatchObject({ code: 'ERR_LOCK_FILE_REPLACED' });
+    const fresh = makeLock({ path: lock.path });
+    expect(fresh.tryAcquire('a')?.held).toBe(true);
+  });
+
+  it('goes on after it was cut', () => {
+    const lock = makeLock();
+    const guard = lock.acquireSync('a');
+    truncateSync(lock.path, 4096);
+    expect(lock.tryAcquire('a')).toBeUndefined();
+    expect(lock.tryAcquire('b')?.held).toBe(true);
+    guard.release();
+    expect(lock.tryAcquire('a')?.held).toBe(true);
+  });
+});

@@ -1,0 +1,68 @@
+// Another process with a `ProcessLock`, which does what messages ask for and answers each.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { ProcessLock } from 'stripelock/process';
+
+const [path] = process.argv.slice(2);
+const lock = new ProcessLock({ path: /** @type {string} */ (path), timeout: 20_000 });
+/** @type {import('stripelock/process').ProcessGuard[]} */
+const guards = [];
+/** @type {Worker[]} */
+const workers = [];
+
+/** @param {import('stripelock/process').ProcessGuard | undefined} guard */
+function keep(guard) {
+  if (guard === undefined) return undefined;
+  guards.push(guard);
+  return { abandoned: guard.abandoned, token: String(guard.token) };
+}
+
+/** @type {Record<string, (...args: any[]) => unknown>} */
+const actions = {
+  acquire: async (keys, options) => keep(await lock.acquire(keys, options)),
+  acquireSync: (keys, options) => keep(lock.acquireSync(keys, options)),
+  tryAcquire: (keys, options) => keep(lock.tryAcquire(keys, options)),
+  releaseAll: () => {
+    for (const guard of guards.splice(0)) guard.release();
+  },
+  /** Begins to wait, and blocks the event loop as soon as the grant may come. */
+  acquireAndBlock: (keys, milliseconds) => {
+    void lock.acquire(keys).then((guard) => guards.push(guard));
+    setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds));
+  },
+  inspect: () => lock.inspect(),
+  holdInThread: async (key) => {
+    const worker = new Worker(new URL('../workers/process-lock-thread.mjs', import.meta.url), {
+      workerData: { path, key },
+    });
+    workers.push(worker);
+    await new Promise((resolve) => worker.once('message', resolve));
+  },
+  endThreads: () => Promise.all(workers.splice(0).map((worker) => worker.terminate())),
+  // Takes and gives back for a while, as fast as it can. Answers how often.
+  hammer: async (key, milliseconds, way) => {
+    let count = 0;
+    for (const end = performance.now() + milliseconds; performance.now() < end; count++) {
+      if (way === 'sync') lock.acquireSync(key).release();
+      else (await lock.acquire(key)).release();
+    }
+    return count;
+  },
+  sleep: (milliseconds) => sleep(milliseconds),
+  end: () => process.disconnect(),
+};
+
+process.on(
+  'message',
+  async (/** @type {{ id: number, action: string, args: unknown[] }} */ { id, action, args }) => {
+    let answer;
+    try {
+      answer = { id, result: await actions[action]?.(...args) };
+    } catch (error) {
+      answer = { id, error: { code: /** @type {any} */ (error).code, message: String(error) } };
+    }
+    if (process.connected) process.send?.(answer);
+  },
+);
+process.send?.({ id: -1 });

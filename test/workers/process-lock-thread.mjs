@@ -1,0 +1,8 @@
+// A thread that holds a key until it is ended.
+
+import { parentPort, workerData } from 'node:worker_threads';
+import { ProcessLock } from 'stripelock/process';
+
+const guard = new ProcessLock({ path: workerData.path }).acquireSync(workerData.key);
+parentPort?.on('message', () => guard.release());
+parentPort?.postMessage('holds');
