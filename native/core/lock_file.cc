@@ -219,7 +219,7 @@ bool isOfThisMachine(int file) {
 #if defined(__linux__)
   struct statfs system {};
   if (fstatfs(file, &system) != 0) return true;
-  // NFS, SMB in three versions, AFS in two, Coda, Ceph, Lustre, 9P. Numbers of linux/magic.h and of the systems' sources.
+  // NFS, SMB in three versions, AFS in two, Coda, Ceph, Lustre, 9P. The numbers are in the kernel's headers and in the systems' sources.
   constexpr std::array<std::uint32_t, 10> kRemote = {0x6969,     0x517b,     0xff534d42, 0xfe534d42,
                                                      0x5346414f, 0x6b414653, 0x73757245, 0x00c36400,
                                                      0x0bd00bd0, 0x01021997};

@@ -3,7 +3,7 @@
 // another process.
 //
 // A lock belongs to the open file, so to one LockFile, and the kernel frees it when the process ends, however it ends. Two
-// LockFiles exclude each other, in one process as well; the threads that use one do not.
+// of them exclude each other, in one process as well; the threads that use one do not.
 
 #pragma once
 
