@@ -225,10 +225,7 @@ describe('the check itself refuses', () => {
     ['lib/lock/guard.ts', `import { StripedLock } from '../index.js';`],
     ['lib/web-locks/manager.ts', `import { StripedLock } from '../lock/striped-lock.js';`],
     ['lib/index.ts', `import { locks } from './web-locks/manager.js';`],
-    [
-      'lib/process/process-lock.ts',
-      `import { NativeProcessLocks } from '../engine/native/process-locks.js';`,
-    ],
+    ['lib/process/process-lock.ts', `import { LeaseManager } from '../lease/manager.js';`],
     ['lib/lock/keyed-lock.ts', `import { ProcessLock } from '../process/process-lock.js';`],
     ['lib/lock/striped-lock.ts', `import bindings from 'bindings';`],
     ['lib/lock/striped-lock.ts', `import lodash from 'lodash';`],

@@ -1,12 +1,5 @@
 import path from 'node:path';
-import {
-  checkNames,
-  checkOptionsObject,
-  checkString,
-  checkTimeout,
-  DEFAULT_TIMEOUT,
-  type Names,
-} from '../common/checks.js';
+import { checkPart, checkString, checkTimeout, DEFAULT_TIMEOUT, type Names } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 
 /** For a new `ProcessLock`. */
@@ -26,9 +19,7 @@ const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true
 
 /** Throws a TypeError or RangeError for bad options. The path becomes absolute: the process may change its folder later. */
 export function resolveProcessLockOptions(options: ProcessLockOptions): Required<ProcessLockOptions> {
-  checkOptionsObject(options, NAMES);
-  if (options === undefined) throw invalidArgType('options', 'an object with a path', options);
-  checkNames(options, NAMES);
+  checkPart(options, NAMES, 'options', 'an object with a path');
   const { path: file, name, timeout } = options;
   const given = checkString(file, 'options.path');
   if (given === '' || given.includes('\0')) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -163,6 +164,16 @@ class BlockedMember {
   std::thread thread_;
 };
 
+// Whether so many acquisitions of this process wait before long, as this one sees it.
+bool awaitWaits(Member& member, int count) {
+  return eventually([&] {
+    FileError error;
+    const auto seen = member.thread().inspect(member.file(), error);
+    return count <=
+           std::count_if(seen.begin(), seen.end(), [](const auto& use) { return use.here && use.waits; });
+  });
+}
+
 FileFault faultOf(const std::string& path) {
   Environment environment;
   ProcessThread thread(environment.participant());
@@ -259,7 +270,7 @@ TEST(Process, WaitsForAnotherThread) {
   const std::uint32_t held = one.hold("a");
   const std::uint32_t pending = two.pend(ask({"a"}));
   BlockedMember blocked(three, ask({"a"}));
-  sleepFor(5);
+  EXPECT_TRUE(awaitWaits(one, 2));
   EXPECT_FALSE(two.take());
   one.release(held);
   const auto news = two.awaitNews();
@@ -278,7 +289,7 @@ TEST(Process, WaitsForAnotherProcess) {
   Other other(folder.file());
   EXPECT_TRUE(other.hold("a"));
   BlockedMember blocked(two, ask({"a"}));
-  sleepFor(5);
+  EXPECT_TRUE(awaitWaits(one, 1));
   EXPECT_FALSE(blocked.decided());
   other.free("a");
   EXPECT_EQ(blocked.join().status, Result::kGranted);
@@ -496,7 +507,7 @@ TEST(Process, LetsABlockedThreadPassItsOwnWaiters) {
   const std::uint32_t pending = two.pend(ask({"b", "a"}));
   const std::uint32_t later = two.pend(ask({"a"}));
   BlockedMember blocked(two, ask({"a"}));
-  sleepFor(5);
+  EXPECT_TRUE(awaitWaits(one, 3));
   EXPECT_TRUE(one.mayHave("b"));
   one.release(held);
   EXPECT_EQ(blocked.join().status, Result::kGranted);
@@ -532,15 +543,10 @@ TEST(Process, RefusesACycleOfThreads) {
   const std::uint32_t a = one.hold("a");
   const std::uint32_t b = two.hold("b");
   BlockedMember blocked(two, ask({"a"}));
-  sleepFor(5);
-  const ProcessOutcome refused = one.sync(ask({"b"}));
-  if (refused.status == Result::kDeadlock) {
-    one.release(a);
-    EXPECT_EQ(blocked.join().status, Result::kGranted);
-    return;
-  }
-  // The other one came later.
-  EXPECT_EQ(blocked.join().status, Result::kDeadlock);
+  EXPECT_TRUE(awaitWaits(one, 1));
+  EXPECT_EQ(one.sync(ask({"b"})).status, Result::kDeadlock);
+  one.release(a);
+  EXPECT_EQ(blocked.join().status, Result::kGranted);
   two.release(b);
 }
 
@@ -659,7 +665,7 @@ TEST(Process, TellsWaitersThatTheFileWasDeleted) {
   EXPECT_TRUE(other.hold("a"));
   one.pend(ask({"a"}));
   BlockedMember blocked(two, ask({"a"}));
-  sleepFor(5);
+  EXPECT_TRUE(awaitWaits(one, 2));
   ASSERT_EQ(unlink(folder.file().c_str()), 0);
   EXPECT_EQ(blocked.join().error.fault, FileFault::kReplaced);
   const auto news = one.awaitNews();
@@ -719,7 +725,7 @@ TEST(Process, WorksWithoutASlot) {
   EXPECT_TRUE(other.hold("a"));
   BlockedMember blocked(one, ask({"a"}));
   const std::uint32_t pending = two.pend(ask({"a"}));
-  sleepFor(5);
+  EXPECT_TRUE(awaitWaits(one, 2));
   other.free("a");
   EXPECT_EQ(blocked.join().status, Result::kGranted);
   one.release(blocked.join().id);
