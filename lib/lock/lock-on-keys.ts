@@ -45,7 +45,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   ): Promise<Guard<K, M>> {
     try {
       if (options !== undefined || this.#special || typeof keys === 'object') {
-        return this.#takeAsync(keys, options);
+        return this.#acquireSlow(keys, options);
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
       this.#table.acquiringAsync();
@@ -60,7 +60,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     options?: AcquireOptions<M> & { mode?: A },
   ): Guard<K, M> {
     if (options !== undefined || this.#special || typeof keys === 'object') {
-      return this.#takeSync(keys, options);
+      return this.#acquireSyncSlow(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
     return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
@@ -71,7 +71,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     options?: { mode?: M & A },
   ): Guard<K, M> | undefined {
     const mode = this.#modeIn(options);
-    if (this.#special || isList(keys)) return this.#tryTake(keys, mode);
+    if (this.#special || isList(keys)) return this.#tryAcquireSlow(keys, mode);
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), mode);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
@@ -80,7 +80,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     return this.#permits ? permitModeIn(options) : modeIn(options);
   }
 
-  #takeAsync<K extends LockKey, M extends LockMode>(
+  #acquireSlow<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
@@ -102,7 +102,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     }
   }
 
-  #takeSync<K extends LockKey, M extends LockMode>(
+  #acquireSyncSlow<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
@@ -116,7 +116,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     }
   }
 
-  #tryTake<K extends LockKey, M extends LockMode>(
+  #tryAcquireSlow<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     mode: Mode,
   ): Guard<K, M> | undefined {
@@ -158,9 +158,9 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   }
 
   #entryPoints(how: How): EntryPoints {
-    if (how === 'sync') return { inner: this.#takeSync, method: acquireSync, outer: withLockSync };
-    if (how === 'async') return { inner: this.#takeAsync, method: acquire, outer: withLock };
-    return { inner: this.#tryTake, method: tryAcquire, outer: undefined };
+    if (how === 'sync') return { inner: this.#acquireSyncSlow, method: acquireSync, outer: withLockSync };
+    if (how === 'async') return { inner: this.#acquireSlow, method: acquire, outer: withLock };
+    return { inner: this.#tryAcquireSlow, method: tryAcquire, outer: undefined };
   }
 
   /**

@@ -4,7 +4,7 @@ import { closeSync, openSync, readSync } from 'node:fs';
 const OWN_BINARY = '/proc/self/exe';
 /** The type of the program header that names the dynamic linker. */
 const PT_INTERP = 3;
-/** At most so many bytes of a path are read. The linkers in use have shorter ones. */
+/** At most this many bytes of a path are read. The linkers in use have shorter ones. */
 const MOST_BYTES = 4096;
 
 /**
