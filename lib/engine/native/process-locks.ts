@@ -73,7 +73,9 @@ export class NativeProcessLocks implements ProcessLockEngine {
     hold: ProcessHold,
   ): ProcessOutcome {
     this.#addon.processAttempt(file, keys, shared);
-    return this.#outcome(hold);
+    const outcome = this.#outcome(hold);
+    this.#tellReady();
+    return outcome;
   }
 
   acquireSync(
@@ -86,7 +88,9 @@ export class NativeProcessLocks implements ProcessLockEngine {
     const threads = this.#thread.whileBlocked(() =>
       this.#addon.processAcquireSync(file, keys, shared, timeout),
     );
-    return this.#outcome(hold, threads);
+    const outcome = this.#outcome(hold, threads);
+    this.#tellReady();
+    return outcome;
   }
 
   acquireAsync(
@@ -99,6 +103,9 @@ export class NativeProcessLocks implements ProcessLockEngine {
     this.#addon.processAcquireAsync(file, keys, shared, mayGiveUp);
     const outcome = this.#outcome(waiter.hold);
     if (outcome === PENDING) this.#waiters[waiter.hold.id] = waiter;
+    // Not from a microtask: another thread may have granted it by now. Code that blocks in its own next microtask, before that
+    // of whoever awaits this, would then wait for its own thread.
+    if (this.#integers[PROCESS_READY] !== 0) this.#addon.wakeProcessNews();
     return outcome;
   }
 
@@ -163,7 +170,6 @@ export class NativeProcessLocks implements ProcessLockEngine {
     hold.id = has ? integers[PROCESS_ID]! : -1;
     hold.abandoned = integers[PROCESS_ABANDONED] !== 0;
     hold.token = this.#tokens[PROCESS_TOKEN]!;
-    this.#tellReady();
     switch (answer) {
       case PROCESS_GRANTED:
         return GRANTED;
