@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #ifndef _FILE_OFFSET_BITS
-#define _FILE_OFFSET_BITS 64
+#define _FILE_OFFSET_BITS 64  // NOLINT(bugprone-reserved-identifier): the name is of the C library
 #endif
 
 #include "core/lock_file.h"
