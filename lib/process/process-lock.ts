@@ -49,9 +49,7 @@ export interface ProcessKeyState {
   waiters: ProcessHolder[];
 }
 
-/** A key, several, or none: that is the empty key, which stands for the whole file by agreement. */
-type Keys = LockKey | readonly LockKey[];
-
+/** Left out, the key is the empty one, which stands for the whole file by agreement. */
 const WHOLE_FILE = '';
 
 /**
@@ -102,7 +100,7 @@ export class ProcessLock implements AsyncDisposable {
    * with a LockTimeoutError, with signal.reason, or with a LockError if the file cannot be used any more.
    */
   acquire<M extends LockMode = 'exclusive'>(
-    keys: Keys = WHOLE_FILE,
+    keys: LockKey | readonly LockKey[] = WHOLE_FILE,
     options?: AsyncAcquireOptions<M>,
   ): Promise<ProcessGuard<M>> {
     try {
@@ -146,7 +144,7 @@ export class ProcessLock implements AsyncDisposable {
    * cycle through other processes ends with the timeout.
    */
   acquireSync<M extends LockMode = 'exclusive'>(
-    keys: Keys = WHOLE_FILE,
+    keys: LockKey | readonly LockKey[] = WHOLE_FILE,
     options?: AcquireOptions<M>,
   ): ProcessGuard<M> {
     const mode = modeIn(options);
@@ -164,7 +162,7 @@ export class ProcessLock implements AsyncDisposable {
    * LockError if the file cannot be used any more.
    */
   tryAcquire<M extends LockMode = 'exclusive'>(
-    keys: Keys = WHOLE_FILE,
+    keys: LockKey | readonly LockKey[] = WHOLE_FILE,
     options?: { mode?: M },
   ): ProcessGuard<M> | undefined {
     const mode = modeIn(options);
@@ -179,14 +177,17 @@ export class ProcessLock implements AsyncDisposable {
 
   /** Runs fn while holding the keys; releases however fn ends. Without keys: the whole file, as the empty key. */
   withLock<T>(fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
-  withLock<T>(keys: Keys, fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
+  withLock<T>(
+    keys: LockKey | readonly LockKey[],
+    fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>,
+  ): Promise<T>;
   withLock<T, M extends LockMode = 'exclusive'>(
-    keys: Keys,
+    keys: LockKey | readonly LockKey[],
     options: AsyncAcquireOptions<M>,
     fn: (guard: ProcessGuard<M>) => T | PromiseLike<T>,
   ): Promise<T>;
   withLock<T, M extends LockMode>(
-    keys: Keys | Body<M, T | PromiseLike<T>>,
+    keys: LockKey | readonly LockKey[] | Body<M, T | PromiseLike<T>>,
     optionsOrFn?: AsyncAcquireOptions<M> | Body<M, T | PromiseLike<T>>,
     maybeFn?: Body<M, T | PromiseLike<T>>,
   ): Promise<T> {
@@ -206,14 +207,17 @@ export class ProcessLock implements AsyncDisposable {
    * Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise: use withLock.
    */
   withLockSync<T>(fn: (guard: ProcessGuard<'exclusive'>) => SyncResult<T>): T;
-  withLockSync<T>(keys: Keys, fn: (guard: ProcessGuard<'exclusive'>) => SyncResult<T>): T;
+  withLockSync<T>(
+    keys: LockKey | readonly LockKey[],
+    fn: (guard: ProcessGuard<'exclusive'>) => SyncResult<T>,
+  ): T;
   withLockSync<T, M extends LockMode = 'exclusive'>(
-    keys: Keys,
+    keys: LockKey | readonly LockKey[],
     options: AcquireOptions<M>,
     fn: (guard: ProcessGuard<M>) => SyncResult<T>,
   ): T;
   withLockSync<T, M extends LockMode>(
-    keys: Keys | Body<M, T>,
+    keys: LockKey | readonly LockKey[] | Body<M, T>,
     optionsOrFn?: AcquireOptions<M> | Body<M, T>,
     maybeFn?: Body<M, T>,
   ): T {
@@ -292,7 +296,7 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /** Checks the keys, and copies what could change later. */
-  #prepare(keys: Keys, options: AcquireOptions | undefined): Wanted {
+  #prepare(keys: LockKey | readonly LockKey[], options: AcquireOptions | undefined): Wanted {
     checkAcquisitionNames(options);
     if (this.#closed) throw closedError(this.name);
     if (!isList(keys)) {
@@ -372,7 +376,7 @@ function newHold(): ProcessHold {
   return { id: -1, token: 0n, abandoned: false };
 }
 
-function isList(keys: Keys): keys is readonly LockKey[] {
+function isList(keys: LockKey | readonly LockKey[]): keys is readonly LockKey[] {
   return Array.isArray(keys);
 }
 

@@ -278,7 +278,6 @@ bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acqu
   for (const ProcessAcquisition* waits : key.queue) {
     if (waits == &acquisition || waits->since > acquisition.since) return true;
     if (isPaused(*waits)) continue;
-    // mutant: process-newcomers-always-pass
     return acquisition.state == State::kTaking && key.holders.empty() && elapsed() - waits->since < kBargeFor;
   }
   return true;
@@ -361,11 +360,9 @@ bool ProcessFile::take(ProcessAcquisition& acquisition) {
 void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died) {
   erase(key.holders, &acquisition);
   // Keeps L1.
-  // mutant: process-frees-shared-early
   if (!key.holders.empty()) return;
   const bool usable = !check(true);
   // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
-  // mutant: process-hides-the-dead
   if (acquisition.shared || !died) page_.leave(key.byte, key.place);
   key.place = ProcessPage::kNoPlace;
   const ProcessAcquisition* const next = first(key);
@@ -375,7 +372,6 @@ void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool d
     if (!turn.isDue(elapsed()) || next->since < turn.since) serve(key);
   }
   if (!key.holders.empty()) return;
-  // mutant: process-keeps-free-byte
   if (key.locked) unlock(key);
   serve(key);
 }
@@ -481,7 +477,6 @@ void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
     if (time - granted->grantedAt < patience || !isWanted(*granted, last)) continue;
     ++granted->revoked;
     granted->thread->absent_ = true;
-    // mutant: process-keeps-idle-grants
     putBack(*granted);
   }
 }
@@ -671,7 +666,6 @@ ProcessOutcome ProcessThread::acquireAsync(int file, const ProcessRequest& reque
   STRIPELOCK_SEAM("process: before it enqueues");
   made.file->enqueue(made);
   // Once more, now that whoever frees it can see that it is waited for.
-  // mutant: process-looks-once
   made.file->serve(made.wanted());
   if (made.state == State::kWaiting && !made.file->watch()) {
     made.file->withdraw(made);

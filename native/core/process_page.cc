@@ -44,7 +44,6 @@ bool isFor(std::uint64_t turn, std::uint64_t byte) {
 bool counts(std::uint64_t turn, Nanoseconds time) {
   const std::uint32_t left =
       static_cast<std::uint32_t>(turn) - static_cast<std::uint32_t>(time / kMillisecond);
-  // mutant: process-turn-without-end
   return left > 0 && left <= kTurnFor / kMillisecond;
 }
 
@@ -314,7 +313,6 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
   std::int32_t free = kNoPlace;
   forEachPlace(byte, [&](std::int32_t at) {
     const std::uint64_t held = heldAt(at).load();
-    // mutant: process-overlooks-the-dead
     if (held == byte) abandoned = true;
     // What is left of dead holders: an exclusive one is alone (keeps G1, G2).
     if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);
