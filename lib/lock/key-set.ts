@@ -88,7 +88,7 @@ export class KeySets {
       let same = 0;
       while (key === known[same] && ++same < count) key = keys[same]!;
       if (same === count) return last as KeySet<K>;
-      return this.#lookUp(copyOf(keys, count, known, same, key));
+      return this.#lookUp(keys, count, known, same, key);
     }
     checkCount(count);
     if (this.#bypassing > 0) {
@@ -96,7 +96,7 @@ export class KeySets {
       return count === 2 ? this.#readPair(keys) : this.#read(keys, count);
     }
     if (count === 0 || count > MANY_KEYS) return this.#read(keys, count);
-    return this.#lookUp(copyOf(keys, count, keys, 0, keys[0]!));
+    return this.#lookUp(keys, count, [], 0, keys[0]!);
   }
 
   /** Forgets all sets: their keys may have other stripes from now on. */
@@ -108,18 +108,29 @@ export class KeySets {
     this.#large = undefined;
   }
 
-  #lookUp<K extends LockKey>(keys: K[]): KeySet<K> {
-    const count = keys.length;
-    const first = this.#index.stripeOf(keys[0], 'keys[]');
+  /** The first `read` keys are those of `known`, and `key` is the next. Copies the list only if its set is not remembered. */
+  #lookUp<K extends LockKey>(
+    list: readonly K[],
+    count: number,
+    known: readonly K[],
+    read: number,
+    key: K,
+  ): KeySet<K> {
+    const first = this.#index.stripeOf(read === 0 ? key : known[0], 'keys[]');
     const sets =
       count > FEW_KEYS ? (this.#large ??= emptySets(LARGE_SETS)) : (this.#small ??= emptySets(SMALL_SETS));
     const at = (first + count) & (sets.length - 1);
-    const remembered = sets[at];
-    if (remembered !== undefined && isSame(remembered.keys, keys)) {
-      if (this.#balance < MISSES) this.#balance++;
-      this.#last = remembered;
-      return remembered as KeySet<K>;
+    const remembered = sets[at] as KeySet<K> | undefined;
+    if (remembered?.keys.length === count && startsWith(remembered.keys, known, read, key)) {
+      known = remembered.keys;
+      while (key === known[read] && ++read < count) key = list[read]!;
+      if (read === count) {
+        if (this.#balance < MISSES) this.#balance++;
+        this.#last = remembered;
+        return remembered;
+      }
     }
+    const keys = copyOf(list, count, known, read, key);
     const set = this.#read(keys, count, keys);
     if (keys.every(isRememberable)) this.#remember(set, sets, at);
     return set;
@@ -170,23 +181,15 @@ function checkCount(count: number): void {
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);
 }
 
-/** What a list has: the first keys are those of `known`, as many as are the `same`, `key` is the next, and the rest is read. */
-function copyOf<K extends LockKey>(
-  list: readonly K[],
-  count: number,
-  known: readonly K[],
-  same: number,
-  key: K,
-): K[] {
-  const copy = new Array<K>(count);
-  for (let i = 0; i < count; i++) copy[i] = i < same ? known[i]! : i === same ? key : list[i]!;
-  return copy;
+/** Whether a list begins with the first `count` keys of `known`, followed by `key`. */
+function startsWith<K>(list: readonly K[], known: readonly K[], count: number, key: K): boolean {
+  for (let i = 0; i < count; i++) if (list[i] !== known[i]) return false;
+  return list[count] === key;
 }
 
-function isSame(keys: readonly LockKey[], others: readonly LockKey[]): boolean {
-  const { length } = keys;
-  if (others.length !== length) return false;
-  let same = 0;
-  while (same < length && others[same] === keys[same]) same++;
-  return same === length;
+/** Reads the rest of a list, of which the first `read` keys are those of `known`, and `key` is the next. */
+function copyOf<K>(list: readonly K[], count: number, known: readonly K[], read: number, key: K): K[] {
+  const copy = new Array<K>(count);
+  for (let i = 0; i < count; i++) copy[i] = i < read ? known[i]! : i === read ? key : list[i]!;
+  return copy;
 }
