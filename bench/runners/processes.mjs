@@ -185,8 +185,11 @@ async function killed({ how }, subject, effort) {
   return { deadHolder50: p50, deadHolderMax: max };
 }
 
-/** Milliseconds after which all wait at their usual pace, and for which they are watched. */
-const SETTLES = 2000;
+/**
+ * Milliseconds after which all wait at their usual pace, and for which they are watched. For so long a new process of Node is
+ * busy with itself.
+ */
+const SETTLES = 20_000;
 const WATCHED = 4000;
 
 /**

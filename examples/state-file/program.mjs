@@ -10,14 +10,17 @@ const CHANGES = 25;
 
 /** @param {string} file */
 async function main(file) {
-  const start = () => fork(new URL(import.meta.url), [file]);
+  const start = () => {
+    const child = fork(new URL(import.meta.url), [file]);
+    return { child, exit: once(child, 'exit') };
+  };
   const processes = Array.from({ length: 8 }, start);
   const [unlucky] = processes;
-  await once(unlucky, 'message'); // it has made a change
-  unlucky.kill('SIGKILL');
-  await once(unlucky, 'exit');
+  await once(unlucky.child, 'message'); // it has made a change
+  unlucky.child.kill('SIGKILL');
+  await unlucky.exit;
   processes[0] = start();
-  await Promise.all(processes.map((child) => once(child, 'exit')));
+  await Promise.all(processes.map(({ exit }) => exit));
 
   const { changes, by } = await new StateFile(file).read();
   const sum = Object.values(by).reduce((a, b) => a + b, 0);

@@ -366,7 +366,11 @@ bool LockFile::isAt(const std::string& path) const {
          static_cast<std::uint64_t>(info.st_ino) == identity_.file;
 }
 
-std::uint32_t processId() { return static_cast<std::uint32_t>(getpid()); }
+std::uint32_t processId() {
+  // A call into the system each time. Nobody forks this process and goes on using the addon.
+  static const auto id = static_cast<std::uint32_t>(getpid());
+  return id;
+}
 
 std::string bootId() {
   std::array<char, 40> text{};

@@ -17,9 +17,10 @@ using Status = ProcessOutcome::Status;
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
 // How long a thread sleeps at most before it tries for a key whose holder may have been killed, if its process has waited
-// longest; if not, then it only matters where the one that has is stopped.
-constexpr Nanoseconds kNear = kSlice;
-constexpr Nanoseconds kFar = 100 * kMillisecond;
+// longest; if not, then it only matters where the one that has is stopped. A hundred processes that wait take so little of
+// a processor only with the longer one. A thread that blocks also asks then whether it is being ended.
+constexpr Nanoseconds kNear = 10 * kMillisecond;
+constexpr Nanoseconds kFar = 250 * kMillisecond;
 // Where no other process can wake this one, it tries again after this time, and then after twice as long each time.
 constexpr Nanoseconds kFirstPoll = kMillisecond;
 // The thread of a file ends when it had nothing to do for this long.
@@ -187,6 +188,10 @@ class ProcessFile {
   ProcessPage page_;
   Bell bell_;
   std::uint64_t lastToken_ = 0;
+  // The memory of the last key that nobody uses any more, for the next.
+  std::unordered_map<std::uint64_t, ProcessKey>::node_type spareKey_;
+  // Of the keys of a grant.
+  std::vector<std::uint64_t> bytes_;
   // Those with a queue.
   std::vector<ProcessKey*> waiting_;
   bool watched_ = false;
@@ -248,18 +253,24 @@ FileError ProcessFile::check(bool atRelease) {
 
 ProcessKey& ProcessFile::keyFor(const std::string& text) {
   const std::uint64_t byte = byteOfKey(text);
-  const auto [entry, made] = keys.try_emplace(byte);
-  ProcessKey& key = entry->second;
-  if (made) {
-    key.byte = byte;
-    key.text = text;
+  auto found = keys.find(byte);
+  if (found == keys.end()) {
+    if (spareKey_) {
+      spareKey_.key() = byte;
+      found = keys.insert(std::move(spareKey_)).position;
+    } else {
+      found = keys.try_emplace(byte).first;
+    }
+    found->second.byte = byte;
+    found->second.text = text;
   }
-  ++key.users;
-  return key;
+  ++found->second.users;
+  return found->second;
 }
 
 void ProcessFile::drop(ProcessKey& key) {
-  if (--key.users == 0) keys.erase(key.byte);
+  // Nobody has it or waits for it, so all but its name is as in a new one.
+  if (--key.users == 0) spareKey_ = keys.extract(key.byte);
 }
 
 bool ProcessFile::isPaused(const ProcessAcquisition& acquisition) {
@@ -278,7 +289,9 @@ bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acqu
   for (const ProcessAcquisition* waits : key.queue) {
     if (waits == &acquisition || waits->since > acquisition.since) return true;
     if (isPaused(*waits)) continue;
-    return acquisition.state == State::kTaking && key.holders.empty() && elapsed() - waits->since < kBargeFor;
+    // mutant: process-newcomers-always-pass
+    if (page_.isDue(key.byte, waits->since, elapsed())) return false;
+    return acquisition.state == State::kTaking && key.holders.empty();
   }
   return true;
 }
@@ -349,10 +362,12 @@ bool ProcessFile::take(ProcessAcquisition& acquisition) {
       }
     }
     hold(key, acquisition);
+    // mutant: process-never-waits-anew
+    if (acquisition.queuedAt == &key) page_.servedWaiter(key.byte, acquisition.since);
   }
-  std::vector<std::uint64_t> bytes;
-  for (const ProcessKey* key : acquisition.keys) bytes.push_back(key->byte);
-  acquisition.token = lastToken_ = page_.issueToken(bytes.data(), bytes.size(), lastToken_);
+  bytes_.clear();
+  for (const ProcessKey* key : acquisition.keys) bytes_.push_back(key->byte);
+  acquisition.token = lastToken_ = page_.issueToken(bytes_.data(), bytes_.size(), lastToken_);
   acquisition.grantedAt = elapsed();
   return true;
 }
@@ -360,18 +375,22 @@ bool ProcessFile::take(ProcessAcquisition& acquisition) {
 void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died) {
   erase(key.holders, &acquisition);
   // Keeps L1.
+  // mutant: process-forgets-shared-early
   if (!key.holders.empty()) return;
   const bool usable = !check(true);
   // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
+  // mutant: process-hides-the-dead
   if (acquisition.shared || !died) page_.leave(key.byte, key.place);
   key.place = ProcessPage::kNoPlace;
   const ProcessAcquisition* const next = first(key);
   if (usable && next && next->shared == key.lockedShared) {
     // Within the process the byte stays locked, unless another process has waited longer.
     const ProcessPage::Turn turn = page_.next(key.byte);
-    if (!turn.isDue(elapsed()) || next->since < turn.since) serve(key);
+    if (turn.slot == kNoSlot || next->since < turn.since || !page_.isDue(key.byte, turn.since, elapsed()))
+      serve(key);
   }
   if (!key.holders.empty()) return;
+  // mutant: process-keeps-free-byte
   if (key.locked) unlock(key);
   serve(key);
 }
@@ -477,6 +496,7 @@ void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
     if (time - granted->grantedAt < patience || !isWanted(*granted, last)) continue;
     ++granted->revoked;
     granted->thread->absent_ = true;
+    // mutant: process-keeps-idle-grants
     putBack(*granted);
   }
 }
@@ -592,7 +612,7 @@ ProcessAcquisition& ProcessThread::make(int number, const ProcessRequest& reques
   }
   const std::uint32_t id = freeIds_.back();
   freeIds_.pop_back();
-  acquisitions_[id] = std::make_unique<ProcessAcquisition>();
+  acquisitions_[id] = spare_ ? std::move(spare_) : std::make_unique<ProcessAcquisition>();
   ProcessAcquisition& made = *acquisitions_[id];
   ProcessFile& file = *files_[number].file;
   made.thread = this;
@@ -621,7 +641,11 @@ void ProcessThread::destroy(ProcessAcquisition& acquisition) {
   ProcessFile& file = *acquisition.file;
   for (ProcessKey* key : acquisition.keys) file.drop(*key);
   const std::uint32_t id = acquisition.id;
-  acquisitions_[id].reset();
+  std::vector<ProcessKey*> memory = std::move(acquisition.keys);
+  memory.clear();
+  acquisition = {};
+  acquisition.keys = std::move(memory);
+  spare_ = std::move(acquisitions_[id]);
   freeIds_.push_back(id);
   ProcessLocks::instance().close(file);
 }
@@ -666,6 +690,7 @@ ProcessOutcome ProcessThread::acquireAsync(int file, const ProcessRequest& reque
   STRIPELOCK_SEAM("process: before it enqueues");
   made.file->enqueue(made);
   // Once more, now that whoever frees it can see that it is waited for.
+  // mutant: process-looks-once
   made.file->serve(made.wanted());
   if (made.state == State::kWaiting && !made.file->watch()) {
     made.file->withdraw(made);
@@ -713,16 +738,26 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
   ProcessFile& file = *waits.file;
   auto& wakes = ProcessLocks::instance().wakes;
   Nanoseconds poll = kFirstPoll;
+  // When it asks next whether its thread is being ended, and when it tries next although nobody rang.
   Nanoseconds sliceEnd = now() + seamSlice(kFirstSlice);
+  Nanoseconds lookAt = 0;
+  std::uint32_t heard = 0;
   bool slept = false;
   if (!(cycle = findCycle(waits)).empty()) return Status::kDeadlock;
   for (;;) {
-    const std::uint32_t heard = file.listen();
-    if (waits.state == State::kWaiting) file.serve(waits.wanted());
-    const Nanoseconds time = now();
-    if (waits.state == State::kWaiting && deadline.passedAt(time)) {
-      file.revokeIdle(elapsed(), &waits.wanted());
-      if (waits.state == State::kWaiting) return Status::kTimedOut;
+    Nanoseconds time = now();
+    const bool timeIsUp = deadline.passedAt(time);
+    const std::uint32_t rung = file.listen();
+    if (timeIsUp || time >= std::min(lookAt, sliceEnd) || rung != heard) {
+      heard = rung;
+      if (waits.state == State::kWaiting) file.serve(waits.wanted());
+      if (waits.state == State::kWaiting && timeIsUp) {
+        file.revokeIdle(elapsed(), &waits.wanted());
+        if (waits.state == State::kWaiting) return Status::kTimedOut;
+      }
+      time = now();
+      if (waits.state == State::kWaiting) lookAt = time + file.patience(waits.wanted(), poll);
+      poll = std::min(2 * poll, kNear);
     }
     // Others that were granted something: they must not wait until this thread sleeps.
     std::vector<Participant*> woken = std::exchange(wakes, {});
@@ -743,15 +778,13 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
       if (granted) return Status::kGranted;
       if (sliceEnded) {
         slept = true;
-        sliceEnd = time + seamSlice(hurrying(time) ? kHurriedSlice : kSlice);
+        sliceEnd = time + seamSlice(hurrying(time) ? kHurriedSlice : kFar);
         if (waits.state == State::kWaiting && !(cycle = findCycle(waits)).empty()) return Status::kDeadlock;
       }
       continue;
     }
-    const Nanoseconds most =
-        std::min({sliceEnd, deadline.point(), time + file.patience(waits.wanted(), poll)});
-    file.bell().sleep(lock, heard, std::max<Nanoseconds>(most - time, 1));
-    poll = std::min(2 * poll, kNear);
+    const Nanoseconds most = std::min({sliceEnd, deadline.point(), lookAt}) - time;
+    file.bell().sleep(lock, heard, std::max<Nanoseconds>(most, 1));
   }
 }
 

@@ -173,6 +173,8 @@ class ProcessThread {
   // The index is the id. Unused ids are null here and listed in freeIds_.
   std::vector<std::unique_ptr<ProcessAcquisition>> acquisitions_;
   std::vector<std::uint32_t> freeIds_;
+  // The memory of the last one that ended, for the next.
+  std::unique_ptr<ProcessAcquisition> spare_;
   // Granted or failed, and not handed out.
   std::vector<ProcessAcquisition*> ready_;
   std::atomic<bool> hasReady_{false};

@@ -20,7 +20,7 @@ constexpr std::uint64_t kSharedBit = std::uint64_t{1} << 63;
 constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
 constexpr Nanoseconds kMakingFor = 5'000'000'000;
 constexpr Nanoseconds kMillisecond = 1'000'000;
-// The process that has waited longest tries every 20 ms. One that has not for this long is stopped, or dead.
+// The process that has waited longest tries every 10 ms. One that has not for this long is stopped, or dead.
 constexpr Nanoseconds kStopped = 60 * kMillisecond;
 
 std::uint64_t bitOf(int slot) { return std::uint64_t{1} << (slot % 64); }
@@ -44,6 +44,7 @@ bool isFor(std::uint64_t turn, std::uint64_t byte) {
 bool counts(std::uint64_t turn, Nanoseconds time) {
   const std::uint32_t left =
       static_cast<std::uint32_t>(turn) - static_cast<std::uint32_t>(time / kMillisecond);
+  // mutant: process-turn-without-end
   return left > 0 && left <= kTurnFor / kMillisecond;
 }
 
@@ -241,9 +242,20 @@ bool ProcessPage::isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const {
   return awaited;
 }
 
+bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
+  const auto served = static_cast<Nanoseconds>(rowAt(byte).servedAt.load());
+  return time - (served <= time ? std::max(since, served) : since) >= kBargeFor;
+}
+
+void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
+  const Turn turn = next(byte);
+  if (turn.slot == kNoSlot || since <= turn.since)
+    rowAt(byte).servedAt.store(static_cast<std::uint64_t>(elapsed()));
+}
+
 void ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
   Row& row = rowAt(byte);
-  for (Turn turn = next(byte); turn.isDue(time); turn = next(byte)) {
+  for (Turn turn = next(byte); turn.slot != kNoSlot && isDue(byte, turn.since, time); turn = next(byte)) {
     Number& passed = row.passed[turn.slot / 64];
     if ((passed.load() & bitOf(turn.slot)) != 0) return;
     if (!isAlive(turn.slot)) {
@@ -313,6 +325,7 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
   std::int32_t free = kNoPlace;
   forEachPlace(byte, [&](std::int32_t at) {
     const std::uint64_t held = heldAt(at).load();
+    // mutant: process-overlooks-the-dead
     if (held == byte) abandoned = true;
     // What is left of dead holders: an exclusive one is alone (keeps G1, G2).
     if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);

@@ -41,7 +41,7 @@ inline constexpr int kNoSlot = -1;
 
 std::uint64_t byteOfKey(std::string_view key);
 
-// Newcomers may pass others that have waited for less than this.
+// Newcomers may pass others for this time, from when those began to wait, or from when one of them last got the key.
 inline constexpr Nanoseconds kBargeFor = 1'000'000;
 // How long a key is kept for the process whose turn it is. One that does not take it is passed over until it tries again.
 inline constexpr Nanoseconds kTurnFor = 10'000'000;
@@ -75,7 +75,6 @@ class ProcessPage {
     int slot = kNoSlot;
     bool shared = false;
     Nanoseconds since = 0;
-    bool isDue(Nanoseconds time) const { return slot != kNoSlot && time - since >= kBargeFor; }
   };
   // The process whose turn it is among those that wait for a key: the oldest that does not seem to be stopped. Only other
   // processes.
@@ -85,6 +84,11 @@ class ProcessPage {
   // Whether another process has waited longer to have the key alone. One that has not tried for a while does not count: it may
   // be stopped.
   bool isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const;
+  // Whether one that began to wait then is passed by nobody any more.
+  bool isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const;
+  // One that had waited has it now. If none has waited longer, the time runs anew in which others may be passed: a hand-over to
+  // another process costs as much as many acquisitions of one.
+  void servedWaiter(std::uint64_t byte, Nanoseconds since);
   // Keeps the key for that one, before the byte is freed. Removes waiters that turn out to be dead.
   void giveTurn(std::uint64_t byte, Nanoseconds time);
   // Whether the key is kept for another process.
@@ -178,7 +182,9 @@ class ProcessPage {
     Number waiting[kBitmapWords];
     // Those that did not use their turn.
     Number passed[kBitmapWords];
-    Number unused[3];
+    // When the one that had waited longest got a key.
+    Number servedAt;
+    Number unused[2];
     Cell cells[kSlots];
   };
   struct Page {

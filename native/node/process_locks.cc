@@ -117,7 +117,7 @@ napi_value processClose(napi_env env, napi_callback_info info) {
 napi_value processAttempt(napi_env env, napi_callback_info info) {
   const ProcessCall call(env, info, 3);
   int file = 0;
-  ProcessRequest request;
+  ProcessRequest& request = call.environment().processes().request();
   if (!call.toFile(0, file) || !call.toRequest(1, request)) return call.refuseRequest();
   return call.answer(call.thread().attempt(file, request));
 }
@@ -126,7 +126,7 @@ napi_value processAttempt(napi_env env, napi_callback_info info) {
 napi_value processAcquireSync(napi_env env, napi_callback_info info) {
   const ProcessCall call(env, info, 4);
   int file = 0;
-  ProcessRequest request;
+  ProcessRequest& request = call.environment().processes().request();
   if (!call.toFile(0, file) || !call.toRequest(1, request) || !call.toDouble(3, request.timeout))
     return call.refuseRequest();
   request.mayGiveUp = request.timeout < std::numeric_limits<double>::infinity();
@@ -140,7 +140,7 @@ napi_value processAcquireSync(napi_env env, napi_callback_info info) {
 napi_value processAcquireAsync(napi_env env, napi_callback_info info) {
   const ProcessCall call(env, info, 4);
   int file = 0;
-  ProcessRequest request;
+  ProcessRequest& request = call.environment().processes().request();
   if (!call.toFile(0, file) || !call.toRequest(1, request) || !call.toBoolean(3, request.mayGiveUp))
     return call.refuseRequest();
   return call.answer(call.thread().acquireAsync(file, request));

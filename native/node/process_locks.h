@@ -47,10 +47,13 @@ class ProcessLockThread {
 
   ProcessThread& thread() const { return *thread_; }
   ProcessExchange& exchange() const { return *exchange_; }
+  // Memory for what a call asks for. Read before the call waits.
+  ProcessRequest& request() { return request_; }
 
  private:
   std::unique_ptr<ProcessThread> thread_;
   ProcessExchange* exchange_ = nullptr;
+  ProcessRequest request_;
   Napi::Reference<Napi::Float64Array> numbers_;
 };
 

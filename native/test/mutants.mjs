@@ -36,6 +36,17 @@ export const mutants = {
   'I1-share-not-counted': ['', 'Exact.AReaderOfTwoStripes*'],
   'granted-sleeps': ['', 'WakeUp.IsNotLostForAThreadThatWants*'],
 
+  // ── Locks between processes: G1 – G4, L1 – L4 ──
+  'process-overlooks-the-dead': ['', 'Process.TellsTheNext*'],
+  'process-hides-the-dead': ['page_.leave(key.byte, key.place);', 'Process.TellsOfAThread*'],
+  'process-newcomers-always-pass': ['', 'Process.KeepsAFreeKey*'],
+  'process-never-waits-anew': ['', 'Process.LetsItsProcessKeep*'],
+  'process-keeps-idle-grants': ['', 'Process.TakesAGrantBack*'],
+  'process-turn-without-end': ['return left > 0;', 'Process.BelievesATurn*'],
+  'process-forgets-shared-early': ['', 'Process.SharesAKey*'],
+  'process-keeps-free-byte': ['', 'Process.ExcludesOther*'],
+  'process-looks-once': ['', 'Process.DoesNotMissARelease*'],
+
   // ── Permits: P1 – P3 ──
   'P1-release': ['if (placesFor(plan.next, waiter->mode) <= kept) break;', 'Permits.AreGrantedTogether*'],
   'P2-sleeps-beside-permit': ['const bool canTake = isFree(seen);', 'Permits.AreNotMissedByADesignated*'],

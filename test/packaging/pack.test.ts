@@ -98,8 +98,8 @@ describe('the tarball', () => {
   it('has a command, which npm puts on the path of scripts', async () => {
     expect((await manifestAt(inPackage()))['bin']).toEqual({ stripelock: 'dist/command.cjs' });
     const lock = path.join(folder, 'a.lock');
-    const args = ['stripelock', 'run', '--path', lock, '--', process.execPath, '-p', '6 * 7'];
-    expect(await installed.run('npx', args, project, hidden)).toMatchObject({ code: 0, stdout: '42\n' });
+    const args = ['exec', '--', 'stripelock', 'run', '--path', lock, '--', process.execPath, '-p', '6 * 7'];
+    expect(await installed.run('npm', args, project, hidden)).toMatchObject({ code: 0, stdout: '42\n' });
   });
 
   it('has maps that lead to the lines of the sources in lib/', async () => {
@@ -136,7 +136,7 @@ describe('installed where no compiler exists', () => {
     expect(packages.sort()).toEqual(['bindings', 'file-uri-to-path', 'stripelock']);
   });
 
-  it('takes at most 4 MB on disk, with binaries for all eight platforms', () => {
+  it('takes at most 5 MB on disk, with binaries for all eight platforms', () => {
     const block = 4096;
     const onDisk = (files: string[]): number =>
       files.reduce((sum, file) => sum + Math.ceil(statSync(file).size / block) * block, 0);
@@ -144,7 +144,7 @@ describe('installed where no compiler exists', () => {
     const binaries = all.filter((file) => file.endsWith('.node'));
     expect(binaries).toHaveLength(1);
     // The one here stands for all; pack.mjs adds up the prebuilt ones, some of which contain libraries.
-    expect(onDisk(all) + 7 * onDisk(binaries)).toBeLessThan(4 * 1024 * 1024);
+    expect(onDisk(all) + 7 * onDisk(binaries)).toBeLessThan(5 * 1024 * 1024);
   });
 
   it('locks natively by import and require, which share classes, in every thread, without a warning', async () => {

@@ -2,7 +2,7 @@
 //
 //   node test/soak/run.mjs locks [--minutes 1] [--seed N] [--scenes churn,cycles]
 //   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--plant plain-counter]
-//   node test/soak/run.mjs processes [--minutes 1] [--seed N] [--processes 6] [--damage page]
+//   node test/soak/run.mjs processes [--minutes 1] [--seed N] [--processes 6] [--history] [--damage page]
 //
 // The seed decides what is random in a program, not what the scheduler does. Each program's file says what it does.
 
@@ -18,8 +18,8 @@ import { parseArgs } from 'node:util';
 
 /**
  * @typedef {object} Program
- * @property {Record<string, { type: 'string', default?: string }>} options Of its own, see `parseArgs`.
- * @property {(run: Run, values: Record<string, string | undefined>) => Promise<void>} play
+ * @property {Record<string, { type: 'string' | 'boolean', default?: string }>} options Of its own, see `parseArgs`.
+ * @property {(run: Run, values: Record<string, any>) => Promise<void>} play
  */
 
 /** @type {Record<string, () => Promise<Program>>} */

@@ -85,6 +85,9 @@ export class NativeProcessLocks implements ProcessLockEngine {
     timeout: number,
     hold: ProcessHold,
   ): ProcessOutcome {
+    // Mostly the keys are free, and then nothing need be prepared for a thread that blocks.
+    const tried = this.attempt(file, keys, shared, hold);
+    if (tried !== TIMED_OUT || timeout === 0) return tried;
     const threads = this.#thread.whileBlocked(() =>
       this.#addon.processAcquireSync(file, keys, shared, timeout),
     );

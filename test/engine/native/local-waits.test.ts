@@ -114,19 +114,26 @@ describe('tasks that wait behind another of their thread', () => {
     'leave the key to another thread if the last of them is aborted before it learns of its turn, when %s',
     async (when) => {
       const lock = new StripedLock({ timeout: 20_000 });
-      const other = await Agent.start(lock);
-      const guard = lock.acquireSync('key');
+      const [key, taken] = keysApart(lock, 2) as [string, string];
+      const [other, holder] = await Promise.all([Agent.start(lock), Agent.start(lock)]);
+      const held = await holder.acquireSync(taken);
+      const guard = lock.acquireSync(key);
       const abort = new AbortController();
-      const aborted = rejectionOf(lock.acquire('key', { signal: abort.signal }));
+      const aborted = rejectionOf(lock.acquire(key, { signal: abort.signal }));
       guard.release();
       abort.abort('over');
       // The other one waits for what is being handed over, so that this thread cannot free it by itself.
-      const theirs = other.acquireSync('key');
+      const theirs = other.acquireSync(key);
       const cell = new Int32Array(new SharedArrayBuffer(4));
       for (let i = 0; lock.stats().waiting === 0 && i < 20_000; i++) Atomics.wait(cell, 0, 0, 1);
-      if (when === 'it blocks') thrownBy(() => lock.acquireSync('key', { timeout: 300 }));
+      if (when === 'it blocks') {
+        thrownBy(() => lock.acquireSync(taken, { timeout: 300 }));
+        const holders = lock.inspect().flatMap((stripe) => stripe.holders);
+        expect(holders.map(({ threadId }) => threadId)).toContain(other.threadId);
+      }
       expect(await aborted).toBe('over');
       await (await theirs).release();
+      await held.release();
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     },
   );

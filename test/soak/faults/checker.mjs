@@ -33,7 +33,11 @@ export function check(history, resource, losses) {
 function byKey(entries) {
   /** @type {Map<string, E[]>} */
   const groups = new Map();
-  for (const entry of entries) groups.set(entry.key, [...(groups.get(entry.key) ?? []), entry]);
+  for (const entry of entries) {
+    const group = groups.get(entry.key);
+    if (group) group.push(entry);
+    else groups.set(entry.key, [entry]);
+  }
   return groups;
 }
 

@@ -173,7 +173,21 @@ export class World {
   /** Fails if none of these takes a lease any more. */
   async expectProgress(holders = this.holders.filter(({ isRunning }) => isRunning)) {
     const holder = await this.nextHolder(15_000, (candidate) => holders.includes(candidate));
-    if (!holder) this.violations.push('nobody takes a lease any more');
+    if (!holder) this.violations.push(`nobody takes a lease any more: ${this.#lastOf(holders)}`);
+  }
+
+  /**
+   * What each of them did last.
+   *
+   * @param {readonly Holder[]} holders
+   */
+  #lastOf(holders) {
+    const seen = (/** @type {object} */ entry) =>
+      JSON.stringify(entry, (_, value) => (typeof value === 'bigint' ? String(value) : value));
+    return holders
+      .flatMap(({ settings }) => readHistories([settings.history]).slice(-4))
+      .map(seen)
+      .join('\n');
   }
 
   /**

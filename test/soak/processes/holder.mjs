@@ -11,6 +11,8 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { LockTimeoutError } from 'stripelock';
 import { ProcessLock } from 'stripelock/process';
 import { randomFrom } from '../../workers/random.mjs';
+import { now } from '../faults/clock.mjs';
+import { History } from '../faults/history.mjs';
 import {
   BLOCK_BYTES,
   count,
@@ -23,11 +25,17 @@ import {
   tokenOf,
 } from './values.mjs';
 
-const [lockPath, valuesPath, index, seed, damage] = isMainThread ? process.argv.slice(2) : workerData;
+const [lockPath, valuesPath, index, seed, damage, historyPath] = isMainThread
+  ? process.argv.slice(2)
+  : workerData;
 const thread = 2 * Number(index) + (isMainThread ? 0 : 1);
 const random = randomFrom(Number(seed) + (isMainThread ? 0 : 1));
 const file = openSync(valuesPath, 'r+');
 const lock = new ProcessLock({ path: lockPath, name: 'soak' });
+const history =
+  historyPath === ''
+    ? undefined
+    : new History(`${historyPath}-${process.pid}-${thread}`, `process ${process.pid}, thread ${thread}`);
 
 const said = { grants: 0, abandoned: 0, violations: /** @type {string[]} */ ([]) };
 const violated = (/** @type {string} */ what) =>
@@ -84,14 +92,19 @@ function choose() {
  * @param {number[]} keys
  * @param {boolean} shared
  * @param {import('stripelock/process').ProcessGuard} guard
+ * @param {number} call When it was asked for.
  */
-function* use(keys, shared, guard) {
+function* use(keys, shared, guard, call) {
   said.grants++;
   if (guard.abandoned) said.abandoned++;
+  const { token } = guard;
+  const told = shared || history === undefined ? [] : keys;
+  for (const key of told) history?.add({ op: 'acquire', key: String(key), token, call, return: now() });
   for (const key of keys) {
     if (shared) check(key, guard);
     else yield* change(key, guard);
   }
+  for (const key of told) history?.add({ op: 'held', key: String(key), token, at: now() });
 }
 
 /**
@@ -106,9 +119,10 @@ let ending = false;
 async function loopAsync() {
   while (!ending) {
     const { keys, shared, options } = choose();
+    const call = now();
     try {
       const guard = await lock.acquire(keys, options);
-      for (const _ of use(keys, shared, guard)) if (random() < 0.01) await sleep(random() * 4);
+      for (const _ of use(keys, shared, guard, call)) if (random() < 0.01) await sleep(random() * 4);
       guard.release();
     } catch (error) {
       onError(error, options);
@@ -122,9 +136,10 @@ function stepSync() {
   const end = performance.now() + 50;
   while (performance.now() < end) {
     const { keys, shared, options } = choose();
+    const call = now();
     try {
       const guard = lock.acquireSync(keys, options);
-      for (const _ of use(keys, shared, guard));
+      for (const _ of use(keys, shared, guard, call));
       guard.release();
     } catch (error) {
       onError(error, options);

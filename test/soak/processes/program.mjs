@@ -3,17 +3,30 @@
 // a holder is told.
 //
 //   --processes 6     how many run at a time
+//   --history         also writes down each exclusive grant, about 100 MB a minute, and checks what the checker of faults does
 //   --damage page     also writes rubbish over the shared page, behind its head; deaths may go untold then
 //   --damage size     also cuts the file; who touches the page just then dies of it
 
 import { fork } from 'node:child_process';
-import { closeSync, ftruncateSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 import { randomFrom } from '../../workers/random.mjs';
+import { check } from '../faults/checker.mjs';
+import { readHistories } from '../faults/history.mjs';
 import { BLOCK_BYTES, KEYS, sumsOf } from './values.mjs';
 
 const holder = fileURLToPath(new URL('holder.mjs', import.meta.url));
@@ -25,15 +38,18 @@ const HANGS = 20_000;
 /** @type {import('../run.mjs').Program['options']} */
 export const options = {
   processes: { type: 'string', default: '6' },
+  history: { type: 'boolean' },
   damage: { type: 'string' },
 };
 
 /** @type {import('../run.mjs').Program['play']} */
-export async function play({ milliseconds, seed, violated }, { processes = '6', damage }) {
+export async function play({ milliseconds, seed, violated }, { processes = '6', history, damage }) {
   const random = randomFrom(seed);
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-processes-'));
   const lock = path.join(folder, 'lock');
   const values = path.join(folder, 'values');
+  const histories = path.join(folder, 'histories');
+  mkdirSync(histories);
   const file = openSync(values, 'w+');
   writeSync(file, Buffer.alloc(BLOCK_BYTES * KEYS));
 
@@ -48,6 +64,7 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
       String(index),
       String(Math.floor(random() * 2 ** 31)),
       damage ?? '',
+      history ? path.join(histories, 'of') : '',
     ]);
     /** @type {Holder} */
     const started = { child, heard: performance.now(), killed: false, gone: Promise.resolve() };
@@ -114,6 +131,8 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
     if (!dirty && counter !== sum)
       violated(`key ${key} was changed ${sum} times, and its counter is ${counter}`);
   }
+  const entries = readHistories(readdirSync(histories).map((name) => path.join(histories, name)));
+  for (const what of check(entries, { writes: [] }, [])) violated(what);
   closeSync(file);
   rmSync(folder, { recursive: true });
   console.log(JSON.stringify(counts));
