@@ -35,6 +35,6 @@ it.runIf(process.platform === 'linux')(
 
 it('.ci/run runs all tests: what npm test leaves out is a step of its own', () => {
   expect(scripts['test']).toBe('vitest run --project quick');
-  expect(scripts['test:slow']).toBe('vitest run --project slow');
+  expect(scripts['test:slow']).toBe('vitest run --project slow --project faults');
   expect(textOf('.ci/run')).toMatch(/npm ci && npm test'[^]*npm run test:slow'/);
 });

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { once } from 'node:events';
-import { fstatSync, readdirSync, statSync } from 'node:fs';
+import { fstatSync, readdirSync, statSync, type BigIntStats } from 'node:fs';
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
 import { LockTimeoutError } from '../common/errors.js';
@@ -107,18 +107,26 @@ function streamsFor(path: string): StdioOptions {
 }
 
 /**
- * Where this process has the file open. More than once if it runs under another lock of that file, which stays held, too.
- * Windows frees locks with their process, but Node's children end with theirs there.
+ * Where this process has the file open. More than once if it runs under another lock of that file, which stays held, too, or
+ * spreads its keys over several files. Windows frees locks with their process, but Node's children end with theirs
+ * there.
  */
 function descriptorsOf(path: string): number[] {
   if (process.platform === 'win32') return [];
-  const lock = statSync(path, { bigint: true });
+  const files: BigIntStats[] = [];
+  for (
+    let file = statSync(path, { bigint: true, throwIfNoEntry: false });
+    file !== undefined;
+    file = statSync(`${path}.${files.length}`, { bigint: true, throwIfNoEntry: false })
+  ) {
+    files.push(file);
+  }
   const found = readdirSync('/dev/fd')
     .map(Number)
     .filter((descriptor) => {
       try {
         const { dev, ino } = fstatSync(descriptor, { bigint: true });
-        return dev === lock.dev && ino === lock.ino;
+        return files.some((file) => dev === file.dev && ino === file.ino);
       } catch {
         // It was that of the folder.
         return false;

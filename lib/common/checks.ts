@@ -75,6 +75,15 @@ export function checkTimeout(timeout: unknown, name: string): number {
   return timeout;
 }
 
+/** From 1 on. */
+export function checkCount(count: unknown, name: string, most: number): number {
+  if (typeof count !== 'number') throw invalidArgType(name, 'a number', count);
+  if (!Number.isInteger(count) || count < 1 || count > most) {
+    throw outOfRange(name, `an integer from 1 to ${most}`, count);
+  }
+  return count;
+}
+
 export function checkString(value: unknown, name: string): string {
   if (typeof value !== 'string') throw invalidArgType(name, 'a string', value);
   return value;

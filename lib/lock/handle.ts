@@ -1,4 +1,4 @@
-import { checkBoolean, checkString, checkTimeout } from '../common/checks.js';
+import { checkBoolean, checkCount, checkString, checkTimeout } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import type {
   KeyedLockHandle,
@@ -8,14 +8,9 @@ import type {
 } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
 import type { TableMemory } from '../engine/contract/table-memory.js';
+import { MAX_LIMIT, MAX_STRIPES } from '../engine/contract/layout.js';
 import { createTable, openTable } from '../engine/select.js';
-import {
-  checkLimit,
-  checkStripes,
-  resolveKeyedLockOptions,
-  resolveLockOptions,
-  type ResolvedLockOptions,
-} from './options.js';
+import { resolveKeyedLockOptions, resolveLockOptions, type ResolvedLockOptions } from './options.js';
 
 /** Which class of lock a handle is of. */
 interface LockKind {
@@ -97,8 +92,8 @@ export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
     trace: checkBoolean(trace, 'handle.trace'),
   };
   const memory: TableMemory = { arena, buffer, offset, local };
-  const stripes = checkStripes(rest.stripes, 'handle.stripes');
-  const limit = checkLimit(rest.limit, 'handle.limit');
+  const stripes = checkCount(rest.stripes, 'handle.stripes', MAX_STRIPES);
+  const limit = checkCount(rest.limit, 'handle.limit', MAX_LIMIT);
   return new OpenedLock(kind, openTable(memory, { stripes, exact: kind.exact, limit }), settings);
 }
 

@@ -1,5 +1,6 @@
 import {
   checkBoolean,
+  checkCount,
   checkNames,
   checkOptionsObject,
   checkSignal,
@@ -8,7 +9,7 @@ import {
   DEFAULT_TIMEOUT,
   type Names,
 } from '../common/checks.js';
-import { invalidArgType, outOfRange } from '../common/errors.js';
+import { invalidArgType } from '../common/errors.js';
 import type {
   AcquireOptions,
   AsyncAcquireOptions,
@@ -39,7 +40,7 @@ export interface ResolvedLockOptions {
 export function resolveLockOptions(options: StripedLockOptions | undefined): ResolvedLockOptions {
   checkOptionsObject(options, STRIPED);
   const { stripes } = options ?? {};
-  const count = stripes === undefined ? DEFAULT_STRIPES : checkStripes(stripes, 'options.stripes');
+  const count = stripes === undefined ? DEFAULT_STRIPES : checkCount(stripes, 'options.stripes', MAX_STRIPES);
   return resolveWith(count, 1, options);
 }
 
@@ -47,8 +48,9 @@ export function resolveLockOptions(options: StripedLockOptions | undefined): Res
 export function resolveKeyedLockOptions(options: KeyedLockOptions | undefined): ResolvedLockOptions {
   checkOptionsObject(options, KEYED);
   const { capacity, limit } = options ?? {};
-  const count = capacity === undefined ? DEFAULT_CAPACITY : checkStripes(capacity, 'options.capacity');
-  return resolveWith(count, limit === undefined ? 1 : checkLimit(limit, 'options.limit'), options);
+  const count =
+    capacity === undefined ? DEFAULT_CAPACITY : checkCount(capacity, 'options.capacity', MAX_STRIPES);
+  return resolveWith(count, limit === undefined ? 1 : checkCount(limit, 'options.limit', MAX_LIMIT), options);
 }
 
 function resolveWith(
@@ -65,22 +67,6 @@ function resolveWith(
     engine: engine === undefined ? undefined : checkEngine(engine),
     trace: trace === undefined ? false : checkBoolean(trace, 'options.trace'),
   };
-}
-
-export function checkStripes(stripes: unknown, name: string): number {
-  if (typeof stripes !== 'number') throw invalidArgType(name, 'a number', stripes);
-  if (!Number.isInteger(stripes) || stripes < 1 || stripes > MAX_STRIPES) {
-    throw outOfRange(name, `an integer from 1 to ${MAX_STRIPES}`, stripes);
-  }
-  return stripes;
-}
-
-export function checkLimit(limit: unknown, name: string): number {
-  if (typeof limit !== 'number') throw invalidArgType(name, 'a number', limit);
-  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
-    throw outOfRange(name, `an integer from 1 to ${MAX_LIMIT}`, limit);
-  }
-  return limit;
 }
 
 /** The mode that an acquisition asks for. */

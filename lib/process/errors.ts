@@ -13,11 +13,12 @@ const BUSY = 6;
 const REPLACED = 7;
 const LOCK = 8;
 const SYSTEM = 9;
+const FILES = 10;
 
 /** What went wrong with the file of a lock. */
 export function fileError(file: string, { fault, number }: FileFault): LockError {
   const [code, why] = reasonOf(fault, number);
-  const cause = number === 0 ? undefined : systemError(number, file);
+  const cause = number === 0 || fault === FILES ? undefined : systemError(number, file);
   return new LockError(code, `lock file ${JSON.stringify(file)}: ${why}`, { cause });
 }
 
@@ -48,6 +49,11 @@ function reasonOf(fault: number, number: number): [code: string, why: string] {
       ];
     case SYSTEM:
       return ['ERR_LOCK_ENGINE', 'this operating system has no locks of open files'];
+    case FILES:
+      return [
+        'ERR_LOCK_FILE_COUNT',
+        `whoever made it spreads its keys over another number of files: ${number}`,
+      ];
     default:
       return ['ERR_LOCK_FILE_OPEN', `it could not be opened: ${openReason(number)}`];
   }

@@ -1,5 +1,12 @@
 import path from 'node:path';
-import { checkPart, checkString, checkTimeout, DEFAULT_TIMEOUT, type Names } from '../common/checks.js';
+import {
+  checkCount,
+  checkPart,
+  checkString,
+  checkTimeout,
+  DEFAULT_TIMEOUT,
+  type Names,
+} from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 
 /** For a new `ProcessLock`. */
@@ -13,14 +20,23 @@ export interface ProcessLockOptions {
   name?: string;
   /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
+  /**
+   * Over how many files the keys are spread, 1 to 64: `path`, and others beside it whose names end with `.1`, `.2` and so on. The
+   * kernel goes through all locks of a file each time, so hold thousands of keys at once only with 16 or more. Whoever makes
+   * the file decides for all, by default 1; who asks for another number later is refused with `ERR_LOCK_FILE_COUNT`.
+   */
+  files?: number;
 }
 
-const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true };
+/** As `kMostSpread` of `native/core/process_page.h`. */
+const MOST_FILES = 64;
 
-/** Throws a TypeError or RangeError for bad options. The path becomes absolute: the process may change its folder later. */
+const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true, files: true };
+
+/** Throws a TypeError or RangeError for bad options. No number of files is 0. The path becomes absolute: the process may change its folder later. */
 export function resolveProcessLockOptions(options: ProcessLockOptions): Required<ProcessLockOptions> {
   checkPart(options, NAMES, 'options', 'an object with a path');
-  const { path: file, name, timeout } = options;
+  const { path: file, name, timeout, files } = options;
   const given = checkString(file, 'options.path');
   if (given === '' || given.includes('\0')) {
     throw invalidArgType('options.path', 'the path of a file', file);
@@ -29,5 +45,6 @@ export function resolveProcessLockOptions(options: ProcessLockOptions): Required
     path: path.resolve(given),
     name: name === undefined ? '' : checkString(name, 'options.name'),
     timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
+    files: files === undefined ? 0 : checkCount(files, 'options.files', MOST_FILES),
   };
 }

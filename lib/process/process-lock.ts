@@ -83,12 +83,12 @@ export class ProcessLock implements AsyncDisposable {
    * options, and a LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
    */
   constructor(options: ProcessLockOptions) {
-    const { path: file, name, timeout } = resolveProcessLockOptions(options);
+    const { path: file, name, timeout, files } = resolveProcessLockOptions(options);
     this.path = file;
     this.name = name;
     this.timeout = timeout;
     this.#engine = processLockEngine();
-    const opened = this.#engine.open(file, ownTitle());
+    const opened = this.#engine.open(file, ownTitle(), files);
     if (typeof opened !== 'number') throw fileError(file, opened);
     this.#file = opened;
     const engine = this.#engine;

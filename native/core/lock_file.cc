@@ -101,6 +101,7 @@ LockFile::~LockFile() {
 }
 
 LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
+  if (LockFile& other = fileOf(byte); &other != this) return other.lock(byte, shared, number);
   OVERLAPPED place = at(byte);
   const DWORD flags = LOCKFILE_FAIL_IMMEDIATELY | (shared ? 0 : LOCKFILE_EXCLUSIVE_LOCK);
   if (LockFileEx(file_, flags, 0, 1, 0, &place)) return Answer::kTaken;
@@ -110,7 +111,7 @@ LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
 
 void LockFile::unlock(std::uint64_t byte) {
   OVERLAPPED place = at(byte);
-  UnlockFileEx(file_, 0, 1, 0, &place);
+  UnlockFileEx(fileOf(byte).file_, 0, 1, 0, &place);
 }
 
 bool LockFile::lockedElsewhere(std::uint64_t byte) {
@@ -157,8 +158,8 @@ void* LockFile::map(std::size_t bytes, int& number) {
 void LockFile::flush() { FlushFileBuffers(file_); }
 
 // Windows neither deletes nor cuts a file that somebody has mapped.
-FileFault LockFile::look() { return FileFault::kNone; }
-bool LockFile::isAt(const std::string&) const { return true; }
+FileFault LockFile::look(std::uint64_t) { return FileFault::kNone; }
+bool LockFile::isHere(const std::string&) const { return true; }
 
 std::uint32_t processId() { return GetCurrentProcessId(); }
 
@@ -280,7 +281,7 @@ LockFile::~LockFile() {
 
 LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
   struct flock request = byteOf(byte, shared ? F_RDLCK : F_WRLCK);
-  if (fcntl(file_, F_OFD_SETLK, &request) == 0) return Answer::kTaken;
+  if (fcntl(fileOf(byte).file_, F_OFD_SETLK, &request) == 0) return Answer::kTaken;
   number = errno;
   // EINTR: a signal came first. The caller tries again as for a byte that somebody has.
   return number == EAGAIN || number == EACCES || number == EINTR ? Answer::kRefused : Answer::kFailed;
@@ -288,12 +289,12 @@ LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
 
 void LockFile::unlock(std::uint64_t byte) {
   struct flock request = byteOf(byte, F_UNLCK);
-  static_cast<void>(fcntl(file_, F_OFD_SETLK, &request));
+  static_cast<void>(fcntl(fileOf(byte).file_, F_OFD_SETLK, &request));
 }
 
 bool LockFile::lockedElsewhere(std::uint64_t byte) {
   struct flock request = byteOf(byte, F_WRLCK);
-  return fcntl(file_, F_OFD_GETLK, &request) == 0 && request.l_type != F_UNLCK;
+  return fcntl(fileOf(byte).file_, F_OFD_GETLK, &request) == 0 && request.l_type != F_UNLCK;
 }
 
 #else
@@ -351,16 +352,17 @@ void LockFile::flush() {
 #endif
 }
 
-FileFault LockFile::look() {
+FileFault LockFile::look(std::uint64_t byte) {
   struct stat info {};
   if (fstat(file_, &info) != 0) return FileFault::kOpen;
   if (info.st_nlink == 0) return FileFault::kReplaced;
   int number = 0;
   if (static_cast<std::size_t>(info.st_size) < mapped_ && !grow(mapped_, number)) return FileFault::kOpen;
-  return FileFault::kNone;
+  LockFile& other = fileOf(byte);
+  return &other == this ? FileFault::kNone : other.look();
 }
 
-bool LockFile::isAt(const std::string& path) const {
+bool LockFile::isHere(const std::string& path) const {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_dev) == identity_.device &&
          static_cast<std::uint64_t>(info.st_ino) == identity_.file;
@@ -411,6 +413,28 @@ bool startThread(void (*run)(void* data), void* data) {
 }
 
 #endif
+
+LockFile& LockFile::fileOf(std::uint64_t byte) {
+  if (more_.empty() || byte < spreadFrom_) return *this;
+  const std::size_t index = byte % (more_.size() + 1);
+  return index == 0 ? *this : *more_[index - 1];
+}
+
+bool LockFile::spread(const std::string& path, std::uint32_t files, std::uint64_t first, FileError& error) {
+  spreadFrom_ = first;
+  for (std::uint32_t i = 1; i < files; ++i) {
+    more_.push_back(open(path + "." + std::to_string(i), error));
+    if (!more_.back()) return false;
+  }
+  return true;
+}
+
+bool LockFile::isAt(const std::string& path) const {
+  for (std::size_t i = 0; i < more_.size(); ++i) {
+    if (!more_[i]->isHere(path + "." + std::to_string(i + 1))) return false;
+  }
+  return isHere(path);
+}
 
 Nanoseconds wallClock() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

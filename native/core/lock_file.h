@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/sync.h"
 
@@ -41,6 +42,8 @@ enum class FileFault : std::uint8_t {
   kLock,
   // This operating system has no such locks.
   kSystem,
+  // Whoever made it wanted its locks in another number of files. FileError::number is that number.
+  kFiles,
 };
 
 struct FileError {
@@ -67,6 +70,10 @@ class LockFile {
 
   // ── locks ──
 
+  // From now on the locks of bytes from `first` on are spread over so many files: this one, and others beside it whose names
+  // end with .1, .2 and so on. The kernel goes through all locks of a file for each call.
+  bool spread(const std::string& path, std::uint32_t files, std::uint64_t first, FileError& error);
+
   enum class Answer : std::uint8_t { kTaken, kRefused, kFailed };
   // Tries to lock one byte, which this file has not locked. kFailed: `number` is the system's error.
   Answer lock(std::uint64_t byte, bool shared, int& number);
@@ -87,13 +94,16 @@ class LockFile {
   void flush();
 
   // Finds out whether the file was deleted, and makes it as large again as it was mapped if somebody cut it: to touch the
-  // memory behind its end would end the process.
-  FileFault look();
-  // Whether the path still leads to this file.
+  // memory behind its end would end the process. Then whether the file that has the byte was deleted.
+  FileFault look(std::uint64_t byte = 0);
+  // Whether the path still leads to this file, and to the others beside it.
   bool isAt(const std::string& path) const;
 
  private:
   LockFile() = default;
+  // Which of the files has the lock of a byte.
+  LockFile& fileOf(std::uint64_t byte);
+  bool isHere(const std::string& path) const;
 
 #if defined(_WIN32)
   void* file_ = nullptr;
@@ -104,6 +114,8 @@ class LockFile {
   Identity identity_;
   void* memory_ = nullptr;
   std::size_t mapped_ = 0;
+  std::vector<std::unique_ptr<LockFile>> more_;
+  std::uint64_t spreadFrom_ = 0;
 };
 
 // What the threads of a process sleep on until another thread of it, or another process, rings.

@@ -46,7 +46,7 @@ class ProcessLocks {
     return *locks;
   }
 
-  ProcessFile* open(const std::string& path, const std::string& title, FileError& error);
+  ProcessFile* open(const std::string& path, const std::string& title, std::uint32_t files, FileError& error);
   void close(ProcessFile& file);
 
   // To be woken when the mutex is unlocked.
@@ -117,8 +117,9 @@ class ProcessFile {
   ProcessFile(std::unique_ptr<LockFile> file, std::string path)
       : file_(std::move(file)), path_(std::move(path)) {}
 
-  bool open(const std::string& title, FileError& error) {
-    if (!page_.open(*file_, title, error)) return false;
+  bool open(const std::string& title, std::uint32_t files, FileError& error) {
+    if (!page_.open(*file_, title, files, error) || !file_->spread(path_, page_.files(), kKeyBytes, error))
+      return false;
     bell_.hang(page_.bell());
     return true;
   }
@@ -151,7 +152,8 @@ class ProcessFile {
   bool watch();
   // How long nobody needs to look whether the key can be had.
   Nanoseconds patience(const ProcessKey& key, Nanoseconds poll);
-  FileError check(bool atRelease);
+  // `byte`: of a key that is about to be locked.
+  FileError check(bool atRelease, std::uint64_t byte = 0);
   // Its thread can use no grant now.
   static bool isPaused(const ProcessAcquisition& acquisition);
 
@@ -214,15 +216,22 @@ ProcessFile* ProcessLocks::find(const LockFile::Identity& identity, const std::s
   return nullptr;
 }
 
-ProcessFile* ProcessLocks::open(const std::string& path, const std::string& title, FileError& error) {
+ProcessFile* ProcessLocks::open(const std::string& path, const std::string& title, std::uint32_t files,
+                                FileError& error) {
   const Lock opening(opening_);
   std::unique_ptr<LockFile> opened = LockFile::open(path, error);
   if (!opened) return nullptr;
   // No lock is lost when the descriptor that was not needed is closed: it is another open file.
-  if (ProcessFile* const known = find(opened->identity(), path)) return known;
+  if (ProcessFile* const known = find(opened->identity(), path)) {
+    if (files == 0 || files == known->page().files()) return known;
+    error = {FileFault::kFiles, static_cast<int>(known->page().files())};
+    const Lock lock(mutex);
+    close(*known);
+    return nullptr;
+  }
   if (!excludes(*opened, path, error)) return nullptr;
   auto made = std::make_unique<ProcessFile>(std::move(opened), path);
-  if (!made->open(title, error)) return nullptr;
+  if (!made->open(title, files, error)) return nullptr;
   ++made->users;
   const Lock lock(mutex);
   files_.push_back(made.get());
@@ -235,12 +244,12 @@ void ProcessLocks::close(ProcessFile& file) {
   delete &file;
 }
 
-FileError ProcessFile::check(bool atRelease) {
+FileError ProcessFile::check(bool atRelease, std::uint64_t byte) {
   if (replaced_) return {FileFault::kReplaced, 0};
   const Nanoseconds time = now();
   if (atRelease && time - checkedAt_ < kFresh) return {};
   checkedAt_ = time;
-  FileFault fault = file_->look();
+  FileFault fault = file_->look(byte);
   if (fault == FileFault::kNone && time - lookedAt_ >= kLookAtPath) {
     lookedAt_ = time;
     if (!file_->isAt(path_)) fault = FileFault::kReplaced;
@@ -299,7 +308,7 @@ bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acqu
 ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition& acquisition,
                                       FileError& error) {
   const bool shared = acquisition.shared;
-  if ((error = check(false))) return Locked::kFailed;
+  if ((error = check(false, key.byte))) return Locked::kFailed;
   if (page_.isKept(key.byte)) return Locked::kNo;
   // Or readers of several processes that overlap would keep a writer out for ever.
   if (shared && page_.isAwaitedBefore(key.byte, acquisition.since)) return Locked::kNo;
@@ -580,8 +589,9 @@ ProcessThread::~ProcessThread() {
   }
 }
 
-int ProcessThread::open(const std::string& path, const std::string& title, FileError& error) {
-  ProcessFile* const file = ProcessLocks::instance().open(path, title, error);
+int ProcessThread::open(const std::string& path, const std::string& title, std::uint32_t files,
+                        FileError& error) {
+  ProcessFile* const file = ProcessLocks::instance().open(path, title, files, error);
   if (!file) return -1;
   std::size_t number = 0;
   while (number < files_.size() && files_[number].file != file) ++number;

@@ -116,8 +116,8 @@ class ProcessThread {
   ProcessThread(const ProcessThread&) = delete;
   ProcessThread& operator=(const ProcessThread&) = delete;
 
-  // The number of an open file, or -1. `title` is what other processes show of this one.
-  int open(const std::string& path, const std::string& title, FileError& error);
+  // The number of an open file, or -1. `title` is what other processes show of this one. `files`: see ProcessPage::open().
+  int open(const std::string& path, const std::string& title, std::uint32_t files, FileError& error);
   // As many times as open() returned the number. What is held there stays held.
   void close(int file);
   bool isOpen(int file) const {

@@ -57,13 +57,18 @@ std::uint64_t byteOfKey(std::string_view key) {
 
 // ── opening ──
 
-bool ProcessPage::open(LockFile& file, const std::string& title, FileError& error) {
+bool ProcessPage::open(LockFile& file, const std::string& title, std::uint32_t files, FileError& error) {
   file_ = &file;
   const std::string boot = bootId();
   Head head{};
   if (!readHead(head, error)) return false;
   const bool made = head.version != 0 && !boot.empty() && boot == head.boot;
-  if (!made && !make(boot, error)) return false;
+  if (!made && (!make(boot, files, error) || !readHead(head, error))) return false;
+  if (files != 0 && files != head.files) {
+    error = {FileFault::kFiles, static_cast<int>(head.files)};
+    return false;
+  }
+  files_ = head.files;
   if (!file.grow(sizeof(Page), error.number)) {
     error.fault = FileFault::kOpen;
     return false;
@@ -101,12 +106,16 @@ bool ProcessPage::readHead(Head& head, FileError& error) {
     error = {FileFault::kVersion, 0};
     return false;
   }
+  if (head.files == 0 || head.files > kMostSpread || head.filesTurned != ~head.files) {
+    error = {FileFault::kForeign, 0};
+    return false;
+  }
   head.boot[sizeof head.boot - 1] = '\0';
   return true;
 }
 
 // The first process after a start of the machine does it. Tokens go on above all that the file has seen.
-bool ProcessPage::make(const std::string& boot, FileError& error) {
+bool ProcessPage::make(const std::string& boot, std::uint32_t files, FileError& error) {
   const Nanoseconds end = now() + kMakingFor;
   int number = 0;
   for (LockFile::Answer answer;
@@ -133,6 +142,8 @@ bool ProcessPage::make(const std::string& boot, FileError& error) {
         head.base =
             std::max({head.base, wallClock() - elapsed(), static_cast<std::int64_t>(last) - elapsed()});
         std::copy(kMark.begin(), kMark.end(), head.mark);
+        if (head.version == 0) head.files = std::max(files, 1U);
+        head.filesTurned = ~head.files;
         head.version = kVersion;
         copyText(boot, head.boot);
         done = file_->write(&head, sizeof head);

@@ -37,6 +37,7 @@ inline constexpr std::uint64_t kProbeBytes = kMakingByte + (std::uint64_t{1} << 
 // A process has the byte of its slot as long as it lives.
 inline constexpr std::uint64_t kLifeBytes = kMakingByte + 1;
 inline constexpr int kSlots = 128;
+inline constexpr std::uint32_t kMostSpread = 64;
 inline constexpr int kNoSlot = -1;
 
 std::uint64_t byteOfKey(std::string_view key);
@@ -48,8 +49,10 @@ inline constexpr Nanoseconds kTurnFor = 10'000'000;
 
 class ProcessPage {
  public:
-  // Of a file that this process has just opened. False: `error` says why it cannot be used.
-  bool open(LockFile& file, const std::string& title, FileError& error);
+  // Of a file that this process has just opened. False: `error` says why it cannot be used. If this makes the page, that many
+  // files share the locks of keys, or one if it is 0; else the number must be that of whoever made it, or 0.
+  bool open(LockFile& file, const std::string& title, std::uint32_t files, FileError& error);
+  std::uint32_t files() const { return files_; }
   int slot() const { return slot_; }
   Word* bell() const { return slot_ == kNoSlot ? nullptr : &page_->slots[slot_].bell; }
 
@@ -146,6 +149,9 @@ class ProcessPage {
   struct Head {
     char mark[16];
     std::uint32_t version;
+    // How many files have the locks of keys, and that number with all bits turned: another number would let two hold a key.
+    std::uint32_t files;
+    std::uint32_t filesTurned;
     std::uint32_t unused;
     char boot[40];
     // What to add to the clock of elapsed(), in all processes of this start of the machine.
@@ -199,7 +205,7 @@ class ProcessPage {
   };
   static_assert(sizeof(Head) <= 4096 && sizeof(Slot) == 128 && sizeof(Bucket) == 64 && sizeof(Record) == 96);
 
-  bool make(const std::string& boot, FileError& error);
+  bool make(const std::string& boot, std::uint32_t files, FileError& error);
   bool readHead(Head& head, FileError& error);
   void claimSlot(const std::string& title);
   Row& rowAt(std::uint64_t byte) const { return page_->rows[rowOf(byte)]; }
@@ -218,6 +224,7 @@ class ProcessPage {
   Page* page_ = nullptr;
   int slot_ = kNoSlot;
   std::int64_t base_ = 0;
+  std::uint32_t files_ = 1;
 };
 
 }  // namespace stripelock

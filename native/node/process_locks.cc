@@ -91,15 +91,17 @@ napi_value processExchange(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// processOpen(path, title): the file's number, or kNotOpened and the exchange says why
+// processOpen(path, title, files): the file's number, or kNotOpened and the exchange says why
 napi_value processOpen(napi_env env, napi_callback_info info) {
-  const ProcessCall call(env, info, 2);
+  const ProcessCall call(env, info, 3);
   std::string path;
   std::string title;
-  if (!call.isOpen() || !call.toText(0, path) || !call.toText(1, title))
-    return call.refuse("expected a path and a title");
+  std::uint32_t files = 0;
+  if (!call.isOpen() || !call.toText(0, path) || !call.toText(1, title) ||
+      !call.toIndex(2, kMostSpread + 1, files))
+    return call.refuse("expected a path, a title, and a number of files or 0");
   FileError error;
-  const int file = call.thread().open(path, title, error);
+  const int file = call.thread().open(path, title, files, error);
   call.answer(error);
   return call.integer(file < 0 ? kNotOpened : file);
 }

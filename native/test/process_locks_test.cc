@@ -40,10 +40,10 @@ ProcessRequest ask(std::vector<std::string> keys, double timeout = kForever, boo
 // A thread of this process with the file open.
 class Member {
  public:
-  explicit Member(const std::string& path)
+  explicit Member(const std::string& path, std::uint32_t files = 0)
       : thread_(std::make_unique<ProcessThread>(environment_.participant())) {
     FileError error;
-    file_ = thread_->open(path, "member", error);
+    file_ = thread_->open(path, "member", files, error);
     EXPECT_EQ(error.fault, FileFault::kNone);
   }
   ~Member() { end(); }
@@ -103,7 +103,8 @@ class Other {
   explicit Other(const std::string& path) {
     FileError error;
     file_ = LockFile::open(path, error);
-    EXPECT_TRUE(file_ && page_.open(*file_, "other", error)) << static_cast<int>(error.fault);
+    EXPECT_TRUE(file_ && page_.open(*file_, "other", 0, error)) << static_cast<int>(error.fault);
+    EXPECT_TRUE(file_->spread(path, page_.files(), kKeyBytes, error));
   }
 
   LockFile& file() { return *file_; }
@@ -174,11 +175,11 @@ bool awaitWaits(Member& member, int count) {
   });
 }
 
-FileFault faultOf(const std::string& path) {
+FileFault faultOf(const std::string& path, std::uint32_t files = 0) {
   Environment environment;
   ProcessThread thread(environment.participant());
   FileError error;
-  EXPECT_EQ(thread.open(path, "", error), -1);
+  EXPECT_EQ(thread.open(path, "", files, error), -1);
   return error.fault;
 }
 
@@ -684,6 +685,36 @@ TEST(Process, RefusesWhatIsNoLockFile) {
   ASSERT_EQ(truncate(folder.file().c_str(), 0), 0);
   Member made(folder.file());
   EXPECT_TRUE(made.mayHave("a"));
+}
+
+TEST(Process, SpreadsItsKeysOverAsManyFilesAsTheFirstWanted) {
+  const Folder folder;
+  {
+    Member one(folder.file(), 16);
+    const Member same(folder.file(), 16);
+    Other other(folder.file());
+    EXPECT_EQ(other.page().files(), 16u);
+    EXPECT_EQ(access(folder.file("lock.15").c_str(), F_OK), 0);
+    EXPECT_NE(access(folder.file("lock.16").c_str(), F_OK), 0);
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      const std::uint32_t held = one.hold(key);
+      EXPECT_FALSE(other.lock(key));
+      one.release(held);
+      EXPECT_TRUE(other.lock(key));
+      EXPECT_FALSE(one.mayHave(key));
+    }
+    EXPECT_EQ(faultOf(folder.file(), 4), FileFault::kFiles);
+  }
+  EXPECT_EQ(faultOf(folder.file(), 4), FileFault::kFiles);
+  Member one(folder.file());
+  EXPECT_TRUE(one.mayHave("a"));
+  ASSERT_EQ(unlink(folder.file("lock.7").c_str()), 0);
+  EXPECT_TRUE(eventually([&] {
+    const ProcessOutcome outcome = one.attempt(ask({"a"}));
+    if (outcome.status == Result::kGranted) one.release(outcome.id);
+    return outcome.error.fault == FileFault::kReplaced;
+  }));
 }
 
 TEST(Process, SaysThatTheFileWasDeletedOrReplaced) {

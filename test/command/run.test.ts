@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ProcessLock } from 'stripelock/process';
 import { COMMAND, Place } from './started.js';
 
 // `stripelock run` in a shell, as users run it.
@@ -105,6 +106,23 @@ describe.runIf(process.platform !== 'win32')('a signal', () => {
 });
 
 describe.runIf(process.platform !== 'win32')('SIGKILL of stripelock itself', () => {
+  it('leaves the lock with the command also if its keys are spread over files', async () => {
+    await new ProcessLock({ path: place.lock, files: 8 }).close();
+    const untilTold = 'echo runs; while [ ! -e told-too ]; do sleep 0.05; done; echo ends';
+    for (const key of ['a', 'b', 'c']) {
+      const started = place.run('--key', key, '--', 'sh', '-c', untilTold);
+      await started.says(/runs/);
+      started.child.kill('SIGKILL');
+      expect(await place.run('--key', key, '--no-wait', '--', 'true').ended).toMatchObject({
+        code: CONFLICT,
+      });
+    }
+    writeFileSync(path.join(place.folder, 'told-too'), '');
+    for (const key of ['a', 'b', 'c']) {
+      expect(await place.run('--key', key, '--', 'true').ended).toMatchObject({ code: 0 });
+    }
+  });
+
   it('leaves the lock with the command, and the next one is told', async () => {
     // Not until its input ends: Node ends that of a process that has ended.
     const untilTold = 'echo runs; while [ ! -e told ]; do sleep 0.05; done; echo ends';

@@ -7,6 +7,7 @@ import {
   truncateSync,
   unlinkSync,
   writeFileSync,
+  readdirSync,
 } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -303,6 +304,34 @@ describe('a file that cannot be used', () => {
     chmodSync(path.join(folder, 'shut'), 0o500);
     if (process.getuid?.() !== 0)
       expect(codeOf(path.join(folder, 'shut', 'lock'))).toBe('ERR_LOCK_FILE_OPEN');
+  });
+
+  it('is one of several if whoever made it wanted so, and the others are told if they want another number', async () => {
+    const file = lockPath();
+    const lock = makeLock({ path: file, files: 4 });
+    expect(
+      readdirSync(path.dirname(file))
+        .filter((name) => name.startsWith(path.basename(file)))
+        .sort(),
+    ).toEqual(['', '.1', '.2', '.3'].map((end) => path.basename(file) + end));
+    const keys = Array.from({ length: 40 }, (_, i) => `key ${i}`);
+    const guard = lock.acquireSync(keys);
+    const other = makeLock({ path: file });
+    for (const key of keys) expect(other.tryAcquire(key)).toBeUndefined();
+    expect(other.inspect()).toHaveLength(40);
+    guard.release();
+    expect(() => new ProcessLock({ path: file, files: 5 })).toThrow(
+      expect.objectContaining({
+        code: 'ERR_LOCK_FILE_COUNT',
+        message: expect.stringMatching(/: 4$/) as string,
+      }),
+    );
+    for (const files of [0, 65, 1.5, NaN]) {
+      expect(() => new ProcessLock({ path: file, files })).toThrow(RangeError);
+    }
+    expect(() => new ProcessLock({ path: file, files: '4' as never })).toThrow(TypeError);
+    await Promise.all([lock.close(), other.close()]);
+    expect(codeOf(file)).toBe('none');
   });
 
   it('is made for its user alone, and a mode that was changed later stays', async () => {

@@ -47,8 +47,11 @@ export interface ProcessUse {
 
 /** Locks on keys of a file, for all processes of the machine, as one thread uses them. */
 export interface ProcessLockEngine {
-  /** The file's number in this thread. `title` is what other processes show of this one. */
-  open(path: string, title: string): number | FileFault;
+  /**
+   * The file's number in this thread. `title` is what other processes show of this one. `files`: over how many files it spreads
+   * its locks; 0 for as many as whoever made it wanted.
+   */
+  open(path: string, title: string, files: number): number | FileFault;
   /** As many times as {@link open} returned the number. What is held stays held. */
   close(file: number): void;
   /** One attempt. */

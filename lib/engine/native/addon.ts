@@ -47,7 +47,7 @@ interface WebLockAddon {
 /** What `native/node/process_locks.cc` exports; it says what the arguments and results mean. */
 interface ProcessLockAddon {
   processExchange(numbers: Float64Array): void;
-  processOpen(path: string, title: string): number;
+  processOpen(path: string, title: string, files: number): number;
   processClose(file: number): void;
   processAttempt(file: number, keys: LockKey | readonly LockKey[], shared: boolean): void;
   processAcquireSync(

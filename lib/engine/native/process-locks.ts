@@ -57,8 +57,8 @@ export class NativeProcessLocks implements ProcessLockEngine {
     addon.processExchange(new Float64Array(memory));
   }
 
-  open(path: string, title: string): number | FileFault {
-    const file = this.#addon.processOpen(path, title);
+  open(path: string, title: string, files: number): number | FileFault {
+    const file = this.#addon.processOpen(path, title, files);
     return file === NOT_OPENED ? this.#fault() : file;
   }
 

@@ -1,4 +1,4 @@
-import { checkOptionsObject, type Names } from '../../common/checks.js';
+import { checkCount, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HandleOf } from '../../common/types.js';
 import type { GateTable } from '../../engine/contract/lease-table.js';
@@ -58,7 +58,7 @@ export class FencingGate {
    */
   static from(handle: HandleOf<'stripelock/fencing-gate'>): FencingGate {
     const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
-    const capacity = checkCapacity(fields.capacity, 'handle.capacity');
+    const capacity = checkCount(fields.capacity, 'handle.capacity', MOST_CAPACITY);
     const gate = leaseEngine().openGate(capacity, numberOf(fields));
     return new FencingGate(new OpenedGate(gate) as FencingGateOptions);
   }
@@ -86,14 +86,8 @@ const NAMES: Names<FencingGateOptions> = { capacity: true };
 function create(options: FencingGateOptions | undefined): OpenedGate {
   checkOptionsObject(options, NAMES);
   const capacity =
-    options?.capacity === undefined ? DEFAULT_CAPACITY : checkCapacity(options.capacity, 'options.capacity');
+    options?.capacity === undefined
+      ? DEFAULT_CAPACITY
+      : checkCount(options.capacity, 'options.capacity', MOST_CAPACITY);
   return new OpenedGate(leaseEngine().openGate(capacity));
-}
-
-function checkCapacity(capacity: unknown, name: string): number {
-  if (typeof capacity !== 'number') throw invalidArgType(name, 'a number', capacity);
-  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
-    throw outOfRange(name, `an integer from 1 to ${MOST_CAPACITY}`, capacity);
-  }
-  return capacity;
 }

@@ -5,6 +5,8 @@ import { WHILE } from './clock.mjs';
 
 /** Fraction of the TTL. */
 const ALMOST_ALL = 0.9;
+/** Milliseconds, of leases whose replies are delayed: beside the delay, steps that wait for a processor must fit into it. */
+const LONG = 900;
 
 /**
  * @typedef {import('./world.mjs').World} World
@@ -68,14 +70,14 @@ export async function serverIsKilled(world, server) {
  *
  * @param {World} world
  * @param {number} port
- * @param {{ share: number, timeout?: number }} options `share`: of the TTL, the delay that leaves time; `timeout`: in
- *   milliseconds, of the slow client's requests.
+ * @param {number} share Of the TTL: the delay that leaves time.
  */
-export async function repliesAreDelayed(world, port, { share, timeout = 1000 }) {
+export async function repliesAreDelayed(world, port, share) {
+  world.ttl = Math.max(world.ttl, Math.round(LONG * world.slowness));
   const proxy = await world.proxyTo(port);
-  const settings = { renew: false, step: 8 };
+  const settings = { renew: false, step: 8, timeout: 3 * LONG, patience: 6 * LONG };
   // Holds for as long as it may.
-  const [late] = await world.start(1, { ...settings, timeout, port: proxy.port, steps: 1000, gap: 5 });
+  const [late] = await world.start(1, { ...settings, port: proxy.port, steps: 1000, gap: 5 });
   proxy.delay = share * world.ttl;
   // These hold briefly, and ask often.
   await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });

@@ -142,11 +142,9 @@ export default {
 
   scenarios: {
     /**
-     * As on other stores. Who waits asks twice, whether the key is free, and for the key: both must fit into the TTL. The
-     * time limit leaves room for what must be asked again.
+     * As on other stores. Who waits asks twice, whether the key is free, and for the key: both must fit into the TTL.
      */
-    'replies of some are delayed': (world, { port }) =>
-      repliesAreDelayed(world, port, { share: 0.3, timeout: 2 * world.ttl }),
+    'replies of some are delayed': (world, { port }) => repliesAreDelayed(world, port, 0.3),
 
     async 'the leader is killed, and comes back'(world, { cluster }) {
       await world.start(4, { patience: PATIENCE });
