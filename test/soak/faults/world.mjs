@@ -165,7 +165,7 @@ export class World {
   async *rounds(count) {
     const most = this.plant ? PLANTED_ROUNDS * count : count;
     for (let i = 0; i < most; i++) {
-      if (this.plant && check(this.#history(), this.resource, this.losses).length > 0) return;
+      if (this.plant && check(this.history(), this.resource, this.losses).length > 0) return;
       yield i;
     }
   }
@@ -208,7 +208,7 @@ export class World {
   /** Ends everything. Returns what was found, and how much was done. */
   async finish() {
     const ends = await Promise.all(this.holders.map((holder) => holder.stop()));
-    const history = this.#history();
+    const history = this.history();
     const count = (/** @type {string} */ op) => history.filter((entry) => entry.op === op).length;
     const violations = [
       ...this.violations,
@@ -226,7 +226,8 @@ export class World {
     return { violations, counts, history };
   }
 
-  #history() {
+  /** What all have done until now. */
+  history() {
     return readHistories(this.holders.map(({ settings }) => settings.history));
   }
 
