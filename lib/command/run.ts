@@ -108,17 +108,14 @@ function streamsFor(path: string): StdioOptions {
 
 /**
  * Where this process has the file open. More than once if it runs under another lock of that file, which stays held, too, or
- * spreads its keys over several files. Windows frees locks with their process, but Node's children end with theirs
- * there.
+ * spreads its keys over several files. Windows frees locks with their process, but Node's children end with theirs there.
  */
 function descriptorsOf(path: string): number[] {
   if (process.platform === 'win32') return [];
   const files: BigIntStats[] = [];
-  for (
-    let file = statSync(path, { bigint: true, throwIfNoEntry: false });
-    file !== undefined;
-    file = statSync(`${path}.${files.length}`, { bigint: true, throwIfNoEntry: false })
-  ) {
+  for (let name = path; ; name = `${path}.${files.length}`) {
+    const file = statSync(name, { bigint: true, throwIfNoEntry: false });
+    if (file === undefined) break;
     files.push(file);
   }
   const found = readdirSync('/dev/fd')

@@ -144,6 +144,9 @@ void sleepFor(double milliseconds) {
   std::this_thread::sleep_for(std::chrono::microseconds(static_cast<std::int64_t>(milliseconds * 1000)));
 }
 
+// From now on newcomers pass nobody that waits already.
+void waitUntilNobodyMayPass() { sleepFor(2 * static_cast<double>(kBargeFor) / 1e6); }
+
 // A blocked acquisition on a thread of its own.
 class BlockedMember {
  public:
@@ -172,6 +175,15 @@ bool awaitWaits(Member& member, int count) {
     const auto seen = member.thread().inspect(member.file(), error);
     return count <=
            std::count_if(seen.begin(), seen.end(), [](const auto& use) { return use.here && use.waits; });
+  });
+}
+
+// Whether it notices before long that somebody deleted or replaced the file.
+bool awaitReplaced(Member& member) {
+  return eventually([&] {
+    const ProcessOutcome outcome = member.attempt(ask({"b"}));
+    if (outcome.status == Result::kGranted) member.release(outcome.id);
+    return outcome.error.fault == FileFault::kReplaced;
   });
 }
 
@@ -354,7 +366,7 @@ TEST(Process, DoesNotLetNewcomersPassWhoHasWaitedLong) {
   Member three(folder.file());
   const std::uint32_t held = one.hold("a", true);
   const std::uint32_t writer = two.pend(ask({"a"}));
-  sleepFor(2 * static_cast<double>(kBargeFor) / 1e6);
+  waitUntilNobodyMayPass();
   EXPECT_FALSE(three.mayHave("a", true));
   one.release(held);
   ASSERT_TRUE(two.awaitNews());
@@ -370,7 +382,7 @@ TEST(Process, KeepsAFreeKeyForAThreadThatHasWaitedLong) {
   Other other(folder.file());
   EXPECT_TRUE(other.lock("a"));
   const std::uint32_t pending = one.pend(ask({"a"}));
-  sleepFor(2 * static_cast<double>(kBargeFor) / 1e6);
+  waitUntilNobodyMayPass();
   // Nobody is woken.
   other.file().unlock(byteOfKey("a"));
   EXPECT_FALSE(two.mayHave("a"));
@@ -387,7 +399,7 @@ TEST(Process, LetsItsProcessKeepAKeyForAWhileAfterAHandOver) {
   EXPECT_TRUE(other.lock("a"));
   const std::uint32_t pending = one.pend(ask({"a"}));
   other.enrol("a");
-  sleepFor(2 * static_cast<double>(kBargeFor) / 1e6);
+  waitUntilNobodyMayPass();
   const Nanoseconds start = now();
   other.file().unlock(byteOfKey("a"));
   other.page().wakeNext(byteOfKey("a"));
@@ -398,12 +410,9 @@ TEST(Process, LetsItsProcessKeepAKeyForAWhileAfterAHandOver) {
   if (now() - start < kBargeFor) {
     EXPECT_TRUE(again);
   }
-  sleepFor(2 * static_cast<double>(kBargeFor) / 1e6);
+  waitUntilNobodyMayPass();
   // Free it once more, so that the turn is given.
-  if (again) {
-    const ProcessOutcome last = one.attempt(ask({"a"}));
-    if (last.status == Result::kGranted) one.release(last.id);
-  }
+  if (again) static_cast<void>(one.mayHave("a"));
   EXPECT_FALSE(one.mayHave("a"));
   EXPECT_TRUE(other.lock("a"));
 }
@@ -446,7 +455,7 @@ TEST(Process, KeepsAKeyForTheProcessThatHasWaitedLong) {
   Other other(folder.file());
   const std::uint32_t held = one.hold("a");
   other.enrol("a");
-  sleepFor(2 * static_cast<double>(kBargeFor) / 1e6);
+  waitUntilNobodyMayPass();
   one.release(held);
   EXPECT_FALSE(other.page().isKept(byteOfKey("a")));
   const Nanoseconds freed = now();
@@ -503,7 +512,7 @@ TEST(Process, PassesOverAProcessThatDied) {
   auto other = std::make_optional<Other>(folder.file());
   other->enrol("a");
   other.reset();
-  sleepFor(2 * static_cast<double>(kBargeFor) / 1e6);
+  waitUntilNobodyMayPass();
   one.release(one.hold("a"));
   EXPECT_TRUE(one.mayHave("a"));
 }
@@ -710,11 +719,7 @@ TEST(Process, SpreadsItsKeysOverAsManyFilesAsTheFirstWanted) {
   Member one(folder.file());
   EXPECT_TRUE(one.mayHave("a"));
   ASSERT_EQ(unlink(folder.file("lock.7").c_str()), 0);
-  EXPECT_TRUE(eventually([&] {
-    const ProcessOutcome outcome = one.attempt(ask({"a"}));
-    if (outcome.status == Result::kGranted) one.release(outcome.id);
-    return outcome.error.fault == FileFault::kReplaced;
-  }));
+  EXPECT_TRUE(awaitReplaced(one));
 }
 
 TEST(Process, SaysThatTheFileWasDeletedOrReplaced) {
@@ -729,11 +734,7 @@ TEST(Process, SaysThatTheFileWasDeletedOrReplaced) {
   ASSERT_EQ(rename(folder.file().c_str(), folder.file("away").c_str()), 0);
   Member three(folder.file());
   EXPECT_TRUE(three.mayHave("a"));
-  EXPECT_TRUE(eventually([&] {
-    const ProcessOutcome outcome = two.attempt(ask({"b"}));
-    if (outcome.status == Result::kGranted) two.release(outcome.id);
-    return outcome.error.fault == FileFault::kReplaced;
-  }));
+  EXPECT_TRUE(awaitReplaced(two));
 }
 
 TEST(Process, TellsWaitersThatTheFileWasDeleted) {

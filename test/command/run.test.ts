@@ -8,6 +8,8 @@ import { COMMAND, Place } from './started.js';
 
 /** A program that says that it runs, and ends when its input does. */
 const UNTIL_INPUT_ENDS = ['sh', '-c', 'echo runs; cat > /dev/null; echo ends'];
+/** The same, when a file `told` is there: Node ends the input of a child of a process that has ended. */
+const UNTIL_TOLD = ['sh', '-c', 'echo runs; while [ ! -e told ]; do sleep 0.05; done; echo ends'];
 const CONFLICT = 75;
 
 let place: Place;
@@ -108,25 +110,22 @@ describe.runIf(process.platform !== 'win32')('a signal', () => {
 describe.runIf(process.platform !== 'win32')('SIGKILL of stripelock itself', () => {
   it('leaves the lock with the command also if its keys are spread over files', async () => {
     await new ProcessLock({ path: place.lock, files: 8 }).close();
-    const untilTold = 'echo runs; while [ ! -e told-too ]; do sleep 0.05; done; echo ends';
     for (const key of ['a', 'b', 'c']) {
-      const started = place.run('--key', key, '--', 'sh', '-c', untilTold);
+      const started = place.run('--key', key, '--', ...UNTIL_TOLD);
       await started.says(/runs/);
       started.child.kill('SIGKILL');
       expect(await place.run('--key', key, '--no-wait', '--', 'true').ended).toMatchObject({
         code: CONFLICT,
       });
     }
-    writeFileSync(path.join(place.folder, 'told-too'), '');
+    writeFileSync(path.join(place.folder, 'told'), '');
     for (const key of ['a', 'b', 'c']) {
       expect(await place.run('--key', key, '--', 'true').ended).toMatchObject({ code: 0 });
     }
   });
 
   it('leaves the lock with the command, and the next one is told', async () => {
-    // Not until its input ends: Node ends that of a process that has ended.
-    const untilTold = 'echo runs; while [ ! -e told ]; do sleep 0.05; done; echo ends';
-    const started = place.run('--', 'sh', '-c', untilTold);
+    const started = place.run('--', ...UNTIL_TOLD);
     await started.says(/runs/);
     started.child.kill('SIGKILL');
     expect(await place.run('--no-wait', '--', 'true').ended).toMatchObject({ code: CONFLICT });

@@ -37,12 +37,13 @@ export class History {
 
   /** @param {{ op: Entry['op'] } & Record<string, unknown>} entry */
   add(entry) {
-    const text = JSON.stringify({ client: this.client, ...entry }, (_, value) =>
-      typeof value === 'bigint' ? String(value) : value,
-    );
-    appendFileSync(this.file, `${text}\n`);
+    appendFileSync(this.file, `${lineOf({ client: this.client, ...entry })}\n`);
   }
 }
+
+/** @param {object} entry */
+export const lineOf = (entry) =>
+  JSON.stringify(entry, (_, value) => (typeof value === 'bigint' ? String(value) : value));
 
 /**
  * The events of several clients, in the order of each. A line that a kill has cut is left out.

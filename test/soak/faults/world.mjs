@@ -6,7 +6,7 @@ import { Proxy } from '../../support/proxy.mjs';
 import { randomFrom } from '../../workers/random.mjs';
 import { check } from './checker.mjs';
 import { now, slowness } from './clock.mjs';
-import { readHistories } from './history.mjs';
+import { lineOf, readHistories } from './history.mjs';
 import { DEFAULTS, Holder } from './process.mjs';
 import { FencedResource } from './resource.mjs';
 import { loadStore } from './store-faults.mjs';
@@ -182,11 +182,9 @@ export class World {
    * @param {readonly Holder[]} holders
    */
   #lastOf(holders) {
-    const seen = (/** @type {object} */ entry) =>
-      JSON.stringify(entry, (_, value) => (typeof value === 'bigint' ? String(value) : value));
     return holders
       .flatMap(({ settings }) => readHistories([settings.history]).slice(-4))
-      .map(seen)
+      .map(lineOf)
       .join('\n');
   }
 
