@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <condition_variable>
 #include <functional>
