@@ -70,9 +70,10 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     keys: K | readonly K[],
     options?: { mode?: M & A },
   ): Guard<K, M> | undefined {
-    const mode = this.#modeIn(options);
-    if (this.#special || isList(keys)) return this.#tryAcquireSlow(keys, mode);
-    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), mode);
+    if (options !== undefined || this.#special || typeof keys === 'object') {
+      return this.#tryAcquireSlow(keys, options);
+    }
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
 
@@ -118,8 +119,9 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
 
   #tryAcquireSlow<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
-    mode: Mode,
+    options: { mode?: M } | undefined,
   ): Guard<K, M> | undefined {
+    const mode = this.#modeIn(options);
     this.#index.begin();
     try {
       return this.#take(this.#prepare<K, M>('try', keys, mode), undefined, 0, undefined, attempt);
