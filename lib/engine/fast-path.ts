@@ -1,3 +1,4 @@
+import { expose } from '../common/exposed-class.js';
 import {
   THREAD_BOUND,
   type AsyncWaiter,
@@ -116,7 +117,9 @@ export class FastPath {
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     let taken = 0;
     try {
-      while (taken < stripes.length && takeIn(path, stripes[taken]!, code)) taken++;
+      // One loop for both would ask for the mode of each.
+      if (code === EXCLUSIVE_MODE.code) while (taken < stripes.length && take(path, stripes[taken]!)) taken++;
+      else while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
     } catch {
       // What was taken stays with the caller (keeps T1).
     }
@@ -137,7 +140,8 @@ export class FastPath {
   ): number {
     let left = count;
     try {
-      for (; left > 0; left--) giveBackIn(path, stripes[left - 1]!, code);
+      if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
+      else for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
     } catch (error) {
       cutBy = error;
     }
@@ -187,16 +191,6 @@ export class FastPath {
 }
 
 /** Constants, as whoever uses the others has them, too: V8 then calls and inlines them directly. */
-const {
-  openShares,
-  take,
-  takeIn,
-  takeShared,
-  giveBack,
-  giveBackIn,
-  giveBackShared,
-  exchange,
-  exchangeAtomic,
-} = FastPath;
+const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
 
-Reflect.deleteProperty(FastPath.prototype, 'constructor');
+expose(FastPath, 'FastPath', 'Illegal constructor');

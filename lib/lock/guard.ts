@@ -1,12 +1,12 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
 import { LockError } from '../common/errors.js';
+import { expose } from '../common/exposed-class.js';
 import { defer } from '../common/host.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { cutBy, FastPath } from '../engine/fast-path.js';
-import { expose } from './exposed-class.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 

@@ -1,8 +1,8 @@
 import { inspect, type InspectOptions } from 'node:util';
+import { expose } from '../common/exposed-class.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import { THREAD_BOUND } from '../engine/contract/engine.js';
 import type { ProcessHold, ProcessLockEngine } from '../engine/contract/process-locks.js';
-import { expose } from '../lock/exposed-class.js';
 
 /** Makes a guard of what an acquisition holds, or will hold. */
 export let createProcessGuard: <M extends LockMode>(
