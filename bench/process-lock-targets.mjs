@@ -1,8 +1,9 @@
 // The targets of locks between processes.
 
-import { bareFcntl, processLock, properLockfile } from './subjects/process-locks.mjs';
+import { bareFcntl, processLock, properLockfile, spreadProcessLock } from './subjects/process-locks.mjs';
 
 const OURS = processLock.name;
+const SPREAD = spreadProcessLock.name;
 const PROPER = properLockfile.name;
 const BARE = bareFcntl.name;
 
@@ -43,10 +44,16 @@ export function processLockTargets({ ratioTarget, figureTarget }) {
   const [blocking, byTry, awaited] = ['blocking', 'by try', 'awaited'].map(
     (how) => `processes, a free key, ${how}`,
   );
+  const beside = `${blocking}, beside 1,000 held`;
   const crowds = both('8 at one key');
   return [
     ...[blocking, byTry, awaited].map((workload) => atMostBare(2.5, workload)),
     ...[blocking, awaited].map((workload) => fasterThanProper(100, workload)),
+    ratioTarget(`${beside}: ${SPREAD} at most 2 × ${OURS} where none are held`, (ratio) => ratio <= 2, {
+      metric: 'nsPerOp',
+      over: [beside, SPREAD],
+      under: [blocking, OURS],
+    }),
     ...crowds.flatMap((workload) => [
       // It cannot wait by blocking.
       ratioTarget(`${workload}: at least 100 × ${PROPER}`, (ratio) => ratio >= 100, {

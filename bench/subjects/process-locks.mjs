@@ -27,9 +27,13 @@ function makeFolder() {
   return folder;
 }
 
-/** @type {import('./index.mjs').Subject} */
-export const processLock = {
-  name: 'stripelock ProcessLock',
+/**
+ * @param {string} name
+ * @param {number} files
+ * @returns {import('./index.mjs').Subject}
+ */
+const ours = (name, files) => ({
+  name,
   packages: ['stripelock'],
   can: ['sync', 'try', 'acquire', 'run'],
   // A package that is compared with may be older than the class.
@@ -37,7 +41,7 @@ export const processLock = {
   create: makeFolder,
   open: async (folder) => {
     const { ProcessLock } = await loadProcess();
-    const lock = new ProcessLock({ path: path.join(folder, 'lock'), timeout: TIMEOUT });
+    const lock = new ProcessLock({ path: path.join(folder, 'lock'), timeout: TIMEOUT, files });
     return {
       acquireSync: (key) => lock.acquireSync(key),
       tryAcquire: (key) => lock.tryAcquire(key),
@@ -47,7 +51,10 @@ export const processLock = {
       close: () => lock.close(),
     };
   },
-};
+});
+
+export const processLock = ours('stripelock ProcessLock', 1);
+export const spreadProcessLock = ours('stripelock ProcessLock, 16 files', 16);
 
 /** The length of each pause is computed before the first attempt, so not a large number of retries. */
 const RETRIES = { forever: true, retries: 10, minTimeout: 1, maxTimeout: 20, factor: 1.5 };
@@ -178,4 +185,4 @@ export const bareFcntl = {
   },
 };
 
-export const processLocks = [processLock, properLockfile, fsNativeExtensions, bareFcntl];
+export const processLocks = [processLock, spreadProcessLock, properLockfile, fsNativeExtensions, bareFcntl];

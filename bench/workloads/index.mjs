@@ -31,7 +31,8 @@ import { webLocks } from './web-locks.mjs';
  * @property {string} operation See runners/loops.mjs.
  * @property {() => unknown[]} makeKeys
  * @property {boolean} [mixed] Whether the thread has used other locks in every way before; see runners/use-before.mjs.
- * @property {number} [dropped] So many other locks were used once and dropped before.
+ * @property {number} [dropped] This many other locks were used once and dropped before.
+ * @property {number} [held] This many other keys of the lock are held meanwhile.
  *
  * @typedef {object} ThreadsOnly
  * @property {'threads'} runner

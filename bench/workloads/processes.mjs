@@ -1,6 +1,12 @@
 // Locks between the processes of a machine.
 
-import { bareFcntl, fsNativeExtensions, processLock, properLockfile } from '../subjects/process-locks.mjs';
+import {
+  bareFcntl,
+  fsNativeExtensions,
+  processLock,
+  properLockfile,
+  spreadProcessLock,
+} from '../subjects/process-locks.mjs';
 
 const KEY = 'account:1234567';
 const everybody = [processLock, fsNativeExtensions, properLockfile];
@@ -20,6 +26,19 @@ const free = (name, operation) => ({
   needs: [operation === 'async' ? ['acquire', 'run'] : operation],
   makeKeys: () => [KEY],
   floors: [bareFcntl],
+});
+
+/**
+ * The kernel goes through all keys of a file that are held, whoever holds them.
+ *
+ * @param {number} held
+ * @returns {import('./index.mjs').SingleWorkload}
+ */
+const besideHeld = (held) => ({
+  ...free(`blocking, beside ${held.toLocaleString('en')} held`, 'sync'),
+  subjects: [processLock, spreadProcessLock],
+  floors: [],
+  held,
 });
 
 /**
@@ -49,6 +68,7 @@ export const processes = [
   free('blocking', 'sync'),
   free('by try', 'try'),
   free('awaited', 'async'),
+  besideHeld(1000),
   together('8 at one key', 'grants', 'sync', { ...grants, subjects: [processLock, fsNativeExtensions] }),
   together('8 at one key', 'grants', 'async', { ...grants, subjects: everybody }),
   together('from a release to the next holder', 'released', 'sync', {
