@@ -35,7 +35,8 @@ export interface StoreUnderTest {
   dispose?(): void | Promise<void>;
   /**
    * The time to live that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Longer for a
-   * store whose operations are slow: several of them must fit.
+   * store whose operations are slow: several of them must fit. A test that finds the machine too slow for it starts again
+   * with a longer one.
    */
   ttl?: number;
   /**
@@ -75,7 +76,7 @@ export interface Scene {
   readonly keepsInfo: boolean;
   /**
    * What follows holds only if fewer than `milliseconds` have passed since `since`. A slower machine proves
-   * nothing either way, so the test starts again.
+   * nothing either way, so the test starts again, with a longer TTL.
    */
   requireWithin(milliseconds: number, since: number): void;
   expect: Expect;
@@ -85,8 +86,8 @@ export type Sentence = readonly [name: string, test: (scene: Scene) => Promise<v
 
 /** Milliseconds: a real clock and the store's need not agree exactly. */
 const MARGIN = 30;
-/** A machine that is too slow this often is too slow for the TTL. */
-const STARTS = 20;
+/** A test starts again this often at most, each time with a time to live that is longer by half of the first. */
+const STARTS = 10;
 
 const NAMES: Names<StoreUnderTest> = {
   store: true,
@@ -111,7 +112,7 @@ export async function runSentence(
 ): Promise<void> {
   for (let start = 1; ; start++) {
     try {
-      await runOnce(test, makeStore, expect);
+      await runOnce(test, makeStore, expect, (start + 1) / 2);
       return;
     } catch (error) {
       if (!(error instanceof TooSlow) || start === STARTS) throw error;
@@ -123,12 +124,13 @@ async function runOnce(
   test: (scene: Scene) => Promise<void>,
   makeStore: MakeStore,
   expect: Expect,
+  longer: number,
 ): Promise<void> {
   const made = await makeStore();
   if ('store' in made) checkNames(made, NAMES, 'the store under test');
   const subject: StoreUnderTest = 'store' in made ? made : { store: made };
   const clients = [subject.store, ...(subject.peers ?? [])];
-  const ttl = subject.ttl ?? (subject.advance ? 10_000 : 400);
+  const ttl = Math.ceil(longer * (subject.ttl ?? (subject.advance ? 10_000 : 400)));
   const late = subject.late ?? 0;
   let next = 0;
   let asked = 0;
