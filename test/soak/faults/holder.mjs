@@ -130,7 +130,7 @@ async function turn(manager, timeout) {
   } catch (error) {
     const late = now() - call;
     const { code, cause } = /** @type {any} */ (error);
-    history.add({ op: 'failed', key: chosen.join(), code, cause: cause?.code, late });
+    history.add({ op: 'failed', key: chosen.join(), code, cause: cause?.message, late });
     return;
   }
   const granted = now();

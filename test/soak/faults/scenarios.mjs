@@ -42,7 +42,7 @@ const common = {
   },
 
   async 'replies of some are delayed'(world, { port }) {
-    if (port !== undefined) return repliesAreDelayed(world, port, 0.5);
+    if (port !== undefined) return repliesAreDelayed(world, port);
     const settings = { renew: false, steps: 60, step: 8 };
     const [late] = await world.start(1, { ...settings, gap: 5, delay: 0.5 * world.ttl });
     await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });

@@ -3,7 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { WHILE } from './clock.mjs';
 
-/** Fraction of the TTL. */
+/** Parts of the TTL. An attempt may take four answers: a look, an etcd lease, a refusal because that is not there yet, a grant. */
+const SOME = 0.2;
 const ALMOST_ALL = 0.9;
 /** Milliseconds, of leases whose replies are delayed: beside the delay, steps that wait for a processor must fit into it. */
 const LONG = 900;
@@ -70,26 +71,27 @@ export async function serverIsKilled(world, server) {
  *
  * @param {World} world
  * @param {number} port
- * @param {number} share Of the TTL: the delay that leaves time.
  */
-export async function repliesAreDelayed(world, port, share) {
+export async function repliesAreDelayed(world, port) {
   world.ttl = Math.max(world.ttl, Math.round(LONG * world.slowness));
   const proxy = await world.proxyTo(port);
   const settings = { renew: false, step: 8, timeout: 3 * LONG, patience: 6 * LONG };
   // Holds for as long as it may.
   const [late] = await world.start(1, { ...settings, port: proxy.port, steps: 1000, gap: 5 });
-  proxy.delay = share * world.ttl;
+  proxy.delay = SOME * world.ttl;
   // These hold briefly, and ask often.
   await world.start(2, { ...settings, steps: 1, gap: 120, backoff: 10 });
   const isLate = (/** @type {import('./process.mjs').Holder} */ holder) => holder === late;
   for await (const i of world.rounds(6)) {
     if (i % 2 === 0) {
-      proxy.delay = share * world.ttl;
+      proxy.delay = SOME * world.ttl;
       await world.expectProgress([late]);
     } else {
       proxy.delay = ALMOST_ALL * world.ttl;
-      await world.nextHolder(4 * world.ttl, isLate);
+      await world.nextHolder(4 * LONG, isLate);
     }
     await world.nextHolder(5000, (holder) => !isLate(holder));
   }
+  // What it still waits for comes at once.
+  proxy.delay = 0;
 }

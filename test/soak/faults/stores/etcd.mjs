@@ -3,12 +3,7 @@ import { etcdLeaseStore } from 'stripelock/etcd';
 import { ask, base64, ETCD_ADVICE, EtcdCluster, hasEtcd } from '../../../support/etcd-server.mjs';
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
-import {
-  connectionsAreCut,
-  repliesAreDelayed,
-  serverIsKilled,
-  serverIsPaused,
-} from '../server-scenarios.mjs';
+import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
 
 /** @typedef {import('../store-faults.mjs').World} World */
 
@@ -141,11 +136,6 @@ export default {
   },
 
   scenarios: {
-    /**
-     * As on other stores. Who waits asks twice, whether the key is free, and for the key: both must fit into the TTL.
-     */
-    'replies of some are delayed': (world, { port }) => repliesAreDelayed(world, port, 0.3),
-
     async 'the leader is killed, and comes back'(world, { cluster }) {
       await world.start(4, { patience: PATIENCE });
       for (let i = 0; i < 2; i++) {
