@@ -1,4 +1,3 @@
-import { expose } from '../common/exposed-class.js';
 import {
   THREAD_BOUND,
   type AsyncWaiter,
@@ -193,4 +192,4 @@ export class FastPath {
 /** Constants, as whoever uses the others has them, too: V8 then calls and inlines them directly. */
 const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
 
-expose(FastPath, 'FastPath', 'Illegal constructor');
+Reflect.deleteProperty(FastPath.prototype, 'constructor');
