@@ -99,7 +99,8 @@ describe.runIf(process.platform !== 'win32')('a signal', () => {
       process.on('SIGINT', () => { if (++count === 1) setTimeout(() => { process.stdout.write('count ' + count + '\\n'); process.exit(5); }, 300); });
       setInterval(() => {}, 1000); console.log('runs');`;
     writeFileSync(path.join(place.folder, 'count.cjs'), count);
-    const terminal = place.shell('script -qec "stripelock run -- node count.cjs" /dev/null');
+    // In place of the shell of `script`, which is /bin/sh where SHELL is not set, and may end by the signal, too.
+    const terminal = place.shell('script -qec "exec stripelock run -- node count.cjs" /dev/null');
     await terminal.says(/runs/);
     terminal.child.stdin.write('\u0003');
     expect((await terminal.says(/count (\d+)/))[1]).toBe('1');
