@@ -55,6 +55,9 @@ export default defineConfig(
         { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrors: 'none' },
       ],
       '@typescript-eslint/no-invalid-void-type': ['error', { allowAsThisParameter: true }],
+      // Flags are compared after masking, and masks are made of other constants.
+      '@typescript-eslint/no-unsafe-enum-comparison': 'off',
+      '@typescript-eslint/prefer-literal-enum-member': 'off',
       // Under noUncheckedIndexedAccess every read of a typed array needs one.
       '@typescript-eslint/no-non-null-assertion': 'off',
       // An abort signal's reason is whatever the caller chose, and is passed on as it is.

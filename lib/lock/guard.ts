@@ -10,18 +10,25 @@ import { cutBy, FastPath } from '../engine/fast-path.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
-// What a guard's state says: its mode's code, flags, and above them its only stripe, or how many of several are taken.
-const MODE = MODE_MASK;
-const HELD = 4;
-const ABANDONED = 8;
-const TRACED = 16;
-/** The keys are a `KeySet`. */
-const MANY = 32;
-const FLAGS = 63;
-const NUMBER_SHIFT = 6;
-const TRACED_OR_MANY = TRACED | MANY;
-/** Separate functions handle guards with any of these flags. So the code for the others stays short, and V8 inlines it. */
-const NOT_PLAIN = MODE | HELD | TRACED | MANY;
+/**
+ * What a guard's state says: its mode's code, flags, and above them its only stripe, or how many of several are taken.
+ *
+ * A const enum, so that the numbers themselves stand in the JavaScript: V8 inlines an acquisition and its release as a whole
+ * only while they have few bytes of its code, and each use of a module's constant has five more.
+ */
+const enum State {
+  MODE = MODE_MASK,
+  HELD = 4,
+  ABANDONED = 8,
+  TRACED = 16,
+  /** The keys are a `KeySet`. */
+  MANY = 32,
+  FLAGS = 63,
+  NUMBER_SHIFT = 6,
+  TRACED_OR_MANY = TRACED | MANY,
+  /** Separate functions handle guards with any of these flags. So the code for the others stays short. */
+  NOT_PLAIN = MODE | HELD | TRACED | MANY,
+}
 
 /** Makes a guard that holds nothing yet. Call this before the first stripe is taken, so that nothing can fail afterwards. */
 export let createGuard: <K extends LockKey, M extends LockMode>(
@@ -105,23 +112,25 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /** The keys as they were passed, duplicates included. */
   get keys(): readonly K[] {
-    return (this.#state & MANY) !== 0 ? (this.#key as KeySet<K>).keys.slice() : [this.#key as K];
+    return (this.#state & State.MANY) !== 0 ? (this.#key as KeySet<K>).keys.slice() : [this.#key as K];
   }
 
   /** Ascending, no duplicates. Taken in this order, released in reverse. */
   get stripes(): readonly number[] {
     const state = this.#state;
-    return (state & MANY) !== 0 ? (this.#key as KeySet<K>).stripes.slice() : [state >> NUMBER_SHIFT];
+    return (state & State.MANY) !== 0
+      ? (this.#key as KeySet<K>).stripes.slice()
+      : [state >> State.NUMBER_SHIFT];
   }
 
   /** The mode in which the guard was acquired. */
   get mode(): M {
-    return modeCoded(this.#state & MODE).name as M;
+    return modeCoded(this.#state & State.MODE).name as M;
   }
 
   /** True from the acquisition until {@link release}. */
   get held(): boolean {
-    return (this.#state & HELD) !== 0;
+    return (this.#state & State.HELD) !== 0;
   }
 
   /**
@@ -129,7 +138,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * protects may be half-written. Told to shared holders and to the first exclusive one.
    */
   get abandoned(): boolean {
-    return (this.#state & ABANDONED) !== 0;
+    return (this.#state & State.ABANDONED) !== 0;
   }
 
   /**
@@ -155,12 +164,12 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    */
   release(): void {
     const state = this.#state;
-    if ((state & NOT_PLAIN) === HELD) {
+    if ((state & State.NOT_PLAIN) === State.HELD) {
       // Here and below, the state changes after the stripe. So a stack overflow before that leaves a guard that can
       // still be released. No function is called between the two (keeps T1).
-      giveBack(this.path, state >> NUMBER_SHIFT);
-      this.#state = state ^ HELD;
-    } else if ((state & HELD) !== 0 || takenBy(this) > 0) {
+      giveBack(this.path, state >> State.NUMBER_SHIFT);
+      this.#state = state ^ State.HELD;
+    } else if ((state & State.HELD) !== 0 || takenBy(this) > 0) {
       AcquiredGuard.#releaseSlow(this);
     }
   }
@@ -168,18 +177,18 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   // This and the next are static, because private methods would cost each guard a field.
   static #releaseSlow(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
-    if ((state & TRACED_OR_MANY) === 0) {
-      giveBackIn(guard.path, state >> NUMBER_SHIFT, state & MODE);
-      guard.#state = state ^ HELD;
+    if ((state & State.TRACED_OR_MANY) === 0) {
+      giveBackIn(guard.path, state >> State.NUMBER_SHIFT, state & State.MODE);
+      guard.#state = state ^ State.HELD;
     } else {
       AcquiredGuard.#releaseTracedOrMany(guard);
     }
   }
 
   static #releaseTracedOrMany(this: void, guard: AcquiredGuard): void {
-    if ((guard.#state & TRACED) !== 0) traceReleased(guard);
-    guard.#state &= ~TRACED;
-    if ((guard.#state & MANY) === 0) AcquiredGuard.#releaseSlow(guard);
+    if ((guard.#state & State.TRACED) !== 0) traceReleased(guard);
+    guard.#state &= ~State.TRACED;
+    if ((guard.#state & State.MANY) === 0) AcquiredGuard.#releaseSlow(guard);
     else AcquiredGuard.#releaseMany(guard);
   }
 
@@ -189,9 +198,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    */
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
-    const count = state >> NUMBER_SHIFT;
-    const left = giveBackMany(guard.path, (guard.#key as KeySet).stripes, count, state & MODE);
-    if (left === 0 || left < count) guard.#state = (state & FLAGS & ~HELD) | (left << NUMBER_SHIFT);
+    const count = state >> State.NUMBER_SHIFT;
+    const left = giveBackMany(guard.path, (guard.#key as KeySet).stripes, count, state & State.MODE);
+    if (left === 0 || left < count)
+      guard.#state = (state & State.FLAGS & ~State.HELD) | (left << State.NUMBER_SHIFT);
     if (left === 0) return;
     if (left < count) defer(() => guard.release(), undefined);
     throw cutBy;
@@ -222,81 +232,81 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   /** {@link tryTake} for guards that are shared or have several keys. */
   static #tryTakeSlow(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
-    if ((state & MANY) !== 0) return AcquiredGuard.#tryTakeMany(guard);
-    if (!takeIn(guard.path, state >> NUMBER_SHIFT, state & MODE)) return false;
-    guard.#state = state | HELD;
+    if ((state & State.MANY) !== 0) return AcquiredGuard.#tryTakeMany(guard);
+    if (!takeIn(guard.path, state >> State.NUMBER_SHIFT, state & State.MODE)) return false;
+    guard.#state = state | State.HELD;
     return true;
   }
 
   static #tryTakeMany(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
     const { stripes } = guard.#key as KeySet;
-    const code = state & MODE;
+    const code = state & State.MODE;
     // No function is called from the last change of a word to that of the state (keeps T1).
     const taken = takeMany(guard.path, stripes, code);
     const all = taken === stripes.length;
-    guard.#state = state | (taken << NUMBER_SHIFT) | (all ? HELD : 0);
+    guard.#state = state | (taken << State.NUMBER_SHIFT) | (all ? State.HELD : 0);
     return all;
   }
 
   static {
     createGuard = (path, key, stripe, mode) =>
-      new AcquiredGuard(path, key, (stripe << NUMBER_SHIFT) | mode.code);
+      new AcquiredGuard(path, key, (stripe << State.NUMBER_SHIFT) | mode.code);
 
-    createGuardOfSet = (path, set, mode) => new AcquiredGuard(path, set, MANY | mode.code);
+    createGuardOfSet = (path, set, mode) => new AcquiredGuard(path, set, State.MANY | mode.code);
 
     tryTake = (guard) => {
       const state = guard.#state;
-      if ((state & NOT_PLAIN) !== 0) return AcquiredGuard.#tryTakeSlow(guard);
-      if (!take(guard.path, state >> NUMBER_SHIFT)) return false;
-      guard.#state = state | HELD;
+      if ((state & State.NOT_PLAIN) !== 0) return AcquiredGuard.#tryTakeSlow(guard);
+      if (!take(guard.path, state >> State.NUMBER_SHIFT)) return false;
+      guard.#state = state | State.HELD;
       return true;
     };
 
-    modeOf = (guard) => modeCoded(guard.#state & MODE);
+    modeOf = (guard) => modeCoded(guard.#state & State.MODE);
 
     stripesOf = (guard) => {
       const state = guard.#state;
-      return (state & MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> NUMBER_SHIFT];
+      return (state & State.MANY) !== 0 ? (guard.#key as KeySet).stripes : [state >> State.NUMBER_SHIFT];
     };
 
     stripeOf = (guard) => {
       const state = guard.#state;
-      if ((state & MANY) === 0) return state >> NUMBER_SHIFT;
+      if ((state & State.MANY) === 0) return state >> State.NUMBER_SHIFT;
       const { stripes } = guard.#key as KeySet;
       return stripes.length === 1 ? stripes[0]! : -1;
     };
 
     copyOfKeys = (guard) => {
-      const many = (guard.#state & MANY) !== 0;
+      const many = (guard.#state & State.MANY) !== 0;
       if (!many) return isBytes(guard.#key) ? [copyOfBytes(guard.#key)] : undefined;
       const { keys } = guard.#key as KeySet;
       return keys.some(isBytes) ? keys.map((key) => (isBytes(key) ? copyOfBytes(key) : key)) : undefined;
     };
 
-    takenBy = (guard) => ((guard.#state & MANY) !== 0 ? guard.#state >> NUMBER_SHIFT : 0);
+    takenBy = (guard) => ((guard.#state & State.MANY) !== 0 ? guard.#state >> State.NUMBER_SHIFT : 0);
 
     continueTaking = ((guard: Guard, request: Request, waiter?: AsyncWaiter) => {
       const outcome = FastPath.acquire(guard.path, request, waiter);
-      const many = (guard.#state & MANY) !== 0;
-      const bare = many ? guard.#state & FLAGS : guard.#state;
+      const many = (guard.#state & State.MANY) !== 0;
+      const bare = many ? guard.#state & State.FLAGS : guard.#state;
       if (outcome === undefined || outcome.status !== 'granted') {
         guard.#state = bare;
       } else {
-        const all = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
-        guard.#state = bare | all | HELD | (outcome.abandoned ? ABANDONED : 0);
+        const all = many ? (guard.#key as KeySet).stripes.length << State.NUMBER_SHIFT : 0;
+        guard.#state = bare | all | State.HELD | (outcome.abandoned ? State.ABANDONED : 0);
       }
       return outcome;
     }) as typeof continueTaking;
 
     markTraced = (guard) => {
-      guard.#state |= TRACED;
+      guard.#state |= State.TRACED;
     };
 
     grant = (guard, abandoned) => {
-      const many = (guard.#state & MANY) !== 0;
-      const taken = many ? (guard.#key as KeySet).stripes.length << NUMBER_SHIFT : 0;
-      guard.#state |= HELD | (abandoned ? ABANDONED : 0) | taken;
+      const many = (guard.#state & State.MANY) !== 0;
+      const taken = many ? (guard.#key as KeySet).stripes.length << State.NUMBER_SHIFT : 0;
+      guard.#state |= State.HELD | (abandoned ? State.ABANDONED : 0) | taken;
     };
   }
 }

@@ -88,6 +88,9 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     const mode = this.#modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     const signal = signalIn(options);
+    this.#table.acquiringAsync();
+    const free = signal === undefined ? this.#tryOne<K, M>(keys, mode) : undefined;
+    if (free !== undefined) return resolved(free);
     this.#index.begin();
     try {
       const guard = this.#prepare<K, M>('async', keys, mode);
@@ -95,7 +98,6 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
         this.#index.keep(guard);
         if (signal.aborted) return Promise.reject(signal.reason as Error);
       }
-      this.#table.acquiringAsync();
       const taken = this.#take(guard, options, timeout, signal, wait);
       return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
     } finally {
@@ -109,6 +111,8 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   ): Guard<K, M> {
     const mode = this.#modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
+    const free = this.#tryOne<K, M>(keys, mode);
+    if (free !== undefined) return free;
     this.#index.begin();
     try {
       return this.#take(this.#prepare<K, M>('sync', keys, mode), options, timeout, undefined, block);
@@ -122,12 +126,24 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     options: { mode?: M } | undefined,
   ): Guard<K, M> | undefined {
     const mode = this.#modeIn(options);
+    const free = this.#tryOne<K, M>(keys, mode);
+    if (free !== undefined) return free;
     this.#index.begin();
     try {
       return this.#take(this.#prepare<K, M>('try', keys, mode), undefined, 0, undefined, attempt);
     } finally {
       this.#index.end();
     }
+  }
+
+  /** The short way of one key in any mode. Undefined if it is not free, or this lock has no short way. */
+  #tryOne<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    mode: Mode,
+  ): Guard<K, M> | undefined {
+    if (this.#special || typeof keys === 'object') return undefined;
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), mode);
+    return tryTake(guard) ? guard : undefined;
   }
 
   /** Checks the keys and finds their stripes; takes nothing. */

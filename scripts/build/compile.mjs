@@ -52,9 +52,11 @@ export function compile() {
   const files = new Map();
   const write = (/** @type {string} */ name, /** @type {string} */ text) => files.set(path.resolve(name), text);
   // Comments are for those who read declarations. In the code, which nobody reads, they would be half of the package.
+  // Where modules need not be compiled alone, the numbers of a const enum stand in the code.
+  const whole = { isolatedModules: false, verbatimModuleSyntax: false };
   const bare = ts.createProgram({
     rootNames: fileNames,
-    options: { ...options, removeComments: true, declaration: false, noCheck: true },
+    options: { ...options, ...whole, removeComments: true, declaration: false, noCheck: true },
     oldProgram: program,
   });
   bare.emit(undefined, write);
