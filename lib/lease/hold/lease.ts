@@ -184,8 +184,13 @@ function look(holds: readonly Hold[]): boolean {
 
 /** The one that was lost first. */
 function firstLost(holds: readonly Hold[]): Hold | undefined {
-  const lost = holds.filter(({ lostReason }) => lostReason !== undefined);
-  return lost.find(({ lostReason }) => lostReason !== OTHER_LOST) ?? lost[0];
+  let other: Hold | undefined;
+  for (const hold of holds) {
+    if (hold.lostReason === undefined) continue;
+    if (hold.lostReason !== OTHER_LOST) return hold;
+    other ??= hold;
+  }
+  return other;
 }
 
 /**
@@ -218,7 +223,9 @@ function abortedBy(lost: Hold): AbortController {
 
 /** They may have different ones, if other leases share them. 1 without keys, where it does not matter. */
 function longestTtl(holds: readonly Hold[]): number {
-  return holds.reduce((longest, { terms }) => Math.max(longest, terms.ttl), 1);
+  let longest = 1;
+  for (const { terms } of holds) longest = Math.max(longest, terms.ttl);
+  return longest;
 }
 
 function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<boolean> {
