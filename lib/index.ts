@@ -65,6 +65,7 @@ export type {
   KeyState,
   LockKey,
   LockMode,
+  OneKeyState,
   StripeState,
   StripedLockHandle,
   StripedLockOptions,

@@ -155,6 +155,20 @@ export interface KeyedLockHandle {
   readonly [opaque: string]: unknown;
 }
 
+/** Whether one key can be had, and by how many it is held and waited for, in all threads. */
+export interface OneKeyState {
+  /** An exclusive acquisition would not have to wait for holders: nobody holds the key or, if it has permits, one is left. */
+  readonly free: boolean;
+  /** How it is held; undefined if nobody holds it. */
+  readonly mode: LockMode | undefined;
+  /** Acquisitions that hold it. */
+  readonly holders: number;
+  /** Acquisitions that wait for it. On the JavaScript engine those of this thread alone. */
+  readonly waiters: number;
+  /** How many more acquisitions may hold it exclusively: 0 or 1 without permits. */
+  readonly permitsLeft: number;
+}
+
 /** One key that is held or waited for. */
 export interface KeyState extends Omit<StripeState, 'stripe'> {
   /** The key. Bytes are a copy. */

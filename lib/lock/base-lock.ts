@@ -1,7 +1,14 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { callArguments } from '../common/checks.js';
 import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
-import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
+import type {
+  AcquireOptions,
+  AsyncAcquireOptions,
+  LockKey,
+  LockMode,
+  OneKeyState,
+  SyncResult,
+} from '../common/types.js';
 import { THREAD_BOUND } from '../engine/contract/engine.js';
 import type { Guard } from './guard.js';
 
@@ -53,6 +60,18 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     keys: K | readonly K[],
     options?: { mode?: M & A },
   ): Guard<K, M> | undefined;
+
+  /**
+   * Whether a key is free, and how many acquisitions hold it and wait for it, in constant time. A snapshot, as other threads
+   * continue meanwhile: to act on it, use {@link tryAcquire}. Of a `StripedLock` it is the state of the key's stripe, which
+   * other keys may hold. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for what is not a key.
+   */
+  abstract stateOf(key: LockKey): OneKeyState;
+
+  /** Whether an exclusive acquisition of a key would wait for a holder: the opposite of `stateOf(key).free`. */
+  isLocked(key: LockKey): boolean {
+    return !this.stateOf(key).free;
+  }
 
   /** Runs fn while holding the keys; releases however fn ends. */
   withLock<T, K extends LockKey>(

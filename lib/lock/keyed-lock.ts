@@ -3,8 +3,10 @@ import type {
   KeyedLockMode,
   KeyedLockOptions,
   KeyState,
+  LockKey,
   StripedLockStats,
 } from '../common/types.js';
+import type { StripeCounts } from '../engine/contract/engine.js';
 import { KEYED, openHandle, openKeyed, type OpenedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { LockOnKeys } from './lock-on-keys.js';
@@ -76,5 +78,10 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
   /** Every key that is held or waited for, by any thread. A snapshot, as in {@link stats}. */
   inspect(): KeyState[] {
     return this.#opened.table.keys!.inspect();
+  }
+
+  /** @internal */
+  protected override countsOf(key: LockKey): StripeCounts {
+    return this.#opened.table.keys!.counts(key);
   }
 }

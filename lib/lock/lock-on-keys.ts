@@ -1,7 +1,8 @@
 import { defer, resolved } from '../common/host.js';
-import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode } from '../common/types.js';
-import type { LockTable } from '../engine/contract/engine.js';
-import { EXCLUSIVE_MODE, hasPermits, type Mode } from '../engine/contract/mode.js';
+import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, OneKeyState } from '../common/types.js';
+import type { LockTable, StripeCounts } from '../engine/contract/engine.js';
+import { HOLDER_MASK } from '../engine/contract/lock-word.js';
+import { EXCLUSIVE_MODE, hasPermits, modeOfWord, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
 import { attempt, block, LockContext, recordHeld, wait, type Continue } from './acquisition.js';
 import { BaseLock } from './base-lock.js';
@@ -9,7 +10,7 @@ import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
 import type { KeySets } from './key-set.js';
 import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
-import { ONLY_KEY, type KeyIndex } from './stripe-index.js';
+import { checkKey, ONLY_KEY, type KeyIndex } from './stripe-index.js';
 import { traceCall, type EntryPoints } from './trace.js';
 
 /**
@@ -76,6 +77,15 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
     return tryTake(guard) ? guard : attempt(this.#context, guard);
   }
+
+  override stateOf(key: LockKey): OneKeyState {
+    checkKey(key, ONLY_KEY);
+    const { word, waiting } = this.countsOf(key);
+    return oneKeyState(word, waiting, this.#table.limit);
+  }
+
+  /** @internal */
+  protected abstract countsOf(key: LockKey): StripeCounts;
 
   #modeIn(options: AcquireOptions | undefined): Mode {
     return this.#permits ? permitModeIn(options) : modeIn(options);
@@ -214,6 +224,15 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     }
     return guard;
   }
+}
+
+/** The state of a key, by the word of its stripe, in a table with that limit. */
+function oneKeyState(word: number, waiters: number, limit: number): OneKeyState {
+  const mode = modeOfWord(word, limit);
+  const holders = mode === undefined ? 0 : mode.counted ? word & HOLDER_MASK : 1;
+  // Each shared holder keeps exclusive ones out.
+  const permitsLeft = hasPermits(limit) ? limit - holders : holders === 0 ? 1 : 0;
+  return { free: permitsLeft > 0, mode: mode?.name, holders, waiters, permitsLeft };
 }
 
 type How = 'sync' | 'try' | 'async';

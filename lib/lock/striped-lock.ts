@@ -5,6 +5,7 @@ import type {
   StripedLockStats,
   StripeState,
 } from '../common/types.js';
+import type { StripeCounts } from '../engine/contract/engine.js';
 import { openHandle, openStriped, STRIPED, type OpenedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { LockOnKeys } from './lock-on-keys.js';
@@ -61,5 +62,10 @@ export class StripedLock extends LockOnKeys {
   /** Every stripe that is held or waited for, by any thread, ascending. A snapshot, as in {@link stats}. */
   inspect(): StripeState[] {
     return this.#opened.table.inspect();
+  }
+
+  /** @internal */
+  protected override countsOf(key: LockKey): StripeCounts {
+    return this.#opened.table.counts(this.stripeOf(key));
   }
 }

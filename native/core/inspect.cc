@@ -108,6 +108,20 @@ std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe) {
   return holdersOfWord(table, stripe, table.word(stripe).load());
 }
 
+StripeCounts countsOf(Table& table, std::uint32_t stripe) {
+  const Lock lock(table.shardOf(stripe));
+  StripeCounts counts{.word = table.word(stripe).load(), .waiting = table.queueOf(stripe).length};
+  const Lock membersLock(table.membersMutex);
+  for (const Membership* member : table.members) counts.waiting += member->localsAt(stripe);
+  return counts;
+}
+
+StripeCounts countsOf(Table& table, const KeyView& key) {
+  StripeCounts counts;
+  table.keys()->find(key, [&](std::uint32_t stripe) { counts = countsOf(table, stripe); });
+  return counts;
+}
+
 LocalCounts countLocals(Table& table) {
   LocalCounts counts;
   const Lock lock(table.membersMutex);

@@ -45,6 +45,14 @@ struct StripeInfo {
 std::vector<StripeInfo> inspect(Table& table);
 // Threads that hold the stripe, each once.
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);
+// How a stripe is held, and how many acquisitions wait for it, of all threads.
+struct StripeCounts {
+  std::uint32_t word = 0;
+  std::uint32_t waiting = 0;
+};
+StripeCounts countsOf(Table& table, std::uint32_t stripe);
+// The same for a key of an exact table.
+StripeCounts countsOf(Table& table, const KeyView& key);
 std::uint32_t countHeld(Table& table);
 // How many stripes are held or flagged as abandoned: in an exact table, as many keys.
 std::uint32_t countInUse(Table& table);

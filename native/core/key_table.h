@@ -72,6 +72,13 @@ class KeyTable {
   std::uint32_t mostOrphans() const { return mostOrphans_; }
   std::uint32_t orphans();
 
+  // Calls visit(stripe) if the key has one, with its shard locked, so that the key keeps it meanwhile.
+  template <typename Visit>
+  void find(const KeyView& key, Visit visit) {
+    Shard& shard = shards_[shardOf(key)];
+    const Lock lock(shard.mutex);
+    if (const Entry* const entry = shard.entries.find(key)) visit(entry->stripe);
+  }
   // Calls visit(key, stripe) for each key, with its shard locked, so that the key keeps its stripe meanwhile.
   template <typename Visit>
   void forEach(Visit visit) {

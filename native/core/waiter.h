@@ -80,12 +80,14 @@ struct StripeQueue {
   // Until then the head may be passed over; from then on it is the next to be granted. Means nothing while there is no
   // head: the thread that links the first waiter sets it.
   Nanoseconds fairAt;
+  std::uint32_t length;
 
   void pushBack(Waiter& waiter) {
     waiter.prev = tail;
     waiter.next = nullptr;
     (tail ? tail->next : head) = &waiter;
     tail = &waiter;
+    ++length;
   }
 
   // Back to where its time of arrival puts it, for a waiter that had to give up its turn.
@@ -113,12 +115,14 @@ struct StripeQueue {
     waiter.prev = after.prev;
     (after.prev ? after.prev->next : head) = &waiter;
     after.prev = &waiter;
+    ++length;
   }
 
   void remove(Waiter& waiter) {
     (waiter.prev ? waiter.prev->next : head) = waiter.next;
     (waiter.next ? waiter.next->prev : tail) = waiter.prev;
     waiter.prev = waiter.next = nullptr;
+    --length;
   }
 };
 

@@ -44,6 +44,21 @@ napi_value locals(napi_env environment, napi_callback_info info) {
   return result;
 }
 
+// counts(table, stripe): [word, waiting] of a stripe or, in an exact table, of a key, which then is the second argument
+napi_value counts(napi_env environment, napi_callback_info info) {
+  const Call call(environment, info, 2);
+  Membership* const membership = call.toTable(0);
+  if (!membership) return call.refuse("expected an open table");
+  Table& table = membership->table();
+  std::uint32_t stripe = 0;
+  std::string key;
+  if (table.keys() ? !readKey(environment, call.at(1), key) : !call.toIndex(1, table.stripes() - 1, stripe))
+    return call.refuse("expected a stripe of the table, or a key");
+  const StripeCounts counts = table.keys() ? countsOf(table, KeyView(key)) : countsOf(table, stripe);
+  return toArray(environment,
+                 {static_cast<std::int32_t>(counts.word), static_cast<std::int32_t>(counts.waiting)});
+}
+
 Napi::Array tracedArray(Napi::Env env, const StripeInfo& stripe) {
   Napi::Array result = Napi::Array::New(env, stripe.traced.size());
   for (std::size_t i = 0; i < stripe.traced.size(); ++i) {
@@ -142,6 +157,7 @@ void addInspection(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "holders", holders);
   addFunction(env, exports, "held", held);
   addFunction(env, exports, "locals", locals);
+  addFunction(env, exports, "counts", counts);
   addFunction(env, exports, "inspect", inspectTable);
   addFunction(env, exports, "addNote", addNote);
   addFunction(env, exports, "removeNote", removeNote);

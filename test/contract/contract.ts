@@ -31,6 +31,7 @@ import { responsivenessSuite } from './responsiveness.js';
 import { selfWaitSuite } from './self-wait.js';
 import { sharedSuite } from './shared.js';
 import { stackOverflowSuite, uncontendedOverflowSuite } from './stack-overflow.js';
+import { stateOfKeySuite } from './state-of-key.js';
 import { statsInspectSuite } from './stats-inspect.js';
 import { withLockSuite } from './with-lock.js';
 import { workerThreadsSuite } from './worker-threads.js';
@@ -44,6 +45,7 @@ const WORDS: readonly Suite[] = [
   mutualExclusionSuite,
   guardsSuite,
   statsInspectSuite,
+  stateOfKeySuite,
   crowdsSuite,
   modelSuite,
 ];
@@ -86,6 +88,7 @@ const EXACT_TOO: readonly Suite[] = [
   idleLoopSuite,
   oddListsSuite,
   responsivenessSuite,
+  stateOfKeySuite,
   crowdsSuite,
 ];
 

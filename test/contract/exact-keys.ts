@@ -35,6 +35,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
         const lock = makeLock({ capacity: 256 });
         const held = new Map<string, Guard>();
         for (const key of keys) {
+          expect(lock.isLocked(key), identity(key)).toBe(held.has(identity(key)));
           const guard = lock.tryAcquire(key);
           expect(guard === undefined, identity(key)).toBe(held.has(identity(key)));
           if (guard !== undefined) held.set(identity(key), guard);
@@ -73,6 +74,18 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       for (const guard of guards) guard!.release();
       expect(lock.tryAcquire(0)!.keys).toEqual([0]);
       expect(lock.tryAcquire(-0)).toBeUndefined();
+    });
+
+    it('tells the state of keys for which it has no room', () => {
+      const lock = makeLock({ capacity: 4 });
+      const guards = ['a', 1, Uint8Array.of(2), ''].map((key) => lock.acquireSync(key));
+      for (let i = 2; i < 200; i++) {
+        for (const key of [i, String(i), Uint8Array.of(i, i)])
+          expect(lock.stateOf(key)).toMatchObject({ free: true });
+      }
+      expect(lock.stateOf(Uint8Array.of(2))).toMatchObject({ free: false, holders: 1 });
+      for (const guard of guards) guard.release();
+      expect(lock.size).toBe(0);
     });
 
     it('knows an equal string, however it is represented', () => {

@@ -53,6 +53,26 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       },
     );
 
+    it('tells how many of its permits are left', async () => {
+      const lock = makeLock(3);
+      const free = { free: true, mode: undefined, holders: 0, waiters: 0, permitsLeft: 3 };
+      expect(lock.stateOf('key')).toEqual(free);
+      const guards = fill(lock, 'key');
+      const waiting = lock.acquire('key');
+      const none = { free: false, mode: 'exclusive', holders: 3, permitsLeft: 0 };
+      expect(lock.stateOf('key')).toEqual({ ...none, waiters: 1 });
+      expect(lock.isLocked('key')).toBe(true);
+      guards[0]!.release();
+      const next = await waiting;
+      expect(lock.stateOf('key')).toEqual({ ...none, waiters: 0 });
+      next.release();
+      expect(lock.stateOf('key')).toEqual({ ...none, free: true, holders: 2, waiters: 0, permitsLeft: 1 });
+      expect(lock.isLocked('key')).toBe(false);
+      guards[1]!.release();
+      guards[2]!.release();
+      expect(lock.stateOf('key')).toEqual(free);
+    });
+
     it('is an exclusive lock without one, or with 1, and knows shared holders then', () => {
       for (const lock of [makeLock(), makeLock(1)]) {
         expect(lock.limit).toBe(1);

@@ -66,6 +66,10 @@ class Names implements ExactKeys {
     return this.used.size;
   }
 
+  counts(): { word: number; waiting: number } {
+    return { word: 0, waiting: 0 };
+  }
+
   inspect(): [] {
     return [];
   }

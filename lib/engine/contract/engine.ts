@@ -9,7 +9,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * `process-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 8;
+export const ENGINE_PROTOCOL = 9;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -150,10 +150,18 @@ export interface LockTable {
   removeNote(id: number): void;
 
   stats(): StripedLockStats;
+  /** In constant time. */
+  counts(stripe: number): StripeCounts;
   inspect(): StripeState[];
 
   /** Which stripe each key has for its own; undefined unless the table was made for that. */
   readonly keys: ExactKeys | undefined;
+}
+
+/** How a stripe is held, and how many acquisitions wait for it, as far as known. */
+export interface StripeCounts {
+  readonly word: number;
+  readonly waiting: number;
 }
 
 /** Makes and opens tables. One per thread and engine. */

@@ -1,4 +1,5 @@
 import type { KeyState, LockKey } from '../../common/types.js';
+import type { StripeCounts } from './engine.js';
 
 /** Answers of {@link ExactKeys.pin} besides a stripe: all stripes have other keys. */
 export const NO_STRIPE = -1;
@@ -24,5 +25,7 @@ export interface ExactKeys {
   unpin(stripes: Int32Array, count: number): number;
   /** How many keys are held by any thread, or were abandoned. */
   inUse(): number;
+  /** Of the key's stripe; all 0 if the key has none. Does not pin it. */
+  counts(key: LockKey): StripeCounts;
   inspect(): KeyState[];
 }

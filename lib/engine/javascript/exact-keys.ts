@@ -1,7 +1,10 @@
 import { copyOfBytes } from '../../common/bytes.js';
 import type { KeyState, LockKey } from '../../common/types.js';
+import type { StripeCounts } from '../contract/engine.js';
 import { NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../contract/exact-keys.js';
 import type { JavaScriptTable } from './table.js';
+
+const NOT_USED: StripeCounts = { word: 0, waiting: 0 };
 
 /** The exact keys of a table of one thread. */
 export class JavaScriptExactKeys implements ExactKeys {
@@ -46,6 +49,12 @@ export class JavaScriptExactKeys implements ExactKeys {
 
   inUse(): number {
     return this.#table.held();
+  }
+
+  counts(key: LockKey): StripeCounts {
+    const stripe =
+      typeof key === 'object' ? this.#stripesOfBytes.get(textOf(copyOfBytes(key))) : this.#stripes.get(key);
+    return stripe === undefined ? NOT_USED : this.#table.counts(stripe);
   }
 
   inspect(): KeyState[] {

@@ -10,6 +10,7 @@ export interface Queued<T> {
 /** A queue in order of arrival, which any entry can leave. An entry that comes back gets its old place. */
 export class Queue<T extends Queued<T>> implements Iterable<T> {
   first: T | undefined = undefined;
+  size = 0;
   #last: T | undefined = undefined;
 
   add(entry: T): void {
@@ -22,6 +23,7 @@ export class Queue<T extends Queued<T>> implements Iterable<T> {
     else before.next = entry;
     if (after === undefined) this.#last = entry;
     else after.previous = entry;
+    this.size++;
   }
 
   remove(entry: T): void {
@@ -30,6 +32,7 @@ export class Queue<T extends Queued<T>> implements Iterable<T> {
     if (entry.next === undefined) this.#last = entry.previous;
     else entry.next.previous = entry.previous;
     entry.previous = entry.next = undefined;
+    this.size--;
   }
 
   *[Symbol.iterator](): Generator<T> {

@@ -10,6 +10,7 @@ import {
   type LockTable,
   type Outcome,
   type Request,
+  type StripeCounts,
 } from '../contract/engine.js';
 import { cellsOf } from '../contract/header.js';
 import { METRIC_CELLS } from '../contract/layout.js';
@@ -186,6 +187,10 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (let stripe = 0; stripe < this.#end; stripe++)
       if ((this.lines.load(stripe) & HOLDER_MASK) !== 0) held++;
     return held;
+  }
+
+  counts(stripe: number): StripeCounts {
+    return { word: this.lines.load(stripe), waiting: this.queues.get(stripe)?.size ?? 0 };
   }
 
   inspect(): StripeState[] {

@@ -116,6 +116,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
   holders(table: number, stripe: number): number[];
   held(table: number): number;
   locals(table: number): [waiting: number, contended: number];
+  counts(table: number, stripe: LockKey): [word: number, waiting: number];
   inspect(table: number): {
     stripe: number;
     word: number;

@@ -10,6 +10,7 @@ import {
   type LockTable,
   type Outcome,
   type Request,
+  type StripeCounts,
 } from '../contract/engine.js';
 import type { ExactKeys } from '../contract/exact-keys.js';
 import { cellsOf } from '../contract/header.js';
@@ -160,6 +161,10 @@ export class NativeTable implements LockTable {
     this.#addon.removeNote(this.#table, id);
   }
 
+  counts(stripe: number): StripeCounts {
+    return countsIn(this.#addon.counts(this.#table, stripe));
+  }
+
   inspect(): StripeState[] {
     return this.#addon.inspect(this.#table).map((state) => this.#stateOf(state));
   }
@@ -176,6 +181,7 @@ export class NativeTable implements LockTable {
       pin: (key) => addon.pin(table, key),
       unpin: (stripes, count) => addon.unpin(table, stripes, count),
       inUse: () => addon.inUse(table),
+      counts: (key) => countsIn(addon.counts(table, key)),
       inspect: () =>
         addon.inspect(table).map((state) => {
           const { mode, holders, waiters } = this.#stateOf(state);
@@ -183,4 +189,8 @@ export class NativeTable implements LockTable {
         }),
     };
   }
+}
+
+function countsIn([word, waiting]: readonly [word: number, waiting: number]): StripeCounts {
+  return { word, waiting };
 }
