@@ -14,7 +14,7 @@ const slow = [
 ];
 
 /** Of the slow ones, those whose leases end soon: they come last, when nothing compiles beside them any more. */
-const faults = ['test/soak/faults/**/*.test.ts', 'test/stores/{etcd,mongodb}-background.test.ts'];
+const faults = ['test/soak/faults/**/*.test.ts', 'test/stores/{etcd,mongodb,redis}-background.test.ts'];
 
 export default defineConfig({
   test: {
