@@ -5,11 +5,12 @@ import { finished } from './support.mjs';
 import * as leases from './leases.mjs';
 import * as locks from './locks.mjs';
 import * as modules from './modules.mjs';
+import * as processes from './processes.mjs';
 import * as threads from './threads.mjs';
 import * as traces from './traces.mjs';
 
 /** @type {Record<string, () => unknown>} */
-const checks = { ...leases, ...locks, ...modules, ...threads, ...traces };
+const checks = { ...leases, ...locks, ...modules, ...processes, ...threads, ...traces };
 
 /** @type {unknown[]} */
 const warnings = [];

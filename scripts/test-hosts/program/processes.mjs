@@ -1,0 +1,43 @@
+// Locks between processes.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ProcessLock } from 'stripelock/process';
+import { check, patience } from './support.mjs';
+
+const HOLDER = fileURLToPath(new URL('process-holder.mjs', import.meta.url));
+
+export async function processLocks() {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-hosts-'));
+  const file = path.join(folder, 'lock');
+  const lock = new ProcessLock({ path: file, timeout: patience });
+  const before = lock.acquireSync('key');
+  before.release();
+  const options = 'Deno' in globalThis ? ['run', '--allow-all', '--no-lock', '--quiet'] : [];
+  const holder = spawn(process.execPath, [...options, HOLDER, file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const [said] = await once(holder.stdout, 'data');
+    check(String(said).trim() === 'held', `the other process said ${said}`);
+    check(lock.tryAcquire('key') === undefined, 'two processes hold one key');
+    check(lock.tryAcquire('key', { mode: 'shared' }) === undefined, 'two processes hold one key');
+    lock.acquireSync('another key').release();
+    const [held] = lock.inspect();
+    check(held?.holders[0]?.pid === holder.pid, `inspect() shows ${JSON.stringify(held)}`);
+    const waiting = lock.acquire('key');
+    holder.kill('SIGKILL');
+    const guard = await waiting;
+    check(guard.abandoned, 'the next holder is not told of the death');
+    check(guard.token > before.token, 'the token does not rise');
+    guard.release();
+    await lock.close();
+  } finally {
+    holder.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
