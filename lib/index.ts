@@ -43,6 +43,7 @@ export type {
 } from './lease/contract/options.js';
 export type {
   AbandonedMessage,
+  AcquireMessage,
   DeadlockMessage,
   LeaseAcquiredMessage,
   LeaseFailedMessage,

@@ -52,6 +52,18 @@ export interface AbandonedMessage extends LockMessage {
   readonly stripes: readonly number[];
 }
 
+/**
+ * `tracingChannel('stripelock:acquire')`: one object for each acquisition, from its call to its outcome, by the convention of
+ * Node's `TracingChannel`. `acquire` and `withLock` publish it as a promise, the others as a call. They do so while `start` has
+ * a subscriber.
+ */
+export interface AcquireMessage extends LockMessage {
+  /** The guard, from `end` of a call on, or from `asyncStart` of a promise on. Undefined if `tryAcquire` got nothing. */
+  readonly result?: unknown;
+  /** What the acquisition failed with, from `error` on. */
+  readonly error?: unknown;
+}
+
 /** While nobody listens, publishing costs only a check of `hasSubscribers`. The fast path publishes nothing. */
 export const channels = {
   wait: diagnostics_channel.channel('stripelock:wait'),
@@ -59,6 +71,10 @@ export const channels = {
   deadlock: diagnostics_channel.channel('stripelock:deadlock'),
   abandoned: diagnostics_channel.channel('stripelock:abandoned'),
 };
+
+export const acquireTracing = diagnostics_channel.tracingChannel<AcquireMessage>('stripelock:acquire');
+/** The fast path asks it whether anybody listens. */
+export const acquireStart = acquireTracing.start;
 
 /** What the messages of the `stripelock:lease:` channels have in common. The thread that holds publishes them. */
 export interface LeaseMessage {

@@ -169,7 +169,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       // still be released. No function is called between the two (keeps T1).
       giveBack(this.path, state >> State.NUMBER_SHIFT);
       this.#state = state ^ State.HELD;
-    } else if ((state & State.HELD) !== 0 || takenBy(this) > 0) {
+    } else {
       AcquiredGuard.#releaseSlow(this);
     }
   }
@@ -177,6 +177,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   // This and the next are static, because private methods would cost each guard a field.
   static #releaseSlow(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
+    if ((state & State.HELD) === 0 && takenBy(guard) === 0) return;
     if ((state & State.TRACED_OR_MANY) === 0) {
       giveBackIn(guard.path, state >> State.NUMBER_SHIFT, state & State.MODE);
       guard.#state = state ^ State.HELD;

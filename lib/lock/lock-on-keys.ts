@@ -1,3 +1,5 @@
+import { threadId } from 'node:worker_threads';
+import { acquireStart, acquireTracing, type AcquireMessage } from '../common/diagnostics.js';
 import { defer, resolved } from '../common/host.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, OneKeyState } from '../common/types.js';
 import type { LockTable, StripeCounts } from '../engine/contract/engine.js';
@@ -45,7 +47,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     options?: AsyncAcquireOptions<M> & { mode?: A },
   ): Promise<Guard<K, M>> {
     try {
-      if (options !== undefined || this.#special || typeof keys === 'object') {
+      if (options !== undefined || this.#special || typeof keys === 'object' || acquireStart.hasSubscribers) {
         return this.#acquireSlow(keys, options);
       }
       const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
@@ -60,7 +62,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     keys: K | readonly K[],
     options?: AcquireOptions<M> & { mode?: A },
   ): Guard<K, M> {
-    if (options !== undefined || this.#special || typeof keys === 'object') {
+    if (options !== undefined || this.#special || typeof keys === 'object' || acquireStart.hasSubscribers) {
       return this.#acquireSyncSlow(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
@@ -71,7 +73,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     keys: K | readonly K[],
     options?: { mode?: M & A },
   ): Guard<K, M> | undefined {
-    if (options !== undefined || this.#special || typeof keys === 'object') {
+    if (options !== undefined || this.#special || typeof keys === 'object' || acquireStart.hasSubscribers) {
       return this.#tryAcquireSlow(keys, options);
     }
     const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), EXCLUSIVE_MODE);
@@ -95,6 +97,43 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
+    if (!acquireStart.hasSubscribers) return this.#acquireAny(keys, options);
+    return acquireTracing.tracePromise(
+      () => this.#acquireAny(keys, options),
+      this.#message('async', keys, options),
+    );
+  }
+
+  #acquireSyncSlow<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AcquireOptions<M> | undefined,
+  ): Guard<K, M> {
+    if (!acquireStart.hasSubscribers) return this.#acquireSyncAny(keys, options);
+    return publishCall(this.#message('sync', keys, options), () => this.#acquireSyncAny(keys, options));
+  }
+
+  #tryAcquireSlow<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: { mode?: M } | undefined,
+  ): Guard<K, M> | undefined {
+    if (!acquireStart.hasSubscribers) return this.#tryAcquireAny(keys, options);
+    return publishCall(this.#message('sync', keys, options), () => this.#tryAcquireAny(keys, options));
+  }
+
+  #message(
+    kind: AcquireMessage['kind'],
+    keys: LockKey | readonly LockKey[],
+    options: { mode?: LockMode } | undefined,
+  ): AcquireMessage {
+    return { lock: this.name, keys: shownKeys(keys), mode: options?.mode ?? 'exclusive', kind, threadId };
+  }
+
+  // Any keys, with any options.
+
+  #acquireAny<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M> | undefined,
+  ): Promise<Guard<K, M>> {
     const mode = this.#modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     const signal = signalIn(options);
@@ -115,7 +154,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     }
   }
 
-  #acquireSyncSlow<K extends LockKey, M extends LockMode>(
+  #acquireSyncAny<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
@@ -131,7 +170,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     }
   }
 
-  #tryAcquireSlow<K extends LockKey, M extends LockMode>(
+  #tryAcquireAny<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: { mode?: M } | undefined,
   ): Guard<K, M> | undefined {
@@ -186,9 +225,9 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   }
 
   #entryPoints(how: How): EntryPoints {
-    if (how === 'sync') return { inner: this.#acquireSyncSlow, method: acquireSync, outer: withLockSync };
-    if (how === 'async') return { inner: this.#acquireSlow, method: acquire, outer: withLock };
-    return { inner: this.#tryAcquireSlow, method: tryAcquire, outer: undefined };
+    if (how === 'sync') return { inner: this.#acquireSyncAny, method: acquireSync, outer: withLockSync };
+    if (how === 'async') return { inner: this.#acquireAny, method: acquire, outer: withLock };
+    return { inner: this.#tryAcquireAny, method: tryAcquire, outer: undefined };
   }
 
   /**
@@ -223,6 +262,26 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
       throw error;
     }
     return guard;
+  }
+}
+
+/** Publishes a call. What fails afterwards, on a stack overflow, must not leave a guard that nobody has. */
+function publishCall<G extends Guard | undefined>(message: AcquireMessage, call: () => G): G {
+  let guard: G | undefined;
+  try {
+    return acquireTracing.traceSync(() => (guard = call()), message);
+  } catch (error) {
+    guard?.release();
+    throw error;
+  }
+}
+
+/** What messages show of what the caller passed, which is not checked yet. */
+function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
+  try {
+    return isList(keys) ? [...keys] : [keys];
+  } catch {
+    return [];
   }
 }
 
