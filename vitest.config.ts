@@ -2,19 +2,24 @@ import { defineConfig } from 'vitest/config';
 
 /**
  * What `npm test` leaves to `npm run test:slow`, as it takes more than half of the processor time: what packs, installs,
- * compiles or measures, and what many processes or threads do for long.
+ * compiles or measures, what many processes or threads do for long, and the contract of locks on memory of their own.
  */
 const slow = [
   'test/bench/{against,verification}.test.ts',
   'test/docs/site.test.ts',
+  'test/engine/native/{binary,own-memory}.test.ts',
   'test/hosts.test.ts',
   'test/packaging/**/*.test.ts',
-  'test/robustness/blocked-threads.test.ts',
+  'test/robustness/{blocked-threads,churn}.test.ts',
   'test/soak/*.test.ts',
 ];
 
 /** Of the slow ones, those whose leases end soon: they come last, when nothing compiles beside them any more. */
-const faults = ['test/soak/faults/**/*.test.ts', 'test/stores/{etcd,mongodb,redis}-background.test.ts'];
+const faults = [
+  'test/soak/faults/**/*.test.ts',
+  'test/leases/background-thread.test.ts',
+  'test/stores/{etcd,mongodb,redis}-background.test.ts',
+];
 
 export default defineConfig({
   test: {
