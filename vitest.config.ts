@@ -7,17 +7,19 @@ import { defineConfig } from 'vitest/config';
 const slow = [
   'test/bench/{against,verification}.test.ts',
   'test/docs/site.test.ts',
-  'test/engine/native/{binary,own-memory}.test.ts',
+  'test/engine/native/binary.test.ts',
   'test/hosts.test.ts',
   'test/packaging/**/*.test.ts',
-  'test/robustness/{blocked-threads,churn}.test.ts',
+  'test/robustness/blocked-threads.test.ts',
   'test/soak/*.test.ts',
 ];
 
-/** Of the slow ones, those whose leases end soon: they come last, when nothing compiles beside them any more. */
+/** Of the slow ones, those that look at times: they come last, when nothing compiles beside them any more. */
 const faults = [
   'test/soak/faults/**/*.test.ts',
+  'test/engine/native/own-memory.test.ts',
   'test/leases/background-thread.test.ts',
+  'test/robustness/churn.test.ts',
   'test/stores/{etcd,mongodb,redis}-background.test.ts',
 ];
 
