@@ -22,8 +22,10 @@ it.each([1, 2, 3, 4, 100])('a death is told also in a lock of %i keys', async (c
 
 it('a death is told if nobody else had the lock open, of exclusive holds and of no others', async () => {
   const maker = startThread('make-lock.mjs', { keyed: true, options: { engine: 'native', capacity: 50 } });
+  // Both may come at once.
+  const exited = once(maker, 'exit');
   const [{ handle }] = (await once(maker, 'message')) as [{ handle: KeyedLockHandle }];
-  await once(maker, 'exit');
+  await exited;
   const long = 'long '.repeat(50);
   const keys = ['key', long, 7];
   for (let round = 0; round < 3; round++) {
