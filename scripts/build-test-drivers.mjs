@@ -43,7 +43,10 @@ function build() {
   const env = { ...process.env, CFLAGS: '-O1 -w', CXXFLAGS: '-O1 -w' };
   return (
     installed &&
-    run(process.execPath, [gyp, 'rebuild', ...options], driver, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+    run(process.execPath, [gyp, 'rebuild', ...options], driver, {
+      env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
   );
 }
 
