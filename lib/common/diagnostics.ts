@@ -53,8 +53,8 @@ export interface AbandonedMessage extends LockMessage {
 }
 
 /**
- * `tracingChannel('stripelock:acquire')`: one object for each acquisition, from its call to its outcome, by the convention of
- * Node's `TracingChannel`. `acquire` and `withLock` publish it as a promise, the others as a call. They do so while `start` has
+ * `tracingChannel('stripelock:acquire')`: one object for each acquisition, from its call to its outcome, by Node's
+ * convention for tracing channels. `acquire` and `withLock` publish it as a promise, the others as a call. They do so while `start` has
  * a subscriber.
  */
 export interface AcquireMessage extends LockMessage {

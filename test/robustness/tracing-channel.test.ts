@@ -8,7 +8,7 @@ import { below, randomFrom } from '../workers/random.mjs';
 
 type Event = keyof TracingChannelSubscribers<AcquireMessage>;
 
-/** A subscriber as Node's documentation of `TracingChannel` describes it: the events of each acquisition. */
+/** A subscriber as Node's documentation of tracing channels describes it: the events of each acquisition. */
 function listen(): Map<AcquireMessage, Event[]> {
   const spans = new Map<AcquireMessage, Event[]>();
   const add = (event: Event) => (message: AcquireMessage) => {
