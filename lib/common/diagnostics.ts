@@ -53,9 +53,9 @@ export interface AbandonedMessage extends LockMessage {
 }
 
 /**
- * `tracingChannel('stripelock:acquire')`: one object for each acquisition, from its call to its outcome, by Node's
- * convention for tracing channels. `acquire` and `withLock` publish it as a promise, the others as a call. They do so while `start` has
- * a subscriber.
+ * `tracingChannel('stripelock:acquire')`: one object for each acquisition, from its call to its outcome, by Node's convention
+ * for tracing channels. `acquire` and `withLock` publish it as a promise, the others as a call. They do so while `start` has a
+ * subscriber.
  */
 export interface AcquireMessage extends LockMessage {
   /** The guard, from `end` of a call on, or from `asyncStart` of a promise on. Undefined if `tryAcquire` got nothing. */

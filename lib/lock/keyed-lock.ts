@@ -11,6 +11,7 @@ import { KEYED, openHandle, openKeyed, type OpenedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import { LockOnKeys } from './lock-on-keys.js';
 import { PinnedKeys } from './pinned-keys.js';
+import { checkKey, ONLY_KEY } from './stripe-index.js';
 
 /**
  * Locks on exact keys: unequal keys never wait for each other, and one may be acquired while another is held. Otherwise as
@@ -82,6 +83,7 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
 
   /** @internal */
   protected override countsOf(key: LockKey): StripeCounts {
+    checkKey(key, ONLY_KEY);
     return this.#opened.table.keys!.counts(key);
   }
 }

@@ -12,7 +12,7 @@ import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
 import type { KeySets } from './key-set.js';
 import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
-import { checkKey, ONLY_KEY, type KeyIndex } from './stripe-index.js';
+import { ONLY_KEY, type KeyIndex } from './stripe-index.js';
 import { traceCall, type EntryPoints } from './trace.js';
 
 /**
@@ -81,12 +81,15 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   }
 
   override stateOf(key: LockKey): OneKeyState {
-    checkKey(key, ONLY_KEY);
     const { word, waiting } = this.countsOf(key);
     return oneKeyState(word, waiting, this.#table.limit);
   }
 
-  /** @internal */
+  /**
+   * Throws if it is not a key.
+   *
+   * @internal
+   */
   protected abstract countsOf(key: LockKey): StripeCounts;
 
   #modeIn(options: AcquireOptions | undefined): Mode {
