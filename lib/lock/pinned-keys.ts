@@ -3,6 +3,7 @@ import { defer } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import {
   CROWDED,
+  IDLE_ENDED,
   NO_STRIPE,
   PINNED_AGAIN,
   STRIPE_MASK,
@@ -32,7 +33,7 @@ const NONE: readonly number[] = [];
  * keys, too: getters of a list, `Error.prepareStackTrace`, a signal of the program's own. Elsewhere it cannot. What these
  * others {@link keep} stays pinned. One that is still reading its list compares {@link unpins}, and looks its keys up again.
  *
- * After a stack overflow a stripe may be pinned and in neither the cache nor the list. {@link makeRoom} finds it. It is never
+ * After a stack overflow a stripe may be pinned and in neither the cache nor the list, nor the last. {@link makeRoom} finds it. It is never
  * in both, as the cache would outlive the pin that the list ends.
  */
 export class PinnedKeys implements KeyIndex {
@@ -42,7 +43,13 @@ export class PinnedKeys implements KeyIndex {
   /** To be called before anything is unpinned. */
   readonly #onUnpin: () => void;
   readonly #cache: StripeCache;
-  /** Stripes that are pinned and not in the cache, in use or not: this many of the list. */
+  /**
+   * The stripe that was pinned last, if it was for an only key and is not in the cache. The next look-up that misses the cache
+   * lets the engine unpin it and give it to its own key, which costs much less than a batch. It is in no set of keys: where
+   * one is read, it comes into the list.
+   */
+  #last = NO_STRIPE;
+  /** The other stripes that are pinned and not in the cache, in use or not: this many of the list. */
   #count = 0;
   #outside: Int32Array;
   readonly #batch: number;
@@ -108,18 +115,34 @@ export class PinnedKeys implements KeyIndex {
     const cached = isRememberable(key);
     const known = cached ? this.#cache.find(key) : undefined;
     if (known !== undefined) return known;
-    let answer = this.#keys.pin(key as LockKey);
-    if (answer === NO_STRIPE && name === ONLY_KEY) {
-      this.#unpinIdle();
-      answer = this.#keys.pin(key as LockKey);
-    }
-    if (answer === NO_STRIPE) throw this.#exhausted();
+    const mayUnpin = name === ONLY_KEY && this.#busy === 0;
+    const answer = this.#pin(key as LockKey, name, mayUnpin);
     if ((answer & CROWDED) !== 0) this.#crowded = true;
     const stripe = answer & STRIPE_MASK;
     // If it was pinned before, it is in the list, or in the cache, which is bypassed.
-    const isNew = (answer & PINNED_AGAIN) === 0;
-    if (isNew && !(cached && this.#cache.add(key, stripe))) this.#add(stripe);
+    if ((answer & PINNED_AGAIN) === 0 && !(cached && this.#cache.add(key, stripe))) {
+      if (mayUnpin) this.#last = stripe;
+      else this.#add(stripe);
+    }
     return stripe;
+  }
+
+  /** The answer of the engine. */
+  #pin(key: LockKey, name: string, mayUnpin: boolean): number {
+    const last = this.#last;
+    if (last !== NO_STRIPE) {
+      const answer = this.#keys.pin(key, mayUnpin ? last : NO_STRIPE);
+      this.#last = NO_STRIPE;
+      if (answer === NO_STRIPE || (answer & IDLE_ENDED) === 0) this.#add(last);
+      if (answer !== NO_STRIPE) return answer;
+    }
+    let answer = this.#keys.pin(key, NO_STRIPE);
+    if (answer === NO_STRIPE && name === ONLY_KEY) {
+      this.#unpinIdle();
+      answer = this.#keys.pin(key, NO_STRIPE);
+    }
+    if (answer === NO_STRIPE) throw this.#exhausted();
+    return answer;
   }
 
   /** Ends pins, if there are too many. */

@@ -9,13 +9,16 @@ namespace stripelock {
 
 KeyPins::KeyPins(const Membership& membership) : membership_(membership), keys_(*membership.table().keys()) {}
 
-KeyPins::Pinned KeyPins::pin(const KeyView& key) {
-  const KeyTable::Pinned got = keys_.pin(key);
+KeyPins::Pinned KeyPins::pin(const KeyView& key, std::uint32_t idle) {
+  // mutant: N4-gives-used
+  const bool ends = idle != KeyTable::kNone && has(idle) && !uses(idle);
+  if (ends) remove(idle);
+  const KeyTable::Pinned got = keys_.pin(key, ends ? idle : KeyTable::kNone);
   const std::uint32_t stripe = got.stripe;
-  if (stripe == KeyTable::kNone) return {.stripe = stripe};
+  if (stripe == KeyTable::kNone) return {.stripe = stripe, .ended = ends};
   if (has(stripe)) {
     keys_.unpin(stripe);
-    return {.stripe = stripe, .again = true};
+    return {.stripe = stripe, .again = true, .ended = ends};
   }
   if (pinned_.size() <= stripe / 64) {
     // Twice as many at least, as stripes come in rising order at first.
@@ -23,7 +26,7 @@ KeyPins::Pinned KeyPins::pin(const KeyView& key) {
     pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
   }
   add(stripe);
-  return {.stripe = stripe, .crowded = got.crowded};
+  return {.stripe = stripe, .crowded = got.crowded, .ended = ends};
 }
 
 std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count, bool blocked) {

@@ -53,12 +53,26 @@ KeyTable::~KeyTable() {
   table_.cell(kLeftOrphans).store(left);
 }
 
-KeyTable::Pinned KeyTable::pin(const KeyView& key) {
+KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
+  std::unique_ptr<Entry> own;
+  if (idle != kNone) {
+    Entry& entry = *byStripe_[idle];
+    Shard& shard = shardFor(entry);
+    {
+      const ShortLock lock(shard.mutex);
+      if (entry.key.is(key)) return {.stripe = idle, .crowded = isCrowded(shard)};
+      own = endPin(shard, entry);
+    }
+    forgetTooMany();
+  }
+  STRIPELOCK_SEAM("pin: with a stripe of its own");
   Shard& shard = shards_[shardOf(key)];
   for (;;) {
     {
-      const Lock lock(shard.mutex);
-      const Pinned pinned = pinLocked(shard, key);
+      const ShortLock lock(shard.mutex);
+      const Pinned pinned = pinLocked(shard, key, own);
+      // mutant: N5-loses-idle
+      if (own) release(shard, std::move(own));
       if (pinned.stripe != kNone) return pinned;
     }
     // Without the shard: stripes and orphans may be of another one.
@@ -72,7 +86,7 @@ bool KeyTable::isCrowded(const Shard& shard) const {
   return used_.load() > half && shard.entries.size() * kShards > half;
 }
 
-KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
+KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key, std::unique_ptr<Entry>& own) {
   if (Entry* const entry = shard.entries.find(key)) {
     // Keeps N2: it is not an orphan any more, so nobody forgets it.
     if (entry->orphan) removeOrphan(*entry);
@@ -80,13 +94,19 @@ KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
     ++entry->pins;
     return {.stripe = entry->stripe, .crowded = isCrowded(shard)};
   }
-  const std::uint32_t stripe = allocate(shard);
-  if (stripe == kNone) return {.stripe = kNone};
-  STRIPELOCK_SEAM("pin: before the key has its stripe");
-  std::unique_ptr<Entry> node = make(shard, key);
-  node->stripe = stripe;
-  node->pins = 1;
-  byStripe_[stripe] = &shard.entries.add(std::move(node));
+  std::unique_ptr<Entry> entry = std::move(own);
+  if (entry) {
+    entry->key.assign(key);
+  } else {
+    const std::uint32_t stripe = allocate(shard);
+    if (stripe == kNone) return {.stripe = kNone};
+    STRIPELOCK_SEAM("pin: before the key has its stripe");
+    entry = make(shard, key);
+    entry->stripe = stripe;
+  }
+  const std::uint32_t stripe = entry->stripe;
+  entry->pins = 1;
+  byStripe_[stripe] = &shard.entries.add(std::move(entry));
   return {.stripe = stripe, .crowded = isCrowded(shard)};
 }
 
@@ -94,20 +114,22 @@ void KeyTable::unpin(std::uint32_t stripe) {
   Entry& entry = *byStripe_[stripe];
   Shard& shard = shardFor(entry);
   {
-    const Lock lock(shard.mutex);
-    // mutant: N2-first-unpin
-    if (--entry.pins != 0) return;
-    STRIPELOCK_SEAM("unpin: before the word is read");
-    // Nobody else changes the word from here on (N3).
-    // mutant: N2-frees-abandoned
-    if (table_.word(stripe).load() == 0) {
-      drop(shard, entry);
-      return;
-    }
-    addOrphan(entry);
+    const ShortLock lock(shard.mutex);
+    std::unique_ptr<Entry> unused = endPin(shard, entry);
+    if (unused) release(shard, std::move(unused));
   }
-  while (orphans() > mostOrphans_ && forgetOldest()) {
-  }
+  forgetTooMany();
+}
+
+std::unique_ptr<KeyTable::Entry> KeyTable::endPin(Shard& shard, Entry& entry) {
+  // mutant: N2-first-unpin
+  if (--entry.pins != 0) return nullptr;
+  STRIPELOCK_SEAM("unpin: before the word is read");
+  // Nobody else changes the word from here on (N3).
+  // mutant: N2-frees-abandoned
+  if (table_.word(entry.stripe).load() == 0) return remove(shard, entry);
+  addOrphan(entry);
+  return nullptr;
 }
 
 KeyTable::Shard::~Shard() {
@@ -132,15 +154,10 @@ void KeyTable::destroy(Shard& shard, std::unique_ptr<Entry> entry) {
 std::size_t KeyTable::size() {
   std::size_t size = 0;
   for (Shard& shard : shards_) {
-    const Lock lock(shard.mutex);
+    const ShortLock lock(shard.mutex);
     size += shard.entries.size();
   }
   return size;
-}
-
-std::uint32_t KeyTable::orphans() {
-  const Lock lock(orphansMutex_);
-  return orphans_;
 }
 
 std::uint32_t KeyTable::allocate(Shard& shard) {
@@ -164,24 +181,28 @@ bool KeyTable::moveFree(Shard& shard) {
   for (Shard& other : shards_) {
     std::uint32_t stripe = kNone;
     {
-      const Lock lock(other.mutex);
+      const ShortLock lock(other.mutex);
       if (other.free.empty()) continue;
       stripe = other.free.back();
       other.free.pop_back();
     }
     STRIPELOCK_SEAM("move: before the stripe is free again");
-    const Lock lock(shard.mutex);
+    const ShortLock lock(shard.mutex);
     shard.free.push_back(stripe);
     return true;
   }
   return false;
 }
 
-void KeyTable::drop(Shard& shard, Entry& entry) {
-  const std::uint32_t stripe = entry.stripe;
-  byStripe_[stripe] = nullptr;
-  destroy(shard, shard.entries.remove(entry));
-  // Under the lock that the key had (keeps N1, N5): from here on another key may get it.
+std::unique_ptr<KeyTable::Entry> KeyTable::remove(Shard& shard, Entry& entry) {
+  byStripe_[entry.stripe] = nullptr;
+  return shard.entries.remove(entry);
+}
+
+void KeyTable::release(Shard& shard, std::unique_ptr<Entry> entry) {
+  const std::uint32_t stripe = entry->stripe;
+  destroy(shard, std::move(entry));
+  // Last (keeps N1, N5): from here on another key may get it.
   // mutant: N5-loses-dropped
   shard.free.push_back(stripe);
 }
@@ -208,6 +229,11 @@ void KeyTable::unlinkOrphan(Entry& entry) {
   --orphans_;
 }
 
+void KeyTable::forgetTooMany() {
+  while (orphans() > mostOrphans_ && forgetOldest()) {
+  }
+}
+
 bool KeyTable::forgetOldest() {
   for (;;) {
     Shard* shard = nullptr;
@@ -217,7 +243,7 @@ bool KeyTable::forgetOldest() {
       shard = &shardFor(*oldestOrphan_);
     }
     STRIPELOCK_SEAM("forget: before the shard");
-    const Lock lock(shard->mutex);
+    const ShortLock lock(shard->mutex);
     Entry* entry = nullptr;
     {
       const Lock links(orphansMutex_);
@@ -230,7 +256,7 @@ bool KeyTable::forgetOldest() {
     // Keeps N3: nobody has it pinned.
     // mutant: N3-tells-next-key
     table_.word(entry->stripe).store(0);
-    drop(*shard, *entry);
+    release(*shard, remove(*shard, *entry));
     return true;
   }
 }

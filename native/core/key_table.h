@@ -13,7 +13,8 @@
 //       whose key has no pins, and a stripe that is given to another key is free and has no queue.
 //   N4  A thread unpins a key only when it neither holds it nor waits for it, and not between looking it up and taking it.
 //       The second half is kept by whoever looks up (lib/lock/pinned-keys.ts), also in the addon's own calls.
-//   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard.
+//   N5  A stripe is either free (in the list of one shard, or from used_ on), or of one key of any shard; or a call that is
+//       under way has it, which gives it to a key or makes it free.
 //
 // A thread that ends abandons what it holds, and then unpins everything (Registry::end). It may end between any two of
 // its calls here, never within one: each call changes the table under the key's shard, and leaves N1 – N5 true. What it
@@ -32,6 +33,7 @@
 #include <vector>
 
 #include "core/key_map.h"
+#include "core/short_mutex.h"
 #include "core/sync.h"
 
 namespace stripelock {
@@ -58,8 +60,9 @@ class KeyTable {
     // together remember no more idle keys than that, and a few each: the rest is for keys in use.
     bool crowded = false;
   };
-  // The stripe of the key, with one more pin.
-  Pinned pin(const KeyView& key);
+  // The stripe of the key, with one more pin. `idle`: one pin fewer for this stripe, of which the caller has one. A new key
+  // gets it at once if nobody else needs it, which costs half as much as to free it and to look for a free one.
+  Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
   // One pin fewer. The caller has one.
   void unpin(std::uint32_t stripe);
   static std::uint32_t shardOf(const KeyView& key) { return stripelock::shardOf<kShards>(key); }
@@ -70,20 +73,20 @@ class KeyTable {
   std::uint32_t used() const { return used_.load(); }
   // How many abandoned keys that nobody has pinned are kept.
   std::uint32_t mostOrphans() const { return mostOrphans_; }
-  std::uint32_t orphans();
+  std::uint32_t orphans() const { return orphans_.load(); }
 
   // Calls visit(stripe) if the key has one, with its shard locked, so that the key keeps it meanwhile.
   template <typename Visit>
   void find(const KeyView& key, Visit visit) {
     Shard& shard = shards_[shardOf(key)];
-    const Lock lock(shard.mutex);
+    const ShortLock lock(shard.mutex);
     if (const Entry* const entry = shard.entries.find(key)) visit(entry->stripe);
   }
   // Calls visit(key, stripe) for each key, with its shard locked, so that the key keeps its stripe meanwhile.
   template <typename Visit>
   void forEach(Visit visit) {
     for (Shard& shard : shards_) {
-      const Lock lock(shard.mutex);
+      const ShortLock lock(shard.mutex);
       shard.entries.forEach([&](Entry& entry) { visit(entry.key.view().text, entry.stripe); });
     }
   }
@@ -102,7 +105,7 @@ class KeyTable {
     Shard() = default;
     Shard(const Shard&) = delete;
     Shard& operator=(const Shard&) = delete;
-    Mutex mutex;
+    ShortMutex mutex;
     KeyMap<Entry> entries;
     std::vector<std::uint32_t> free;
     // Memory of keys that were dropped, for the next ones. Linked by KeyNode::next.
@@ -116,8 +119,14 @@ class KeyTable {
 
   static std::unique_ptr<Entry> make(Shard& shard, const KeyView& key);
   static void destroy(Shard& shard, std::unique_ptr<Entry> entry);
+  // Makes the stripe of an entry that no key has any more a free one of the shard, which is locked.
+  static void release(Shard& shard, std::unique_ptr<Entry> entry);
   Shard& shardFor(const Entry& entry) { return shards_[shardOf(entry.key.view())]; }
-  Pinned pinLocked(Shard& shard, const KeyView& key);
+  // `own`: an entry with its stripe, which belongs to nobody but the caller. Empty if the key got it.
+  Pinned pinLocked(Shard& shard, const KeyView& key, std::unique_ptr<Entry>& own);
+  // One pin fewer. If it was the last, and nobody is to be told of a death: the entry, with its stripe, which belongs to nobody
+  // but the caller from then on. The shard is locked.
+  std::unique_ptr<Entry> endPin(Shard& shard, Entry& entry);
   // An estimate, from the keys of the shard, which is locked.
   bool isCrowded(const Shard& shard) const;
   // A stripe for a key of the shard, which is locked; or kNone.
@@ -125,12 +134,14 @@ class KeyTable {
   // Gives the shard a free stripe of another one. The caller has no shard locked. False: there is none.
   bool moveFree(Shard& shard);
   // The key has no pins, and its word is 0.
-  void drop(Shard& shard, Entry& entry);
+  std::unique_ptr<Entry> remove(Shard& shard, Entry& entry);
   void addOrphan(Entry& entry);
   void removeOrphan(Entry& entry);
   void unlinkOrphan(Entry& entry);
   // Forgets the oldest orphan and frees its stripe. False: there is none.
   bool forgetOldest();
+  // Forgets the oldest of too many.
+  void forgetTooMany();
 
   std::array<Shard, kShards> shards_;
   Table& table_;
@@ -142,7 +153,8 @@ class KeyTable {
   Mutex orphansMutex_;
   const std::uint32_t mostOrphans_;
   std::atomic<std::uint32_t> used_{0};
-  std::uint32_t orphans_ = 0;
+  // Changed under orphansMutex_.
+  std::atomic<std::uint32_t> orphans_{0};
 };
 
 }  // namespace stripelock

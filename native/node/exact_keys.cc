@@ -114,17 +114,24 @@ KeyPins* toPins(const Call& call) {
   return membership ? membership->pins() : nullptr;
 }
 
-// pin(table, key): its stripe, with kPinnedAgain and kCrowded; or kNoStripe
+// pin(table, key, idle): its stripe, with kPinnedAgain, kCrowded and kIdleEnded; or kNoStripe. `idle`: a stripe to unpin if
+// this thread does not use it; or kNoStripe
 napi_value pin(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 2);
+  const Call call(env, info, 3);
   KeyPins* const pins = toPins(call);
   KeyBytes key;
-  if (!pins || !key.read(env, call.at(1))) return call.refuse("expected an exact table and a key");
-  const KeyPins::Pinned pinned = pins->pin(key.view());
+  std::int32_t idle = kNoStripe;
+  if (!pins || !key.read(env, call.at(1)) || napi_get_value_int32(env, call.at(2), &idle) != napi_ok)
+    return call.refuse("expected an exact table, a key and a stripe");
+  // Keeps N4: as in unpin().
+  if (call.environment().blocked()) idle = kNoStripe;
+  // kNoStripe is KeyTable::kNone.
+  const KeyPins::Pinned pinned = pins->pin(key.view(), static_cast<std::uint32_t>(idle));
   if (pinned.stripe == KeyTable::kNone) return call.integer(kNoStripe);
   const std::int32_t again = pinned.again ? kPinnedAgain : 0;
   const std::int32_t crowded = pinned.crowded ? kCrowded : 0;
-  return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded);
+  const std::int32_t ended = pinned.ended ? kIdleEnded : 0;
+  return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded | ended);
 }
 
 // unpin(table, stripes, count): how many of the first `count` stripes are in use, and stay pinned. These are at the front

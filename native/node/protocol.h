@@ -43,6 +43,7 @@ inline constexpr std::int32_t kPermitMode = 2;
 inline constexpr std::int32_t kNoStripe = -1;
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;
 inline constexpr std::int32_t kCrowded = 1 << 29;
+inline constexpr std::int32_t kIdleEnded = 1 << 28;
 
 // ── LeaseExchange: see leases.h for what each number means ──
 

@@ -162,6 +162,24 @@ TEST(ExactKeys, OfAThreadThatEndsPassToTheWaiterWithTheirStripe) {
   ASSERT_TRUE(waiter.client.release({stripe}));
 }
 
+TEST(ExactKeys, AreGivenUpForAnotherOnlyWhileTheirThreadDoesNotUseThem) {
+  SharedMemory memory(4);
+  ExactPeer peer(memory);
+  const std::uint32_t held = peer.pin("held");
+  ASSERT_TRUE(peer.client.take(held));
+  const KeyPins::Pinned beside = peer.pins().pin(KeyView("new"), held);
+  EXPECT_FALSE(beside.ended);
+  EXPECT_NE(beside.stripe, held);
+  ASSERT_TRUE(peer.client.giveBack(held));
+  const KeyPins::Pinned instead = peer.pins().pin(KeyView("other"), held);
+  EXPECT_TRUE(instead.ended);
+  EXPECT_EQ(instead.stripe, held);
+  // It is the other key's now, which has a pin of its own.
+  EXPECT_FALSE(peer.unpin(held));
+  EXPECT_FALSE(peer.unpin(beside.stripe));
+  EXPECT_EQ(peer.keys().size(), 0u);
+}
+
 // The thread that unpins last reads the word while the other waits for the shard, and pins the key right after that.
 TEST(ExactKeys, ThatArePinnedAsTheLastPinEndsHaveOneStripe) {
   SharedMemory memory(8);
@@ -205,10 +223,12 @@ TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
       std::mt19937_64 random(seed);
       while (now() < end) {
         ExactPeer peer(memory);
+        std::uint32_t last = KeyTable::kNone;
         for (std::uint64_t rounds = random() % 200; rounds > 0; --rounds) {
           const std::size_t key = random() % kKeys;
           const std::string name = "key " + std::to_string(key);
-          const std::uint32_t stripe = peer.pin(name);
+          const std::uint32_t idle = random() % 2 == 0 ? last : KeyTable::kNone;
+          const std::uint32_t stripe = peer.pins().pin(KeyView(name), idle).stripe;
           // No room now.
           if (stripe == KeyTable::kNone) continue;
           ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);
@@ -218,6 +238,7 @@ TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
           if (rounds == 1 && random() % 2 == 0) break;
           ASSERT_TRUE(peer.client.release({stripe}));
           if (random() % 4 != 0) peer.unpin(stripe);
+          last = stripe;
         }
       }
     });

@@ -214,6 +214,39 @@ TEST(KeyTable, ShowsEachKeyWithItsStripe) {
   EXPECT_EQ(shown, expected);
 }
 
+TEST(KeyTable, GivesTheStripeThatIsGivenUpToTheNewKeyAtOnce) {
+  Names of(1);
+  const std::uint32_t stripe = of.pin("first");
+  EXPECT_EQ(of.keys().pin(view("second"), stripe).stripe, stripe);
+  EXPECT_EQ(of.keys().size(), 1u);
+  // To itself, too.
+  EXPECT_EQ(of.keys().pin(view("second"), stripe).stripe, stripe);
+  EXPECT_EQ(of.pin("first"), KeyTable::kNone);
+  of.keys().unpin(stripe);
+  EXPECT_EQ(of.keys().size(), 0u);
+}
+
+TEST(KeyTable, KeepsAStripeThatIsGivenUpForWhoeverElseNeedsIt) {
+  Names of(8);
+  const std::uint32_t twice = of.pin("twice");
+  ASSERT_EQ(of.pin("twice"), twice);
+  const std::uint32_t abandoned = of.pin("abandoned");
+  of.abandon(abandoned);
+  EXPECT_NE(of.keys().pin(view("one"), twice).stripe, twice);
+  EXPECT_NE(of.keys().pin(view("two"), abandoned).stripe, abandoned);
+  EXPECT_EQ(of.pin("twice"), twice);
+  EXPECT_EQ(of.keys().orphans(), 1u);
+  EXPECT_EQ(of.pin("abandoned"), abandoned);
+}
+
+TEST(KeyTable, FreesAStripeThatIsGivenUpIfTheKeyHasOne) {
+  Names of(2);
+  const std::uint32_t known = of.pin("known");
+  const std::uint32_t idle = of.pin("idle");
+  EXPECT_EQ(of.keys().pin(view("known"), idle).stripe, known);
+  EXPECT_EQ(of.pin("new"), idle);
+}
+
 TEST(KeyTable, AgreesWithAMapWhateverIsPinnedUnpinnedAndAbandoned) {
   std::mt19937_64 random = seeded("KeyTable");
   struct Known {
@@ -226,7 +259,13 @@ TEST(KeyTable, AgreesWithAMapWhateverIsPinnedUnpinnedAndAbandoned) {
     const std::size_t number = random() % 100;
     const auto found = known.find(number);
     if (random() % 2 == 0) {
-      const std::uint32_t stripe = of.pin(name(number));
+      std::uint32_t idle = KeyTable::kNone;
+      const auto given = known.find(random() % 100);
+      if (random() % 2 == 0 && given != known.end() && given != found) {
+        idle = given->second.stripe;
+        if (--given->second.pins == 0) known.erase(given);
+      }
+      const std::uint32_t stripe = of.keys().pin(view(name(number)), idle).stripe;
       if (found != known.end()) {
         ASSERT_EQ(stripe, found->second.stripe);
         ++found->second.pins;

@@ -115,6 +115,11 @@ export const mutants = {
     'if (!forgetOldest()) return {.stripe = kNone, .crowded = true};',
     'KeyTable.RefusesAKeyOnlyIf*',
   ],
+  'N4-gives-used': [
+    'const bool ends = idle != KeyTable::kNone && has(idle);',
+    'ExactKeys.AreGivenUpForAnother*',
+  ],
+  'N5-loses-idle': ['', 'KeyTable.FreesAStripeThatIsGivenUp*'],
   'N5-loses-dropped': ['', 'KeyTable.GivesTheStripe*'],
 
   // ── Web locks: W1 – W6 ──

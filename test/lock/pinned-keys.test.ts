@@ -1,7 +1,13 @@
 // Which keys a thread keeps pinned, on names that are a Map.
 import { describe, expect, it } from 'vitest';
 import type { LockKey } from 'stripelock';
-import { CROWDED, NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../../lib/engine/contract/exact-keys.js';
+import {
+  CROWDED,
+  IDLE_ENDED,
+  NO_STRIPE,
+  PINNED_AGAIN,
+  type ExactKeys,
+} from '../../lib/engine/contract/exact-keys.js';
 import { LockError } from '../../lib/common/errors.js';
 import { EXCLUSIVE_MODE } from '../../lib/engine/contract/mode.js';
 import { createGuard } from '../../lib/lock/guard.js';
@@ -31,16 +37,18 @@ class Names implements ExactKeys {
     this.#capacity = capacity;
   }
 
-  pin(key: LockKey): number {
+  pin(key: LockKey, idle: number): number {
     this.pins++;
+    let ended = 0;
+    if (idle !== NO_STRIPE && this.unpin(Int32Array.of(idle), 1) === 0) ended = IDLE_ENDED;
     const known = this.stripes.get(key);
-    if (known !== undefined) return known | PINNED_AGAIN;
+    if (known !== undefined) return known | PINNED_AGAIN | ended;
     if (this.#free.length === 0) return NO_STRIPE;
     const last = Math.min(this.#free.length, 100);
     const [stripe] = this.#free.splice(this.#free.length - 1 - below(this.#random, last), 1) as [number];
     this.stripes.set(key, stripe);
     this.#keys.set(stripe, key);
-    return stripe | (this.stripes.size > this.#crowdedFrom ? CROWDED : 0);
+    return stripe | (this.stripes.size > this.#crowdedFrom ? CROWDED : 0) | ended;
   }
 
   unpin(stripes: Int32Array, count: number): number {
@@ -127,7 +135,7 @@ describe('the keys that a thread remembers', () => {
       for (const key of held) names.used.delete(names.stripes.get(key)!);
       // Room for another key is made of all that is not in use.
       index.begin();
-      for (let key = keys; names.stripes.size < capacity; key++) names.pin(key);
+      for (let key = keys; names.stripes.size < capacity; key++) names.pin(key, NO_STRIPE);
       const error = thrownBy(() => index.stripeOf('another', 'keys[]'));
       expect(error).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
       expect(index.makeRoom(new LockError('ERR_LOCK_CAPACITY', ''))).toBe(false);

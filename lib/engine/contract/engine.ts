@@ -9,7 +9,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * `process-locks.ts`, to `layout.ts`, to `mode.ts` or
  * to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 9;
+export const ENGINE_PROTOCOL = 10;
 
 export type EngineName = 'native' | 'javascript';
 

@@ -7,16 +7,21 @@ export const NO_STRIPE = -1;
 export const PINNED_AGAIN = 0x4000_0000;
 /** Added to the stripe: more than half of the stripes have keys, so the thread should keep pinned only what it uses. */
 export const CROWDED = 0x2000_0000;
+/** Added to the stripe: `idle` is not pinned any more, unless it is the key's own. */
+export const IDLE_ENDED = 0x1000_0000;
 /** What is left without what may be added. */
-export const STRIPE_MASK = CROWDED - 1;
+export const STRIPE_MASK = IDLE_ENDED - 1;
 
 /**
  * Which stripe each key in use has for its own, seen from one thread. No two keys have the same stripe at one time, and a
  * key keeps its stripe while a thread has it pinned, and while the stripe is held.
  */
 export interface ExactKeys {
-  /** The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. */
-  pin(key: LockKey): number;
+  /**
+   * The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. `idle`: a stripe that may be unpinned
+   * in the same call, unless this thread uses it, as if by {@link unpin}; or {@link NO_STRIPE}. An engine may ignore it.
+   */
+  pin(key: LockKey, idle: number): number;
   /**
    * Unpins those of the first `count` stripes that this thread has pinned, and neither holds nor waits for. The others
    * come to the front, each once. (While this thread blocks in another call, so do all that it has pinned.) Returns how

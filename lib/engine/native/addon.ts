@@ -126,7 +126,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
     waiters: { threadId: number; async: boolean; mode: number; waitingFor: number; note: string }[];
     locals: { threadId: number; count: number }[];
   }[];
-  pin(table: number, key: LockKey): number;
+  pin(table: number, key: LockKey, idle: number): number;
   unpin(table: number, stripes: Int32Array, count: number): number;
   inUse(table: number): number;
   addNote(table: number, stripes: Int32Array, note: string): number;

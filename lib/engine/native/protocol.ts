@@ -32,7 +32,7 @@ export const NOT_OPENED = -1;
 export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 
 /** Answers of `pin`. */
-export { CROWDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
+export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
 /** The size of the lease exchange. `native/node/leases.h` says what each of its numbers means. */
 export const EXCHANGE_BYTES = 64;

@@ -178,7 +178,7 @@ export class NativeTable implements LockTable {
     const addon = this.#addon;
     const table = this.#table;
     return {
-      pin: (key) => addon.pin(table, key),
+      pin: (key, idle) => addon.pin(table, key, idle),
       unpin: (stripes, count) => addon.unpin(table, stripes, count),
       inUse: () => addon.inUse(table),
       counts: (key) => countsIn(addon.counts(table, key)),
