@@ -94,7 +94,7 @@ export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   const memory: TableMemory = { arena, buffer, offset, local };
   const stripes = checkCount(rest.stripes, 'handle.stripes', MAX_STRIPES);
   const limit = checkCount(rest.limit, 'handle.limit', MAX_LIMIT);
-  return new OpenedLock(kind, openTable(memory, { stripes, exact: kind.exact, limit }), settings);
+  return new OpenedLock(kind, openTable(memory, { name: settings.name, stripes, exact: kind.exact, limit }), settings);
 }
 
 /** A new lock, or one that is open. */
@@ -108,6 +108,6 @@ export function openKeyed(options: KeyedLockOptions | OpenedLock | undefined): O
 }
 
 function create(kind: LockKind, settings: ResolvedLockOptions): OpenedLock {
-  const { engine, stripes, limit } = settings;
-  return new OpenedLock(kind, createTable(engine, { stripes, exact: kind.exact, limit }), settings);
+  const { engine, name, stripes, limit } = settings;
+  return new OpenedLock(kind, createTable(engine, { name, stripes, exact: kind.exact, limit }), settings);
 }

@@ -17,7 +17,11 @@ inline constexpr std::uint32_t kWaitingCell = 21;
 // How many abandoned keys the last user of an exact table has left behind: see KeyTable::~KeyTable.
 inline constexpr std::uint32_t kLeftOrphans = 24;
 
-// In units of 32-bit integers.
+// In units of 32-bit integers. Which observers are on, a bit for each: kObserve….
+inline constexpr std::uint32_t kObservedInt = 8;
+inline constexpr std::uint32_t kObserveMetrics = 1;
+inline constexpr std::uint32_t kObserveProfile = 2;
+
 inline constexpr std::uint32_t kHeaderInts = 64;
 inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;

@@ -1,6 +1,8 @@
 #include "core/registry.h"
 
+#include <algorithm>
 #include <random>
+#include <utility>
 
 namespace stripelock {
 
@@ -69,7 +71,7 @@ Participant* Registry::bySlot(std::uint32_t slot) {
 }
 
 Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact,
-                           std::uint32_t limit) {
+                           std::uint32_t limit, const std::string& name) {
   const auto fits = [&](const Table& table) {
     return table.stripes() == stripes && (table.keys() != nullptr) == exact && table.limit() == limit;
   };
@@ -84,7 +86,10 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
   {
     const Lock lock(mutex_);
     SharedTable& entry = tables_[memory];
-    if (!entry.table) entry.table = std::make_unique<Table>(memory, stripes, exact, limit);
+    if (!entry.table) {
+      entry.table = std::make_unique<Table>(memory, stripes, exact, limit, name);
+      entry.table->observed().store(observedOf(*entry.table));
+    }
     if (!fits(*entry.table)) return nullptr;
     ++entry.members;
     // Two threads know of it, however the second has learned where it is.
@@ -103,6 +108,21 @@ void Registry::close(Membership& membership) {
   // closeMembership() visits every pending acquisition of the thread, and most locks have none when they are closed.
   if (membership.pending > 0) membership.participant().asyncWaits().closeMembership(membership);
   end(membership);
+}
+
+void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> names) {
+  const Lock lock(mutex_);
+  std::erase_if(observations_, [bit](const Observation& one) { return one.bit == bit; });
+  if (on) observations_.push_back({bit, std::move(names)});
+  for (const auto& [memory, shared] : tables_) shared.table->observed().store(observedOf(*shared.table));
+}
+
+std::uint32_t Registry::observedOf(const Table& table) const {
+  std::uint32_t bits = 0;
+  for (const auto& [bit, names] : observations_) {
+    if (names.empty() || std::find(names.begin(), names.end(), table.name()) != names.end()) bits |= bit;
+  }
+  return bits;
 }
 
 void Registry::own(Membership& membership, const Span& span) {

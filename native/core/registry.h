@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -36,8 +37,12 @@ class Registry {
   // times as it was opened. nullptr if the memory is in use with another number of stripes or another limit, or if it is
   // exact and this is not.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
-                   std::uint32_t limit = 1);
+                   std::uint32_t limit = 1, const std::string& name = {});
   void close(Membership& membership);
+
+  // Sets or clears a bit of kObservedInt in the memory of all tables with one of these names, and of those that are opened
+  // later. No names: all tables. JavaScript sees it at its next wait, in each thread.
+  void observe(std::uint32_t bit, bool on, std::vector<std::string> names = {});
 
   // The memory of a table that this thread has just made is that span, and nobody else knows of it. Until share() is called,
   // it becomes free when the last membership ends, however the thread ends (keeps S1 of FreeSpans).
@@ -49,6 +54,11 @@ class Registry {
   std::optional<std::uint32_t> takeSpan(Participant& participant, std::uint64_t arena, std::uint32_t bytes);
 
  private:
+  // What is observed under one bit.
+  struct Observation {
+    std::uint32_t bit;
+    std::vector<std::string> names;
+  };
   struct SharedTable {
     std::unique_ptr<Table> table;
     std::uint32_t members = 0;
@@ -57,6 +67,7 @@ class Registry {
   };
 
   Registry();
+  std::uint32_t observedOf(const Table& table) const;
   // `processEnds`: nobody will look at the words again.
   void end(Membership& membership, bool processEnds = false);
   // Whether only one thread uses locks.
@@ -66,6 +77,7 @@ class Registry {
   FreeSpans freeSpans_;
   Mutex mutex_;
   std::unordered_map<void*, SharedTable> tables_;
+  std::vector<Observation> observations_;
   std::vector<std::uint32_t> freeSlots_;
   std::uint32_t usedSlots_ = 0;
   std::array<std::atomic<Participant*>, kMaxSlots + 1> participants_{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "core/membership.h"
 #include "core/participant.h"
@@ -28,12 +29,13 @@ Waiter* passOverIneligible(Waiter* from) {
 
 void Table::Freed::operator()(StripeQueue* queues) const { std::free(queues); }
 
-Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limit)
+Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limit, std::string name)
     : memory_(memory),
       words_(static_cast<Word*>(memory)),
       cells_(static_cast<Cell*>(memory)),
       stripes_(stripes),
       limit_(limit),
+      name_(std::move(name)),
       // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
       queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
   // Operator new does the same with exceptions disabled.

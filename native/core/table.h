@@ -52,6 +52,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/key_table.h"
@@ -85,7 +86,8 @@ class Table {
  public:
   // `exact`: each key in use has a stripe of its own (key_table.h). `limit`: how many may hold a stripe at once; 1 for
   // a table without permits.
-  Table(void* memory, std::uint32_t stripes, bool exact = false, std::uint32_t limit = 1);
+  Table(void* memory, std::uint32_t stripes, bool exact = false, std::uint32_t limit = 1,
+        std::string name = {});
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -93,6 +95,10 @@ class Table {
   std::uint32_t stripes() const { return stripes_; }
   std::uint32_t limit() const { return limit_; }
   void* memory() const { return memory_; }
+  // That of the first lock that has opened it.
+  const std::string& name() const { return name_; }
+  // Which observers are on (layout.h).
+  Word& observed() { return words_[kObservedInt]; }
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
   Cell& cell(std::uint32_t index) { return cells_[index]; }
   // How many waiters came to the stripe's queue. Changed under the shard; JavaScript reads it at any time.
@@ -192,6 +198,7 @@ class Table {
   Cell* const cells_;
   const std::uint32_t stripes_;
   const std::uint32_t limit_;
+  const std::string name_;
   std::uint32_t shardShift_ = 0;
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<StripeQueue[], Freed> queues_;

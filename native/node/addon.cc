@@ -50,24 +50,27 @@ napi_value registryId(napi_env env, napi_callback_info) {
   return toArray(env, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(id >> 32)});
 }
 
-// open(words, stripes, exact?, limit?): table, or kNotOpened if the memory is in use with another number of stripes or
+// open(words, stripes, exact?, limit?, name?): table, or kNotOpened if the memory is in use with another number of stripes or
 // another limit, or otherwise than exact or not
 napi_value open(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 4);
+  const Call call(env, info, 5);
   Napi::Int32Array words;
   std::uint32_t stripes = 0;
   bool exact = false;
   std::uint32_t limit = 1;
+  std::string name;
   if (!call.started() || !call.toSharedInts(0, words) || !call.toIndex(1, kMaxStripes, stripes) ||
       (call.has(2) && !call.toBoolean(2, exact)) ||
-      (call.has(3) && (!call.toIndex(3, kMaxLimit, limit) || limit == 0))) {
-    return call.refuse("expected a shared Int32Array, a number of stripes, whether it is exact and a limit");
+      (call.has(3) && (!call.toIndex(3, kMaxLimit, limit) || limit == 0)) ||
+      (call.has(4) && !call.toText(4, name))) {
+    return call.refuse(
+        "expected a shared Int32Array, a number of stripes, whether it is exact, a limit and a name");
   }
   if (stripes == 0 || words.ByteLength() != byteLengthFor(stripes) ||
       words.ByteOffset() % (kStripeInts * sizeof(Word)) != 0) {
     return call.refuse("words must be the memory of a lock");
   }
-  return call.integer(call.environment().open(words, stripes, exact, limit));
+  return call.integer(call.environment().open(words, stripes, exact, limit, name));
 }
 
 // close(table)

@@ -65,10 +65,10 @@ void Environment::keepAlive(Napi::Env env, Reason reason, bool alive) {
   }
 }
 
-std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes, bool exact,
-                               std::uint32_t limit) {
+std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
+                               const std::string& name) {
   Membership* const membership =
-      Registry::instance().open(*participant_, words.Data(), stripes, exact, limit);
+      Registry::instance().open(*participant_, words.Data(), stripes, exact, limit, name);
   if (!membership) return kNotOpened;
   if (membership->references > 1) return static_cast<std::int32_t>(membership->number);
   if (freeNumbers_.empty()) {

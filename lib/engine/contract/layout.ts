@@ -18,6 +18,14 @@ export const EXACT_INDEX = 6;
 /** How many may hold a stripe at once, if that is more than one: see `PERMIT_MODE` in `mode.ts`. Else 1. */
 export const LIMIT_INDEX = 7;
 
+/**
+ * Native engine: which observers are on, a bit for each. The addon sets it in all locks at once, so that every thread sees it
+ * where an acquisition has to wait.
+ */
+export const OBSERVED_INDEX = 8;
+export const OBSERVE_METRICS = 1;
+export const OBSERVE_PROFILE = 2;
+
 /** The cell of the last token. Cells are counted in units of 64-bit integers. */
 export const TOKEN_CELL = 8;
 /** The cells of metrics, by their names in `StripedLockStats`. `layout.h` also has those that the core counts. */

@@ -19,6 +19,8 @@ export interface TableMemory {
 
 /** What all threads that use a table agree on. */
 export interface TableShape {
+  /** The lock's name. The engine only shows it: the first thread that opens the table decides. */
+  readonly name: string;
   readonly stripes: number;
   /** Whether each key in use has a stripe of its own. */
   readonly exact: boolean;

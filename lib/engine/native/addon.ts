@@ -76,7 +76,7 @@ interface ProcessLockAddon {
 export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
-  open(words: Int32Array, stripes: number, exact?: boolean, limit?: number): number;
+  open(words: Int32Array, stripes: number, exact?: boolean, limit?: number, name?: string): number;
   close(table: number): void;
   reuse(arenaLow: number, arenaHigh: number, stripes: number): number;
   own(table: number, arenaLow: number, arenaHigh: number, offset: number): void;

@@ -134,7 +134,7 @@ export class NativeEngine implements Engine {
   }
 
   open(memory: TableMemory, { buffer, offset }: TableSpan, shape: TableShape): LockTable {
-    const { stripes, exact, limit } = shape;
+    const { name, stripes, exact, limit } = shape;
     const words = new Int32Array(buffer, offset, byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
     if (words[REGISTRY_INDEX] !== this.#registry[0] || words[REGISTRY_INDEX + 1] !== this.#registry[1]) {
       throw new LockError(
@@ -142,7 +142,7 @@ export class NativeEngine implements Engine {
         'the lock was made by another copy of the stripelock addon; all threads must load the same installation',
       );
     }
-    const table = this.#addon.open(words, stripes, exact, limit);
+    const table = this.#addon.open(words, stripes, exact, limit, name);
     if (table === NOT_OPENED)
       throw new LockError(
         'ERR_LOCK_ENGINE',
