@@ -218,7 +218,7 @@ export function quotedKeys(keys: readonly LockKey[]): string {
   return `${keys.length === 1 ? 'key' : 'keys'} ${shown}${more}`;
 }
 
-function keyName(key: LockKey): string {
+export function keyName(key: LockKey): string {
   if (typeof key === 'string') return quote(key);
   if (typeof key === 'number') return String(key);
   const length = lengthOfBytes(key);

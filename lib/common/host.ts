@@ -14,6 +14,13 @@ export const performance = { now: hostPerformance.now.bind(hostPerformance) };
 /** Nanoseconds on a clock that all threads of the process share. */
 export const hrtime: () => bigint = process.hrtime.bigint.bind(process.hrtime);
 
+const MILLISECOND = 1e6;
+const OFFSET = Number(hrtime()) / MILLISECOND - performance.now();
+/** Milliseconds on that clock. Cheaper. */
+export function sharedNow(): number {
+  return performance.now() + OFFSET;
+}
+
 export const { setTimeout, clearTimeout } = timers;
 const { setImmediate } = timers;
 export const queueMicrotask: (run: () => void) => void = globalThis.queueMicrotask;

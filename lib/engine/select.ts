@@ -1,5 +1,6 @@
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
 import { LockError } from '../common/errors.js';
+import type { ContentionEngine } from './contract/contention.js';
 import type { Engine, EngineName, LockTable } from './contract/engine.js';
 import {
   ENGINE_INDEX,
@@ -101,6 +102,16 @@ export function processLockEngine(): ProcessLockEngine {
   throw new LockError(
     'ERR_LOCK_ENGINE',
     'locks between processes need the native addon, and it could not be loaded',
+    { cause: nativeFailure },
+  );
+}
+
+/** Takes profiles of all threads, which only the addon can. Throws a LockError (ERR_LOCK_ENGINE) if it does not load. */
+export function contentionEngine(): ContentionEngine {
+  if (nativeOrUndefined()) return native!.contention;
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    'profiles of contention need the native addon, and it could not be loaded',
     { cause: nativeFailure },
   );
 }

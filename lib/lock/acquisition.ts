@@ -1,11 +1,12 @@
 import { threadId } from 'node:worker_threads';
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { channels, type LockMessage } from '../common/diagnostics.js';
-import { lockDeadlock, LockError, lockTimeout } from '../common/errors.js';
+import { keyName, lockDeadlock, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
+import { DRAW_NONE, type BegunWait, type EndedWait } from '../engine/contract/contention.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
-import { METRIC_CELLS } from '../engine/contract/layout.js';
+import { METRIC_CELLS, OBSERVED_INT } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
 import {
   continueTaking,
@@ -60,29 +61,44 @@ interface Details {
 }
 
 /** How a wait began. */
-interface Begun {
-  /** When, on the clock of `performance.now()`. */
-  readonly since: number;
+interface Begun extends BegunWait {
   /** The first of the keys that was not free. */
   readonly key: LockKey;
+  readonly stripe: number;
+  /** Whether a profile of contention is taken. */
+  readonly isProfiled: boolean;
 }
 
 /** Nothing was unpinned since the keys were looked up (keeps N4 of `pinned-keys.ts`), so each still has its stripe. */
-function begunOf({ index }: LockContext, guard: Guard, keys: readonly LockKey[]): Begun {
-  const stripe = stripesOf(guard)[takenBy(guard)];
+function begunOf(
+  { index, table }: LockContext,
+  guard: Guard,
+  keys: readonly LockKey[],
+  isAsync: boolean,
+): Begun {
+  const stripe = stripesOf(guard)[takenBy(guard)]!;
   const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'keys[]') === stripe)!;
-  return { since: performance.now(), key };
+  const { contention } = table;
+  const isProfiled = contention?.isOn === true;
+  const place = isProfiled && isAsync ? contention.capture() : undefined;
+  return { since: performance.now(), key, stripe, isProfiled, place, draw: DRAW_NONE };
 }
 
-function termsOf(lock: LockContext, guard: Guard, timeout: number, signal: AbortSignal | undefined): Terms {
+function termsOf(
+  lock: LockContext,
+  guard: Guard,
+  timeout: number,
+  signal: AbortSignal | undefined,
+  isAsync: boolean,
+): Terms {
   const keys = copyOfKeys(guard);
   const { plain, trace } = lock;
-  const listens = channels.wait.hasSubscribers;
+  const listens = channels.wait.hasSubscribers || lock.table.words[OBSERVED_INT] !== 0;
   if (keys === undefined && !trace && !listens && signal === undefined) {
     return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
   }
   const note = trace ? noteOf(guard) : undefined;
-  const begun = listens ? begunOf(lock, guard, keys ?? guard.keys) : undefined;
+  const begun = listens ? begunOf(lock, guard, keys ?? guard.keys, isAsync) : undefined;
   return { lock, timeout, details: { keys, note, begun, signal, reject: undefined } };
 }
 
@@ -121,14 +137,20 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   readonly #terms: Terms;
   #resolve: Resolve<G> = undefined;
 
-  constructor(lock: LockContext, guard: G, timeout: number, signal: AbortSignal | undefined) {
+  constructor(
+    lock: LockContext,
+    guard: G,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    isAsync: boolean,
+  ) {
     this.guard = guard;
     this.ticket = -1;
     this.queue = undefined;
     this.previous = undefined;
     this.next = undefined;
     this.since = 0;
-    this.#terms = termsOf(lock, guard, timeout, signal);
+    this.#terms = termsOf(lock, guard, timeout, signal, isAsync);
   }
 
   get timeout(): number {
@@ -157,6 +179,10 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   get note(): string | undefined {
     return this.#terms.details?.note;
+  }
+
+  get begun(): BegunWait | undefined {
+    return this.#terms.details?.begun;
   }
 
   get abortable(): boolean {
@@ -192,7 +218,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         const { timeout } = this;
         const { stripe, holders } = outcome;
         Atomics.add(table.cells, METRIC_CELLS.timeouts, 1n);
-        this.publishWait('timeout');
+        this.publishWait('timeout', holders);
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.message(), timeout, stripe, holders });
         }
@@ -201,7 +227,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
       case 'deadlock': {
         const { threads, stripes, waited } = outcome;
         Atomics.add(table.cells, METRIC_CELLS.deadlocks, 1n);
-        if (waited) this.publishWait('deadlock');
+        if (waited) this.publishWait('deadlock', threads.slice(1));
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.message(), threads, stripes });
         }
@@ -213,12 +239,23 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   /** The acquisition counts as `contended`. */
-  private publishWait(outcome: string): void {
+  private publishWait(outcome: EndedWait['outcome'], holders: readonly number[] = []): void {
     // A single attempt is not a wait.
-    if (this.timeout === 0 || !channels.wait.hasSubscribers) return;
+    if (this.timeout === 0) return;
     const begun = this.#terms.details?.begun;
+    if (begun?.isProfiled === true) this.recordWait(begun, outcome, holders);
+    if (!channels.wait.hasSubscribers) return;
     const waited = begun === undefined ? 0 : performance.now() - begun.since;
     channels.wait.publish({ ...this.message(), key: begun?.key, waited, outcome });
+  }
+
+  private recordWait(begun: Begun, outcome: EndedWait['outcome'], holders: readonly number[]): void {
+    const { name: lock, table } = this.#terms.lock;
+    table.contention!.ended(begun, () => {
+      const { stripe } = begun;
+      const { mode } = this.guard;
+      return { lock, key: keyName(begun.key), stripe, mode, kind: this.kind, outcome, holders };
+    });
   }
 
   private message(): LockMessage {
@@ -334,7 +371,7 @@ export type Continue<G extends Guard, R> = (
 
 /** Blocks this thread until the guard holds its stripes. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
-  const acquisition = new Acquisition(lock, guard, timeout, undefined);
+  const acquisition = new Acquisition(lock, guard, timeout, undefined, false);
   const outcome = continueTaking(guard, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   acquisition.tellGranted(outcome.waited);
@@ -348,7 +385,7 @@ export function wait<G extends Guard>(
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<G> {
-  const pending = new Acquisition(lock, guard, timeout, signal);
+  const pending = new Acquisition(lock, guard, timeout, signal, true);
   const promise = pending.promise();
   const outcome = continueTaking(guard, pending, pending);
   if (outcome === undefined) return promise;

@@ -43,6 +43,7 @@ export class OpenedLock {
   #handle: object | undefined;
 
   constructor(kind: LockKind, table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
+    profileIfAsked();
     this.#kind = kind;
     this.table = table;
     this.name = settings.name;
@@ -94,7 +95,28 @@ export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   const memory: TableMemory = { arena, buffer, offset, local };
   const stripes = checkCount(rest.stripes, 'handle.stripes', MAX_STRIPES);
   const limit = checkCount(rest.limit, 'handle.limit', MAX_LIMIT);
-  return new OpenedLock(kind, openTable(memory, { name: settings.name, stripes, exact: kind.exact, limit }), settings);
+  return new OpenedLock(
+    kind,
+    openTable(memory, { name: settings.name, stripes, exact: kind.exact, limit }),
+    settings,
+  );
+}
+
+/** STRIPELOCK_PROFILE names the file of a profile of contention of the whole program. */
+let isProfiled = false;
+function profileIfAsked(): void {
+  if (isProfiled) return;
+  isProfiled = true;
+  const file = process.env['STRIPELOCK_PROFILE'];
+  if (file === undefined || file === '') return;
+  import('../profile/whole-program.js')
+    .then(({ profileWholeProgram }) => profileWholeProgram(file))
+    .catch((error: unknown) => {
+      process.emitWarning(`STRIPELOCK_PROFILE: ${String(error)}`, {
+        type: 'StripelockWarning',
+        code: 'STRIPELOCK_PROFILE',
+      });
+    });
 }
 
 /** A new lock, or one that is open. */

@@ -1,4 +1,5 @@
 import { HostFinalizationRegistry } from '../common/host.js';
+import { captureStack, framesOf } from '../common/stacks.js';
 import type { LockKey } from '../common/types.js';
 import type { LockTable } from '../engine/contract/engine.js';
 import type { Mode } from '../engine/contract/mode.js';
@@ -91,29 +92,14 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
  */
 function callSite({ inner, method, outer }: EntryPoints): string {
   try {
-    let [caller, above] = framesAbove(method, 2);
-    if (caller === undefined) [caller, above] = framesAbove(inner, 2);
+    let [caller, above] = framesOf(captureStack(2, method));
+    if (caller === undefined) [caller, above] = framesOf(captureStack(2, inner));
     if (outer !== undefined && above !== undefined) {
-      const [aboveOuter] = framesAbove(outer, 1);
+      const [aboveOuter] = framesOf(captureStack(1, outer));
       if (above === aboveOuter) caller = above;
     }
-    return caller?.trim() ?? UNKNOWN;
+    return caller ?? UNKNOWN;
   } catch {
     return UNKNOWN;
-  }
-}
-
-/** The first frames above this function's, the nearest first. Empty if it is not on the stack. */
-function framesAbove(entry: AnyFunction, count: number): readonly string[] {
-  const { stackTraceLimit } = Error;
-  // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
-  const limited = Reflect.set(Error, 'stackTraceLimit', count);
-  try {
-    const target: { stack?: unknown } = {};
-    Error.captureStackTrace(target, entry);
-    // A string, or whatever `Error.prepareStackTrace` returns.
-    return typeof target.stack === 'string' ? target.stack.split('\n').slice(1) : [];
-  } finally {
-    if (limited) Error.stackTraceLimit = stackTraceLimit;
   }
 }

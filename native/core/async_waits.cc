@@ -185,7 +185,7 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
     }
     forget(*waiter);
     countAll(*waiter);
-    out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned};
+    out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned, .draw = waiter->draw};
     destroy(*waiter);
   }
   return taken;

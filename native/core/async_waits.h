@@ -59,6 +59,7 @@ class AsyncWaits {
   struct Granted {
     std::uint32_t id;
     bool abandoned;
+    Draw draw;
   };
   // Hands out up to `room` grants. These acquisitions are then settled and hold their stripes.
   std::size_t take(Granted* out, std::size_t room);

@@ -30,6 +30,7 @@ bool Membership::release(std::uint32_t stripe, Mode mode, Leave::How how) {
   if (isCounted(mode) && sharesOf(stripe) == 0) return false;
   if (!table_.leave(stripe, leave, &participant_, wakes)) return false;
   countShares(&stripe, 1, mode, -1);
+  participant_.draw = wakes.draw;
   return true;
 }
 

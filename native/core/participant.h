@@ -85,6 +85,8 @@ class Participant {
   Patience patience;
   // Where it allocates tables (FreeSpans).
   std::optional<std::uint64_t> arena;
+  // Of its last release, or of its last sync wait.
+  Draw draw = Draw::kNone;
   // What the thread blocks on; guarded by the wait graph's mutex.
   Waiter* blockedOn = nullptr;
 

@@ -114,6 +114,7 @@ SyncOutcome SyncWait::wait() {
   if (status == Status::kGranted && isEnding()) status = Status::kInterrupted;
   SyncOutcome outcome = status == Status::kGranted ? granted() : failed(status, held);
   outcome.waited = true;
+  thread_.draw = waiter_.draw;
   outcome.cycle = std::move(cycle_);
   return outcome;
 }

@@ -15,6 +15,8 @@ namespace {
 // Enough that threads at different stripes rarely contend, few enough to cost nothing in a small lock.
 constexpr std::uint32_t kMaxShards = 64;
 
+std::atomic<std::uint64_t> tables{1};
+
 }  // namespace
 
 bool passOver(const Waiter& waiter) {
@@ -36,6 +38,7 @@ Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limi
       stripes_(stripes),
       limit_(limit),
       name_(std::move(name)),
+      id_(tables.fetch_add(1)),
       // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
       queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
   // Operator new does the same with exceptions disabled.

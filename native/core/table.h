@@ -97,6 +97,8 @@ class Table {
   void* memory() const { return memory_; }
   // That of the first lock that has opened it.
   const std::string& name() const { return name_; }
+  // Differs between all tables of the process, whenever they were open.
+  std::uint64_t id() const { return id_; }
   // Which observers are on (layout.h).
   Word& observed() { return words_[kObservedInt]; }
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
@@ -189,6 +191,8 @@ class Table {
   Plan planForSeveral(Waiter* waiter, std::uint32_t left, std::uint32_t kept) const;
   Plan planForOne(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
   Waiter* nearest(Waiter& first, std::uint32_t left, const Participant* actor) const;
+  // A release has called the waiter, or let it in.
+  void drawFor(Waiter& waiter, WakeSet& wakes);
   void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
   void complete(Waiter& waiter, WakeSet& wakes);
   void unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes);
@@ -199,6 +203,7 @@ class Table {
   const std::uint32_t stripes_;
   const std::uint32_t limit_;
   const std::string name_;
+  const std::uint64_t id_;
   std::uint32_t shardShift_ = 0;
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<StripeQueue[], Freed> queues_;

@@ -147,10 +147,17 @@ Waiter* Table::nearest(Waiter& first, std::uint32_t left, const Participant* act
   return &first;
 }
 
+void Table::drawFor(Waiter& waiter, WakeSet& wakes) {
+  if ((observed().load(std::memory_order_relaxed) & kObserveProfile) == 0) return;
+  waiter.draw = ContentionProfile::instance().draw(now() - waiter.since);
+  if (wakes.draw != Draw::kRecorded) wakes.draw = waiter.draw;
+}
+
 void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
   if (plan.designate) {
     Waiter& waiter = *plan.designate;
+    drawFor(waiter, wakes);
     queue.designated.store(&waiter);
     waiter.state.store(WaiterState::kDesignated);
     if (waiter.async) {
@@ -168,6 +175,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
     Waiter* const following = waiter->nextReady;
     waiter->nextReady = nullptr;
     queue.remove(*waiter);
+    drawFor(*waiter, wakes);
     if (plan.next & kAbandoned) waiter->abandoned = true;
     // mutant: I1-share-not-counted
     waiter->membership->countTaken(*waiter, stripe);

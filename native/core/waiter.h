@@ -5,7 +5,7 @@
 //
 //   field                          guarded by
 //   prev, next, position, state    the shard of stripes[position]; state may be read without it
-//   abandoned                      the same while state is kWaiting, then the owner
+//   abandoned, draw                the same while state is kWaiting, then the owner
 //   nextReady                      the same while state is kWaiting, then the owner's ready list
 //   ready, readyAt                 set under the shard and the ready list; reset by the thread that takes it from there
 //   revoked                        the owner's revoke mutex
@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/contention_profile.h"
 #include "core/mode.h"
 #include "core/sync.h"
 
@@ -57,6 +58,8 @@ struct Waiter {
   bool ready = false;
   // The thread of an earlier holder of some stripe ended without releasing it.
   bool abandoned = false;
+  // What the last release that called it drew for a profile.
+  Draw draw = Draw::kNone;
   // How often it was revoked, up to kMostRevoked (async_waits.h).
   std::uint8_t revoked = 0;
   Nanoseconds since = 0;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/contention_profile.h"
+
 namespace stripelock {
 
 class Participant;
@@ -26,6 +28,9 @@ class WakeSet {
   void addReady(Participant& participant) {
     if (&participant != self_) add({&participant, true});
   }
+
+  // Whether the wait of somebody among them is recorded for a profile.
+  Draw draw = Draw::kNone;
 
   // Call it with no shard locked. Participants live forever (registry.h), so waking one whose thread has ended does no
   // harm.

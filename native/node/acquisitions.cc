@@ -197,14 +197,17 @@ napi_value refuseBatch(const Call& call) {
   return call.refuse("expected an Int32Array with room for an entry");
 }
 
-// takeGrants(out): how many, and kMore. `out` gets entries: a waiter's id, and whether some stripe was abandoned
+// takeGrants(out): how many, and kMore. `out` gets entries: a waiter's id, and whether some stripe was abandoned, with what
+// was drawn for it
 napi_value takeGrants(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Batch batch(call);
   if (batch.room == 0) return refuseBatch(call);
   std::array<AsyncWaits::Granted, kBatch> grants;
   const std::size_t count = call.environment().participant().asyncWaits().take(grants.data(), batch.room);
-  for (std::size_t i = 0; i < count; ++i) batch.set(i, grants[i].id, grants[i].abandoned ? 1 : 0);
+  for (std::size_t i = 0; i < count; ++i)
+    batch.set(i, grants[i].id,
+              (grants[i].abandoned ? 1 : 0) | (static_cast<std::int32_t>(grants[i].draw) << kDrawShift));
   return call.batch(count, batch.room);
 }
 

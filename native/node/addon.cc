@@ -12,6 +12,7 @@
 #include "core/platform.h"
 #include "node/acquisitions.h"
 #include "node/call.h"
+#include "node/contention.h"
 #include "node/environment.h"
 #include "node/exact_keys.h"
 #include "node/gates.h"
@@ -206,6 +207,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addLeases(env, exports);
   addLeaseTime(env, exports);
   addGates(env, exports);
+  addContention(env, exports);
   addWebLocks(env, exports);
   addProcessLocks(env, exports);
   return exports;

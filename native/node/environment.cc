@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/contention_profile.h"
+
 namespace stripelock {
 
 Environment::~Environment() {
@@ -32,6 +34,7 @@ void Environment::onEnd(void* self) {
   environment.leases_.reset();
   environment.named_.end();
   environment.processes_.end();
+  if (environment.profiles) ContentionProfile::instance().stop();
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
   for (const auto& table : environment.tables_) {

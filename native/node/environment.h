@@ -68,6 +68,9 @@ class Environment {
   // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript meanwhile.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
   ProcessOutcome acquireSync(napi_env env, int file, const ProcessRequest& request);
+  // Whether this thread takes the profile of contention, which ends with it.
+  bool profiles = false;
+
   // Whether the thread is in acquireSync. Any JavaScript that runs then comes from an interrupt.
   bool blocked() const { return blocked_; }
 

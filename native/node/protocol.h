@@ -39,6 +39,9 @@ inline constexpr std::int32_t kNotOpened = -1;
 // The mode of tables with permits; see Call::toMode.
 inline constexpr std::int32_t kPermitMode = 2;
 
+// What takeGrants() says of a grant, beside whether some stripe was abandoned; and drawn(): a number of core/Draw.
+inline constexpr std::int32_t kDrawShift = 1;
+
 // From pin(). No stripe is as high as these.
 inline constexpr std::int32_t kNoStripe = -1;
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;

@@ -3,6 +3,7 @@
 //   stripelock.cjs           all of lib/, but for the two below
 //   stores.cjs               stores outside of the process
 //   testing.cjs              what only tests use
+//   profile.cjs              profiles of contention, and the package that writes them
 //   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
 //   renewal.cjs              what the thread runs that renews leases in the background
 //   command.cjs              the command `stripelock`
@@ -14,17 +15,21 @@
 // line at import, and a hundred thousand characters cost every thread 2 to 3 ms. Nothing is minified or renamed: the
 // fast path is measured as it is written. Only the indentation is gone.
 
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
-import { ALL, COMMAND, STORES, TESTING, entries, isOfStores } from './compile.mjs';
+import { packageRoot } from '../addon-inputs.mjs';
+import { ALL, COMMAND, PROFILE, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
 import { RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
+/** Where the packages are that become part of a bundle. */
+const MODULES = path.join(packageRoot, 'node_modules');
 const WORKER = path.join('lease', 'renewer', 'worker.js');
 
 /**
@@ -38,10 +43,12 @@ function compiled(folder, files) {
   return {
     name: 'compiled',
     resolveId(specifier, importer) {
+      if (specifier === 'pprof-format') return path.join(MODULES, specifier, 'dist', 'esm', 'index.js');
       if (!specifier.startsWith('.')) return importer === undefined ? specifier : undefined;
       return path.resolve(path.dirname(importer ?? folder), specifier);
     },
     load(id) {
+      if (id.startsWith(MODULES)) return readFileSync(id, 'utf8');
       const code = files.get(id);
       if (code === undefined) return undefined;
       return { code, map: files.get(`${id}.map`) };
@@ -132,13 +139,16 @@ async function bundleAs(folder, files, format, to) {
       [ALL]: moduleOf(ALL),
       [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
+      [PROFILE]: moduleOf(PROFILE),
       ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER), [COMMAND]: moduleOf(`${COMMAND}/main`) }),
     },
     external: format === 'cjs' ? [] : /^node:/,
     plugins: [...plugins, compiled(folder, files)],
     preserveEntrySignatures: 'allow-extension',
     treeshake: false,
-    onLog: (_level, { message }) => {
+    onLog: (_level, { code, id, message }) => {
+      // Old helpers of the compiler, which know what to do then.
+      if (code === 'THIS_IS_UNDEFINED' && id?.startsWith(MODULES)) return;
       throw new Error(message);
     },
   });
@@ -149,6 +159,7 @@ async function bundleAs(folder, files, format, to) {
     entryFileNames: `[name].${extension}`,
     manualChunks: (id) => {
       if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
+      if (id.startsWith(path.join(folder, PROFILE)) || id.startsWith(MODULES)) return PROFILE;
       const alone = [TESTING, COMMAND].some((name) => id.startsWith(path.join(folder, name)));
       return alone || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
     },
@@ -204,7 +215,7 @@ function facesOf(name, code, types) {
     [`${name}.d.cts`]: handedOnFrom(types, `${ALL}.cjs`),
     [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
   };
-  if (name === TESTING) return always;
+  if (name === TESTING || name === PROFILE) return always;
   const from = isOfStores(code) ? STORES : ALL;
   return {
     ...always,

@@ -15,6 +15,9 @@ export const entries = readdirSync(path.join(packageRoot, 'lib'))
 /** What only tests of users load. */
 export const TESTING = 'testing';
 
+/** What only programs load that look where they wait. */
+export const PROFILE = 'profile';
+
 /** The folder of the command, and its file in `dist/`. */
 export const COMMAND = 'command';
 
@@ -65,7 +68,8 @@ export function compile() {
   const codeOf = (/** @type {string} */ name) => files.get(path.join(folder, `${name}.js`)) ?? '';
   const joined = (/** @type {string[]} */ names) => names.map((name) => `export * from './${name}.js';\n`).join('');
   const stores = entries.filter((name) => isOfStores(codeOf(name)));
-  const others = entries.filter((name) => !stores.includes(name) && name !== TESTING);
+  const alone = [TESTING, PROFILE];
+  const others = entries.filter((name) => !stores.includes(name) && !alone.includes(name));
   files.set(path.join(folder, `${STORES}.js`), joined(stores));
   files.set(path.join(folder, `${ALL}.js`), joined(others));
   files.set(path.join(folder, `${ALL}.d.ts`), joined(entries));

@@ -1,4 +1,5 @@
 import type { StripeState, StripedLockStats } from '../../common/types.js';
+import type { BegunWait, ContentionRecorder } from './contention.js';
 import type { ExactKeys } from './exact-keys.js';
 import type { Mode } from './mode.js';
 import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
@@ -68,6 +69,8 @@ export interface AsyncWaiter extends Request {
   next: AsyncWaiter | undefined;
   since: number;
   readonly table: LockTable;
+  /** How its wait began, if somebody wants to know. */
+  readonly begun: BegunWait | undefined;
   /**
    * Called once, on the waiter's own thread, with an empty stack, and never from within {@link LockTable.acquireAsync}.
    * Never throws, so that it does not affect the waiters that are settled with it.
@@ -153,6 +156,9 @@ export interface LockTable {
   /** In constant time. */
   counts(stripe: number): StripeCounts;
   inspect(): StripeState[];
+
+  /** Undefined where waits cannot be recorded. */
+  readonly contention: ContentionRecorder | undefined;
 
   /** Which stripe each key has for its own; undefined unless the table was made for that. */
   readonly keys: ExactKeys | undefined;

@@ -22,7 +22,7 @@ export const LIMIT_INDEX = 7;
  * Native engine: which observers are on, a bit for each. The addon sets it in all locks at once, so that every thread sees it
  * where an acquisition has to wait.
  */
-export const OBSERVED_INDEX = 8;
+export const OBSERVED_INT = 8;
 export const OBSERVE_METRICS = 1;
 export const OBSERVE_PROFILE = 2;
 

@@ -72,6 +72,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   readonly stripes: number;
   readonly limit: number;
   readonly words: Int32Array;
+  readonly contention = undefined;
   readonly compareExchange = undefined;
   readonly firstAddress = 0;
   readonly cells: BigInt64Array;

@@ -78,6 +78,13 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number, exact?: boolean, limit?: number, name?: string): number;
   close(table: number): void;
+  startProfile(threshold: number, every: number, names: readonly string[]): boolean;
+  stopProfile(): void;
+  drawn(): number;
+  draw(waited: number): number;
+  lockId(table: number): number;
+  addRecord(record: string): void;
+  takeRecords(): (string | number)[];
   reuse(arenaLow: number, arenaHigh: number, stripes: number): number;
   own(table: number, arenaLow: number, arenaHigh: number, offset: number): void;
   share(table: number): void;

@@ -6,6 +6,7 @@ import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
+import { NativeContention } from './contention.js';
 import { NativeLeases } from './leases.js';
 import { NativeProcessLocks } from './process-locks.js';
 import { NativeWebLocks } from './web-locks.js';
@@ -67,6 +68,7 @@ export class NativeEngine implements Engine {
   readonly name = 'native';
   #leases: NativeLeases | undefined;
   #webLocks: NativeWebLocks | undefined;
+  #contention: NativeContention | undefined;
   #processLocks: NativeProcessLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
@@ -97,6 +99,10 @@ export class NativeEngine implements Engine {
 
   get webLocks(): NativeWebLocks {
     return (this.#webLocks ??= new NativeWebLocks(this.#addon));
+  }
+
+  get contention(): NativeContention {
+    return (this.#contention ??= new NativeContention(this.#addon));
   }
 
   get processLocks(): NativeProcessLocks {

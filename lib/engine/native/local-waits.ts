@@ -161,6 +161,12 @@ export class LocalWaits {
     return true;
   }
 
+  /** Who is handed the stripe next in this thread. */
+  next(stripe: number): AsyncWaiter | undefined {
+    const queue = this.#queues.get(stripe);
+    return queue?.isHanded === true ? queue.first : undefined;
+  }
+
   /** The stripe was handed over to the first waiter, whose turn to learn of it is now. */
   deliver(queue: LocalQueue): void {
     const waiter = queue.first;

@@ -32,6 +32,9 @@ export const NOT_OPENED = -1;
 export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 
 /** Answers of `pin`. */
+/** See `protocol.h`. */
+export const DRAW_SHIFT = 1;
+
 export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
 /** The size of the lease exchange. `native/node/leases.h` says what each of its numbers means. */

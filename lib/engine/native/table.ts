@@ -1,4 +1,5 @@
 import type { StripedLockStats, StripeState } from '../../common/types.js';
+import { sharedNow } from '../../common/host.js';
 import type { CompareExchange } from '../../common/wasm-memory.js';
 import {
   GRANTED,
@@ -19,6 +20,7 @@ import { EXCLUSIVE_MODE, type Mode } from '../contract/mode.js';
 import { readStats } from '../contract/stats.js';
 import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
+import { NativeRecorder } from './contention.js';
 import { LOCAL_TICKET } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
 import * as protocol from './protocol.js';
@@ -49,6 +51,7 @@ export class NativeTable implements LockTable {
   readonly slot: number;
   shares: Int32Array | undefined;
   readonly keys: ExactKeys | undefined;
+  readonly contention: NativeRecorder;
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
@@ -74,6 +77,7 @@ export class NativeTable implements LockTable {
     this.#shared = own === undefined;
     if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
     this.#local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
+    this.contention = new NativeRecorder(this.#addon, table, words);
     this.keys = exact ? this.#exactKeys() : undefined;
   }
 
@@ -139,8 +143,16 @@ export class NativeTable implements LockTable {
   }
 
   release(stripe: number, mode: Mode): void {
-    if (mode.code === EXCLUSIVE_MODE.code && this.#local.release(stripe)) return;
-    this.#thread.release(this.#table, stripe, mode);
+    // Before the release: the next holder may go on before this thread does.
+    const at = this.contention.isOn ? sharedNow() : 0;
+    if (mode.code !== EXCLUSIVE_MODE.code || !this.#local.release(stripe))
+      this.#thread.release(this.#table, stripe, mode);
+    if (at === 0) return;
+    try {
+      this.contention.released(stripe, at, this.#local.next(stripe)?.begun);
+    } catch {
+      // A stack overflow, after the release (keeps T1).
+    }
   }
 
   holders(stripe: number): number[] {

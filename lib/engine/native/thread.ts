@@ -16,6 +16,7 @@ import { HandOvers, LocalQueue } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
 import {
   BATCH,
+  DRAW_SHIFT,
   ENTRY_DETAIL,
   ENTRY_ID,
   ENTRY_INTS,
@@ -262,10 +263,13 @@ export class NativeThread {
     }
   }
 
-  /** The detail: of a grant, whether an earlier holder's thread ended; of a timeout, the stripe that was not free. */
+  /** The detail: of a grant, whether an earlier holder's thread ended, and what was drawn for a profile; of a timeout, the stripe that was not free. */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
-    if (granted) waiter.settle(detail === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
-    else waiter.settle({ status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
+    if (granted) {
+      const { begun } = waiter;
+      if (begun !== undefined) begun.draw = detail >> DRAW_SHIFT;
+      waiter.settle((detail & 1) === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
+    } else waiter.settle({ status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
   }
 
   /** If this throws, nothing has changed. */

@@ -1,0 +1,75 @@
+import type { Failure } from './engine.js';
+
+/** Whether a wait is recorded: nobody has drawn for it, it is left out, or it is recorded. As `Draw` in the core. */
+export const DRAW_NONE = 0;
+export const DRAW_RECORDED = 2;
+
+/** The stack of a call. It is written out only if it is recorded, which takes ten times as long as to capture it. */
+export interface CapturedStack {
+  readonly stack?: unknown;
+}
+
+/** An acquisition that has to wait. */
+export interface BegunWait {
+  /** When, on the clock of `performance.now()`. */
+  readonly since: number;
+  /** The stack of its call, if it waits on the event loop. If it blocks, its stack is there until it ends. */
+  readonly place: CapturedStack | undefined;
+  /** What the release that ended it has drawn, if it waits on the event loop. */
+  draw: number;
+}
+
+/** What is recorded of a wait, but for what the recorder itself knows. */
+export interface EndedWait {
+  readonly lock: string;
+  /** The key, as errors show it. */
+  readonly key: string;
+  readonly stripe: number;
+  readonly mode: string;
+  readonly kind: 'sync' | 'async';
+  readonly outcome: 'granted' | 'aborted' | Failure['status'];
+  /** Ids of the threads that held the stripe at the end, as far as known, if it was not granted. */
+  readonly holders: readonly number[];
+}
+
+/** What threads record. Times are milliseconds on a clock that all threads share. A frame is a line of a stack. */
+export interface WaitRecord extends EndedWait {
+  readonly event: 'wait';
+  /** Names the lock in the process. */
+  readonly id: number;
+  readonly thread: number;
+  readonly from: number;
+  readonly to: number;
+  readonly frames: readonly string[];
+}
+
+/** A release that has let in, or called, a waiter whose wait is recorded. */
+export interface ReleaseRecord {
+  readonly event: 'release';
+  readonly id: number;
+  readonly stripe: number;
+  readonly thread: number;
+  readonly at: number;
+  readonly frames: readonly string[];
+}
+
+export type ContentionRecord = WaitRecord | ReleaseRecord;
+
+/** How one lock's waits in one thread are recorded. */
+export interface ContentionRecorder {
+  /** Whether a profile is taken of this lock now. */
+  readonly isOn: boolean;
+  /** The stack of an acquisition that is about to wait on the event loop. */
+  capture(): CapturedStack;
+  /** A wait has ended that began while it was on. Never throws. */
+  ended(begun: BegunWait, wait: () => EndedWait): void;
+}
+
+/** Takes profiles, for all threads of the process. */
+export interface ContentionEngine {
+  /** False if one is being taken. `threshold`, `every`: milliseconds. No names: all locks. */
+  start(threshold: number, every: number, names: readonly string[]): boolean;
+  stop(): void;
+  /** What was recorded since the last call, and how many records had no room meanwhile. */
+  take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number };
+}

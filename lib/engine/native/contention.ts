@@ -1,0 +1,100 @@
+import { threadId } from 'node:worker_threads';
+import { performance, sharedNow } from '../../common/host.js';
+import { callersOf, captureStack } from '../../common/stacks.js';
+import {
+  DRAW_NONE,
+  DRAW_RECORDED,
+  type BegunWait,
+  type CapturedStack,
+  type ContentionEngine,
+  type ContentionRecord,
+  type ContentionRecorder,
+  type EndedWait,
+  type ReleaseRecord,
+  type WaitRecord,
+} from '../contract/contention.js';
+import { OBSERVE_PROFILE, OBSERVED_INT } from '../contract/layout.js';
+import type { Addon } from './addon.js';
+
+/** The deepest stacks that are recorded, with the frames of this package, of which there are up to eight. */
+const FRAMES = 32;
+
+/**
+ * Records the waits for one lock, in one thread, while a profile of contention is taken (`native/core/contention_profile.h`).
+ * A thread that waited records its wait, and one that released what another waited for records the release; whether they
+ * do is drawn by the release, for both.
+ */
+export class NativeRecorder implements ContentionRecorder {
+  readonly #addon: Addon;
+  readonly #words: Int32Array;
+  readonly #table: number;
+
+  /** `table`: the addon's number for it. */
+  constructor(addon: Addon, table: number, words: Int32Array) {
+    this.#addon = addon;
+    this.#table = table;
+    this.#words = words;
+  }
+
+  get isOn(): boolean {
+    return (this.#words[OBSERVED_INT]! & OBSERVE_PROFILE) !== 0;
+  }
+
+  capture(): CapturedStack {
+    return captureStack(FRAMES);
+  }
+
+  ended(begun: BegunWait, wait: () => EndedWait): void {
+    try {
+      const waited = performance.now() - begun.since;
+      let draw = begun.place === undefined ? this.#addon.drawn() : begun.draw;
+      if (draw === DRAW_NONE) draw = this.#addon.draw(waited);
+      if (draw !== DRAW_RECORDED) return;
+      const to = sharedNow();
+      const frames = callersOf(begun.place ?? this.capture());
+      this.#add({ event: 'wait', ...wait(), thread: threadId, from: to - waited, to, frames });
+    } catch {
+      // A stack overflow. The acquisition counts, and what is recorded of it does not.
+    }
+  }
+
+  /**
+   * The thread has released a stripe, just after that time. `next`: who gets it next in this same thread. Never throws but on
+   * a stack overflow.
+   */
+  released(stripe: number, at: number, next: BegunWait | undefined): void {
+    let draw = this.#addon.drawn();
+    if (draw === DRAW_NONE && next !== undefined) {
+      draw = next.draw = this.#addon.draw(performance.now() - next.since);
+    }
+    if (draw !== DRAW_RECORDED) return;
+    const frames = callersOf(this.capture());
+    this.#add({ event: 'release', stripe, thread: threadId, at, frames });
+  }
+
+  #add(record: Omit<WaitRecord, 'id'> | Omit<ReleaseRecord, 'id'>): void {
+    this.#addon.addRecord(JSON.stringify({ ...record, id: this.#addon.lockId(this.#table) }));
+  }
+}
+
+export class NativeContention implements ContentionEngine {
+  readonly #addon: Addon;
+
+  constructor(addon: Addon) {
+    this.#addon = addon;
+  }
+
+  start(threshold: number, every: number, names: readonly string[]): boolean {
+    return this.#addon.startProfile(threshold, every, names);
+  }
+
+  stop(): void {
+    this.#addon.stopProfile();
+  }
+
+  take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number } {
+    const taken = this.#addon.takeRecords();
+    const leftOut = taken.pop() as number;
+    return { records: taken.map((text) => JSON.parse(text as string) as ContentionRecord), leftOut };
+  }
+}

@@ -1,0 +1,14 @@
+/**
+ * Where threads wait for locks, and whom they wait for.
+ *
+ * @module stripelock/profile
+ */
+
+export {
+  profileContention,
+  type ContentionProfileOptions,
+  type ContentionProfiler,
+} from './profile/profiler.js';
+export { ContentionProfile } from './profile/contention-profile.js';
+export type { ContentionRelease, ContentionWait, LeftOut } from './profile/collector.js';
+export type { TraceEvent, TraceFile } from './profile/trace-events.js';

@@ -1,0 +1,148 @@
+import type { ContentionRelease, ContentionWait } from './collector.js';
+
+/** An event of the Trace Event Format, with the fields that are used here. Times are microseconds. */
+export interface TraceEvent {
+  readonly name: string;
+  readonly ph: 'X' | 's' | 'f' | 'M';
+  readonly pid: number;
+  readonly tid: number;
+  readonly ts?: number;
+  readonly dur?: number;
+  readonly cat?: string;
+  readonly id?: number;
+  readonly bp?: 'e';
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+/** What a file of that format contains. */
+export interface TraceFile {
+  readonly traceEvents: readonly TraceEvent[];
+  readonly displayTimeUnit: 'ms';
+}
+
+const CATEGORY = 'stripelock';
+const MICROSECONDS = 1000;
+/** A thread's tracks have its id times this, and on. */
+const TRACKS = 1000;
+
+/** Something that a thread did for some time. In milliseconds. */
+interface Slice {
+  readonly threadId: number;
+  from: number;
+  readonly to: number;
+  readonly name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  tid: number;
+}
+
+interface Hold extends Slice {
+  readonly release: ContentionRelease;
+}
+
+/**
+ * Waits, what they waited for, and arrows from each release to the wait that it ended, for Perfetto and other viewers of the
+ * Trace Event Format (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+ *
+ * Each thread has a track, and more of them where it did several things at once. Of a hold only that part is known in which
+ * somebody waited for it.
+ */
+export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFile {
+  const holds = new Map<string, Hold>();
+  const slices: Slice[] = [];
+  const ends: { wait: Slice; hold: Hold }[] = [];
+  for (const wait of waits) {
+    const name = `${wait.lock} ${wait.key}`.trimStart();
+    const { from, waited, threadId, frames, mode, kind, outcome } = wait;
+    const args = { lock: wait.lock, key: wait.key, mode, kind, outcome, stack: frames };
+    const slice = { threadId, from, to: from + waited, name: `wait ${name}`, args, tid: 0 };
+    slices.push(slice);
+    let hold: Hold | undefined;
+    for (const release of wait.releases) hold = holdOf(holds, name, wait, release);
+    if (hold !== undefined && outcome === 'granted') ends.push({ wait: slice, hold });
+  }
+  startAfterOwnWaits(holds.values(), slices);
+  slices.push(...holds.values());
+  const tracks = spread(slices);
+  const begin = Math.min(0, ...[...tracks.values()].map(({ from }) => from));
+  const time = (milliseconds: number): number => (milliseconds - begin) * MICROSECONDS;
+
+  return {
+    displayTimeUnit: 'ms',
+    traceEvents: [
+      { name: 'process_name', ph: 'M', pid, tid: 0, args: { name: 'stripelock' } },
+      ...[...tracks].map(([tid, { name }]): TraceEvent => ({
+        name: 'thread_name',
+        ph: 'M',
+        pid,
+        tid,
+        args: { name },
+      })),
+      ...slices.map(({ name, tid, from, to, args }): TraceEvent => ({
+        name,
+        ph: 'X',
+        cat: CATEGORY,
+        pid,
+        tid,
+        ts: time(from),
+        dur: (to - from) * MICROSECONDS,
+        args,
+      })),
+      ...ends.flatMap(({ wait, hold }, at): TraceEvent[] => {
+        const arrow = { name: 'released', cat: CATEGORY, pid, id: at + 1 };
+        return [
+          { ...arrow, ph: 's', tid: hold.tid, ts: time(hold.to) },
+          { ...arrow, ph: 'f', bp: 'e', tid: wait.tid, ts: time(wait.to) },
+        ];
+      }),
+    ],
+  };
+}
+
+/** Several waits may have been for one hold, which begins with the first of them. */
+function holdOf(
+  holds: Map<string, Hold>,
+  name: string,
+  wait: ContentionWait,
+  release: ContentionRelease,
+): Hold {
+  const { threadId, at, share, frames } = release;
+  const key = `${threadId} ${at} ${name}`;
+  const known = holds.get(key);
+  const from = Math.min(known?.from ?? Infinity, at - share);
+  const args = { lock: wait.lock, key: wait.key, stack: frames };
+  const hold = { threadId, from, to: at, name: `hold ${name}`, args, release, tid: 0 };
+  holds.set(key, Object.assign(known ?? hold, { from }));
+  return holds.get(key)!;
+}
+
+/** A hold begins after its holder's own wait. */
+function startAfterOwnWaits(holds: Iterable<Hold>, waits: readonly Slice[]): void {
+  const placeOf = ({ threadId, args }: Slice): string =>
+    `${threadId} ${String(args['lock'])} ${String(args['key'])}`;
+  const ends = new Map<string, number[]>();
+  for (const wait of [...waits].sort((a, b) => a.to - b.to)) {
+    const place = placeOf(wait);
+    const known = ends.get(place);
+    if (known === undefined) ends.set(place, [wait.to]);
+    else known.push(wait.to);
+  }
+  for (const hold of holds) {
+    const last = ends.get(placeOf(hold))?.findLast((end) => end <= hold.to);
+    if (last !== undefined) hold.from = Math.max(hold.from, last);
+  }
+}
+
+/** Gives each slice a track, so that no two on one overlap. The tracks, by their ids, with their first moment. */
+function spread(slices: Slice[]): Map<number, { name: string; from: number; to: number }> {
+  const tracks = new Map<number, { name: string; from: number; to: number }>();
+  slices.sort((a, b) => a.from - b.from);
+  for (const slice of slices) {
+    const { threadId, from, to } = slice;
+    let lane = 0;
+    while ((tracks.get(threadId * TRACKS + lane)?.to ?? -Infinity) > from) lane++;
+    slice.tid = threadId * TRACKS + lane;
+    const name = `thread ${threadId}${lane === 0 ? '' : ` (${lane + 1})`}`;
+    tracks.set(slice.tid, { name, from: tracks.get(slice.tid)?.from ?? from, to });
+  }
+  return tracks;
+}

@@ -1,0 +1,74 @@
+#include "core/contention_profile.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/layout.h"
+#include "core/registry.h"
+
+namespace stripelock {
+
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood, 2014): the next of its numbers from each number.
+std::uint64_t mixed(std::uint64_t number) {
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+  return number ^ (number >> 31);
+}
+
+// An hour is as good as any time beyond it.
+Nanoseconds nanoseconds(double milliseconds) {
+  return static_cast<Nanoseconds>(std::clamp(milliseconds, 0.0, 3.6e6) * 1e6);
+}
+
+}  // namespace
+
+ContentionProfile& ContentionProfile::instance() {
+  // Never destroyed: threads may outlive static destruction.
+  static ContentionProfile& profile = *new ContentionProfile();
+  return profile;
+}
+
+bool ContentionProfile::start(double threshold, double every, std::vector<std::string> names) {
+  {
+    const Lock lock(mutex_);
+    if (std::exchange(running_, true)) return false;
+    taken_ = {};
+    threshold_.store(nanoseconds(threshold));
+    every_.store(std::max<Nanoseconds>(1, nanoseconds(every)));
+  }
+  Registry::instance().observe(kObserveProfile, true, std::move(names));
+  return true;
+}
+
+void ContentionProfile::stop() {
+  Registry::instance().observe(kObserveProfile, false);
+  const Lock lock(mutex_);
+  running_ = false;
+}
+
+Draw ContentionProfile::draw(Nanoseconds waited) {
+  if (waited < threshold_.load()) return Draw::kLeftOut;
+  const Nanoseconds every = every_.load();
+  if (waited >= every) return Draw::kRecorded;
+  const std::uint64_t random = mixed(draws_.fetch_add(0x9e3779b97f4a7c15u));
+  return random % static_cast<std::uint64_t>(every) < static_cast<std::uint64_t>(waited) ? Draw::kRecorded
+                                                                                         : Draw::kLeftOut;
+}
+
+void ContentionProfile::add(std::string record) {
+  const Lock lock(mutex_);
+  if (!running_) return;
+  if (taken_.records.size() < kMostRecords)
+    taken_.records.push_back(std::move(record));
+  else
+    ++taken_.leftOut;
+}
+
+ContentionProfile::Taken ContentionProfile::take() {
+  const Lock lock(mutex_);
+  return std::exchange(taken_, {});
+}
+
+}  // namespace stripelock

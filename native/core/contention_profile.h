@@ -1,0 +1,54 @@
+// Which waits a profile of contention records, and what the threads of the process have recorded for it. The records
+// themselves are made by the JavaScript of the threads that waited and that released, as only they know their stacks.
+//
+// Every wait of w milliseconds is recorded with the probability w / every, so long waits always are. The release that ends
+// a wait draws, since it is known there for how long the wait has lasted; then both threads record, or neither.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/sync.h"
+
+namespace stripelock {
+
+enum class Draw : std::uint8_t {
+  kNone,  // nobody has drawn
+  kLeftOut,
+  kRecorded,
+};
+
+// May be used by any thread at any time. A thread that ends loses nothing that it has added.
+class ContentionProfile {
+ public:
+  static ContentionProfile& instance();
+
+  // Milliseconds. No names: all locks. False: one is being taken already.
+  bool start(double threshold, double every, std::vector<std::string> names);
+  void stop();
+
+  // For a wait that has lasted that long. Takes no lock.
+  Draw draw(Nanoseconds waited);
+
+  // Keeps it for take(), or counts it as left out if there are too many.
+  void add(std::string record);
+  struct Taken {
+    std::vector<std::string> records;
+    // How many were left out since the last call.
+    std::uint64_t leftOut = 0;
+  };
+  Taken take();
+
+ private:
+  static constexpr std::size_t kMostRecords = 16'384;
+
+  Mutex mutex_;
+  bool running_ = false;
+  Taken taken_;
+  std::atomic<Nanoseconds> threshold_{0};
+  std::atomic<Nanoseconds> every_{1};
+  std::atomic<std::uint64_t> draws_{0};
+};
+
+}  // namespace stripelock

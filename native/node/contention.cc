@@ -1,0 +1,98 @@
+#include "node/contention.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/contention_profile.h"
+#include "node/call.h"
+
+namespace stripelock {
+
+namespace {
+
+// startProfile(threshold, every, names): whether none was being taken. In milliseconds. No names: all locks
+napi_value startProfile(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 3);
+  double threshold = 0;
+  double every = 0;
+  if (!call.started() || !call.toDouble(0, threshold) || !call.toDouble(1, every) || !(every > 0) ||
+      !Napi::Value(env, call.at(2)).IsArray()) {
+    return call.refuse("expected two numbers of milliseconds and names");
+  }
+  const Napi::Array list(env, call.at(2));
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    const Napi::Value name = list.Get(i);
+    if (!name.IsString()) return call.refuse("expected names");
+    names.push_back(name.As<Napi::String>().Utf8Value());
+  }
+  const bool started = ContentionProfile::instance().start(threshold, every, std::move(names));
+  if (started) call.environment().profiles = true;
+  return call.boolean(started);
+}
+
+// stopProfile(): of the one that this thread has started
+napi_value stopProfile(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 0);
+  if (std::exchange(call.environment().profiles, false)) ContentionProfile::instance().stop();
+  return nullptr;
+}
+
+// drawn(): what the last release or sync wait of this thread has drawn, a number of core/Draw
+napi_value drawn(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 0);
+  if (!call.started()) return call.refuse("not started");
+  return call.integer(
+      static_cast<std::int32_t>(std::exchange(call.environment().participant().draw, Draw::kNone)));
+}
+
+// draw(waited): the same for a wait of this many milliseconds
+napi_value draw(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  double waited = 0;
+  if (!call.toDouble(0, waited)) return call.refuse("expected milliseconds");
+  const auto time = static_cast<Nanoseconds>(waited * kNanosecondsPerMillisecond);
+  return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().draw(time)));
+}
+
+// lockId(table): names its lock in the process
+napi_value lockId(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  const Membership* const membership = call.toTable(0);
+  if (!membership) return call.refuse("expected an open table");
+  return call.number(static_cast<double>(membership->table().id()));
+}
+
+// addRecord(text)
+napi_value addRecord(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  std::string record;
+  if (!call.toText(0, record)) return call.refuse("expected a string");
+  ContentionProfile::instance().add(std::move(record));
+  return nullptr;
+}
+
+// takeRecords(): those that all threads have added, and then how many were left out
+napi_value takeRecords(napi_env env, napi_callback_info) {
+  const ContentionProfile::Taken taken = ContentionProfile::instance().take();
+  Napi::Array list = Napi::Array::New(env, taken.records.size() + 1);
+  std::uint32_t at = 0;
+  for (const std::string& record : taken.records) list.Set(at++, Napi::String::New(env, record));
+  list.Set(at, Napi::Number::New(env, static_cast<double>(taken.leftOut)));
+  return list;
+}
+
+}  // namespace
+
+void addContention(Napi::Env env, Napi::Object exports) {
+  addFunction(env, exports, "startProfile", startProfile);
+  addFunction(env, exports, "stopProfile", stopProfile);
+  addFunction(env, exports, "drawn", drawn);
+  addFunction(env, exports, "draw", draw);
+  addFunction(env, exports, "lockId", lockId);
+  addFunction(env, exports, "addRecord", addRecord);
+  addFunction(env, exports, "takeRecords", takeRecords);
+}
+
+}  // namespace stripelock

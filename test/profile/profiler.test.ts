@@ -1,0 +1,197 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { KeyedLock, StripedLock, type LockKey } from 'stripelock';
+import {
+  profileContention,
+  type ContentionProfile,
+  type ContentionProfileOptions,
+  type ContentionProfiler,
+} from 'stripelock/profile';
+import { startThread } from '../support/threads.js';
+import { thrownBy } from '../support/waiting.js';
+
+const pause = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+let started: ContentionProfiler | undefined;
+afterEach(async () => {
+  await started?.stop();
+  started = undefined;
+});
+async function start(options?: ContentionProfileOptions): Promise<ContentionProfiler> {
+  return (started = await profileContention(options));
+}
+
+/** Waits for a key that another task of this thread holds for a time. */
+async function waitsWithin(lock: KeyedLock | StripedLock, key: LockKey, milliseconds: number): Promise<void> {
+  const guard = lock.acquireSync(key);
+  const next = lock.acquire(key);
+  await pause(milliseconds);
+  guard.release();
+  (await next).release();
+}
+
+/** Waits for a key that another thread holds for a time. */
+async function waitsForThread(lock: KeyedLock, key: string, milliseconds: number): Promise<void> {
+  const thread = startThread('hold-for.mjs', { handle: lock.handle, key, milliseconds });
+  await once(thread, 'message');
+  lock.acquireSync(key).release();
+  await once(thread, 'exit');
+}
+
+function shown({ waits }: ContentionProfile): object[] {
+  return waits.map(({ lock, key, kind, outcome }) => ({ lock, key, kind, outcome }));
+}
+
+describe('profileContention', () => {
+  it('tells who released it to a task of the same thread, and to another thread', async () => {
+    const lock = new KeyedLock({ name: 'both' });
+    const profiler = await start();
+    await waitsWithin(lock, 7, 20);
+    await waitsForThread(lock, 'far', 30);
+    const { waits } = await profiler.stop();
+    expect(waits.map(({ key, kind }) => [key, kind])).toEqual([
+      ['7', 'async'],
+      ['"far"', 'sync'],
+    ]);
+    const [near, far] = waits;
+    for (const wait of [near!, far!]) {
+      expect(wait.waited).toBeGreaterThan(15);
+      expect(wait.weight).toBe(1);
+      expect(wait.releases.length).toBe(1);
+      expect(wait.releases[0]!.share).toBeGreaterThan(0.8 * wait.waited);
+    }
+    expect(near!.frames[0]).toContain('waitsWithin');
+    expect(near!.releases[0]!.frames[0]).toContain('waitsWithin');
+    expect(near!.releases[0]!.threadId).toBe(near!.threadId);
+    expect(far!.frames[0]).toContain('waitsForThread');
+    expect(far!.releases[0]!.frames[0]).toContain('holdsForLong');
+    expect(far!.releases[0]!.threadId).not.toBe(far!.threadId);
+  });
+
+  it('tells of what was not granted, with the threads that held it', async () => {
+    const lock = new KeyedLock({ name: 'refused' });
+    const profiler = await start();
+    const thread = startThread('hold-for.mjs', { handle: lock.handle, key: 'k', milliseconds: 300 });
+    await once(thread, 'message');
+    thrownBy(() => lock.acquireSync('k', { timeout: 5 }));
+    const abort = new AbortController();
+    const aborted = lock.acquire('k', { signal: abort.signal }).catch(() => undefined);
+    const late = lock.acquire('k', { timeout: 10, mode: 'shared' }).catch(() => undefined);
+    await pause(20);
+    abort.abort();
+    await Promise.all([aborted, late]);
+    const profile = await profiler.stop();
+    expect(shown(profile)).toEqual([
+      { lock: 'refused', key: '"k"', kind: 'sync', outcome: 'timeout' },
+      { lock: 'refused', key: '"k"', kind: 'async', outcome: 'aborted' },
+      { lock: 'refused', key: '"k"', kind: 'async', outcome: 'timeout' },
+    ]);
+    for (const { outcome, holders, releases, frames } of profile.waits) {
+      expect(holders).toEqual(outcome === 'timeout' ? [thread.threadId] : []);
+      expect(releases).toEqual([]);
+      expect(frames[0]).toContain('profiler.test.ts');
+    }
+    await once(thread, 'exit');
+  });
+
+  it('leaves out locks with other names, also those that are made later, and shorter waits', async () => {
+    const before = new StripedLock({ name: 'wanted' });
+    const other = new StripedLock({ name: 'other' });
+    const profiler = await start({ locks: ['wanted', 'late'], threshold: 10 });
+    const late = new KeyedLock({ name: 'late' });
+    for (const lock of [before, other, late, new KeyedLock({ name: 'later' })]) {
+      await waitsWithin(lock, 'short', 1);
+      await waitsWithin(lock, 'long', 30);
+    }
+    expect(shown(await profiler.stop())).toEqual(
+      ['wanted', 'late'].map((lock) => ({ lock, key: '"long"', kind: 'async', outcome: 'granted' })),
+    );
+  });
+
+  it('records short waits in proportion, so that the sums stay right', async () => {
+    const lock = new KeyedLock({ name: 'sampled' });
+    const profiler = await start({ threshold: 0, sample: 20 });
+    let sum = 0;
+    for (let i = 0; i < 1000; i++) {
+      const guard = lock.acquireSync('key');
+      const since = performance.now();
+      const next = lock.acquire('key');
+      const end = since + 1;
+      while (performance.now() < end);
+      guard.release();
+      (await next).release();
+      sum += performance.now() - since;
+    }
+    const { waits } = await profiler.stop();
+    expect(waits.length).toBeLessThan(200);
+    const estimate = waits.reduce((total, { waited, weight }) => total + waited * weight, 0);
+    // About 50 of them: six standard deviations.
+    expect(estimate / sum).toBeGreaterThan(0.2);
+    expect(estimate / sum).toBeLessThan(1.8);
+  });
+
+  it('shows what there is so far, and stays as it was after the end', async () => {
+    const lock = new KeyedLock();
+    const profiler = await start();
+    await waitsWithin(lock, 1, 5);
+    const first = profiler.snapshot();
+    await waitsWithin(lock, 2, 5);
+    const last = await profiler.stop();
+    await waitsWithin(lock, 3, 5);
+    expect(first.waits.map(({ key }) => key)).toEqual(['1']);
+    expect(last.waits.map(({ key }) => key)).toEqual(['1', '2']);
+    expect((await profiler.stop()).waits).toEqual(last.waits);
+    expect(profiler.snapshot().waits).toEqual(last.waits);
+    expect(last.duration).toBeGreaterThan(first.duration);
+  });
+
+  it('is taken by one at a time, and ends with the thread that takes it', async () => {
+    const profiler = await start();
+    await expect(profileContention()).rejects.toMatchObject({ name: 'LockError', code: 'ERR_LOCK_PROFILE' });
+    await profiler.stop();
+    const url = import.meta.resolve('stripelock/profile');
+    const code = `import(${JSON.stringify(url)}).then(({ profileContention }) => profileContention())
+      .then(() => require('node:worker_threads').parentPort.postMessage('on'));`;
+    const thread = new Worker(code, { eval: true });
+    onTestFinished(async () => void (await thread.terminate()));
+    await once(thread, 'message');
+    await once(thread, 'exit');
+    await (await start()).stop();
+  });
+
+  it('runs no code of the program when it writes stacks out', async () => {
+    const lock = new KeyedLock();
+    const prepare = Reflect.get(Error, 'prepareStackTrace') as unknown;
+    let calls = 0;
+    Reflect.set(Error, 'prepareStackTrace', () => {
+      calls++;
+      return 'odd';
+    });
+    try {
+      const profiler = await start();
+      await waitsWithin(lock, 1, 5);
+      await waitsForThread(lock, 'far', 20);
+      const { waits } = await profiler.stop();
+      expect(calls).toBe(0);
+      expect(waits.length).toBe(2);
+      for (const { frames } of waits) expect(frames[0]).toContain('profiler.test.ts');
+    } finally {
+      Reflect.set(Error, 'prepareStackTrace', prepare);
+    }
+  });
+
+  it('refuses bad options', async () => {
+    const refused = async (options: unknown): Promise<unknown> =>
+      profileContention(options as ContentionProfileOptions).then(
+        () => undefined,
+        (error: { code?: string }) => error.code,
+      );
+    for (const options of [null, [], 1, { lock: ['a'] }, { locks: 'a' }, { locks: [1] }, { sample: '1' }])
+      expect(await refused(options), JSON.stringify(options)).toBe('ERR_INVALID_ARG_TYPE');
+    for (const options of [{ threshold: -1 }, { threshold: Infinity }, { sample: 0 }, { sample: NaN }])
+      expect(await refused(options), JSON.stringify(options)).toBe('ERR_OUT_OF_RANGE');
+    await start(undefined);
+  });
+});
