@@ -11,6 +11,9 @@
  */
 import { hash } from 'node:crypto';
 
+/** Of a statement. */
+const PAGES = 20_000;
+
 const OPENING_CENTS = 1_000_000;
 
 /** Bytes of memory, or of a file, for each account. */
@@ -66,6 +69,18 @@ export class Accounts {
     this.#cents[to] = toCents + cents;
     this.#receipts[from] = at(this.#receipts, from) ^ receipt;
     this.#receipts[to] = at(this.#receipts, to) ^ receipt;
+  }
+
+  /**
+   * A slow one: some milliseconds of work.
+   *
+   * @param {number} account
+   */
+  statement(account) {
+    const pages = Array.from({ length: PAGES }, (_, page) =>
+      hash('sha256', `${page}: ${at(this.#cents, account)}`),
+    );
+    return pages.join('\n');
   }
 
   /**

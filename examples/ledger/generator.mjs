@@ -2,17 +2,19 @@
 /** Writes the file of transfers: same seed, same file. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { seededRandom } from './random.mjs';
-import { chunks, RECORD_BYTES, writeRecord } from './transfers.mjs';
+import { chunks, hotAccount, RECORD_BYTES, writeRecord } from './transfers.mjs';
 import { zipfian } from './zipf.mjs';
 
 const LARGEST_TRANSFER_CENTS = 10_000;
 const RECORDS_A_WRITE = 65_536;
+/** With a hot account: the share of transfers from it. */
+const HOT_SHARE = 0.5;
 
 /**
  * @param {string} path
- * @param {{ transfers: number; accounts: number; seed: number }} options
+ * @param {{ transfers: number; accounts: number; seed: number; hot?: boolean }} options
  */
-export function writeTransfers(path, { transfers, accounts, seed }) {
+export function writeTransfers(path, { transfers, accounts, seed, hot = false }) {
   const random = seededRandom(seed);
   const nextAccount = zipfian(accounts, random);
   const buffer = Buffer.allocUnsafe(RECORDS_A_WRITE * RECORD_BYTES);
@@ -20,7 +22,7 @@ export function writeTransfers(path, { transfers, accounts, seed }) {
   try {
     for (const { first, count } of chunks(transfers, RECORDS_A_WRITE)) {
       for (let i = 0; i < count; i++) {
-        const from = nextAccount();
+        const from = hot && random() < HOT_SHARE ? hotAccount(accounts) : nextAccount();
         let to = nextAccount();
         while (to === from) to = nextAccount();
         const cents = 1 + Math.floor(random() * LARGEST_TRANSFER_CENTS);

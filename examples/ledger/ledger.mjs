@@ -26,13 +26,13 @@ import { temporaryFile } from './temporary-file.mjs';
  * @param {LedgerOptions} options
  */
 async function withThreads(path, options) {
-  const { unlocked, stripes, engine, accounts: count } = options;
+  const { unlocked, stripes, engine, accounts: count, hot = false } = options;
   const lock = unlocked ? undefined : new StripedLock({ name: 'ledger', stripes, ...(engine && { engine }) });
   const accounts = new Accounts(count);
   const { memory } = accounts;
   const books = { look: () => accounts, lock, keys: count };
   const outcome = await applyAndAudit(options, books, (onProgress) =>
-    applyWithPool(options, { path, accounts: count, memory, handle: lock?.handle }, onProgress),
+    applyWithPool(options, { path, accounts: count, memory, handle: lock?.handle, hot }, onProgress),
   );
   return { ...outcome, stats: lock?.stats(), accounts };
 }

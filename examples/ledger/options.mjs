@@ -11,6 +11,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
  * @property {number} stripes With processes: keys of the lock.
  * @property {number} seed
  * @property {'native' | 'javascript'} [engine]
+ * @property {boolean} [hot] A hot account, and a thread that holds it for long.
  * @property {boolean} [unlocked]
  */
 
@@ -73,6 +74,9 @@ export function parseOptions(argv) {
         'native',
         'javascript',
       ]),
+    )
+    .addOption(
+      new Option('--hot', 'plant a hot account, and a slow holder of it, to look for').conflicts('processes'),
     )
     .option('--unlocked', 'take no lock, to see the audit fail')
     .addHelpText('after', NOTES)

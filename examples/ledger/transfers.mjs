@@ -12,6 +12,13 @@ import { closeSync, openSync, readSync } from 'node:fs';
 export const RECORD_BYTES = 16;
 
 /**
+ * The account that `--hot` makes busy: without that, the one that is used least.
+ *
+ * @param {number} accounts How many there are.
+ */
+export const hotAccount = (accounts) => accounts - 1;
+
+/**
  * @param {Buffer} buffer
  * @param {number} offset
  * @param {number} number

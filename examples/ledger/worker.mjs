@@ -3,7 +3,7 @@
 import { workerData } from 'piscina';
 import { StripedLock } from 'stripelock';
 import { Accounts } from './accounts.mjs';
-import { eachTransfer, readChunk } from './transfers.mjs';
+import { eachTransfer, hotAccount, readChunk } from './transfers.mjs';
 
 /**
  * @typedef {object} WorkerData
@@ -11,18 +11,25 @@ import { eachTransfer, readChunk } from './transfers.mjs';
  * @property {number} accounts
  * @property {SharedArrayBuffer} memory
  * @property {import('stripelock').StripedLockHandle | undefined} handle Absent: apply without a lock.
+ * @property {boolean} hot Print a statement of the hot account after each chunk.
  */
 
-const { path, accounts: count, memory, handle } = /** @type {WorkerData} */ (workerData);
+const { path, accounts: count, memory, handle, hot } = /** @type {WorkerData} */ (workerData);
 const accounts = new Accounts(count, memory);
 const lock = handle && StripedLock.from(handle);
+
+/** Holds the account for much longer than it needs: this should copy the balance, release, and print then. */
+function printStatement() {
+  const account = hotAccount(count);
+  lock?.withLockSync(account, () => accounts.statement(account));
+}
 
 /**
  * @param {{ first: number; count: number }} chunk
  * @returns {number} How many transfers were applied.
  */
-export default function applyChunk({ first, count }) {
-  eachTransfer(readChunk(path, first, count), (from, to, cents, record) => {
+export default function applyChunk({ first, count: transfers }) {
+  eachTransfer(readChunk(path, first, transfers), (from, to, cents, record) => {
     const guard = lock?.acquireSync([from, to]);
     try {
       accounts.transfer(from, to, cents, record);
@@ -30,5 +37,6 @@ export default function applyChunk({ first, count }) {
       guard?.release();
     }
   });
-  return count;
+  if (hot) printStatement();
+  return transfers;
 }

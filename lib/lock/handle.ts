@@ -107,14 +107,14 @@ let isProfiled = false;
 function profileIfAsked(): void {
   if (isProfiled) return;
   isProfiled = true;
-  const file = process.env['STRIPELOCK_PROFILE'];
+  const { STRIPELOCK_PROFILE: file } = process.env;
   if (file === undefined || file === '') return;
   import('../profile/whole-program.js')
     .then(({ profileWholeProgram }) => profileWholeProgram(file))
     .catch((error: unknown) => {
       process.emitWarning(`STRIPELOCK_PROFILE: ${String(error)}`, {
         type: 'StripelockWarning',
-        code: 'STRIPELOCK_PROFILE',
+        code: 'STRIPELOCK_NO_PROFILE',
       });
     });
 }

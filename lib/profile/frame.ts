@@ -7,11 +7,11 @@ export interface Frame {
 }
 
 const PLACE = /^(?:(?<name>.*?) \()?(?<file>[^()]+?):(?<line>\d+):\d+\)?$/;
-const ANONYMOUS = '(anonymous)';
 
-/** Reads a line of a stack, without its "at". */
+/** Reads a line of a stack, without its "at". A function without a name gets its place for one. */
 export function frameOf(text: string): Frame {
   const { name, file, line } = PLACE.exec(text)?.groups ?? {};
   if (file === undefined) return { name: text, file: '', line: 0 };
-  return { name: name ?? ANONYMOUS, file: file.replace(/^file:\/\//, ''), line: Number(line) };
+  const short = name?.replace(/^async /, '') ?? `(${file.slice(file.search(/[^/\\]*$/))}:${line})`;
+  return { name: short, file: file.replace(/^(?:async )?(?:file:\/\/)?/, ''), line: Number(line) };
 }

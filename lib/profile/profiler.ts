@@ -6,7 +6,7 @@ import { contentionEngine } from '../engine/select.js';
 import { Collector } from './collector.js';
 import { ContentionProfile } from './contention-profile.js';
 
-/** Of {@link profileContention}. */
+/** For `profileContention(options)` of `stripelock/profile`. */
 export interface ContentionProfileOptions {
   /** Only locks with these names. Default: all. */
   locks?: readonly string[];

@@ -20,6 +20,7 @@ const TITLES = new Map([
   ['KeyedLockOptions', 'A lock on exact keys'],
   ['ProcessLockOptions', 'A lock between processes'],
   ['AsyncAcquireOptions', 'An acquisition'],
+  ['ContentionProfileOptions', 'A profile of contention'],
   ['LockOptions', 'A request of a web lock'],
   ['LockManagerOptions', 'A manager of web locks'],
   ['WarningLeaseManagerOptions', 'A manager of leases'],

@@ -1,0 +1,172 @@
+// What a profile of contention records, and what the locks are told of it.
+
+#include "core/contention_profile.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "test/worlds.h"
+
+namespace stripelock::test {
+
+namespace {
+
+constexpr Nanoseconds kMillisecond = 1'000'000;
+
+// A profile that is taken until the end of the test.
+struct Profiling {
+  explicit Profiling(double threshold = 0, double every = 1e-6, std::vector<std::string> names = {}) {
+    EXPECT_TRUE(profile.start(threshold, every, std::move(names)));
+  }
+  ~Profiling() { profile.stop(); }
+  Profiling(const Profiling&) = delete;
+  Profiling& operator=(const Profiling&) = delete;
+
+  ContentionProfile& profile = ContentionProfile::instance();
+};
+
+Draw drawn(Peer& peer) { return std::exchange(peer.environment.participant().draw, Draw::kNone); }
+
+class Profiled : public HeldStripe {
+ protected:
+  Profiling profiling;
+  Peer waiter{memory};
+};
+
+}  // namespace
+
+TEST(ContentionProfile, LeavesOutWaitsBelowItsThreshold) {
+  const Profiling on(2, 1);
+  EXPECT_EQ(on.profile.draw(2 * kMillisecond - 1), Draw::kLeftOut);
+  EXPECT_EQ(on.profile.draw(2 * kMillisecond), Draw::kRecorded);
+}
+
+TEST(ContentionProfile, RecordsShortWaitsInProportion) {
+  const Profiling on(0, 10);
+  int recorded = 0;
+  for (int i = 0; i < 10'000; ++i) recorded += on.profile.draw(kMillisecond) == Draw::kRecorded ? 1 : 0;
+  EXPECT_GT(recorded, 800);
+  EXPECT_LT(recorded, 1200);
+  EXPECT_EQ(on.profile.draw(10 * kMillisecond), Draw::kRecorded);
+}
+
+TEST(ContentionProfile, KeepsWhatIsAddedUntilItIsTakenAndCountsWhatHasNoRoom) {
+  constexpr std::size_t kMost = 16'384;
+  {
+    const Profiling on;
+    on.profile.add("one");
+    EXPECT_EQ(on.profile.take().records, std::vector<std::string>{"one"});
+    for (std::size_t i = 0; i < kMost + 5; ++i) on.profile.add(std::to_string(i));
+    const ContentionProfile::Taken taken = on.profile.take();
+    EXPECT_EQ(taken.records.size(), kMost);
+    EXPECT_EQ(taken.records.back(), std::to_string(kMost - 1));
+    EXPECT_EQ(taken.leftOut, 5u);
+    EXPECT_EQ(on.profile.take().leftOut, 0u);
+    EXPECT_FALSE(on.profile.start(0, 1, {}));
+  }
+  ContentionProfile::instance().add("late");
+  EXPECT_TRUE(ContentionProfile::instance().take().records.empty());
+}
+
+TEST(ContentionProfile, MarksLocksByTheirNamesAlsoThoseThatAreOpenedLater) {
+  SharedMemory wanted(1);
+  SharedMemory other(1);
+  SharedMemory late(1);
+  Environment environment;
+  Registry& registry = Registry::instance();
+  const auto open = [&](SharedMemory& memory, const std::string& name) {
+    return registry.open(environment.participant(), memory.data(), 1, false, 1, name);
+  };
+  Membership* const one = open(wanted, "wanted");
+  Membership* const two = open(other, "other");
+  // As a former lock there has left it.
+  static_cast<Word*>(other.data())[kObservedInt].store(kObserveProfile);
+  {
+    const Profiling on(0, 1, {"wanted"});
+    Membership* const three = open(late, "wanted");
+    EXPECT_EQ(one->table().observed().load(), kObserveProfile);
+    EXPECT_EQ(two->table().observed().load(), 0u);
+    EXPECT_EQ(three->table().observed().load(), kObserveProfile);
+    registry.close(*three);
+  }
+  EXPECT_EQ(one->table().observed().load(), 0u);
+  Membership* const again = open(late, "wanted");
+  EXPECT_EQ(again->table().observed().load(), 0u);
+  for (Membership* const membership : {one, two, again}) registry.close(*membership);
+}
+
+TEST_F(Profiled, WaitOfABlockedThreadIsRecordedByBothThreads) {
+  Blocking blocked(waiter.client, {0});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  handOver();
+  EXPECT_EQ(blocked.status(), Status::kGranted);
+  EXPECT_EQ(drawn(holder), Draw::kRecorded);
+  EXPECT_EQ(drawn(waiter), Draw::kRecorded);
+}
+
+TEST_F(Profiled, WaitOfADesignatedThreadIsRecordedByBothThreads) {
+  Blocking blocked(waiter.client, {0});
+  ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
+  designate();
+  EXPECT_EQ(blocked.status(), Status::kGranted);
+  EXPECT_EQ(drawn(holder), Draw::kRecorded);
+  EXPECT_EQ(drawn(waiter), Draw::kRecorded);
+}
+
+TEST_F(Profiled, WaitOnAnEventLoopIsRecordedByBothThreads) {
+  waiter.client.pend({0});
+  handOver();
+  const std::vector<AsyncWaits::Granted> grants = awaitGrants(waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].draw, Draw::kRecorded);
+  EXPECT_EQ(drawn(holder), Draw::kRecorded);
+}
+
+TEST_F(Profiled, ReleaseThatNobodyWaitedForDrawsNothing) {
+  EXPECT_TRUE(holder.client.release({0}));
+  EXPECT_EQ(drawn(holder), Draw::kNone);
+  ASSERT_TRUE(holder.client.take(0));
+  EXPECT_TRUE(holder.client.releaseSlow(0));
+  EXPECT_EQ(drawn(holder), Draw::kNone);
+}
+
+TEST(ContentionProfile, DrawsNothingWhileNoneIsTaken) {
+  Three of;
+  ASSERT_TRUE(of.holder.client.take(0));
+  Blocking blocked(of.waiter.client, {0});
+  ASSERT_TRUE(awaitWaiters(of.holder.client, 0, 1));
+  EXPECT_TRUE(of.holder.client.release({0}));
+  EXPECT_EQ(blocked.status(), Status::kGranted);
+  EXPECT_EQ(drawn(of.holder), Draw::kNone);
+  EXPECT_EQ(drawn(of.waiter), Draw::kNone);
+}
+
+// Profiles come and go while threads wait and release.
+TEST(ContentionProfile, MayBeTakenWhileThreadsWait) {
+  SharedMemory memory(1);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      Peer peer(memory);
+      while (!done.load()) {
+        ASSERT_EQ(peer.client.sync({0}), Status::kGranted);
+        ASSERT_TRUE(peer.client.release({0}));
+        if (drawn(peer) == Draw::kRecorded) ContentionProfile::instance().add("wait");
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    const Profiling on;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    on.profile.take();
+  }
+  done.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(memory.isFree());
+}
+
+}  // namespace stripelock::test
