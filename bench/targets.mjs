@@ -169,6 +169,7 @@ const HOT = 'sync, hot string key';
 const INTEGER = 'sync, integer key';
 const EIGHT = 'sync, 8 hot keys';
 const ASYNC = 'async, hot string key';
+const LOOKED_AT = 'looked at: sync, 8 threads, 1024 stripes, 5 µs section, zipf, 4 keys';
 const SHORT = 'sync, 2 threads, 1 stripe, 100 ns section, uniform';
 const CROWD = 'sync, 8 threads, 16 stripes, 5 µs section, uniform';
 
@@ -254,6 +255,11 @@ const targets = [
     metric: 'nsPerOp',
     over: [LEASE, 'lease: acquire + release, renewal off'],
     under: [LEASE, AWAIT],
+  }),
+  ratioTarget(`${LOOKED_AT}: a profile leaves at least 0.95 of the throughput`, (ratio) => ratio >= 0.95, {
+    metric: 'opsPerSecond',
+    over: [LOOKED_AT, 'stripelock native, profiled'],
+    under: [LOOKED_AT, NATIVE],
   }),
   ...storeTargets({ ratioTarget }),
   ...webLockTargets({ ratioTarget, figureTarget }),

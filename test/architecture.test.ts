@@ -55,7 +55,7 @@ const layers: Layer[] = [
   { of: /^lib\/engine\/\w+\//, may: 'common/|engine/contract/' },
   { of: /^lib\/engine\//, may: 'common/|engine/' },
   // Only to take the profile that an environment variable asks for, by `import()`.
-  { of: /^lib\/lock\/handle\.ts$/, may: 'common/|engine/|lock/|profile/whole-program\\.ts' },
+  { of: /^lib\/lock\/handle\.ts$/, may: 'common/|engine/|lock/|profile/(?:program-file|whole-program)\\.ts' },
   { of: /^lib\/lock\//, may: 'common/|engine/' },
   { of: /^lib\/profile\//, may: 'common/|engine/' },
   { of: /^lib\/web-locks\//, may: 'common/|engine/' },

@@ -6,6 +6,7 @@ import { awaitSemaphore } from './await-semaphore.mjs';
 import { processLocks } from './process-locks.mjs';
 import { promiseQueue } from './promise-queue.mjs';
 import { nodeLocks } from './node-locks.mjs';
+import { observedSubjects, stateOf } from './observed.mjs';
 import { stripelockWebLocks } from './stripelock-web-locks.mjs';
 import { webLocksPackage } from './web-locks.mjs';
 import { leaseSubjects } from './leases.mjs';
@@ -91,6 +92,8 @@ const everything = [
   ...Object.values(storeSubjects),
   stripelockWebLocks,
   ...processLocks,
+  ...observedSubjects,
+  stateOf,
 ];
 
 /**

@@ -37,7 +37,7 @@ export const keyedLock = {
  * @param {InstanceType<typeof StripedLock> | InstanceType<typeof KeyedLock>} lock
  * @returns {Partial<import('./index.mjs').Lock>}
  */
-function openLock(lock) {
+export function openLock(lock) {
   return {
     acquireSync: (key) => lock.acquireSync(key),
     acquireManySync: (keys) => lock.acquireSync(keys),

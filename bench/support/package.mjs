@@ -18,6 +18,17 @@ async function load(entry) {
 /** @type {Pick<typeof import('stripelock'), 'KeyedLock' | 'StripedLock' | 'LeaseManager' | 'MemoryLeaseStore'>} */
 export const { KeyedLock, StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
 
+/** @type {(() => typeof import('stripelock/profile')) | undefined} Undefined in a package that is older than that. */
+export const loadProfile = hasEntry('stripelock/profile')
+  ? () => createRequire(path.join(PACKAGE_FOLDER, 'package.json'))('stripelock/profile')
+  : undefined;
+
+/** @param {string} entry */
+function hasEntry(entry) {
+  const { exports } = JSON.parse(readFileSync(path.join(PACKAGE_FOLDER, 'package.json'), 'utf8'));
+  return Object.hasOwn(exports, entry.replace('stripelock', '.'));
+}
+
 /**
  * The entry point of a store.
  *

@@ -4,6 +4,7 @@ import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { first } from './first.mjs';
 import { handOver } from './hand-over.mjs';
 import { leases } from './leases.mjs';
+import { observation } from './observation.mjs';
 import { processes } from './processes.mjs';
 import { stores } from './stores.mjs';
 import { uncontended, uncontendedMore } from './uncontended.mjs';
@@ -99,6 +100,7 @@ export const workloads = [
   ...stores,
   ...webLocks,
   ...processes,
+  ...observation,
 ];
 
 const fullOnly = [...uncontendedMore, ...contendedSyncProduct].filter(

@@ -80,8 +80,9 @@ function begunOf(
   const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'keys[]') === stripe)!;
   const { contention } = table;
   const isProfiled = contention?.isOn === true;
-  const place = isProfiled && isAsync ? contention.capture() : undefined;
-  return { since: performance.now(), key, stripe, isProfiled, place, draw: DRAW_NONE };
+  const since = performance.now();
+  const place = isProfiled && isAsync ? contention.capture(since) : undefined;
+  return { since, key, stripe, isProfiled, kind: isAsync ? 'async' : 'sync', place, draw: DRAW_NONE };
 }
 
 function termsOf(
@@ -254,7 +255,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     table.contention!.ended(begun, () => {
       const { stripe } = begun;
       const { mode } = this.guard;
-      return { lock, key: keyName(begun.key), stripe, mode, kind: this.kind, outcome, holders };
+      return { lock, key: keyName(begun.key), stripe, mode, outcome, holders };
     });
   }
 

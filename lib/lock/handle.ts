@@ -10,6 +10,8 @@ import type { LockTable } from '../engine/contract/engine.js';
 import type { TableMemory } from '../engine/contract/table-memory.js';
 import { MAX_LIMIT, MAX_STRIPES } from '../engine/contract/layout.js';
 import { createTable, openTable } from '../engine/select.js';
+import { programFile } from '../profile/program-file.js';
+import type * as WholeProgramModule from '../profile/whole-program.js';
 import { resolveKeyedLockOptions, resolveLockOptions, type ResolvedLockOptions } from './options.js';
 
 /** Which class of lock a handle is of. */
@@ -102,6 +104,8 @@ export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   );
 }
 
+type WholeProgram = typeof WholeProgramModule;
+
 /** STRIPELOCK_PROFILE names the file of a profile of contention of the whole program. */
 let isProfiled = false;
 function profileIfAsked(): void {
@@ -109,8 +113,8 @@ function profileIfAsked(): void {
   isProfiled = true;
   const { STRIPELOCK_PROFILE: file } = process.env;
   if (file === undefined || file === '') return;
-  import('../profile/whole-program.js')
-    .then(({ profileWholeProgram }) => profileWholeProgram(file))
+  import(programFile())
+    .then(({ profileWholeProgram }: WholeProgram) => profileWholeProgram(file))
     .catch((error: unknown) => {
       process.emitWarning(`STRIPELOCK_PROFILE: ${String(error)}`, {
         type: 'StripelockWarning',

@@ -30,7 +30,10 @@ export interface ContentionWait {
   readonly waited: number;
   /** How many waits it stands for, as only some of the short ones are recorded: at least 1. */
   readonly weight: number;
-  /** The stack of the acquisition, the nearest frame first, without those of this package. */
+  /**
+   * The stack of the acquisition, the nearest frame first, without those of this package. Empty where thousands waited on
+   * event loops at once: then it is captured ten times in a millisecond at most.
+   */
   readonly frames: readonly string[];
   /** Who released what it waited for meanwhile, in order; the last one let it in. Holders that did not release are not there. */
   readonly releases: readonly ContentionRelease[];
@@ -70,7 +73,6 @@ const DIGITS = /[0-9a-f]*[0-9][0-9a-f]{7,}|[0-9]+/gi;
 export class Collector {
   /** When it began, on the clock of the records. */
   readonly #began: number;
-  readonly #every: number;
   readonly leftOut: LeftOut = { records: 0, waits: 0 };
   /** A random selection (Vitter's algorithm R, 1985). */
   readonly waits: ContentionWait[] = [];
@@ -89,9 +91,8 @@ export class Collector {
   /** The releases of these may not have been fetched yet. */
   #pending: WaitRecord[] = [];
 
-  constructor(began: number, every: number) {
+  constructor(began: number) {
     this.#began = began;
-    this.#every = every;
   }
 
   /** A wait counts with the call after that which has brought it: then its releases are known. */
@@ -140,7 +141,7 @@ export class Collector {
     }
     // What was drawn depends on how long it had lasted at the last release.
     const lasted = since > from ? since - from : to - from;
-    const weight = Math.max(1, this.#every / lasted);
+    const weight = Math.max(1, record.every / lasted);
     const waited = to - from;
     const kind = classOf(key);
     const added =

@@ -5,7 +5,7 @@ import { frameOf } from './frame.js';
 
 const NANOSECONDS = 1e6;
 /** Stands for the call where that is not known. */
-const UNKNOWN = ['(unknown)'];
+const UNKNOWN = ['(not captured)'];
 
 /** The tables of a profile, where each text, function and place stands once. */
 class Tables {

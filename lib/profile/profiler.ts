@@ -14,7 +14,8 @@ export interface ContentionProfileOptions {
   threshold?: number;
   /**
    * A wait this long or longer is always recorded, a shorter one with a probability in proportion, in milliseconds. So one wait
-   * is recorded for each such time that was waited, and the sums stay right. Default 1.
+   * is recorded for each such time that was waited, and the sums stay right. It rises meanwhile where that would be more than
+   * about 600 a second in all threads together. Default 1.
    */
   sample?: number;
 }
@@ -64,7 +65,7 @@ export function startProfiler(options: ContentionProfileOptions): Profiler {
   const engine = contentionEngine();
   if (!engine.start(threshold, sample, locks))
     throw new LockError('ERR_LOCK_PROFILE', 'another profile of contention is being taken');
-  return new Profiler(engine, sample);
+  return new Profiler(engine);
 }
 
 function checkTime(time: unknown, name: string, positive: boolean): void {
@@ -82,9 +83,9 @@ export class Profiler implements ContentionProfiler {
   #timer: Timer;
   #stopped: Promise<ContentionProfile> | undefined = undefined;
 
-  constructor(engine: ContentionEngine, sample: number) {
+  constructor(engine: ContentionEngine) {
     this.#engine = engine;
-    this.#collector = new Collector(sharedNow(), sample);
+    this.#collector = new Collector(sharedNow());
     this.#schedule();
   }
 

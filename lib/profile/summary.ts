@@ -31,7 +31,7 @@ export function summaryOf({ duration, keys, waiting, releasing, leftOut }: Summa
       const share = waited === 0 ? 0 : Math.min(1, site.waited / waited);
       const bar = '█'.repeat(Math.round(share * BAR)).padEnd(BAR, '·');
       const percent = `${Math.round(100 * share)} %`.padStart(5);
-      const [first = '(unknown)', ...rest] = show(site);
+      const [first = '(not captured)', ...rest] = show(site);
       const numbers = `${time(site.waited)} in ${Math.round(site.waits)} waits, longest ${time(site.longest)}`;
       lines.push(`  ${bar} ${percent}  ${first}`, ...rest.map((line) => `${' '.repeat(BAR + 10)}${line}`));
       lines.push(`${' '.repeat(BAR + 10)}${numbers}`);

@@ -35,6 +35,8 @@ bool ContentionProfile::start(double threshold, double every, std::vector<std::s
     const Lock lock(mutex_);
     if (std::exchange(running_, true)) return false;
     taken_ = {};
+    factor_.store(1);
+    inWindow_.store(0);
     threshold_.store(nanoseconds(threshold));
     every_.store(std::max<Nanoseconds>(1, nanoseconds(every)));
   }
@@ -50,11 +52,28 @@ void ContentionProfile::stop() {
 
 Draw ContentionProfile::draw(Nanoseconds waited) {
   if (waited < threshold_.load()) return Draw::kLeftOut;
-  const Nanoseconds every = every_.load();
-  if (waited >= every) return Draw::kRecorded;
-  const std::uint64_t random = mixed(draws_.fetch_add(0x9e3779b97f4a7c15u));
-  return random % static_cast<std::uint64_t>(every) < static_cast<std::uint64_t>(waited) ? Draw::kRecorded
-                                                                                         : Draw::kLeftOut;
+  const Nanoseconds every = this->every();
+  if (waited < every) {
+    const std::uint64_t random = mixed(draws_.fetch_add(0x9e3779b97f4a7c15u));
+    if (random % static_cast<std::uint64_t>(every) >= static_cast<std::uint64_t>(waited))
+      return Draw::kLeftOut;
+  }
+  adapt();
+  return Draw::kRecorded;
+}
+
+void ContentionProfile::adapt() {
+  const Nanoseconds time = recently();
+  const std::uint32_t recorded = inWindow_.fetch_add(1) + 1;
+  if (recorded >= kMostInWindow) {
+    factor_.store(std::min(kMostFactor, factor_.load() * 2));
+  } else if (time < windowEnd_.load()) {
+    return;
+  } else if (recorded < kMostInWindow / 4) {
+    factor_.store(std::max<Nanoseconds>(1, factor_.load() / 2));
+  }
+  inWindow_.store(0);
+  windowEnd_.store(time + kWindow);
 }
 
 void ContentionProfile::add(std::string record) {

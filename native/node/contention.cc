@@ -56,6 +56,12 @@ napi_value draw(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().draw(time)));
 }
 
+// sampling(): what a wait must last now to be recorded in any case, in milliseconds
+napi_value sampling(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 0);
+  return call.number(toMilliseconds(ContentionProfile::instance().every()));
+}
+
 // lockId(table): names its lock in the process
 napi_value lockId(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
@@ -90,6 +96,7 @@ void addContention(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "stopProfile", stopProfile);
   addFunction(env, exports, "drawn", drawn);
   addFunction(env, exports, "draw", draw);
+  addFunction(env, exports, "sampling", sampling);
   addFunction(env, exports, "lockId", lockId);
   addFunction(env, exports, "addRecord", addRecord);
   addFunction(env, exports, "takeRecords", takeRecords);

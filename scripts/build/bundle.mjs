@@ -4,6 +4,7 @@
 //   stores.cjs               stores outside of the process
 //   testing.cjs              what only tests use
 //   profile.cjs              profiles of contention, and the package that writes them
+//   whole-program.cjs        the same for a whole program, if an environment variable asks for it
 //   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
 //   renewal.cjs              what the thread runs that renews leases in the background
 //   command.cjs              the command `stripelock`
@@ -24,7 +25,7 @@ import { rollup } from 'rollup';
 import { packageRoot } from '../addon-inputs.mjs';
 import { ALL, COMMAND, PROFILE, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
-import { RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
+import { PROGRAM, PROGRAM_FILE, RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
@@ -140,7 +141,11 @@ async function bundleAs(folder, files, format, to) {
       [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
       [PROFILE]: moduleOf(PROFILE),
-      ...(format === 'cjs' && { [RENEWAL]: path.join(folder, WORKER), [COMMAND]: moduleOf(`${COMMAND}/main`) }),
+      ...(format === 'cjs' && {
+        [RENEWAL]: path.join(folder, WORKER),
+        [PROGRAM]: moduleOf(`${PROFILE}/${PROGRAM}`),
+        [COMMAND]: moduleOf(`${COMMAND}/main`),
+      }),
     },
     external: format === 'cjs' ? [] : /^node:/,
     plugins: [...plugins, compiled(folder, files)],
@@ -159,6 +164,7 @@ async function bundleAs(folder, files, format, to) {
     entryFileNames: `[name].${extension}`,
     manualChunks: (id) => {
       if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
+      if (id.endsWith(PROGRAM_FILE)) return ALL;
       if (id.startsWith(path.join(folder, PROFILE)) || id.startsWith(MODULES)) return PROFILE;
       const alone = [TESTING, COMMAND].some((name) => id.startsWith(path.join(folder, name)));
       return alone || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;

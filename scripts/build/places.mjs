@@ -7,6 +7,9 @@ const BINARIES = path.join('engine', 'native', 'binaries.js');
 export const RENEWAL = 'renewal';
 /** What finds it. */
 const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
+/** What takes a profile of a whole program, and what finds it. */
+export const PROGRAM = 'whole-program';
+export const PROGRAM_FILE = path.join('profile', 'program-file.js');
 
 /**
  * In place of `binaries.ts`. A module of a test runner's registry is no object of the loader's class; and the loader of a
@@ -38,7 +41,7 @@ export function binaries() {
 `;
 
 /**
- * In place of `binaries.ts`, `worker-file.ts` and `import.meta.url`.
+ * In place of `binaries.ts`, `worker-file.ts`, `program-file.ts` and `import.meta.url`.
  *
  * @type {import('rollup').Plugin}
  */
@@ -48,8 +51,11 @@ export const commonJsPlaces = {
     order: 'pre',
     handler(id) {
       if (id.endsWith(BINARIES)) return BINARIES_OF_PACKAGE;
-      if (!id.endsWith(WORKER_FILE)) return undefined;
-      return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
+      if (id.endsWith(WORKER_FILE))
+        return `export function workerFile() {\n  return require.resolve('./${RENEWAL}.cjs');\n}\n`;
+      if (!id.endsWith(PROGRAM_FILE)) return undefined;
+      const from = `import { pathToFileURL } from 'node:url';\n`;
+      return `${from}export function programFile() {\n  return pathToFileURL(require.resolve('./${PROGRAM}.cjs')).href;\n}\n`;
     },
   },
   resolveImportMeta: (property) => (property === 'url' ? '__filename' : undefined),
@@ -65,6 +71,11 @@ export const modulePlaces = {
   load: {
     order: 'pre',
     handler(id) {
+      if (id.endsWith(PROGRAM_FILE)) {
+        const url = `import { pathToFileURL } from 'node:url';\nimport { binaries } from '../engine/native/binaries.js';\n`;
+        const file = `pathToFileURL(\`\${binaries().folder}/dist/${PROGRAM}.cjs\`).href`;
+        return `${url}export function programFile() {\n  return ${file};\n}\n`;
+      }
       if (!id.endsWith(WORKER_FILE)) return undefined;
       const from = path.posix.join('..', '..', 'engine', 'native', 'binaries.js');
       const file = `\`\${binaries().folder}/dist/${RENEWAL}.cjs\``;

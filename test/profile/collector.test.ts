@@ -16,6 +16,7 @@ function wait(record: Partial<WaitRecord>): WaitRecord {
     thread: 2,
     from: 0,
     to: 10,
+    every: 1,
     frames: ['waits (a.js:1:1)'],
     ...record,
   };
@@ -35,7 +36,7 @@ function release(record: Partial<ReleaseRecord>): ReleaseRecord {
 
 describe('what threads have recorded', () => {
   it('is put together: each release has the part of the wait since the one before', () => {
-    const collector = new Collector(100, 1);
+    const collector = new Collector(100);
     // In any order, and of other stripes and locks, and of earlier and later.
     collector.add([wait({ from: 100, to: 130 }), release({ at: 130, thread: 3 })], 0);
     collector.add(
@@ -61,8 +62,8 @@ describe('what threads have recorded', () => {
   });
 
   it('counts as many as it stands for, by how long the wait had lasted when it was drawn', () => {
-    const collector = new Collector(0, 8);
-    collector.add([wait({ from: 0, to: 10 }), release({ at: 2 })], 0);
+    const collector = new Collector(0);
+    collector.add([wait({ from: 0, to: 10, every: 8 }), release({ at: 2 })], 0);
     collector.add([], 0);
     expect(collector.waits[0]!.weight).toBe(4);
     expect([...collector.keys.values()]).toMatchObject([{ waits: 4, waited: 40, longest: 10 }]);
@@ -70,7 +71,7 @@ describe('what threads have recorded', () => {
   });
 
   it('is bounded, however much comes, and says what it left out', () => {
-    const collector = new Collector(0, 1);
+    const collector = new Collector(0);
     const count = 30_000;
     for (let i = 0; i < count; i++) {
       const at = { stripe: i, frames: [`f (${i}.js:1:1)`] };

@@ -13,7 +13,9 @@ export interface CapturedStack {
 export interface BegunWait {
   /** When, on the clock of `performance.now()`. */
   readonly since: number;
-  /** The stack of its call, if it waits on the event loop. If it blocks, its stack is there until it ends. */
+  /** If it blocks its thread, its stack is there until it ends. */
+  readonly kind: 'sync' | 'async';
+  /** The stack of its call, if it waits on the event loop and that was captured. */
   readonly place: CapturedStack | undefined;
   /** What the release that ended it has drawn, if it waits on the event loop. */
   draw: number;
@@ -26,7 +28,6 @@ export interface EndedWait {
   readonly key: string;
   readonly stripe: number;
   readonly mode: string;
-  readonly kind: 'sync' | 'async';
   readonly outcome: 'granted' | 'aborted' | Failure['status'];
   /** Ids of the threads that held the stripe at the end, as far as known, if it was not granted. */
   readonly holders: readonly number[];
@@ -35,11 +36,15 @@ export interface EndedWait {
 /** What threads record. Times are milliseconds on a clock that all threads share. A frame is a line of a stack. */
 export interface WaitRecord extends EndedWait {
   readonly event: 'wait';
+  readonly kind: 'sync' | 'async';
   /** Names the lock in the process. */
   readonly id: number;
   readonly thread: number;
   readonly from: number;
   readonly to: number;
+  /** Milliseconds that were enough to be recorded in any case. */
+  readonly every: number;
+  /** Empty if they were not captured. */
   readonly frames: readonly string[];
 }
 
@@ -59,8 +64,8 @@ export type ContentionRecord = WaitRecord | ReleaseRecord;
 export interface ContentionRecorder {
   /** Whether a profile is taken of this lock now. */
   readonly isOn: boolean;
-  /** The stack of an acquisition that is about to wait on the event loop. */
-  capture(): CapturedStack;
+  /** An acquisition is about to wait on the event loop: its stack, but not if another was captured just before. */
+  capture(now: number): CapturedStack | undefined;
   /** A wait has ended that began while it was on. Never throws. */
   ended(begun: BegunWait, wait: () => EndedWait): void;
 }

@@ -82,6 +82,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
   stopProfile(): void;
   drawn(): number;
   draw(waited: number): number;
+  sampling(): number;
   lockId(table: number): number;
   addRecord(record: string): void;
   takeRecords(): (string | number)[];

@@ -17,7 +17,12 @@ import { OBSERVE_PROFILE, OBSERVED_INT } from '../contract/layout.js';
 import type { Addon } from './addon.js';
 
 /** The deepest stacks that are recorded, with the frames of this package, of which there are up to eight. */
-const FRAMES = 32;
+const FRAMES = 24;
+/**
+ * Milliseconds from one stack of a call that waits on the event loop to the next, so that they take a few percent of a thread's
+ * time where thousands wait at once. All others are captured: those of releases, and of calls that blocked.
+ */
+const PAUSE = 0.1;
 
 /**
  * Records the waits for one lock, in one thread, while a profile of contention is taken (`native/core/contention_profile.h`).
@@ -28,6 +33,7 @@ export class NativeRecorder implements ContentionRecorder {
   readonly #addon: Addon;
   readonly #words: Int32Array;
   readonly #table: number;
+  #nextCapture = 0;
 
   /** `table`: the addon's number for it. */
   constructor(addon: Addon, table: number, words: Int32Array) {
@@ -40,19 +46,24 @@ export class NativeRecorder implements ContentionRecorder {
     return (this.#words[OBSERVED_INT]! & OBSERVE_PROFILE) !== 0;
   }
 
-  capture(): CapturedStack {
+  capture(now: number): CapturedStack | undefined {
+    if (now < this.#nextCapture) return undefined;
+    this.#nextCapture = now + PAUSE;
     return captureStack(FRAMES);
   }
 
   ended(begun: BegunWait, wait: () => EndedWait): void {
     try {
       const waited = performance.now() - begun.since;
-      let draw = begun.place === undefined ? this.#addon.drawn() : begun.draw;
+      let draw = begun.kind === 'sync' ? this.#addon.drawn() : begun.draw;
       if (draw === DRAW_NONE) draw = this.#addon.draw(waited);
       if (draw !== DRAW_RECORDED) return;
       const to = sharedNow();
-      const frames = callersOf(begun.place ?? this.capture());
-      this.#add({ event: 'wait', ...wait(), thread: threadId, from: to - waited, to, frames });
+      const { kind } = begun;
+      const place = kind === 'sync' ? captureStack(FRAMES) : begun.place;
+      const frames = place === undefined ? [] : callersOf(place);
+      const every = this.#addon.sampling();
+      this.#add({ event: 'wait', ...wait(), kind, thread: threadId, from: to - waited, to, every, frames });
     } catch {
       // A stack overflow. The acquisition counts, and what is recorded of it does not.
     }
@@ -68,7 +79,7 @@ export class NativeRecorder implements ContentionRecorder {
       draw = next.draw = this.#addon.draw(performance.now() - next.since);
     }
     if (draw !== DRAW_RECORDED) return;
-    const frames = callersOf(this.capture());
+    const frames = callersOf(captureStack(FRAMES));
     this.#add({ event: 'release', stripe, thread: threadId, at, frames });
   }
 

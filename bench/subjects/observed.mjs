@@ -1,0 +1,57 @@
+// The native lock while somebody looks at it, each in one way.
+
+import { tracingChannel } from 'node:diagnostics_channel';
+import { loadProfile, StripedLock } from '../support/package.mjs';
+import { openLock, stripelock } from './stripelock.mjs';
+
+const native = stripelock('native');
+/** Milliseconds, as that of the others. */
+const TIMEOUT = 120_000;
+const IGNORE = () => undefined;
+
+/**
+ * @param {string} how
+ * @param {Partial<import('./index.mjs').Subject>} differences
+ * @returns {import('./index.mjs').Subject}
+ */
+const observed = (how, differences) => ({ ...native, name: `${native.name}, ${how}`, ...differences });
+
+export const withSpans = observed('spans', {
+  open: (handle) => {
+    // Subscribers are those of a thread.
+    tracingChannel('stripelock:acquire').subscribe({
+      start: IGNORE,
+      end: IGNORE,
+      asyncStart: IGNORE,
+      asyncEnd: IGNORE,
+      error: IGNORE,
+    });
+    return native.open(handle);
+  },
+});
+
+export const withProfile = observed('profiled', {
+  limit: () => (loadProfile === undefined ? 'has no profiles' : undefined),
+  create: (settings) => {
+    // It has begun when this returns. It ends with the process.
+    void loadProfile?.().profileContention();
+    return native.create(settings);
+  },
+});
+
+export const withTrace = observed('traced', {
+  create: ({ stripes }) =>
+    new StripedLock({ engine: 'native', stripes, timeout: TIMEOUT, trace: true }).handle,
+});
+
+/** What a program pays that asks for the state of a key instead of acquiring it. */
+export const stateOf = observed('stateOf', {
+  can: ['try'],
+  open: (handle) => {
+    const lock = StripedLock.from(handle);
+    return { ...openLock(lock), tryAcquire: (key) => lock.stateOf(key), release: IGNORE };
+  },
+});
+
+/** All of them, and the lock itself. */
+export const observedSubjects = [native, withSpans, withProfile, withTrace];
