@@ -23,7 +23,10 @@ class Tables {
     if (known === undefined) {
       const frame = frameOf(line);
       const functionId = this.#functionOf(frame.name, frame.file);
-      known = new Location({ id: this.locations.size + 1, line: [new Line({ functionId, line: frame.line })] });
+      known = new Location({
+        id: this.locations.size + 1,
+        line: [new Line({ functionId, line: frame.line })],
+      });
       this.locations.set(line, known);
     }
     return Number(known.id);
@@ -34,7 +37,12 @@ class Tables {
     let known = this.functions.get(key);
     if (known === undefined) {
       const id = this.functions.size + 1;
-      known = new Function({ id, name: this.text(name), systemName: this.text(name), filename: this.text(file) });
+      known = new Function({
+        id,
+        name: this.text(name),
+        systemName: this.text(name),
+        filename: this.text(file),
+      });
       this.functions.set(key, known);
     }
     return Number(known.id);

@@ -29,14 +29,14 @@ export function summaryOf({ duration, keys, waiting, releasing, leftOut }: Summa
     lines.push('', title);
     for (const site of sorted.slice(0, LINES)) {
       const share = waited === 0 ? 0 : Math.min(1, site.waited / waited);
-      const bar = '█'.repeat(Math.round(share * BAR)).padEnd(BAR, '·');
+      const bar = '\u2588'.repeat(Math.round(share * BAR)).padEnd(BAR, '\u00b7');
       const percent = `${Math.round(100 * share)} %`.padStart(5);
       const [first = '(not captured)', ...rest] = show(site);
       const numbers = `${time(site.waited)} in ${Math.round(site.waits)} waits, longest ${time(site.longest)}`;
       lines.push(`  ${bar} ${percent}  ${first}`, ...rest.map((line) => `${' '.repeat(BAR + 10)}${line}`));
       lines.push(`${' '.repeat(BAR + 10)}${numbers}`);
     }
-    if (sorted.length > LINES) lines.push(`  … and ${sorted.length - LINES} more`);
+    if (sorted.length > LINES) lines.push(`  \u2026 and ${sorted.length - LINES} more`);
   };
   const named = ({ lock, key }: Site): string => `${lock} ${key}`.trimStart();
   const called = (site: Site): string[] =>
@@ -50,5 +50,5 @@ export function summaryOf({ duration, keys, waiting, releasing, leftOut }: Summa
 
 function time(milliseconds: number): string {
   if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(2)} s`;
-  return milliseconds >= 1 ? `${milliseconds.toFixed(1)} ms` : `${(milliseconds * 1000).toFixed(0)} µs`;
+  return milliseconds >= 1 ? `${milliseconds.toFixed(1)} ms` : `${(milliseconds * 1000).toFixed(0)} \u00b5s`;
 }

@@ -3,7 +3,7 @@
 //   stripelock.cjs           all of lib/, but for the two below
 //   stores.cjs               stores outside of the process
 //   testing.cjs              what only tests use
-//   profile.cjs              profiles of contention, and the package that writes them
+//   contention.cjs           profiles of contention, and the package that writes them
 //   whole-program.cjs        the same for a whole program, if an environment variable asks for it
 //   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
 //   renewal.cjs              what the thread runs that renews leases in the background
@@ -29,6 +29,8 @@ import { PROGRAM, PROGRAM_FILE, RENEWAL, commonJsPlaces, modulePlaces } from './
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
+/** All of the entry point `profile`. */
+const CONTENTION = 'contention';
 /** Where the packages are that become part of a bundle. */
 const MODULES = path.join(packageRoot, 'node_modules');
 const WORKER = path.join('lease', 'renewer', 'worker.js');
@@ -140,7 +142,7 @@ async function bundleAs(folder, files, format, to) {
       [ALL]: moduleOf(ALL),
       [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
-      [PROFILE]: moduleOf(PROFILE),
+      [CONTENTION]: moduleOf(PROFILE),
       ...(format === 'cjs' && {
         [RENEWAL]: path.join(folder, WORKER),
         [PROGRAM]: moduleOf(`${PROFILE}/${PROGRAM}`),
@@ -165,7 +167,7 @@ async function bundleAs(folder, files, format, to) {
     manualChunks: (id) => {
       if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
       if (id.endsWith(PROGRAM_FILE)) return ALL;
-      if (id.startsWith(path.join(folder, PROFILE)) || id.startsWith(MODULES)) return PROFILE;
+      if (id.startsWith(path.join(folder, PROFILE)) || id.startsWith(MODULES)) return CONTENTION;
       const alone = [TESTING, COMMAND].some((name) => id.startsWith(path.join(folder, name)));
       return alone || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
     },
@@ -221,8 +223,8 @@ function facesOf(name, code, types) {
     [`${name}.d.cts`]: handedOnFrom(types, `${ALL}.cjs`),
     [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
   };
-  if (name === TESTING || name === PROFILE) return always;
-  const from = isOfStores(code) ? STORES : ALL;
+  if (name === TESTING) return always;
+  const from = name === PROFILE ? CONTENTION : isOfStores(code) ? STORES : ALL;
   return {
     ...always,
     [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${from}.cjs');\n\n${assignments.join('')}`,

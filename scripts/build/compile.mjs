@@ -15,7 +15,7 @@ export const entries = readdirSync(path.join(packageRoot, 'lib'))
 /** What only tests of users load. */
 export const TESTING = 'testing';
 
-/** What only programs load that look where they wait. */
+/** The entry point and the folder that only programs load which look where they wait. */
 export const PROFILE = 'profile';
 
 /** The folder of the command, and its file in `dist/`. */
