@@ -73,6 +73,8 @@ const layers: Layer[] = [
   { of: /^lib\/command\//, may: 'common/|process/' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
   { of: /^lib\/web-locks\.ts$/, may: 'common/|web-locks/' },
+  { of: /^lib\/metrics\//, may: 'common/|engine/' },
+  { of: /^lib\/metrics\.ts$/, may: 'metrics/' },
   { of: /^lib\/profile\.ts$/, may: 'common/|profile/' },
   { of: /^lib\/process\.ts$/, may: 'common/|process/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },

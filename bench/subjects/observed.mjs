@@ -1,7 +1,7 @@
 // The native lock while somebody looks at it, each in one way.
 
 import { tracingChannel } from 'node:diagnostics_channel';
-import { loadProfile, StripedLock } from '../support/package.mjs';
+import { loadMetrics, loadProfile, StripedLock } from '../support/package.mjs';
 import { openLock, stripelock } from './stripelock.mjs';
 
 const native = stripelock('native');
@@ -39,6 +39,14 @@ export const withProfile = observed('profiled', {
   },
 });
 
+export const withMetrics = observed('measured', {
+  limit: () => (loadMetrics === undefined ? 'has no metrics' : undefined),
+  create: (settings) => {
+    loadMetrics?.().collect();
+    return native.create(settings);
+  },
+});
+
 export const withTrace = observed('traced', {
   create: ({ stripes }) =>
     new StripedLock({ engine: 'native', stripes, timeout: TIMEOUT, trace: true }).handle,
@@ -54,4 +62,4 @@ export const stateOf = observed('stateOf', {
 });
 
 /** All of them, and the lock itself. */
-export const observedSubjects = [native, withSpans, withProfile, withTrace];
+export const observedSubjects = [native, withSpans, withMetrics, withProfile, withTrace];

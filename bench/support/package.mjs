@@ -19,14 +19,17 @@ async function load(entry) {
 export const { KeyedLock, StripedLock, LeaseManager, MemoryLeaseStore } = await load('stripelock');
 
 /** @type {(() => typeof import('stripelock/profile')) | undefined} Undefined in a package that is older than that. */
-export const loadProfile = hasEntry('stripelock/profile')
-  ? () => createRequire(path.join(PACKAGE_FOLDER, 'package.json'))('stripelock/profile')
-  : undefined;
+export const loadProfile = loaderOf('profile');
+/** @type {(() => typeof import('stripelock/metrics')) | undefined} The same. */
+export const loadMetrics = loaderOf('metrics');
 
 /** @param {string} entry */
-function hasEntry(entry) {
-  const { exports } = JSON.parse(readFileSync(path.join(PACKAGE_FOLDER, 'package.json'), 'utf8'));
-  return Object.hasOwn(exports, entry.replace('stripelock', '.'));
+function loaderOf(entry) {
+  const manifest = path.join(PACKAGE_FOLDER, 'package.json');
+  const { exports } = JSON.parse(readFileSync(manifest, 'utf8'));
+  return Object.hasOwn(exports, `./${entry}`)
+    ? () => createRequire(manifest)(`stripelock/${entry}`)
+    : undefined;
 }
 
 /**

@@ -1,32 +1,54 @@
-/** Serves the metrics of a busy lock to Prometheus: node examples/metrics/metrics.mjs [port] */
+/**
+ * Exports the metrics of a busy lock.
+ *
+ *     node examples/metrics/metrics.mjs [port]    serves them to Prometheus
+ *     node examples/metrics/metrics.mjs --otel    prints them each second, as OpenTelemetry's SDK does
+ */
 import { createServer } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { metrics } from '@opentelemetry/api';
+import {
+  ConsoleMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
 import { Registry } from 'prom-client';
 import { StripedLock } from 'stripelock';
-import { exportEvents, exportStats } from './lock-metrics.mjs';
+import { observeLocks } from './opentelemetry.mjs';
+import { exportLocks } from './prometheus.mjs';
 
 const WORKERS = 3;
 
-const register = new Registry();
-const lock = new StripedLock({ name: 'accounts' });
-exportStats(register, [lock]);
-const observe = exportEvents(register);
-
-function startWorker() {
-  const worker = new Worker(new URL('worker.mjs', import.meta.url), { workerData: { handle: lock.handle } });
-  worker.on('message', ({ channel, message }) => observe(channel, message));
-  worker.on('exit', startWorker);
+function servePrometheus(port) {
+  const register = new Registry();
+  exportLocks(register);
+  const server = createServer(async (request, response) => {
+    if (request.url !== '/metrics') return response.writeHead(404).end();
+    response.writeHead(200, { 'Content-Type': register.contentType }).end(await register.metrics());
+  });
+  // Port 0: any free port.
+  server.listen(port, '127.0.0.1', () => {
+    console.log(`http://127.0.0.1:${server.address().port}/metrics`);
+  });
 }
 
-const server = createServer(async (request, response) => {
-  if (request.url !== '/metrics') return response.writeHead(404).end();
-  response.writeHead(200, { 'Content-Type': register.contentType }).end(await register.metrics());
-});
-// Port 0: any free port.
-server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
-  console.log(`http://127.0.0.1:${server.address().port}/metrics`);
-});
+function printOpenTelemetry() {
+  const exporter = new ConsoleMetricExporter();
+  const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 1000 });
+  metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
+  observeLocks(metrics.getMeter('stripelock'));
+}
+
+const [, , argument = '0'] = process.argv;
+if (argument === '--otel') printOpenTelemetry();
+else servePrometheus(Number(argument));
+
+const lock = new StripedLock({ name: 'accounts' });
+function startWorker() {
+  const worker = new Worker(new URL('worker.mjs', import.meta.url), { workerData: { handle: lock.handle } });
+  worker.on('exit', startWorker);
+}
 for (let i = 0; i < WORKERS; i++) startWorker();
 
 for (;;) {

@@ -18,6 +18,7 @@ import {
 import type { LeaseEngine } from './contract/lease-table.js';
 import type { ProcessLockEngine } from './contract/process-locks.js';
 import type { WebLockEngine } from './contract/web-locks.js';
+import type { LockCounts } from './contract/wait-times.js';
 import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
 import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
@@ -102,6 +103,16 @@ export function processLockEngine(): ProcessLockEngine {
   throw new LockError(
     'ERR_LOCK_ENGINE',
     'locks between processes need the native addon, and it could not be loaded',
+    { cause: nativeFailure },
+  );
+}
+
+/** What the locks of all threads have counted, which only the addon knows. Throws a LockError (ERR_LOCK_ENGINE) if it does not load. */
+export function lockCounts(): LockCounts[] {
+  if (nativeOrUndefined()) return native!.lockCounts();
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    'metrics of all threads need the native addon, and it could not be loaded',
     { cause: nativeFailure },
   );
 }

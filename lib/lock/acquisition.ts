@@ -6,8 +6,9 @@ import { defer, performance } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import { DRAW_NONE, type BegunWait, type EndedWait } from '../engine/contract/contention.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
-import { METRIC_CELLS, OBSERVED_INT } from '../engine/contract/layout.js';
+import { METRIC_CELLS, OBSERVE_METRICS, OBSERVED_INT } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
+import { countWait } from '../engine/contract/wait-times.js';
 import {
   continueTaking,
   copyOfKeys,
@@ -244,9 +245,11 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     // A single attempt is not a wait.
     if (this.timeout === 0) return;
     const begun = this.#terms.details?.begun;
+    const { words, cells } = this.#terms.lock.table;
+    const waited = begun === undefined ? 0 : performance.now() - begun.since;
+    if (begun !== undefined && (words[OBSERVED_INT]! & OBSERVE_METRICS) !== 0) countWait(cells, waited);
     if (begun?.isProfiled === true) this.recordWait(begun, outcome, holders);
     if (!channels.wait.hasSubscribers) return;
-    const waited = begun === undefined ? 0 : performance.now() - begun.since;
     channels.wait.publish({ ...this.message(), key: begun?.key, waited, outcome });
   }
 

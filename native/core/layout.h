@@ -1,6 +1,6 @@
 // Where things are in a lock's shared memory, as far as the core needs to know. lib/engine/contract/layout.ts has the
 // same numbers, and the rest of the header, which only JavaScript uses; a test compares the two. The memory has a
-// header of four cache lines, then one line per stripe, whose first integer is the stripe's word.
+// header of six cache lines, then one line per stripe, whose first integer is the stripe's word.
 
 #pragma once
 
@@ -11,18 +11,26 @@ namespace stripelock {
 
 // Counters of the header, in units of 64-bit integers.
 inline constexpr std::uint32_t kContendedCell = 16;
+inline constexpr std::uint32_t kTimeoutsCell = 17;
+inline constexpr std::uint32_t kAbortsCell = 18;
+inline constexpr std::uint32_t kDeadlocksCell = 19;
 inline constexpr std::uint32_t kAbandonedCell = 20;
 inline constexpr std::uint32_t kWaitingCell = 21;
 
 // How many abandoned keys the last user of an exact table has left behind: see KeyTable::~KeyTable.
 inline constexpr std::uint32_t kLeftOrphans = 24;
 
+// How long acquisitions waited, while kObserveMetrics is on: how many in each range of times, and nanoseconds in all.
+inline constexpr std::uint32_t kWaitTimes = 32;
+inline constexpr std::uint32_t kWaitRanges = 14;
+inline constexpr std::uint32_t kWaitedNanoseconds = 46;
+
 // In units of 32-bit integers. Which observers are on, a bit for each: kObserve….
 inline constexpr std::uint32_t kObservedInt = 8;
 inline constexpr std::uint32_t kObserveMetrics = 1;
 inline constexpr std::uint32_t kObserveProfile = 2;
 
-inline constexpr std::uint32_t kHeaderInts = 64;
+inline constexpr std::uint32_t kHeaderInts = 96;
 inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;
 // In a stripe's line, behind its word: how many came to wait in its queue, in order of arrival.

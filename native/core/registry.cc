@@ -4,12 +4,28 @@
 #include <random>
 #include <utility>
 
+#include "core/inspect.h"
+
 namespace stripelock {
 
 namespace {
 
 // What the host calls its main thread.
 constexpr std::int32_t kMainThread = 0;
+
+// What a table has counted in its cells.
+void addCells(LockMetrics& to, Table& table) {
+  const auto cell = [&table](std::uint32_t index) {
+    return static_cast<std::uint64_t>(table.cell(index).load());
+  };
+  to.contended += cell(kContendedCell);
+  to.timeouts += cell(kTimeoutsCell);
+  to.aborts += cell(kAbortsCell);
+  to.deadlocks += cell(kDeadlocksCell);
+  to.abandoned += cell(kAbandonedCell);
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) to.waits[i] += cell(kWaitTimes + i);
+  to.nanoseconds += cell(kWaitedNanoseconds);
+}
 
 }  // namespace
 
@@ -110,11 +126,36 @@ void Registry::close(Membership& membership) {
   end(membership);
 }
 
+std::map<std::string, LockMetrics> Registry::metrics() {
+  const Lock lock(mutex_);
+  std::map<std::string, LockMetrics> all = ended_;
+  for (const auto& [memory, shared] : tables_) {
+    Table& table = *shared.table;
+    LockMetrics& of = all[table.name()];
+    const LocalCounts locals = countLocals(table);
+    addCells(of, table);
+    ++of.locks;
+    of.held += countHeld(table);
+    of.waiting += static_cast<std::uint64_t>(table.cell(kWaitingCell).load()) + locals.waiting;
+    of.contended += locals.contended;
+  }
+  return all;
+}
+
 void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> names) {
   const Lock lock(mutex_);
   std::erase_if(observations_, [bit](const Observation& one) { return one.bit == bit; });
   if (on) observations_.push_back({bit, std::move(names)});
   for (const auto& [memory, shared] : tables_) shared.table->observed().store(observedOf(*shared.table));
+}
+
+void Registry::addEnded(Table& table) {
+  LockMetrics counted;
+  addCells(counted, table);
+  if (counted.contended + counted.timeouts + counted.aborts + counted.deadlocks + counted.abandoned == 0)
+    return;
+  const bool hasRoom = ended_.size() < kMostNames || ended_.contains(table.name());
+  addCells(ended_[hasRoom ? table.name() : std::string()], table);
 }
 
 std::uint32_t Registry::observedOf(const Table& table) const {
@@ -161,6 +202,9 @@ void Registry::end(Membership& membership, bool processEnds) {
   const auto entry = tables_.find(memory);
   if (--entry->second.members > 0) return;
   const std::optional<Span> own = entry->second.own;
+  // Before its memory is anybody else's. Whoever asks sees it here or there, since both change under the mutex.
+  // mutant: metrics-forget-the-ended
+  addEnded(*entry->second.table);
   tables_.erase(entry);
   // The last step: another thread may use the memory from here on (keeps S1).
   if (own) freeSpans_.add(*own);

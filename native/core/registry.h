@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,19 @@
 #include "core/participant.h"
 
 namespace stripelock {
+
+struct LockMetrics {
+  std::uint64_t locks = 0;
+  std::uint64_t held = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t contended = 0;
+  std::uint64_t timeouts = 0;
+  std::uint64_t aborts = 0;
+  std::uint64_t deadlocks = 0;
+  std::uint64_t abandoned = 0;
+  std::array<std::uint64_t, kWaitRanges> waits{};
+  std::uint64_t nanoseconds = 0;
+};
 
 // Threads that can use locks at the same time.
 inline constexpr std::uint32_t kMaxSlots = 65535;
@@ -39,6 +53,11 @@ class Registry {
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
                    std::uint32_t limit = 1, const std::string& name = {});
   void close(Membership& membership);
+
+  // What the locks with each name have counted, also those that nobody has open any more. No count ever falls, but for those of
+  // what is so now: locks, held and waiting. Of the locks with more names than kMostNames that are gone, the rest is under
+  // no name. All locks are kept open meanwhile, so it takes as long as to look at all their words.
+  std::map<std::string, LockMetrics> metrics();
 
   // Sets or clears a bit of kObservedInt in the memory of all tables with one of these names, and of those that are opened
   // later. No names: all tables. JavaScript sees it at its next wait, in each thread.
@@ -66,8 +85,12 @@ class Registry {
     std::optional<Span> own;
   };
 
+  static constexpr std::size_t kMostNames = 1000;
+
   Registry();
   std::uint32_t observedOf(const Table& table) const;
+  // The last thread has left it.
+  void addEnded(Table& table);
   // `processEnds`: nobody will look at the words again.
   void end(Membership& membership, bool processEnds = false);
   // Whether only one thread uses locks.
@@ -78,6 +101,8 @@ class Registry {
   Mutex mutex_;
   std::unordered_map<void*, SharedTable> tables_;
   std::vector<Observation> observations_;
+  // Of tables that have ended.
+  std::map<std::string, LockMetrics> ended_;
   std::vector<std::uint32_t> freeSlots_;
   std::uint32_t usedSlots_ = 0;
   std::array<std::atomic<Participant*>, kMaxSlots + 1> participants_{};

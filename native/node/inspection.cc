@@ -31,6 +31,30 @@ napi_value held(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(countHeld(membership->table()));
 }
 
+// metrics(): for each name of locks: [name, locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned, nanoseconds
+// waited, waits of each range …]. From the first call on, waits are measured.
+napi_value metrics(napi_env environment, napi_callback_info) {
+  const Napi::Env env = environment;
+  Registry& registry = Registry::instance();
+  registry.observe(kObserveMetrics, true);
+  Napi::Array result = Napi::Array::New(env);
+  std::uint32_t at = 0;
+  for (const auto& [name, of] : registry.metrics()) {
+    Napi::Array row = Napi::Array::New(env);
+    std::uint32_t column = 0;
+    row.Set(column++, Napi::String::New(env, name));
+    const auto add = [&](std::uint64_t count) {
+      row.Set(column++, Napi::Number::New(env, static_cast<double>(count)));
+    };
+    for (const std::uint64_t count : {of.locks, of.held, of.waiting, of.contended, of.timeouts, of.aborts,
+                                      of.deadlocks, of.abandoned, of.nanoseconds})
+      add(count);
+    for (const std::uint64_t count : of.waits) add(count);
+    result.Set(at++, row);
+  }
+  return result;
+}
+
 // locals(table): [waiting, contended] of what waits in the JavaScript of all threads
 napi_value locals(napi_env environment, napi_callback_info info) {
   const Call call(environment, info, 1);
@@ -156,6 +180,7 @@ napi_value removeNote(napi_env env, napi_callback_info info) {
 void addInspection(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "holders", holders);
   addFunction(env, exports, "held", held);
+  addFunction(env, exports, "metrics", metrics);
   addFunction(env, exports, "locals", locals);
   addFunction(env, exports, "counts", counts);
   addFunction(env, exports, "inspect", inspectTable);

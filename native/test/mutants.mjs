@@ -73,6 +73,7 @@ export const mutants = {
     'participant.stop(); { const Lock early(mutex_); freeSlots_.push_back(participant.slot()); }',
     'Order.GivesASlot*',
   ],
+  'metrics-forget-the-ended': ['', 'LockMetrics.StayWhenTheLast*'],
   'S1-frees-what-others-know': ['', 'FreeSpans.DoNotGetTheMemoryOfATableThatASecondThreadHasOpened'],
 
   // ── Wake-ups, and grants that are not collected ──

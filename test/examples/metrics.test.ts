@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { until } from '../support/waiting.js';
 
 type Samples = Map<string, number>;
 
@@ -21,28 +22,27 @@ async function scrape(url: string): Promise<Samples> {
   return samples;
 }
 
+const LABEL = 'stripelock_lock_name="accounts"';
+
 /** Samples that must come to be above zero as the example goes on. */
 const RISING = [
-  'stripelock_contended_total{lock="accounts"}',
-  'stripelock_timeouts_total{lock="accounts"}',
-  'stripelock_deadlocks_total{lock="accounts"}',
-  'stripelock_abandoned_total{lock="accounts"}',
-  'stripelock_wait_seconds_count{lock="accounts",kind="async",mode="exclusive",outcome="granted"}',
-  'stripelock_wait_seconds_count{lock="accounts",kind="async",mode="exclusive",outcome="timeout"}',
-  'stripelock_timeouts_by_holder_total{lock="accounts",holder="0"}',
-  'stripelock_deadlock_threads_count{lock="accounts"}',
-  'stripelock_lease_failures_total{operation="renew"}',
+  `stripelock_lock_contentions_total{${LABEL}}`,
+  `stripelock_lock_timeouts_total{${LABEL}}`,
+  `stripelock_lock_deadlocks_total{${LABEL}}`,
+  `stripelock_lock_abandoned_total{${LABEL}}`,
+  `stripelock_lock_wait_duration_seconds_sum{${LABEL}}`,
+  `stripelock_lock_wait_duration_seconds_count{${LABEL}}`,
+  `stripelock_lock_wait_duration_seconds_bucket{le="0.1",${LABEL}}`,
 ];
 
 function totals(samples: Samples): { contended: number; waited: number } {
-  const waits = [...samples].filter(([name]) => name.startsWith('stripelock_wait_seconds_count{'));
   return {
-    contended: samples.get('stripelock_contended_total{lock="accounts"}')!,
-    waited: waits.reduce((sum, [, count]) => sum + count, 0),
+    contended: samples.get(RISING[0]!)!,
+    waited: samples.get(`stripelock_lock_wait_duration_seconds_count{${LABEL}}`)!,
   };
 }
 
-it('the metrics example serves stats() and the channels to Prometheus', async () => {
+it('the metrics example serves what all threads have counted to Prometheus', async () => {
   const path = fileURLToPath(new URL('../../examples/metrics/metrics.mjs', import.meta.url));
   const child = spawn(process.execPath, [path], { stdio: ['ignore', 'pipe', 'pipe'] });
   const closed = once(child, 'close');
@@ -60,7 +60,6 @@ it('the metrics example serves stats() and the channels to Prometheus', async ()
   const url = line.trim();
 
   let before: Samples = new Map();
-  const abandoned = /^stripelock_abandoned_grants_total\{lock="accounts",mode="(exclusive|shared)"\}$/;
   for (const end = performance.now() + 40_000; performance.now() < end;) {
     await delay(100);
     const samples = await scrape(url);
@@ -70,19 +69,38 @@ it('the metrics example serves stats() and the channels to Prometheus', async ()
     }
     before = samples;
     const missing = RISING.filter((name) => !(samples.get(name)! > 0));
-    if (missing.length === 0 && [...samples.keys()].some((name) => abandoned.test(name))) break;
+    if (missing.length === 0) break;
   }
   for (const name of RISING) expect(before.get(name) ?? 0, name).toBeGreaterThan(0);
-  expect([...before.keys()].filter((name) => abandoned.test(name))).not.toEqual([]);
   for (const gauge of ['held', 'waiting']) {
-    const value = before.get(`stripelock_${gauge}{lock="accounts"}`)!;
+    const value = before.get(`stripelock_lock_${gauge}{${LABEL}}`)!;
     expect(value).toBeGreaterThanOrEqual(0);
     expect(value).toBeLessThan(1000);
   }
-  // Scraping adds nothing: the waits that stats() counted are those that the channels told of, but for some under way.
+  // Scraping adds nothing: each wait that was counted has been measured, but for some under way.
   for (let i = 0; i < 30; i++) before = await scrape(url);
   const { contended, waited } = totals(before);
-  expect(contended).toBeLessThan(2 * waited + 100);
+  expect(waited).toBeLessThanOrEqual(contended);
+  expect(contended - waited).toBeLessThan(20);
   expect(errors).toBe('');
   expect((await fetch(new URL('/', url))).status).toBe(404);
+});
+
+it('the metrics example prints the same by the SDK of OpenTelemetry', async () => {
+  const path = fileURLToPath(new URL('../../examples/metrics/metrics.mjs', import.meta.url));
+  const child = spawn(process.execPath, [path, '--otel'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const closed = once(child, 'close');
+  onTestFinished(async () => {
+    child.kill();
+    await closed;
+  });
+  let printed = '';
+  const has = (name: string): boolean =>
+    new RegExp(
+      `name: '${name.replaceAll('.', '\\.')}'[^]*?'stripelock\\.lock\\.name': 'accounts'[^]*?value: (?!0\\b)\\d`,
+    ).test(printed);
+  child.stdout.setEncoding('utf8').on('data', (text: string) => void (printed += text));
+  const names = ['count', 'contentions', 'timeouts', 'wait.duration.bucket', 'wait.duration.sum'];
+  await until(() => names.every((name) => has(`stripelock.lock.${name}`)), 'all instruments are printed');
+  expect(printed).toContain("le: '+Inf'");
 });

@@ -2,7 +2,7 @@
  * Where things are in a lock's shared memory, in units of 32-bit integers. `native/core/layout.h` has the numbers that the
  * core uses; a test compares the two.
  *
- * A header of four cache lines, then one cache line per stripe, whose first integer is the stripe's word
+ * A header of six cache lines, then one cache line per stripe, whose first integer is the stripe's word
  * (see `lock-word.ts`). The rest of a stripe's line belongs to the engine. Each stripe has a line of its own, so that
  * threads on different stripes do not share a line.
  */
@@ -41,7 +41,15 @@ export const METRIC_CELLS = {
 /** The native engine's cell of how many abandoned keys wait in the memory of a lock on exact keys that nobody has open. */
 export const LEFT_ORPHANS = 24;
 
-export const HEADER_INTS = 64;
+/**
+ * The cells of how long acquisitions waited, while {@link OBSERVE_METRICS} is on: how many in each range of times
+ * (`wait-times.ts`), and nanoseconds in all.
+ */
+export const WAIT_TIMES = 32;
+export const WAIT_RANGES = 14;
+export const WAITED_NANOSECONDS = 46;
+
+export const HEADER_INTS = 96;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
 /** Native engine: the integer in a stripe's line, behind its word, that counts who came to wait in its queue. */
@@ -50,7 +58,7 @@ export const ARRIVALS_INT = 1;
 export const ARRIVAL_MASK = 0x3fff_ffff;
 
 export const MAGIC = 0x5374_724c;
-export const VERSION = 2;
+export const VERSION = 3;
 export const ENGINE_NATIVE = 1;
 export const ENGINE_JAVASCRIPT = 2;
 

@@ -78,6 +78,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number, exact?: boolean, limit?: number, name?: string): number;
   close(table: number): void;
+  metrics(): (string | number)[][];
   startProfile(threshold: number, every: number, names: readonly string[]): boolean;
   stopProfile(): void;
   drawn(): number;

@@ -4,6 +4,7 @@ import { LockError } from '../../common/errors.js';
 import { ENGINE_PROTOCOL, type Engine, type LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
+import type { LockCounts } from '../contract/wait-times.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeContention } from './contention.js';
@@ -103,6 +104,27 @@ export class NativeEngine implements Engine {
 
   get contention(): NativeContention {
     return (this.#contention ??= new NativeContention(this.#addon));
+  }
+
+  /** From the first call on, waits are measured. */
+  lockCounts(): LockCounts[] {
+    return this.#addon.metrics().map(([name, ...counts]) => {
+      const [locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned, nanoseconds, ...waits] =
+        counts as [number, number, number, number, number, number, number, number, number, ...number[]];
+      return {
+        name: name as string,
+        locks,
+        held,
+        waiting,
+        contended,
+        timeouts,
+        aborts,
+        deadlocks,
+        abandoned,
+        nanoseconds,
+        waits,
+      };
+    });
   }
 
   get processLocks(): NativeProcessLocks {

@@ -1,0 +1,13 @@
+/**
+ * What locks have counted, over all threads of the process.
+ *
+ * @module stripelock/metrics
+ */
+
+export { collect, type LockMetrics, type WaitTimes } from './metrics/collect.js';
+export {
+  LOCK_ATTRIBUTE,
+  LOCK_INSTRUMENTS,
+  WAIT_HISTOGRAM,
+  type LockInstrument,
+} from './metrics/instruments.js';

@@ -1,0 +1,76 @@
+import type { LockMetrics } from './collect.js';
+
+/** How a number of {@link LockMetrics} is exported, by the habits of OpenTelemetry. */
+export interface LockInstrument {
+  /** With dots. Prometheus has underscores in their place, and `_total` behind counters. */
+  readonly name: string;
+  /** `gauge`: it rises and falls. */
+  readonly kind: 'counter' | 'gauge';
+  /** As UCUM has it. */
+  readonly unit: string;
+  readonly description: string;
+  readonly field:
+    'locks' | 'held' | 'waiting' | 'contended' | 'timeouts' | 'aborts' | 'deadlocks' | 'abandoned';
+}
+
+/** The attribute of all of them: the name of the lock. Never a key, of which there may be any number. */
+export const LOCK_ATTRIBUTE = 'stripelock.lock.name';
+
+/** All but {@link LockMetrics.waits}. */
+export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
+  instrument('stripelock.lock.count', 'gauge', '{lock}', 'Locks that are open now.', 'locks'),
+  instrument('stripelock.lock.held', 'gauge', '{key}', 'Keys or stripes held now.', 'held'),
+  instrument('stripelock.lock.waiting', 'gauge', '{acquisition}', 'Acquisitions waiting now.', 'waiting'),
+  instrument(
+    'stripelock.lock.contentions',
+    'counter',
+    '{acquisition}',
+    'Acquisitions that had to wait.',
+    'contended',
+  ),
+  instrument(
+    'stripelock.lock.timeouts',
+    'counter',
+    '{acquisition}',
+    'Acquisitions that ran out of time.',
+    'timeouts',
+  ),
+  instrument(
+    'stripelock.lock.aborts',
+    'counter',
+    '{acquisition}',
+    'Acquisitions that their signal ended.',
+    'aborts',
+  ),
+  instrument(
+    'stripelock.lock.deadlocks',
+    'counter',
+    '{acquisition}',
+    'Acquisitions that were refused, as their wait could never have ended.',
+    'deadlocks',
+  ),
+  instrument(
+    'stripelock.lock.abandoned',
+    'counter',
+    '{key}',
+    'Keys or stripes that were freed for threads that ended while they held them.',
+    'abandoned',
+  ),
+];
+
+/** The histogram {@link LockMetrics.waits}, in seconds. */
+export const WAIT_HISTOGRAM = {
+  name: 'stripelock.lock.wait.duration',
+  unit: 's',
+  description: 'How long acquisitions waited that could not be had at once.',
+} as const;
+
+function instrument(
+  name: string,
+  kind: LockInstrument['kind'],
+  unit: string,
+  description: string,
+  field: LockInstrument['field'],
+): LockInstrument {
+  return { name, kind, unit, description, field };
+}

@@ -1,0 +1,83 @@
+// What the locks of one name have counted, together.
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "test/worlds.h"
+
+namespace stripelock::test {
+
+namespace {
+
+LockMetrics of(const std::string& name) {
+  const std::map<std::string, LockMetrics> all = Registry::instance().metrics();
+  const auto found = all.find(name);
+  return found == all.end() ? LockMetrics{} : found->second;
+}
+
+// A lock with a name, and how to use it.
+struct Named {
+  Named(Environment& environment, const std::string& name)
+      : membership(Registry::instance().open(environment.participant(), memory.data(), 2, false, 1, name)) {}
+  void close() { Registry::instance().close(*membership); }
+  Table& table() const { return membership->table(); }
+
+  SharedMemory memory{2};
+  Membership* const membership;
+};
+
+}  // namespace
+
+TEST(LockMetrics, AreAddedUpByNames) {
+  Environment environment;
+  Named one(environment, "added up");
+  Named two(environment, "added up");
+  Named other(environment, "another");
+  one.table().cell(kTimeoutsCell).store(2);
+  two.table().cell(kTimeoutsCell).store(3);
+  other.table().cell(kTimeoutsCell).store(100);
+  two.table().cell(kWaitTimes + 4).store(7);
+  two.table().cell(kWaitedNanoseconds).store(9);
+  one.memory.word(1).store(environment.slot());
+  const LockMetrics sum = of("added up");
+  EXPECT_EQ(sum.locks, 2u);
+  EXPECT_EQ(sum.held, 1u);
+  EXPECT_EQ(sum.timeouts, 5u);
+  EXPECT_EQ(sum.waits[4], 7u);
+  EXPECT_EQ(sum.nanoseconds, 9u);
+  one.memory.word(1).store(0);
+  for (Named* const lock : {&one, &two, &other}) lock->close();
+}
+
+TEST(LockMetrics, StayWhenTheLastThreadLeavesALock) {
+  Environment environment;
+  Environment second;
+  Named lock(environment, "stays");
+  Membership* const also =
+      Registry::instance().open(second.participant(), lock.memory.data(), 2, false, 1, "stays");
+  lock.table().cell(kContendedCell).store(4);
+  lock.table().cell(kWaitTimes).store(4);
+  lock.close();
+  EXPECT_EQ(of("stays").contended, 4u);
+  EXPECT_EQ(of("stays").locks, 1u);
+  Registry::instance().close(*also);
+  const LockMetrics ended = of("stays");
+  EXPECT_EQ(ended.contended, 4u);
+  EXPECT_EQ(ended.waits[0], 4u);
+  EXPECT_EQ(ended.locks, 0u);
+}
+
+TEST(LockMetrics, OfTooManyNamesThatAreGoneAreUnderNoName) {
+  Environment environment;
+  const std::uint64_t before = of("").aborts;
+  for (int i = 0; i < 1500; ++i) {
+    Named lock(environment, "many " + std::to_string(i));
+    lock.table().cell(kAbortsCell).store(1);
+    lock.close();
+  }
+  EXPECT_GE(of("").aborts, before + 500);
+  EXPECT_LE(Registry::instance().metrics().size(), 1001u);
+}
+
+}  // namespace stripelock::test
