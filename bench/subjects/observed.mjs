@@ -30,11 +30,14 @@ export const withSpans = observed('spans', {
   },
 });
 
+/** @type {Promise<unknown> | undefined} */
+let profiler;
+
 export const withProfile = observed('profiled', {
   limit: () => (loadProfile === undefined ? 'has no profiles' : undefined),
   create: (settings) => {
-    // It has begun when this returns. It ends with the process.
-    void loadProfile?.().profileContention();
+    // It has begun when this returns, and ends with the process.
+    profiler ??= loadProfile?.().profileContention();
     return native.create(settings);
   },
 });
