@@ -1,6 +1,4 @@
-import type { LockMetrics } from './collect.js';
-
-/** How a number of {@link LockMetrics} is exported, by the habits of OpenTelemetry. */
+/** How a number of a `LockMetrics` is exported, by the habits of OpenTelemetry. */
 export interface LockInstrument {
   /** With dots. Prometheus has underscores in their place, and `_total` behind counters. */
   readonly name: string;
@@ -16,7 +14,7 @@ export interface LockInstrument {
 /** The attribute of all of them: the name of the lock. Never a key, of which there may be any number. */
 export const LOCK_ATTRIBUTE = 'stripelock.lock.name';
 
-/** All but {@link LockMetrics.waits}. */
+/** All but its histogram. */
 export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
   instrument('stripelock.lock.count', 'gauge', '{lock}', 'Locks that are open now.', 'locks'),
   instrument('stripelock.lock.held', 'gauge', '{key}', 'Keys or stripes held now.', 'held'),
@@ -58,7 +56,7 @@ export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
   ),
 ];
 
-/** The histogram {@link LockMetrics.waits}, in seconds. */
+/** The histogram `waits`, in seconds. */
 export const WAIT_HISTOGRAM = {
   name: 'stripelock.lock.wait.duration',
   unit: 's',

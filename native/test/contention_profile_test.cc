@@ -45,12 +45,29 @@ TEST(ContentionProfile, LeavesOutWaitsBelowItsThreshold) {
 }
 
 TEST(ContentionProfile, RecordsShortWaitsInProportion) {
+  int recorded = 0;
+  // Too few in each profile for the time to rise.
+  for (int i = 0; i < 8; ++i) {
+    const Profiling on(0, 10);
+    for (int j = 0; j < 300; ++j) recorded += on.profile.draw(kMillisecond) == Draw::kRecorded ? 1 : 0;
+    EXPECT_EQ(on.profile.every(), 10 * kMillisecond);
+  }
+  EXPECT_GT(recorded, 165);
+  EXPECT_LT(recorded, 315);
+}
+
+TEST(ContentionProfile, RecordsFewerWhileThousandsWait) {
   const Profiling on(0, 10);
   int recorded = 0;
-  for (int i = 0; i < 10'000; ++i) recorded += on.profile.draw(kMillisecond) == Draw::kRecorded ? 1 : 0;
-  EXPECT_GT(recorded, 800);
-  EXPECT_LT(recorded, 1200);
-  EXPECT_EQ(on.profile.draw(10 * kMillisecond), Draw::kRecorded);
+  for (int i = 0; i < 100'000; ++i) recorded += on.profile.draw(20 * kMillisecond) == Draw::kRecorded ? 1 : 0;
+  EXPECT_LT(recorded, 3000);
+  EXPECT_GT(on.profile.every(), 100 * kMillisecond);
+  EXPECT_EQ(on.profile.draw(on.profile.every()), Draw::kRecorded);
+  EXPECT_TRUE(eventually([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    on.profile.draw(3'600'000 * kMillisecond);
+    return on.profile.every() == 10 * kMillisecond;
+  }));
 }
 
 TEST(ContentionProfile, KeepsWhatIsAddedUntilItIsTakenAndCountsWhatHasNoRoom) {

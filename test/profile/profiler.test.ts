@@ -155,7 +155,9 @@ describe('profileContention', () => {
     const code = `import(${JSON.stringify(url)}).then(({ profileContention }) => profileContention())
       .then(() => require('node:worker_threads').parentPort.postMessage('on'));`;
     const thread = new Worker(code, { eval: true });
-    onTestFinished(async () => void (await thread.terminate()));
+    onTestFinished(async () => {
+      await thread.terminate();
+    });
     await once(thread, 'message');
     await once(thread, 'exit');
     await (await start()).stop();
@@ -186,7 +188,7 @@ describe('profileContention', () => {
     const refused = async (options: unknown): Promise<unknown> =>
       profileContention(options as ContentionProfileOptions).then(
         () => undefined,
-        (error: { code?: string }) => error.code,
+        (error: unknown) => (error as { code?: string }).code,
       );
     for (const options of [null, [], 1, { lock: ['a'] }, { locks: 'a' }, { locks: [1] }, { sample: '1' }])
       expect(await refused(options), JSON.stringify(options)).toBe('ERR_INVALID_ARG_TYPE');
