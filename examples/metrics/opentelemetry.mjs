@@ -2,7 +2,7 @@
 import { collect, LOCK_ATTRIBUTE, LOCK_INSTRUMENTS, WAIT_HISTOGRAM } from 'stripelock/metrics';
 
 /**
- * Observes everything at each collection of the meter, which `metrics.getMeter('stripelock')` of `@opentelemetry/api` gives.
+ * Observes everything at each collection of the meter, which the API gives by `metrics.getMeter(name)`.
  *
  * The API has no histogram of what is counted already, so the waits are counters: how many took at most `le` seconds, as
  * Prometheus has them, and their sum.

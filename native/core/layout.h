@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kWaitTimes = 32;
 inline constexpr std::uint32_t kWaitRanges = 14;
 inline constexpr std::uint32_t kWaitedNanoseconds = 46;
 
-// In units of 32-bit integers. Which observers are on, a bit for each: kObserve….
+// In units of 32-bit integers. Which observers are on, a bit for each of the two below.
 inline constexpr std::uint32_t kObservedInt = 8;
 inline constexpr std::uint32_t kObserveMetrics = 1;
 inline constexpr std::uint32_t kObserveProfile = 2;
