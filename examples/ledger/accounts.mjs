@@ -12,7 +12,7 @@
 import { hash } from 'node:crypto';
 
 /** Of a statement. */
-const PAGES = 20_000;
+const PAGES = 60_000;
 
 const OPENING_CENTS = 1_000_000;
 

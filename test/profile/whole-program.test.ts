@@ -41,7 +41,7 @@ describe('STRIPELOCK_PROFILE', () => {
   it('writes what there is so far on SIGUSR2', async () => {
     const file = path.join(folder(), 'now.txt');
     const env = { ...process.env, STRIPELOCK_PROFILE: file };
-    const child = spawn(process.execPath, [PROGRAM, '60000'], { env, stdio: 'ignore' });
+    const child = spawn(process.execPath, [PROGRAM, '100000'], { env, stdio: 'ignore' });
     const ended = once(child, 'exit');
     onTestFinished(async () => {
       child.kill('SIGKILL');
@@ -58,7 +58,7 @@ describe('STRIPELOCK_PROFILE', () => {
 
   it('adds the id of a thread that is not the main one to the name', async () => {
     const place = folder();
-    const { code, stderr } = await run(path.join(place, 'a.txt'), ['300', 'worker']);
+    const { code, stderr } = await run(path.join(place, 'a.txt'), ['5', 'worker']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(readdirSync(place)).toEqual(['a.thread-1.txt']);
     expect(readFileSync(path.join(place, 'a.thread-1.txt'), 'utf8')).toContain('whole "key"');

@@ -9,6 +9,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import * as first from 'stripelock';
+import { byteLengthFor } from '../../unbundled/engine/contract/layout.js';
 
 const [where, how, folder] = workerData ?? process.argv.slice(2);
 
@@ -60,7 +61,7 @@ async function locks(one, two) {
   for (const share of shares) share.release();
   b.acquireSync('x').release();
   // Errors of the engine have the classes of the evaluation that called it.
-  const words = new Int32Array(new SharedArrayBuffer(256 + 64));
+  const words = new Int32Array(new SharedArrayBuffer(byteLengthFor(1)));
   words.set(new Int32Array(a.handle.arena?.buffer ?? a.handle.buffer, a.handle.offset, 64));
   words[3] = 1;
   words[4] ^= 1;

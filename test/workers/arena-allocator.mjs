@@ -1,5 +1,6 @@
 // Allocates tables of random sizes while other threads do the same. Posts [start, end] of each.
 import { parentPort, workerData } from 'node:worker_threads';
+import { byteLengthFor } from '../../unbundled/engine/contract/layout.js';
 import { Arena } from '../../unbundled/engine/native/arena.js';
 import { meet } from './meet.mjs';
 import { below, randomFrom } from './random.mjs';
@@ -12,6 +13,6 @@ meet(gate, threads);
 for (let i = 0; i < tables; i++) {
   const stripes = 1 + below(random, 20);
   const offset = arena.allocate(stripes);
-  spans.push([offset, offset + 256 + 64 * stripes]);
+  spans.push([offset, offset + byteLengthFor(stripes)]);
 }
 parentPort.postMessage(spans);

@@ -1,49 +1,70 @@
 // @ts-check
-// Threads at one hot key, one of which holds it for long now and then, and others at keys of their own.
-import { threadId, workerData } from 'node:worker_threads';
+// Rounds of a planted slow holder of a hot key, for which all others ask meanwhile, and a quiet thread with a key of its own.
+// Nobody computes, so that a busy machine changes little.
+import { workerData } from 'node:worker_threads';
 import { KeyedLock } from 'stripelock';
 
-/** @type {{ handle: import('stripelock').KeyedLockHandle, role: 'hot' | 'hot-async' | 'slow' | 'quiet', until: number }} */
-const { handle, role, until } = workerData;
+/**
+ * @typedef {'hot' | 'hot-async' | 'slow' | 'quiet'} Role
+ * @type {{ handle: import('stripelock').KeyedLockHandle, role: Role, gate: SharedArrayBuffer, rounds: number, askers: number }}
+ */
+const { handle, role, gate, rounds, askers } = workerData;
 const lock = KeyedLock.from(handle);
+/** How often the slow one has held the key; and how often the others have. */
+const [HELD, SERVED, NEVER] = [0, 1, 2];
+const counts = new Int32Array(gate);
 
 /** @param {number} milliseconds */
-function work(milliseconds) {
-  const end = performance.now() + milliseconds;
-  while (performance.now() < end);
+const sleep = (milliseconds) => Atomics.wait(counts, NEVER, 0, milliseconds);
+
+/**
+ * @param {number} index
+ * @param {number} least
+ */
+function waitFor(index, least) {
+  for (let seen = Atomics.load(counts, index); seen < least; seen = Atomics.load(counts, index))
+    Atomics.wait(counts, index, seen);
 }
 
-/** @param {number} milliseconds */
-const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+/** @param {number} index */
+function count(index) {
+  Atomics.add(counts, index, 1);
+  Atomics.notify(counts, index);
+}
 
 function plantedSlowHolder() {
-  lock.withLockSync('account 17', () => work(15));
+  lock.withLockSync('account 17', () => {
+    count(HELD);
+    sleep(400);
+  });
 }
 
 function hotTransfer() {
   const guard = lock.acquireSync('account 17');
-  work(0.05);
+  sleep(1);
   guard.release();
 }
 
 async function hotRequest() {
-  await lock.withLock('account 17', () => work(0.05));
+  await lock.withLock('account 17', () => sleep(1));
 }
 
 function quietTransfer() {
-  lock.withLockSync(`account ${1000 + threadId}`, () => work(0.05));
+  lock.withLockSync('account 1000', () => sleep(1));
 }
 
-while (Date.now() < until) {
+for (let round = 1; round <= rounds; round++) {
   if (role === 'slow') {
     plantedSlowHolder();
-    await pause(30);
-  } else if (role === 'hot') {
-    hotTransfer();
-  } else if (role === 'hot-async') {
-    await hotRequest();
-  } else {
-    quietTransfer();
-    await pause(1);
+    waitFor(SERVED, round * askers);
+    continue;
   }
+  waitFor(HELD, round);
+  if (role === 'quiet') {
+    quietTransfer();
+    continue;
+  }
+  if (role === 'hot') hotTransfer();
+  else await hotRequest();
+  count(SERVED);
 }

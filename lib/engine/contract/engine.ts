@@ -6,9 +6,8 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
 
 /**
  * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
- * every change to this file, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to
- * `process-locks.ts`, to `layout.ts`, to `mode.ts` or
- * to what the addon exports.
+ * every change to this file, to `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`,
+ * to `layout.ts`, to `mode.ts`, to `wait-times.ts`, or to what the addon exports.
  */
 export const ENGINE_PROTOCOL = 10;
 

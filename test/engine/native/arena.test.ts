@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { byteLengthFor } from '../../../lib/engine/contract/layout.js';
 import { Arena } from '../../../unbundled/engine/native/arena.js';
 import { runProgram } from '../../support/programs.js';
 import { seedFor } from '../../support/seed.js';
@@ -26,7 +27,7 @@ describe('the memory that locks of the native engine share', () => {
       expect(from).toBe(end);
       end = to;
     }
-    const last = Math.floor((arena.buffer.byteLength - end - 256) / 64);
+    const last = Math.floor((arena.buffer.byteLength - end - byteLengthFor(0)) / 64);
     expect(arena.allocate(last + 1)).toBeUndefined();
     expect(arena.allocate(last)).toBe(end);
     expect(arena.allocate(1)).toBeUndefined();
