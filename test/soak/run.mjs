@@ -1,7 +1,8 @@
 // Programs that run for the requested time. If a promise was broken, they end with an error that names it.
 //
 //   node test/soak/run.mjs locks [--minutes 1] [--seed N] [--scenes churn,cycles]
-//   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--plant plain-counter]
+//   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--random] [--history folder]
+//                                 [--plant plain-counter]
 //   node test/soak/run.mjs processes [--minutes 1] [--seed N] [--processes 6] [--history] [--damage page]
 //
 // The seed decides what is random in a program, not what the scheduler does. Each program's file says what it does.

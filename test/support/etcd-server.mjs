@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { readLog } from './etcd-log.mjs';
 import { freePort } from './free-port.mjs';
 
 export const ETCD_ADVICE =
@@ -58,9 +59,17 @@ export class EtcdNode {
     this.peerPort = peerPort;
   }
 
-  /** @param {readonly string[]} options */
-  spawn(options) {
-    this.#child = spawn('etcd', options, { stdio: 'ignore', env: { PATH: process.env.PATH } });
+  /**
+   * @param {readonly string[]} options
+   * @param {string} [log] The file to which it adds what it reports.
+   */
+  spawn(options, log) {
+    const file = log === undefined ? 'ignore' : openSync(log, 'a');
+    this.#child = spawn('etcd', options, {
+      stdio: ['ignore', file, file],
+      env: { PATH: process.env.PATH },
+    });
+    if (typeof file === 'number') closeSync(file);
     // However this process ends, unless it is killed.
     process.on('exit', this.#end);
   }
@@ -92,13 +101,22 @@ export class EtcdCluster {
   #extra = [];
   /** For TLS, as well; 0 for none. */
   securePort = 0;
+  /**
+   * The folder that the servers write to what they do.
+   *
+   * @type {string | undefined}
+   */
+  #logs;
 
   /**
    * @param {number} [count] Of servers.
    * @param {readonly string[]} [extra] Options. With a certificate, a single server also has a port for TLS.
+   * @param {string} [logs] The folder that the servers write to what they do, in every detail.
    */
-  static async start(count = 1, extra = []) {
+  static async start(count = 1, extra = [], logs = undefined) {
     const cluster = new EtcdCluster();
+    cluster.#logs = logs;
+    if (logs !== undefined) mkdirSync(logs, { recursive: true });
     cluster.#extra = extra;
     if (extra.includes('--cert-file')) cluster.securePort = await freePort();
     for (let i = 0; i < count; i++) {
@@ -136,15 +154,36 @@ export class EtcdCluster {
     const peer = (/** @type {EtcdNode} */ { peerPort }) => `http://127.0.0.1:${peerPort}`;
     const plain = `http://127.0.0.1:${node.port}`;
     const client = this.securePort === 0 ? plain : `${plain},https://127.0.0.1:${this.securePort}`;
-    node.spawn([
-      ...['--name', node.name, '--data-dir', path.join(this.#folder, node.name)],
+    const level = this.#logs === undefined ? 'error' : 'debug';
+    const options = [
+      ...['--name', node.name, '--data-dir', this.#dataOf(node)],
       ...['--listen-client-urls', client, '--advertise-client-urls', client],
       ...['--listen-peer-urls', peer(node), '--initial-advertise-peer-urls', peer(node)],
       ...['--initial-cluster', this.nodes.map((one) => `${one.name}=${peer(one)}`).join(',')],
       // With these the shortest lease has one second.
       ...['--heartbeat-interval', '50', '--election-timeout', '500'],
-      ...['--unsafe-no-fsync', '--log-level', 'error', ...this.#extra],
-    ]);
+      ...['--unsafe-no-fsync', '--logger', 'zap', '--log-level', level, ...this.#extra],
+    ];
+    node.spawn(options, this.#logs && path.join(this.#logs, `${node.name}.log`));
+  }
+
+  /** @param {EtcdNode} node */
+  #dataOf({ name }) {
+    return path.join(this.#folder, name);
+  }
+
+  /** What the servers have agreed on since they were empty. */
+  agreed() {
+    return readLog(this.nodes.map((node) => this.#dataOf(node)));
+  }
+
+  /** The servers by the last 16 bits of their ids. */
+  async byId() {
+    const ids = this.nodes.map(async (node) => {
+      const { header } = await statusOf(node);
+      return /** @type {[bigint, EtcdNode]} */ ([BigInt(header?.member_id ?? 0) & 0xffffn, node]);
+    });
+    return new Map(await Promise.all(ids));
   }
 
   /** The server that leads, when one does and the others know it. */
@@ -183,11 +222,15 @@ export class EtcdCluster {
     await Promise.all(this.nodes.map((node) => node.kill()));
   }
 
-  /** All data is lost, and revisions begin anew. */
-  async wipe() {
+  /**
+   * All data is lost, and revisions begin anew.
+   *
+   * @param {() => unknown} [before] Called when the servers have ended.
+   */
+  async wipe(before = () => undefined) {
     await this.kill();
-    for (const { name } of this.nodes)
-      rmSync(path.join(this.#folder, name), { recursive: true, force: true });
+    before();
+    for (const node of this.nodes) rmSync(this.#dataOf(node), { recursive: true, force: true });
     await this.start();
   }
 

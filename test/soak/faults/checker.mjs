@@ -1,6 +1,7 @@
 /** @typedef {import('./history.mjs').Entry} Entry */
 /** @typedef {{ from: number, to: number }} Loss When the store lost its data. */
 /** @typedef {Entry & { start: number, end: number }} Hold */
+/** @typedef {{ holds: [Hold, Hold], what: string }} Overlap Of two holds, the one that started first before the other. */
 
 /**
  * What the histories of all clients, and the fenced resource, prove or disprove:
@@ -15,15 +16,12 @@
  * @param {readonly Entry[]} history
  * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
  * @param {readonly Loss[]} losses
+ * @param {readonly Overlap[]} [overlaps] Those that count.
  * @returns {string[]} Sentences; none if there are no violations.
  */
-export function check(history, resource, losses) {
+export function check(history, resource, losses, overlaps = overlapsIn(history, losses)) {
   const grants = history.filter(({ op }) => op === 'acquire');
-  return [
-    ...overlaps(certainHolds(history, grants), losses),
-    ...fallingTokens(grants),
-    ...wrongWrites(history, resource),
-  ];
+  return [...overlaps.map(({ what }) => what), ...fallingTokens(grants), ...wrongWrites(history, resource)];
 }
 
 /**
@@ -46,33 +44,37 @@ const holdId = (/** @type {Pick<Entry, 'client' | 'key' | 'token'>} */ { client,
 
 /**
  * @param {readonly Entry[]} history
- * @param {readonly Entry[]} grants
  * @returns {Hold[]}
  */
-function certainHolds(history, grants) {
+function certainHolds(history) {
   /** @type {Map<string, number>} */
   const last = new Map();
   for (const entry of history) if (entry.op === 'held') last.set(holdId(entry), entry.at);
-  return grants.flatMap((grant) => {
+  return history.flatMap((grant) => {
+    if (grant.op !== 'acquire') return [];
     const end = last.get(holdId(grant));
     return end === undefined || end <= grant.return ? [] : [{ ...grant, start: grant.return, end }];
   });
 }
 
 /**
- * @param {readonly Hold[]} holds
+ * Certain holds of a key that overlap, unless a loss came between them.
+ *
+ * @param {readonly Entry[]} history
  * @param {readonly Loss[]} losses
  */
-function overlaps(holds, losses) {
+export function overlapsIn(history, losses) {
+  /** @type {Overlap[]} */
   const found = [];
-  for (const [key, ofKey] of byKey(holds)) {
+  for (const [key, ofKey] of byKey(certainHolds(history))) {
     ofKey.sort((a, b) => a.start - b.start);
     /** @type {Hold | undefined} */
     let longest;
     for (const hold of ofKey) {
       if (longest && hold.start < longest.end && !areApart(longest, hold, losses)) {
         const together = (Math.min(longest.end, hold.end) - hold.start).toFixed(1);
-        found.push(`${longest.client} and ${hold.client} held ${key} together for ${together} ms`);
+        const what = `${longest.client} and ${hold.client} held ${key} together for ${together} ms`;
+        found.push({ holds: [longest, hold], what });
       }
       if (!longest || hold.end > longest.end) longest = hold;
     }

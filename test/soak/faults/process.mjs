@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { slowness } from './clock.mjs';
 
 const HOLDER = new URL('holder.mjs', import.meta.url);
+const RECORDER = new URL('record-requests.mjs', import.meta.url);
 /** Milliseconds in which a holder must end when told to. */
 const ENDS_IN = 20_000;
 
@@ -16,6 +17,7 @@ const ENDS_IN = 20_000;
  * @property {string} store
  * @property {number} driver The index of the client library or the driver among the available ones.
  * @property {string} history The file that it writes its history to.
+ * @property {string | undefined} requests The file that it writes its requests over HTTP to.
  * @property {unknown} place Where the store is, as its file in `stores` says it.
  * @property {number} port The server's, or a proxy's; 0 without a server.
  * @property {string | undefined} plant
@@ -64,7 +66,15 @@ export class Holder {
   constructor(name, settings, resource, reads) {
     this.name = name;
     this.settings = settings;
-    this.child = fork(HOLDER, [JSON.stringify(settings)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    const { requests } = settings;
+    this.child = fork(HOLDER, [JSON.stringify(settings)], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      // Also in threads, which inherit it.
+      ...(requests !== undefined && {
+        execArgv: [...process.execArgv, '--import', RECORDER.href],
+        env: { ...process.env, STRIPELOCK_REQUESTS: requests },
+      }),
+    });
     this.ended = once(this.child, 'exit');
     this.ready = Promise.race([once(this.child, 'message'), this.ended]);
     this.child.on('message', (/** @type {any} */ message) => {

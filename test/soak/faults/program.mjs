@@ -2,8 +2,14 @@
 //
 //   --store redis,sqlite    the stores; all if it is not given
 //   --only replies          plays the scenarios whose name contains the text, once, and no random faults
+//   --random                plays random faults only; with --seed, the same ones first
+//   --history folder        keeps what led to a violation: what holders did and asked, and the logs of servers where they
+//                           write any
 //   --plant plain-counter   gives the processes a bug of planted.mjs, and plays the scenario that reveals it: it must
 //                           find violations
+//
+// What the server itself has broken is printed, too, but is no violation, if the requests of all holders and the server's own
+// log prove it.
 
 import { PLANTS } from './planted.mjs';
 import { runFuzz, runScenario } from './run-scenario.mjs';
@@ -19,11 +25,14 @@ const SHOWN = 20;
 export const options = {
   store: { type: 'string', default: storeNames.join() },
   only: { type: 'string', default: '' },
+  random: { type: 'boolean' },
+  history: { type: 'string' },
   plant: { type: 'string' },
 };
 
 /** @type {import('../run.mjs').Program['play']} */
-export async function play({ milliseconds, seed, violated }, { store: names = '', only = '', plant }) {
+export async function play({ milliseconds, seed, violated }, values) {
+  const { store: names = '', only = '', random = false, history, plant } = values;
   const stores = names.split(',');
   if (plant !== undefined && !PLANTS.includes(plant)) {
     throw new RangeError(`--plant takes one of ${PLANTS.join(', ')}`);
@@ -35,12 +44,13 @@ export async function play({ milliseconds, seed, violated }, { store: names = ''
       continue;
     }
     const until = performance.now() + milliseconds;
-    for (const [name, run] of worldsOf(kind, until, only, plant)) {
+    for (const [name, run] of worldsOf(kind, until, { only, random, plant })) {
       const started = performance.now();
-      const { violations, counts } = await run({ store, seed, plant });
+      const { violations, broken, counts } = await run({ store, seed, plant, history });
       const done = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
       const seconds = ((performance.now() - started) / 1000).toFixed(1);
       console.log(`${store}: ${name} (seed ${seed}, ${seconds} s): ${done.join(', ')}`);
+      for (const promise of broken) console.log(`not ours, ${store} broke its promise: ${name}: ${promise}`);
       for (const violation of violations.slice(0, SHOWN)) violated(`${store}: ${name}: ${violation}`);
       if (violations.length > SHOWN) violated(`${store}: ${name}: and ${violations.length - SHOWN} more`);
       seed++;
@@ -53,17 +63,17 @@ export async function play({ milliseconds, seed, violated }, { store: names = ''
  *
  * @param {import('./store-faults.mjs').StoreFaults} kind
  * @param {number} until
- * @param {string} only
- * @param {string | undefined} plant
+ * @param {{ only: string, random: boolean, plant: string | undefined }} wanted
  * @returns {Generator<[name: string, run: (options: import('./world.mjs').WorldOptions) => ReturnType<typeof runFuzz>]>}
  */
-function* worldsOf(kind, until, only, plant) {
+function* worldsOf(kind, until, { only, random, plant }) {
   if (plant !== undefined) {
     const name = revealing[plant];
     yield [name, (options) => runScenario(name, options)];
     return;
   }
-  for (const name of Object.keys(scenariosOf(kind)).filter((name) => name.includes(only))) {
+  const names = random ? [] : Object.keys(scenariosOf(kind)).filter((name) => name.includes(only));
+  for (const name of names) {
     if (performance.now() < until) yield [name, (options) => runScenario(name, options)];
   }
   while (only === '' && performance.now() < until) {

@@ -36,6 +36,9 @@ import { readdirSync } from 'node:fs';
  * @property {() => LeaseStore | Promise<LeaseStore>} connect A store in this process. `stop` ends it.
  * @property {() => Promise<unknown>} forget Loses all leases, tokens and counters.
  * @property {() => Promise<string[]>} leftovers What is there that should not be, a TTL after everybody has ended.
+ * @property {(overlap: import('./checker.mjs').Overlap, requests: readonly string[]) => Promise<string | undefined>} [brokenPromise]
+ *   How the server itself, as its records and those of all requests prove, ended the first hold before the time that it had
+ *   promised. Undefined if that is not proven. `requests`: files.
  * @property {() => unknown} stop
  */
 
@@ -51,6 +54,7 @@ import { readdirSync } from 'node:fs';
  * @typedef {object} StoreFaults
  * @property {string} title For tests.
  * @property {{ what: string, advice: string } | undefined} missing What it needs and does not find here.
+ * @property {boolean} [recordsRequests] Whether processes write down their requests over HTTP, for `brokenPromise`.
  * @property {boolean} reopens Whether another thread can open the store again, where `settings.background` is set.
  * @property {number} [ttl] Milliseconds, of leases; default 300.
  * @property {(world: World) => Promise<B>} start

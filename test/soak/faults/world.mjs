@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Proxy } from '../../support/proxy.mjs';
 import { randomFrom } from '../../workers/random.mjs';
-import { check } from './checker.mjs';
+import { check, overlapsIn } from './checker.mjs';
 import { now, slowness } from './clock.mjs';
 import { lineOf, readHistories } from './history.mjs';
 import { DEFAULTS, Holder } from './process.mjs';
@@ -18,6 +18,7 @@ import { loadStore } from './store-faults.mjs';
  * @property {string} store Its file in `stores`.
  * @property {number} seed
  * @property {string | undefined} [plant] A bug that the processes have.
+ * @property {string | undefined} [history] The folder in which to keep what led to a violation or a broken promise.
  */
 
 /** Milliseconds, of leases. */
@@ -44,7 +45,8 @@ export class World {
   violations = [];
   /** @type {Set<(holder: Holder) => void>} */
   #reads = new Set();
-  #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-faults-'));
+  #folder;
+  #keep = false;
   /** @type {(() => unknown)[]} */
   #closing = [];
   /** @type {import('./store-faults.mjs').Backend | undefined} */
@@ -54,7 +56,14 @@ export class World {
    * @param {WorldOptions} options
    * @param {import('./store-faults.mjs').StoreFaults} kind
    */
-  constructor({ store, plant, seed }, kind) {
+  constructor({ store, plant, seed, history }, kind) {
+    if (history !== undefined) mkdirSync(history, { recursive: true });
+    this.#folder =
+      history === undefined
+        ? mkdtempSync(path.join(os.tmpdir(), 'stripelock-faults-'))
+        : mkdtempSync(path.join(history, `${store}-${seed}-`));
+    /** The folder that servers write their logs to; undefined if nobody wants to read them. */
+    this.logs = history && path.join(this.#folder, 'servers');
     this.store = store;
     this.kind = kind;
     this.plant = plant;
@@ -113,6 +122,7 @@ export class World {
         driver: number,
         seed: this.seed + number,
         history: path.join(this.#folder, `${number}.jsonl`),
+        requests: this.kind.recordsRequests ? path.join(this.#folder, `${number}.requests.jsonl`) : undefined,
         place: this.backend.place,
         port: this.backend.port ?? 0,
         plant: this.plant,
@@ -203,16 +213,26 @@ export class World {
     return this.lose(() => this.backend.forget());
   }
 
-  /** Ends everything. Returns what was found, and how much was done. */
+  /** Ends everything. Returns what was found, what the server itself has broken, and how much was done. */
   async finish() {
     const ends = await Promise.all(this.holders.map((holder) => holder.stop()));
     const history = this.history();
+    const overlaps = overlapsIn(history, this.losses);
+    const requests = this.holders.flatMap(({ settings }) => settings.requests ?? []);
+    /** @type {string[]} */
+    const broken = [];
+    const ours = [];
+    for (const overlap of overlaps) {
+      const how = await this.backend.brokenPromise?.(overlap, requests);
+      if (how === undefined) ours.push(overlap);
+      else broken.push(`${overlap.what}: ${how}`);
+    }
     const count = (/** @type {string} */ op) => history.filter((entry) => entry.op === op).length;
     const violations = [
       ...this.violations,
       ...ends.flat(),
       ...history.filter(({ op }) => op === 'crashed').map(({ client, error }) => `${client}: ${error}`),
-      ...check(history, this.resource, this.losses),
+      ...check(history, this.resource, this.losses, ours),
       ...(this.plant ? [] : await this.#leftovers()),
     ];
     const counts = {
@@ -221,7 +241,11 @@ export class World {
       refused: count('refused'),
       failed: count('failed'),
     };
-    return { violations, counts, history };
+    this.#keep = this.logs !== undefined && violations.length + broken.length > 0;
+    if (this.#keep) {
+      console.log(`${this.store}: kept in ${this.#folder}`);
+    }
+    return { violations, broken, counts, history };
   }
 
   /** What all have done until now. */
@@ -232,7 +256,7 @@ export class World {
   async close() {
     for (const holder of this.holders) if (holder.isRunning) await holder.kill();
     for (const close of this.#closing.reverse()) await close();
-    rmSync(this.#folder, { recursive: true, force: true });
+    if (!this.#keep) rmSync(this.#folder, { recursive: true, force: true });
   }
 
   /** After a TTL nothing is left of all leases except the tokens. */

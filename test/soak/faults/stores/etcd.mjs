@@ -3,6 +3,7 @@ import { etcdLeaseStore } from 'stripelock/etcd';
 import { ask, base64, ETCD_ADVICE, EtcdCluster, hasEtcd } from '../../../support/etcd-server.mjs';
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
+import { endedEarly, readRequests } from '../etcd-promises.mjs';
 import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
 
 /** @typedef {import('../store-faults.mjs').World} World */
@@ -14,6 +15,9 @@ const PATIENCE = 8000;
 const EXPIRES_WITHIN = 20_000;
 /** Milliseconds of pauses: shorter than an election takes, about as long, and beyond every lease. */
 const PAUSES = [300, 1000, 3000];
+/** Milliseconds, of leases that outlast an election, and how often the leader is paused for longer. */
+const LONG_TTL = 1950;
+const LONG_PAUSES = 4;
 
 /** The prefix of all keys. */
 const EVERYTHING = { key: base64('\0'), range_end: base64('\0') };
@@ -40,6 +44,12 @@ async function askAny(ports, path, body) {
 class EtcdBackend {
   /** @type {(() => unknown)[]} */
   #closing = [];
+  /**
+   * What the servers agreed on before each time that they lost it.
+   *
+   * @type {ReturnType<EtcdCluster['agreed']>[]}
+   */
+  #lost = [];
 
   /** @param {EtcdCluster} cluster */
   constructor(cluster) {
@@ -80,6 +90,30 @@ class EtcdBackend {
     return left;
   }
 
+  wipe() {
+    return this.cluster.wipe(() => this.#lost.push(this.cluster.agreed()));
+  }
+
+  /**
+   * @param {import('../checker.mjs').Overlap} overlap
+   * @param {readonly string[]} requests
+   */
+  async brokenPromise(overlap, requests) {
+    const asked = readRequests(requests);
+    const early = [...this.#lost, this.cluster.agreed()]
+      .map((agreed) => endedEarly(overlap, asked, agreed))
+      .find((found) => found !== undefined);
+    if (early === undefined) return undefined;
+    const { lease, left, term, proposer, leader } = early;
+    const nodes = await this.cluster.byId();
+    const nameOf = (/** @type {bigint | undefined} */ id) =>
+      (id === undefined ? undefined : nodes.get(id)?.name) ?? 'a server';
+    return (
+      `nobody asked to end the etcd lease ${lease}, but ${nameOf(proposer)} did, in the term ${term}, ` +
+      `in which ${nameOf(leader)} led, at least ${left.toFixed(1)} ms too early`
+    );
+  }
+
   /** A server that does not lead. */
   async follower() {
     const leader = await this.cluster.leader();
@@ -106,11 +140,12 @@ async function pause(node, milliseconds) {
 export default {
   title: 'the etcd store',
   missing: hasEtcd ? undefined : { what: 'etcd', advice: ETCD_ADVICE },
+  recordsRequests: true,
   reopens: true,
   // Just below a whole second, so that the servers keep a lease for little longer than its holder does.
   ttl: 950,
 
-  start: async () => new EtcdBackend(await EtcdCluster.start(SERVERS)),
+  start: async ({ logs }) => new EtcdBackend(await EtcdCluster.start(SERVERS, [], logs)),
 
   async open({ port, place, timeout }) {
     const ports = /** @type {number[]} */ (place);
@@ -157,6 +192,21 @@ export default {
       }
     },
 
+    async 'the leader is paused for longer than a TTL, while others keep leases that it knows'(
+      world,
+      { cluster },
+    ) {
+      // They outlast an election, and hold for longer than a pause. What a paused leader does not know, it cannot end.
+      world.ttl = Math.round(LONG_TTL * world.slowness);
+      const settings = { keys: ['left', 'right', 'top'], steps: 700, step: 10, gap: 5, timeout: 200 };
+      await world.start(6, { ...settings, patience: PATIENCE });
+      for (let i = 0; i < LONG_PAUSES; i++) {
+        await delay(WHILE);
+        await pause(await cluster.leader(), 1.1 * world.ttl + below(world.random, 1000));
+        await world.expectProgress();
+      }
+    },
+
     async 'a follower is paused, and clients go to another server'(world, backend) {
       await world.start(4, { patience: PATIENCE });
       for (const milliseconds of PAUSES) {
@@ -186,12 +236,12 @@ export default {
 
     'all are killed, and come back with their data': (world, { cluster }) => serverIsKilled(world, cluster),
 
-    async 'all data is lost, and revisions begin anew'(world, { cluster }) {
+    async 'all data is lost, and revisions begin anew'(world, backend) {
       await world.start(3, { patience: PATIENCE });
       for (let i = 0; i < 2; i++) {
         await delay(WHILE);
         await world.nextHolder();
-        await world.lose(() => cluster.wipe());
+        await world.lose(() => backend.wipe());
         await world.expectProgress();
       }
     },
@@ -221,6 +271,6 @@ export default {
       await delay(below(world.random, 2 * world.ttl));
       cluster.signal('SIGCONT');
     },
-    (world, { cluster }) => world.lose(() => cluster.wipe()),
+    (world, backend) => world.lose(() => backend.wipe()),
   ],
 };
