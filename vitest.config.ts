@@ -8,6 +8,7 @@ const slow = [
   'test/bench/{against,verification}.test.ts',
   'test/docs/site.test.ts',
   'test/engine/native/binary.test.ts',
+  'test/examples/ledger-hot.test.ts',
   'test/hosts.test.ts',
   'test/packaging/**/*.test.ts',
   'test/robustness/blocked-threads.test.ts',

@@ -15,7 +15,7 @@ export interface ContentionProfileOptions {
   /**
    * A wait this long or longer is always recorded, a shorter one with a probability in proportion, in milliseconds. So one wait
    * is recorded for each such time that was waited, and the sums stay right. It rises meanwhile where that would be more than
-   * about 600 a second in all threads together. Default 1.
+   * about 300 a second in all threads together. Default 1.
    */
   sample?: number;
 }

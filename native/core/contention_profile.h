@@ -47,7 +47,7 @@ class ContentionProfile {
   static constexpr std::size_t kMostRecords = 16'384;
   // So many waits are recorded in such a time, or `every` doubles. With a quarter of them it falls again.
   static constexpr Nanoseconds kWindow = 100'000'000;
-  static constexpr std::uint32_t kMostInWindow = 60;
+  static constexpr std::uint32_t kMostInWindow = 30;
   static constexpr Nanoseconds kMostFactor = 1 << 20;
 
   void adapt();

@@ -47,9 +47,9 @@ TEST(ContentionProfile, LeavesOutWaitsBelowItsThreshold) {
 TEST(ContentionProfile, RecordsShortWaitsInProportion) {
   int recorded = 0;
   // Too few in each profile for the time to rise.
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 24; ++i) {
     const Profiling on(0, 10);
-    for (int j = 0; j < 300; ++j) recorded += on.profile.draw(kMillisecond) == Draw::kRecorded ? 1 : 0;
+    for (int j = 0; j < 100; ++j) recorded += on.profile.draw(kMillisecond) == Draw::kRecorded ? 1 : 0;
     EXPECT_EQ(on.profile.every(), 10 * kMillisecond);
   }
   EXPECT_GT(recorded, 165);

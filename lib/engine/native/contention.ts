@@ -1,5 +1,5 @@
 import { threadId } from 'node:worker_threads';
-import { performance, sharedNow } from '../../common/host.js';
+import { defer, performance, sharedNow } from '../../common/host.js';
 import { callersOf, captureStack } from '../../common/stacks.js';
 import {
   DRAW_NONE,
@@ -23,17 +23,31 @@ const FRAMES = 24;
  * time where thousands wait at once. All others are captured: those of releases, and of calls that blocked.
  */
 const PAUSE = 0.1;
+/** This many records, or the first of them so many milliseconds old, are written out also where no microtask runs. */
+const MOST = 64;
+const OLDEST = 100;
+
+/** A record whose stack is not written out yet. */
+interface Pending {
+  readonly record: Omit<WaitRecord, 'frames'> | Omit<ReleaseRecord, 'frames'>;
+  readonly place: CapturedStack | undefined;
+}
 
 /**
  * Records the waits for one lock, in one thread, while a profile of contention is taken (`native/core/contention_profile.h`).
  * A thread that waited records its wait, and one that released what another waited for records the release; whether they
  * do is drawn by the release, for both.
+ *
+ * A record is made where the thread holds what others want, so the costly part, to write the stack out, is done in a microtask.
  */
 export class NativeRecorder implements ContentionRecorder {
   readonly #addon: Addon;
   readonly #words: Int32Array;
   readonly #table: number;
   #nextCapture = 0;
+  #pending: Pending[] = [];
+  /** When the first of these came, on the clock of all threads. */
+  #since = 0;
 
   /** `table`: the addon's number for it. */
   constructor(addon: Addon, table: number, words: Int32Array) {
@@ -61,9 +75,18 @@ export class NativeRecorder implements ContentionRecorder {
       const to = sharedNow();
       const { kind } = begun;
       const place = kind === 'sync' ? captureStack(FRAMES) : begun.place;
-      const frames = place === undefined ? [] : callersOf(place);
       const every = this.#addon.sampling();
-      this.#add({ event: 'wait', ...wait(), kind, thread: threadId, from: to - waited, to, every, frames });
+      const record = {
+        event: 'wait',
+        ...wait(),
+        id: this.#addon.lockId(this.#table),
+        kind,
+        thread: threadId,
+        from: to - waited,
+        to,
+        every,
+      } as const;
+      this.#add({ record, place }, to);
     } catch {
       // A stack overflow. The acquisition counts, and what is recorded of it does not.
     }
@@ -79,12 +102,31 @@ export class NativeRecorder implements ContentionRecorder {
       draw = next.draw = this.#addon.draw(performance.now() - next.since);
     }
     if (draw !== DRAW_RECORDED) return;
-    const frames = callersOf(captureStack(FRAMES));
-    this.#add({ event: 'release', stripe, thread: threadId, at, frames });
+    const id = this.#addon.lockId(this.#table);
+    const record = { event: 'release', id, stripe, thread: threadId, at } as const;
+    this.#add({ record, place: captureStack(FRAMES) }, at);
   }
 
-  #add(record: Omit<WaitRecord, 'id'> | Omit<ReleaseRecord, 'id'>): void {
-    this.#addon.addRecord(JSON.stringify({ ...record, id: this.#addon.lockId(this.#table) }));
+  #add(pending: Pending, now: number): void {
+    this.#pending.push(pending);
+    if (this.#pending.length === 1) {
+      this.#since = now;
+      defer(() => this.#write(), undefined);
+    } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.#write();
+  }
+
+  /** Never throws. */
+  #write(): void {
+    const all = this.#pending;
+    this.#pending = [];
+    try {
+      for (const { record, place } of all) {
+        const frames = place === undefined ? [] : callersOf(place);
+        this.#addon.addRecord(JSON.stringify({ ...record, frames }));
+      }
+    } catch {
+      // A stack overflow: those that are left are lost.
+    }
   }
 }
 
