@@ -6,7 +6,9 @@ export interface LockInstrument {
   readonly kind: 'counter' | 'gauge';
   /** As UCUM has it. */
   readonly unit: string;
+  /** For people. */
   readonly description: string;
+  /** Which number it is. */
   readonly field:
     'locks' | 'held' | 'waiting' | 'contended' | 'timeouts' | 'aborts' | 'deadlocks' | 'abandoned';
 }

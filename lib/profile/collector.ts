@@ -18,9 +18,11 @@ export interface ContentionWait {
   readonly lock: string;
   /** The key that was waited for, as errors show it: text in quotes, bytes as hexadecimal digits, and cut if it is long. */
   readonly key: string;
+  /** The mode of the acquisition. */
   readonly mode: string;
   /** Whether it blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
+  /** How it ended. `aborted`: by its signal. `interrupted`: as its thread was being ended. */
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted';
   /** The id of the thread that waited. */
   readonly threadId: number;

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import type { Collector, ContentionWait, LeftOut } from './collector.js';
+import type { Collector, ContentionWait, LeftOut, Site } from './collector.js';
 import { pprofOf } from './pprof.js';
 import { summaryOf } from './summary.js';
 import { traceOf, type TraceFile } from './trace-events.js';
@@ -15,7 +15,9 @@ export class ContentionProfile {
   readonly waits: readonly ContentionWait[];
   /** What was not kept for lack of room. */
   readonly leftOut: Readonly<LeftOut>;
-  readonly #collector: Collector;
+  readonly #keys: readonly Site[];
+  readonly #waiting: readonly Site[];
+  readonly #releasing: readonly Site[];
   readonly #began: number;
 
   /**
@@ -24,7 +26,10 @@ export class ContentionProfile {
    * @internal
    */
   constructor(collector: Collector, began: number, duration: number) {
-    this.#collector = collector;
+    // Copies, as the collector goes on.
+    this.#keys = copiesOf(collector.keys);
+    this.#waiting = copiesOf(collector.waiting);
+    this.#releasing = copiesOf(collector.releasing);
     this.#began = began;
     this.duration = duration;
     this.waits = [...collector.waits].sort((a, b) => a.from - b.from);
@@ -37,8 +42,7 @@ export class ContentionProfile {
    * and `key`, where numbers are left out of the key.
    */
   pprof(): Uint8Array {
-    const { waiting, releasing } = this.#collector;
-    return pprofOf(waiting.values(), releasing.values(), this.#began, this.duration);
+    return pprofOf(this.#waiting, this.#releasing, this.#began, this.duration);
   }
 
   /**
@@ -51,12 +55,12 @@ export class ContentionProfile {
 
   /** For people: which keys, which calls that waited and which calls that released cost most time, with bars. */
   summary(): string {
-    const { keys, waiting, releasing, leftOut } = this.#collector;
+    const { duration, leftOut } = this;
     return summaryOf({
-      duration: this.duration,
-      keys: keys.values(),
-      waiting: waiting.values(),
-      releasing: releasing.values(),
+      duration,
+      keys: this.#keys,
+      waiting: this.#waiting,
+      releasing: this.#releasing,
       leftOut,
     });
   }
@@ -69,4 +73,8 @@ export class ContentionProfile {
     if (file.endsWith('.json')) writeFileSync(file, JSON.stringify(this.trace()));
     else writeFileSync(file, file.endsWith('.txt') ? this.summary() : this.pprof());
   }
+}
+
+function copiesOf(sites: ReadonlyMap<string, Site>): Site[] {
+  return [...sites.values()].map((site) => ({ ...site }));
 }

@@ -81,7 +81,8 @@ export class Profiler implements ContentionProfiler {
   readonly #began = performance.now();
   readonly #date = Date.now();
   #timer: Timer;
-  #stopped: Promise<ContentionProfile> | undefined = undefined;
+  /** Once it has ended: what comes then belongs to the next one. */
+  #last: ContentionProfile | undefined = undefined;
 
   constructor(engine: ContentionEngine) {
     this.#engine = engine;
@@ -90,6 +91,7 @@ export class Profiler implements ContentionProfiler {
   }
 
   snapshot(): ContentionProfile {
+    if (this.#last !== undefined) return this.#last;
     // Twice, as waits count with the next call.
     this.#fetch();
     this.#fetch();
@@ -97,13 +99,12 @@ export class Profiler implements ContentionProfiler {
   }
 
   stop(): Promise<ContentionProfile> {
-    return (this.#stopped ??= Promise.resolve(this.#end()));
-  }
-
-  #end(): ContentionProfile {
-    stopTimer(this.#timer);
-    this.#engine.stop();
-    return this.snapshot();
+    if (this.#last === undefined) {
+      stopTimer(this.#timer);
+      this.#engine.stop();
+      this.#last = this.snapshot();
+    }
+    return Promise.resolve(this.#last);
   }
 
   #fetch(): void {

@@ -2,21 +2,33 @@ import type { ContentionRelease, ContentionWait } from './collector.js';
 
 /** An event of the Trace Event Format, with the fields that are used here. Times are microseconds. */
 export interface TraceEvent {
+  /** What is shown at it. */
   readonly name: string;
+  /** Its kind: a slice, the beginning or the end of an arrow, or the name of a track. */
   readonly ph: 'X' | 's' | 'f' | 'M';
+  /** The process. */
   readonly pid: number;
+  /** The track: the id of the thread times 1000, and a number that sets its tracks apart. */
   readonly tid: number;
+  /** When it begins, since the profile began. */
   readonly ts?: number;
+  /** How long a slice is. */
   readonly dur?: number;
+  /** Always `stripelock`. */
   readonly cat?: string;
+  /** The same for both ends of an arrow. */
   readonly id?: number;
+  /** An arrow ends at the slice around its end. */
   readonly bp?: 'e';
+  /** Details, by name. */
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
 /** What a file of that format contains. */
 export interface TraceFile {
+  /** In no order. */
   readonly traceEvents: readonly TraceEvent[];
+  /** How viewers show times. */
   readonly displayTimeUnit: 'ms';
 }
 

@@ -21,6 +21,7 @@ describe('collect', () => {
     collect();
     const locks = [new StripedLock({ name: 'two' }), new KeyedLock({ name: 'two' })] as const;
     const thread = startThread('hold-for.mjs', { handle: locks[1].handle, key: 'far', milliseconds: 300 });
+    const ended = once(thread, 'exit');
     await once(thread, 'message');
     const guard = locks[0].acquireSync(['a', 'b']);
     const next = locks[0].acquire('a');
@@ -33,7 +34,7 @@ describe('collect', () => {
     guard.release();
     (await next).release();
     for (const waits of far) (await waits).release();
-    await once(thread, 'exit');
+    await ended;
     const idle = metricsOf('two');
     expect(idle).toMatchObject({ locks: 2, held: 0, waiting: 0, contended: 3, deadlocks: 0 });
     const { bounds, counts, count, sum } = idle.waits;
@@ -68,9 +69,10 @@ describe('collect', () => {
     collect();
     let lock: KeyedLock | undefined = new KeyedLock({ name: 'gone' });
     const thread = startThread('hold-for.mjs', { handle: lock.handle, key: 'key', milliseconds: 30 });
+    const ended = once(thread, 'exit');
     await once(thread, 'message');
     lock.acquireSync('key').release();
-    await once(thread, 'exit');
+    await ended;
     expect(metricsOf('gone')).toMatchObject({ locks: 1, contended: 1, waits: { count: 1 } });
     lock = undefined;
     // Programs that close locks by collection are tried in a process with `--expose-gc`.
