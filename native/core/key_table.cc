@@ -54,25 +54,23 @@ KeyTable::~KeyTable() {
 }
 
 KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
-  std::unique_ptr<Entry> own;
   if (idle != kNone) {
     Entry& entry = *byStripe_[idle];
     Shard& shard = shardFor(entry);
+    std::unique_ptr<Entry> own;
     {
       const ShortLock lock(shard.mutex);
       if (entry.key.is(key)) return {.stripe = idle, .crowded = isCrowded(shard)};
       own = endPin(shard, entry);
     }
+    if (own) return pinWith(key, std::move(own));
     forgetTooMany();
   }
-  STRIPELOCK_SEAM("pin: with a stripe of its own");
   Shard& shard = shards_[shardOf(key)];
   for (;;) {
     {
       const ShortLock lock(shard.mutex);
-      const Pinned pinned = pinLocked(shard, key, own);
-      // mutant: N5-loses-idle
-      if (own) release(shard, std::move(own));
+      const Pinned pinned = pinLocked(shard, key);
       if (pinned.stripe != kNone) return pinned;
     }
     // Without the shard: stripes and orphans may be of another one.
@@ -81,29 +79,43 @@ KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
   }
 }
 
+KeyTable::Pinned KeyTable::pinWith(const KeyView& key, std::unique_ptr<Entry> own) {
+  STRIPELOCK_SEAM("pin: with a stripe of its own");
+  Shard& shard = shards_[shardOf(key)];
+  const ShortLock lock(shard.mutex);
+  if (Entry* const known = shard.entries.find(key)) {
+    // mutant: N5-loses-idle
+    release(shard, std::move(own));
+    return pinKnown(shard, *known, key);
+  }
+  own->key.assign(key);
+  return add(shard, std::move(own));
+}
+
 bool KeyTable::isCrowded(const Shard& shard) const {
   const std::uint32_t half = table_.stripes() / 2;
   return used_.load() > half && shard.entries.size() * kShards > half;
 }
 
-KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key, std::unique_ptr<Entry>& own) {
-  if (Entry* const entry = shard.entries.find(key)) {
-    // Keeps N2: it is not an orphan any more, so nobody forgets it.
-    if (entry->orphan) removeOrphan(*entry);
-    if (!entry->key.isKnown()) entry->key.assign(key);
-    ++entry->pins;
-    return {.stripe = entry->stripe, .crowded = isCrowded(shard)};
-  }
-  std::unique_ptr<Entry> entry = std::move(own);
-  if (entry) {
-    entry->key.assign(key);
-  } else {
-    const std::uint32_t stripe = allocate(shard);
-    if (stripe == kNone) return {.stripe = kNone};
-    STRIPELOCK_SEAM("pin: before the key has its stripe");
-    entry = make(shard, key);
-    entry->stripe = stripe;
-  }
+KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
+  if (Entry* const known = shard.entries.find(key)) return pinKnown(shard, *known, key);
+  const std::uint32_t stripe = allocate(shard);
+  if (stripe == kNone) return {.stripe = kNone};
+  STRIPELOCK_SEAM("pin: before the key has its stripe");
+  std::unique_ptr<Entry> entry = make(shard, key);
+  entry->stripe = stripe;
+  return add(shard, std::move(entry));
+}
+
+KeyTable::Pinned KeyTable::pinKnown(Shard& shard, Entry& entry, const KeyView& key) {
+  // Keeps N2: it is not an orphan any more, so nobody forgets it.
+  if (entry.orphan) removeOrphan(entry);
+  if (!entry.key.isKnown()) entry.key.assign(key);
+  ++entry.pins;
+  return {.stripe = entry.stripe, .crowded = isCrowded(shard)};
+}
+
+KeyTable::Pinned KeyTable::add(Shard& shard, std::unique_ptr<Entry> entry) {
   const std::uint32_t stripe = entry->stripe;
   entry->pins = 1;
   byStripe_[stripe] = &shard.entries.add(std::move(entry));

@@ -122,8 +122,12 @@ class KeyTable {
   // Makes the stripe of an entry that no key has any more a free one of the shard, which is locked.
   static void release(Shard& shard, std::unique_ptr<Entry> entry);
   Shard& shardFor(const Entry& entry) { return shards_[shardOf(entry.key.view())]; }
-  // `own`: an entry with its stripe, which belongs to nobody but the caller. Empty if the key got it.
-  Pinned pinLocked(Shard& shard, const KeyView& key, std::unique_ptr<Entry>& own);
+  // `own`: with its stripe, which belongs to nobody but the caller. A new key gets both, else the stripe becomes free.
+  Pinned pinWith(const KeyView& key, std::unique_ptr<Entry> own);
+  // These three: the shard is locked.
+  Pinned pinLocked(Shard& shard, const KeyView& key);
+  Pinned pinKnown(Shard& shard, Entry& entry, const KeyView& key);
+  Pinned add(Shard& shard, std::unique_ptr<Entry> entry);
   // One pin fewer. If it was the last, and nobody is to be told of a death: the entry, with its stripe, which belongs to nobody
   // but the caller from then on. The shard is locked.
   std::unique_ptr<Entry> endPin(Shard& shard, Entry& entry);
