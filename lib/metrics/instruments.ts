@@ -59,11 +59,11 @@ export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
 ];
 
 /** The histogram `waits`, in seconds. */
-export const WAIT_HISTOGRAM = {
+export const WAIT_HISTOGRAM: Pick<LockInstrument, 'name' | 'unit' | 'description'> = {
   name: 'stripelock.lock.wait.duration',
   unit: 's',
   description: 'How long acquisitions waited that could not be had at once.',
-} as const;
+};
 
 function instrument(
   name: string,
