@@ -104,7 +104,10 @@ export const mutants = {
   // ── Exact keys: N1 – N5 ──
   'N1-stays-free': ['', 'KeyTable.GivesTheStripe*'],
   'N2-first-unpin': ['--entry.pins;', 'KeyTable.GivesAKeyTheSameStripe*:KeyTable.AgreesWithAMap*'],
-  'N2-frees-abandoned': ['if (true) {', 'KeyTable.KeepsTheStripe*:ExactKeys.OfAThreadThatEndsAreUnpinned*'],
+  'N2-frees-abandoned': [
+    'if (true) return remove(shard, entry);',
+    'KeyTable.KeepsTheStripe*:ExactKeys.OfAThreadThatEndsAreUnpinned*',
+  ],
   'N2-unpins-first': [
     'membership.unpinAll(); membership.abandon();',
     'ExactKeys.OfAThreadThatEndsAreUnpinned*',
