@@ -66,7 +66,10 @@ export interface LeftOut {
 /** Most single waits that are kept, and most sites of each kind. */
 const MOST_WAITS = 10_000;
 const MOST_SITES = 4096;
-/** How many releases are remembered, for the waits that are yet to be fetched. */
+/** Milliseconds after which all that belongs to a wait has been told; and most waits that wait for that. */
+const COMPLETE = 5000;
+const MOST_PENDING = 10_000;
+/** How many releases are remembered for them. */
 const MOST_RELEASES = 20_000;
 const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
 const DIGITS = /[0-9a-f]*[0-9][0-9a-f]{7,}|[0-9]+/gi;
@@ -90,20 +93,34 @@ export class Collector {
   #oldest = 0;
   /** Equal stacks are one object. */
   readonly #frames = new Map<string, readonly string[]>();
-  /** The releases of these may not have been fetched yet. */
+  /** In the order in which they were fetched. The releases of the last ones may not have been. */
   #pending: WaitRecord[] = [];
+  #newest = 0;
 
   constructor(began: number) {
     this.#began = began;
   }
 
-  /** A wait counts with the call after that which has brought it: then its releases are known. */
+  /** A wait counts some seconds later: a thread that computes may tell of its release as late. */
   add(records: readonly ContentionRecord[], leftOut: number): void {
     this.leftOut.records += leftOut;
-    const waits = records.filter((record) => record.event === 'wait');
-    for (const record of records) if (record.event === 'release') this.#remember(record);
-    for (const wait of this.#pending) this.#addWait(wait);
-    this.#pending = waits;
+    for (const record of records) {
+      this.#newest = Math.max(this.#newest, record.event === 'wait' ? record.to : record.at);
+      if (record.event === 'wait') this.#pending.push(record);
+      else this.#remember(record);
+    }
+    const complete = this.#pending.findIndex(({ to }) => to > this.#newest - COMPLETE);
+    const tooMany = this.#pending.length - MOST_PENDING;
+    this.#count(Math.max(complete < 0 ? this.#pending.length : complete, tooMany));
+  }
+
+  /** All that was added counts now. */
+  finish(): void {
+    this.#count(this.#pending.length);
+  }
+
+  #count(waits: number): void {
+    for (const wait of this.#pending.splice(0, waits)) this.#addWait(wait);
   }
 
   #remember(release: ReleaseRecord): void {

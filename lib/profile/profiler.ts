@@ -92,9 +92,8 @@ export class Profiler implements ContentionProfiler {
 
   snapshot(): ContentionProfile {
     if (this.#last !== undefined) return this.#last;
-    // Twice, as waits count with the next call.
     this.#fetch();
-    this.#fetch();
+    this.#collector.finish();
     return new ContentionProfile(this.#collector, this.#date, performance.now() - this.#began);
   }
 

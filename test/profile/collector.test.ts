@@ -49,6 +49,8 @@ describe('what threads have recorded', () => {
       ],
       0,
     );
+    expect(collector.waits).toEqual([]);
+    collector.finish();
     expect(
       collector.waits.map(({ releases }) => releases.map(({ threadId, at, share }) => [threadId, at, share])),
     ).toEqual([
@@ -64,10 +66,20 @@ describe('what threads have recorded', () => {
   it('counts as many as it stands for, by how long the wait had lasted when it was drawn', () => {
     const collector = new Collector(0);
     collector.add([wait({ from: 0, to: 10, every: 8 }), release({ at: 2 })], 0);
-    collector.add([], 0);
+    collector.finish();
     expect(collector.waits[0]!.weight).toBe(4);
     expect([...collector.keys.values()]).toMatchObject([{ waits: 4, waited: 40, longest: 10 }]);
     expect([...collector.releasing.values()]).toMatchObject([{ waits: 4, waited: 8, longest: 2 }]);
+  });
+
+  it('waits some seconds for the releases of a wait, whose threads may compute meanwhile', () => {
+    const collector = new Collector(0);
+    collector.add([wait({ from: 0, to: 10 })], 0);
+    collector.add([wait({ from: 4000, to: 5000, stripe: 1 })], 0);
+    expect(collector.waits).toEqual([]);
+    collector.add([release({ at: 9 })], 0);
+    collector.add([wait({ from: 5000, to: 5100, stripe: 1 })], 0);
+    expect(collector.waits.map(({ releases }) => releases.map(({ share }) => share))).toEqual([[9]]);
   });
 
   it('is bounded, however much comes, and says what it left out', () => {
@@ -77,7 +89,7 @@ describe('what threads have recorded', () => {
       const at = { stripe: i, frames: [`f (${i}.js:1:1)`] };
       collector.add([wait({ ...at, key: String(i) }), release(at)], i % 100 === 0 ? 1 : 0);
     }
-    collector.add([], 0);
+    collector.finish();
     expect(collector.waits.length).toBe(10_000);
     for (const sites of [collector.keys, collector.waiting, collector.releasing])
       expect(sites.size).toBeLessThanOrEqual(4096);
