@@ -20,7 +20,7 @@ describe('collect', () => {
   it('counts what waits and is held in all threads, by names, and how long they waited', async () => {
     collect();
     const locks = [new StripedLock({ name: 'two' }), new KeyedLock({ name: 'two' })] as const;
-    const thread = startThread('hold-for.mjs', { handle: locks[1].handle, key: 'far', milliseconds: 300 });
+    const thread = startThread('hold-for.mjs', { handle: locks[1].handle, key: 'far', milliseconds: 600 });
     const ended = once(thread, 'exit');
     await once(thread, 'message');
     const guard = locks[0].acquireSync(['a', 'b']);
@@ -40,7 +40,7 @@ describe('collect', () => {
     const { bounds, counts, count, sum } = idle.waits;
     expect(count).toBe(3);
     expect(counts.length).toBe(bounds.length + 1);
-    // 20 ms, and twice what was left of 300 ms.
+    // 20 ms, and twice what was left of 600 ms.
     const atLeast = (seconds: number): number =>
       counts.reduce((total, each, at) => ((bounds[at - 1] ?? 0) >= seconds ? total + each : total), 0);
     expect(atLeast(0.01)).toBe(3);
@@ -68,7 +68,7 @@ describe('collect', () => {
   it('goes on counting what threads have counted that ended, and locks that are gone', async () => {
     collect();
     let lock: KeyedLock | undefined = new KeyedLock({ name: 'gone' });
-    const thread = startThread('hold-for.mjs', { handle: lock.handle, key: 'key', milliseconds: 30 });
+    const thread = startThread('hold-for.mjs', { handle: lock.handle, key: 'key', milliseconds: 300 });
     const ended = once(thread, 'exit');
     await once(thread, 'message');
     lock.acquireSync('key').release();
