@@ -13,8 +13,10 @@ namespace {
 // What the host calls its main thread.
 constexpr std::int32_t kMainThread = 0;
 
-// What a table has counted in its cells.
-void addCells(LockMetrics& to, Table& table) {
+// Adds what a table has counted, in its cells and in the locals of its members.
+void addCounts(LockMetrics& to, Table& table) {
+  // ~Membership moves a count from the locals to the cell under the same mutex.
+  const Lock lock(table.membersMutex);
   const auto cell = [&table](std::uint32_t index) {
     return static_cast<std::uint64_t>(table.cell(index).load());
   };
@@ -25,6 +27,18 @@ void addCells(LockMetrics& to, Table& table) {
   to.abandoned += cell(kAbandonedCell);
   for (std::uint32_t i = 0; i < kWaitRanges; ++i) to.waits[i] += cell(kWaitTimes + i);
   to.nanoseconds += cell(kWaitedNanoseconds);
+  for (const Membership* member : table.members)
+    to.contended += member->localsAt(localContendedIndex(table.stripes()));
+}
+
+void subtract(LockMetrics& from, const LockMetrics& counted) {
+  from.contended -= counted.contended;
+  from.timeouts -= counted.timeouts;
+  from.aborts -= counted.aborts;
+  from.deadlocks -= counted.deadlocks;
+  from.abandoned -= counted.abandoned;
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) from.waits[i] -= counted.waits[i];
+  from.nanoseconds -= counted.nanoseconds;
 }
 
 }  // namespace
@@ -104,6 +118,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
     SharedTable& entry = tables_[memory];
     if (!entry.table) {
       entry.table = std::make_unique<Table>(memory, stripes, exact, limit, name);
+      addCounts(entry.before, *entry.table);
       entry.table->observed().store(observedOf(*entry.table));
     }
     if (!fits(*entry.table)) return nullptr;
@@ -132,12 +147,11 @@ std::map<std::string, LockMetrics> Registry::metrics() {
   for (const auto& [memory, shared] : tables_) {
     Table& table = *shared.table;
     LockMetrics& of = all[table.name()];
-    const LocalCounts locals = countLocals(table);
-    addCells(of, table);
+    addCounts(of, table);
+    subtract(of, shared.before);
     ++of.locks;
     of.held += countHeld(table);
-    of.waiting += static_cast<std::uint64_t>(table.cell(kWaitingCell).load()) + locals.waiting;
-    of.contended += locals.contended;
+    of.waiting += static_cast<std::uint64_t>(table.cell(kWaitingCell).load()) + countLocals(table).waiting;
   }
   return all;
 }
@@ -149,13 +163,17 @@ void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> name
   for (const auto& [memory, shared] : tables_) shared.table->observed().store(observedOf(*shared.table));
 }
 
-void Registry::addEnded(Table& table) {
+void Registry::addEnded(const SharedTable& shared) {
+  Table& table = *shared.table;
   LockMetrics counted;
-  addCells(counted, table);
+  addCounts(counted, table);
+  subtract(counted, shared.before);
   if (counted.contended + counted.timeouts + counted.aborts + counted.deadlocks + counted.abandoned == 0)
     return;
   const bool hasRoom = ended_.size() < kMostNames || ended_.contains(table.name());
-  addCells(ended_[hasRoom ? table.name() : std::string()], table);
+  LockMetrics& of = ended_[hasRoom ? table.name() : std::string()];
+  addCounts(of, table);
+  subtract(of, shared.before);
 }
 
 std::uint32_t Registry::observedOf(const Table& table) const {
@@ -204,7 +222,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   const std::optional<Span> own = entry->second.own;
   // Before its memory is anybody else's. Whoever asks sees it here or there, since both change under the mutex.
   // mutant: metrics-forget-the-ended
-  addEnded(*entry->second.table);
+  addEnded(entry->second);
   tables_.erase(entry);
   // The last step: another thread may use the memory from here on (keeps S1).
   if (own) freeSpans_.add(*own);

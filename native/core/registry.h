@@ -83,6 +83,8 @@ class Registry {
     std::uint32_t members = 0;
     // Its memory, if only one thread knows of it.
     std::optional<Span> own;
+    // What its memory had counted when it was opened: ended_ has that.
+    LockMetrics before;
   };
 
   static constexpr std::size_t kMostNames = 1000;
@@ -90,7 +92,7 @@ class Registry {
   Registry();
   std::uint32_t observedOf(const Table& table) const;
   // The last thread has left it.
-  void addEnded(Table& table);
+  void addEnded(const SharedTable& shared);
   // `processEnds`: nobody will look at the words again.
   void end(Membership& membership, bool processEnds = false);
   // Whether only one thread uses locks.

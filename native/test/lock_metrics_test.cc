@@ -68,6 +68,20 @@ TEST(LockMetrics, StayWhenTheLastThreadLeavesALock) {
   EXPECT_EQ(ended.locks, 0u);
 }
 
+// Its handle was kept, and a thread opens it again.
+TEST(LockMetrics, OfALockThatIsOpenedAgainCountOnce) {
+  Environment environment;
+  SharedMemory memory(2);
+  Registry& registry = Registry::instance();
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    Membership* const opened = registry.open(environment.participant(), memory.data(), 2, false, 1, "again");
+    opened->table().cell(kTimeoutsCell).fetch_add(10);
+    EXPECT_EQ(of("again").timeouts, 10 * round);
+    registry.close(*opened);
+    EXPECT_EQ(of("again").timeouts, 10 * round);
+  }
+}
+
 TEST(LockMetrics, OfTooManyNamesThatAreGoneAreUnderNoName) {
   Environment environment;
   const std::uint64_t before = of("").aborts;
