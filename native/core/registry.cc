@@ -1,6 +1,7 @@
 #include "core/registry.h"
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -13,32 +14,35 @@ namespace {
 // What the host calls its main thread.
 constexpr std::int32_t kMainThread = 0;
 
-// Adds what a table has counted, in its cells and in the locals of its members.
-void addCounts(LockMetrics& to, Table& table) {
+// What a table has counted, in its cells and in the locals of its members.
+LockMetrics countedBy(Table& table) {
   // ~Membership moves a count from the locals to the cell under the same mutex.
   const Lock lock(table.membersMutex);
   const auto cell = [&table](std::uint32_t index) {
     return static_cast<std::uint64_t>(table.cell(index).load());
   };
-  to.contended += cell(kContendedCell);
-  to.timeouts += cell(kTimeoutsCell);
-  to.aborts += cell(kAbortsCell);
-  to.deadlocks += cell(kDeadlocksCell);
-  to.abandoned += cell(kAbandonedCell);
-  for (std::uint32_t i = 0; i < kWaitRanges; ++i) to.waits[i] += cell(kWaitTimes + i);
-  to.nanoseconds += cell(kWaitedNanoseconds);
+  LockMetrics counted;
+  counted.contended = cell(kContendedCell);
+  counted.timeouts = cell(kTimeoutsCell);
+  counted.aborts = cell(kAbortsCell);
+  counted.deadlocks = cell(kDeadlocksCell);
+  counted.abandoned = cell(kAbandonedCell);
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) counted.waits[i] = cell(kWaitTimes + i);
+  counted.nanoseconds = cell(kWaitedNanoseconds);
   for (const Membership* member : table.members)
-    to.contended += member->localsAt(localContendedIndex(table.stripes()));
+    counted.contended += member->localsAt(localContendedIndex(table.stripes()));
+  return counted;
 }
 
-void subtract(LockMetrics& from, const LockMetrics& counted) {
-  from.contended -= counted.contended;
-  from.timeouts -= counted.timeouts;
-  from.aborts -= counted.aborts;
-  from.deadlocks -= counted.deadlocks;
-  from.abandoned -= counted.abandoned;
-  for (std::uint32_t i = 0; i < kWaitRanges; ++i) from.waits[i] -= counted.waits[i];
-  from.nanoseconds -= counted.nanoseconds;
+// Adds or subtracts what is counted.
+template <typename Operation>
+void combine(LockMetrics& to, const LockMetrics& counted, Operation operation) {
+  for (std::uint64_t LockMetrics::*const count :
+       {&LockMetrics::contended, &LockMetrics::timeouts, &LockMetrics::aborts, &LockMetrics::deadlocks,
+        &LockMetrics::abandoned, &LockMetrics::nanoseconds}) {
+    to.*count = operation(to.*count, counted.*count);
+  }
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) to.waits[i] = operation(to.waits[i], counted.waits[i]);
 }
 
 }  // namespace
@@ -118,7 +122,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
     SharedTable& entry = tables_[memory];
     if (!entry.table) {
       entry.table = std::make_unique<Table>(memory, stripes, exact, limit, name);
-      addCounts(entry.before, *entry.table);
+      entry.before = countedBy(*entry.table);
       entry.table->observed().store(observedOf(*entry.table));
     }
     if (!fits(*entry.table)) return nullptr;
@@ -147,8 +151,8 @@ std::map<std::string, LockMetrics> Registry::metrics() {
   for (const auto& [memory, shared] : tables_) {
     Table& table = *shared.table;
     LockMetrics& of = all[table.name()];
-    addCounts(of, table);
-    subtract(of, shared.before);
+    combine(of, countedBy(table), std::plus<>());
+    combine(of, shared.before, std::minus<>());
     ++of.locks;
     of.held += countHeld(table);
     of.waiting += static_cast<std::uint64_t>(table.cell(kWaitingCell).load()) + countLocals(table).waiting;
@@ -165,15 +169,12 @@ void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> name
 
 void Registry::addEnded(const SharedTable& shared) {
   Table& table = *shared.table;
-  LockMetrics counted;
-  addCounts(counted, table);
-  subtract(counted, shared.before);
+  LockMetrics counted = countedBy(table);
+  combine(counted, shared.before, std::minus<>());
   if (counted.contended + counted.timeouts + counted.aborts + counted.deadlocks + counted.abandoned == 0)
     return;
   const bool hasRoom = ended_.size() < kMostNames || ended_.contains(table.name());
-  LockMetrics& of = ended_[hasRoom ? table.name() : std::string()];
-  addCounts(of, table);
-  subtract(of, shared.before);
+  combine(ended_[hasRoom ? table.name() : std::string()], counted, std::plus<>());
 }
 
 std::uint32_t Registry::observedOf(const Table& table) const {
