@@ -111,7 +111,7 @@ let isProfiled = false;
 function profileIfAsked(): void {
   if (isProfiled) return;
   isProfiled = true;
-  const { STRIPELOCK_PROFILE: file } = process.env;
+  const file = profileFile();
   if (file === undefined || file === '') return;
   import(programFile())
     .then(({ profileWholeProgram }: WholeProgram) => profileWholeProgram(file))
@@ -121,6 +121,14 @@ function profileIfAsked(): void {
         code: 'STRIPELOCK_NO_PROFILE',
       });
     });
+}
+
+function profileFile(): string | undefined {
+  try {
+    return process.env['STRIPELOCK_PROFILE'];
+  } catch {
+    return undefined; // Deno throws if the program may not read it.
+  }
 }
 
 /** A new lock, or one that is open. */
