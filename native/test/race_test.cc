@@ -96,9 +96,10 @@ TEST(Race, DoesNotHappenBetweenAThreadThatContinuesAndOneThatLooksForCycles) {
   EXPECT_TRUE(holder.client.release({199}));
   EXPECT_TRUE(left.await(1));
   EXPECT_TRUE(lookingLooks.await(lookingLooks.count() + 2));
+  // From here on this thread acts for it.
+  leavingThread.join();
   EXPECT_TRUE(leaving.client.release({0}));
   EXPECT_EQ(wait.status(), Status::kGranted);
-  leavingThread.join();
 }
 
 }  // namespace stripelock::test
