@@ -125,7 +125,8 @@ function profileIfAsked(): void {
 
 function profileFile(): string | undefined {
   try {
-    return process.env['STRIPELOCK_PROFILE'];
+    const { STRIPELOCK_PROFILE } = process.env;
+    return STRIPELOCK_PROFILE;
   } catch {
     return undefined; // Deno throws if the program may not read it.
   }
