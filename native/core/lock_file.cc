@@ -14,6 +14,8 @@
 #include <climits>
 #include <cstring>
 
+#include "core/platform.h"
+
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #define NOMINMAX
@@ -442,27 +444,13 @@ Nanoseconds wallClock() {
       .count();
 }
 
-#ifdef STRIPELOCK_PORTABLE_BELL
-
-void Bell::hang(Word*) {}
-bool Bell::isReachable() const { return false; }
-std::uint32_t Bell::listen() const { return count_; }
-void Bell::sleep(Lock& lock, std::uint32_t heard, Nanoseconds most) {
-  rung_.wait_for(lock, std::chrono::nanoseconds(most), [&] { return count_ != heard; });
-}
-void Bell::ring() {
-  ++count_;
-  rung_.notify_all();
-}
-void Bell::ringAt(Word&) {}
-
-#else
-
-void Bell::hang(Word* word) { word_ = word ? word : &own_; }
-
 bool Bell::isReachable() const { return word_ != &own_; }
 
 std::uint32_t Bell::listen() const { return word_->load(); }
+
+#if defined(__linux__) && !defined(STRIPELOCK_PORTABLE_PARK)
+
+void Bell::hang(Word* word) { word_ = word ? word : &own_; }
 
 void Bell::sleep(Lock& lock, std::uint32_t heard, Nanoseconds most) {
   Word& word = *word_;
@@ -485,6 +473,24 @@ void Bell::ringAt(Word& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_OP, INT_MAX, nullptr, &word,
           FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_LT, 0));
 }
+
+#else
+
+// No process wakes a thread of another one here.
+void Bell::hang(Word*) {}
+
+void Bell::sleep(Lock& lock, std::uint32_t heard, Nanoseconds most) {
+  lock.unlock();
+  sleepOn(own_, heard, Deadline::at(now() + most));
+  lock.lock();
+}
+
+void Bell::ring() {
+  own_.fetch_add(1);
+  wakeAll(own_);
+}
+
+void Bell::ringAt(Word&) {}
 
 #endif
 

@@ -14,11 +14,6 @@
 
 #include "core/sync.h"
 
-#if defined(STRIPELOCK_PORTABLE_PARK) || !defined(__linux__)
-#define STRIPELOCK_PORTABLE_BELL
-#include <condition_variable>
-#endif
-
 namespace stripelock {
 
 // Why a file cannot be used. lib/process/errors.ts has the same numbers.
@@ -135,13 +130,8 @@ class Bell {
   static void ringAt(Word& word);
 
  private:
-#ifdef STRIPELOCK_PORTABLE_BELL
-  std::uint32_t count_ = 0;
-  std::condition_variable rung_;
-#else
   Word own_{0};
   Word* word_ = &own_;
-#endif
 };
 
 std::uint32_t processId();

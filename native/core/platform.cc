@@ -1,6 +1,10 @@
 #include "core/platform.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <condition_variable>
 #include <ctime>
 #include <thread>
 
@@ -15,6 +19,7 @@
 #include <mach/mach_time.h>
 #endif
 #if defined(__linux__) && !defined(STRIPELOCK_PORTABLE_PARK)
+#define STRIPELOCK_FUTEX
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,74 +27,88 @@
 
 namespace stripelock {
 
-#ifdef STRIPELOCK_PORTABLE_PARK
-
-bool Parker::park(Deadline deadline) {
-  Lock lock(mutex_);
-  const auto permitted = [this] { return permit_; };
-  if (deadline.isNever()) {
-    permitted_.wait(lock, permitted);
-  } else {
-    const auto point = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline.point()));
-    if (!permitted_.wait_until(lock, point, permitted)) return false;
-  }
-  permit_ = false;
-  return true;
-}
-
-void Parker::unpark() {
-  // Sets the permit under the mutex, so that no notification falls between the check and the wait in park(). The
-  // lifetime of the parker is not the reason: it outlives its thread.
-  const Lock lock(mutex_);
-  permit_ = true;
-  permitted_.notify_one();
-}
-
-#elif defined(__linux__)
-
-namespace {
-
-void futexWait(Word& word, std::uint32_t expected, Deadline deadline) {
-  // FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC, the clock behind steady_clock.
-  timespec point{};
-  point.tv_sec = static_cast<time_t>(deadline.point() / 1'000'000'000);
-  point.tv_nsec = static_cast<long>(deadline.point() % 1'000'000'000);
-  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, deadline.isNever() ? nullptr : &point,
-          nullptr, FUTEX_BITSET_MATCH_ANY);
-}
-
-}  // namespace
-
 bool Parker::park(Deadline deadline) {
   for (;;) {
     if (permit_.exchange(0) != 0) return true;
     if (!deadline.isNever() && deadline.passedAt(now())) return false;
-    futexWait(permit_, 0, deadline);
+    sleepOn(permit_, 0, deadline);
   }
 }
 
 void Parker::unpark() {
-  if (permit_.exchange(1) == 0) syscall(SYS_futex, &permit_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  if (permit_.exchange(1) == 0) wakeOne(permit_);
 }
 
-#elif defined(_WIN32)
+#if defined(STRIPELOCK_FUTEX)
 
-bool Parker::park(Deadline deadline) {
-  for (;;) {
-    if (permit_.exchange(0) != 0) return true;
-    DWORD milliseconds = INFINITE;
-    if (!deadline.isNever()) {
-      const Nanoseconds left = deadline.point() - now();
-      if (left <= 0) return false;
-      milliseconds = static_cast<DWORD>(std::min<Nanoseconds>((left + 999'999) / 1'000'000, INFINITE - 1));
-    }
-    std::uint32_t empty = 0;
-    WaitOnAddress(&permit_, &empty, sizeof empty, milliseconds);
+void sleepOn(Word& word, std::uint32_t value, Deadline deadline) {
+  // FUTEX_WAIT_BITSET takes an absolute time on CLOCK_MONOTONIC, the clock behind steady_clock.
+  timespec point{};
+  point.tv_sec = static_cast<time_t>(deadline.point() / 1'000'000'000);
+  point.tv_nsec = static_cast<long>(deadline.point() % 1'000'000'000);
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, deadline.isNever() ? nullptr : &point, nullptr,
+          FUTEX_BITSET_MATCH_ANY);
+}
+
+void wakeOne(const Word& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+
+void wakeAll(const Word& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+#elif defined(_WIN32) && !defined(STRIPELOCK_PORTABLE_PARK)
+
+void sleepOn(Word& word, std::uint32_t value, Deadline deadline) {
+  DWORD milliseconds = INFINITE;
+  if (!deadline.isNever()) {
+    const Nanoseconds left = std::max<Nanoseconds>(deadline.point() - now(), 0);
+    milliseconds = static_cast<DWORD>(std::min<Nanoseconds>((left + 999'999) / 1'000'000, INFINITE - 1));
+  }
+  WaitOnAddress(&word, &value, sizeof value, milliseconds);
+}
+
+void wakeOne(const Word& word) { WakeByAddressSingle(const_cast<Word*>(&word)); }
+
+void wakeAll(const Word& word) { WakeByAddressAll(const_cast<Word*>(&word)); }
+
+#else
+
+namespace {
+
+// The threads that sleep on any word whose address leads here, as in the parking lot of WebKit. Words share a bucket, so all
+// its threads are woken, and each looks at its own word.
+struct Bucket {
+  Mutex mutex;
+  std::condition_variable woken;
+};
+
+Bucket& bucketOf(const Word& word) {
+  // Never destroyed: threads may outlive static destruction.
+  static auto& buckets = *new std::array<Bucket, 256>();
+  return buckets[reinterpret_cast<std::uintptr_t>(&word) / 64 % buckets.size()];
+}
+
+}  // namespace
+
+void sleepOn(Word& word, std::uint32_t value, Deadline deadline) {
+  Bucket& bucket = bucketOf(word);
+  Lock lock(bucket.mutex);
+  // Whoever changed the word locks the mutex after that, to wake: either this sees the change, or it is woken.
+  if (word.load() != value) return;
+  if (deadline.isNever()) {
+    bucket.woken.wait(lock);
+  } else {
+    bucket.woken.wait_until(
+        lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline.point())));
   }
 }
 
-void Parker::unpark() {
-  if (permit_.exchange(1) == 0) WakeByAddressSingle(&permit_);
+void wakeOne(const Word& word) { wakeAll(word); }
+
+void wakeAll(const Word& word) {
+  Bucket& bucket = bucketOf(word);
+  const Lock lock(bucket.mutex);
+  bucket.woken.notify_all();
 }
 
 #endif

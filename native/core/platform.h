@@ -1,21 +1,20 @@
 // What differs between operating systems: blocking a thread, keeping this module loaded, and the clock that counts
 // while the machine is suspended. Everything else is standard C++.
 //
-// STRIPELOCK_PORTABLE_PARK, and any system without a futex, uses a mutex and a condition variable.
+// With STRIPELOCK_PORTABLE_PARK, and on any system without a futex, threads sleep on mutexes and condition variables.
 
 #pragma once
 
 #include "core/sync.h"
 
-#if !defined(STRIPELOCK_PORTABLE_PARK) && !defined(__linux__) && !defined(_WIN32)
-#define STRIPELOCK_PORTABLE_PARK
-#endif
-
-#ifdef STRIPELOCK_PORTABLE_PARK
-#include <condition_variable>
-#endif
-
 namespace stripelock {
+
+// Sleeps while the word has that value, until a thread of this process changes it and wakes those who sleep on it. May
+// return early; at the deadline, not before it, it returns anyway.
+void sleepOn(Word& word, std::uint32_t value, Deadline deadline);
+// Call these after the word was changed. They do not touch the word, so it may be gone.
+void wakeOne(const Word& word);
+void wakeAll(const Word& word);
 
 // A binary semaphore for one thread: unpark() leaves a permit, park() takes it or waits for it. A permit left
 // over from earlier makes park() return at once, so the caller must check again what it waits for.
@@ -27,13 +26,7 @@ class Parker {
   void unpark();
 
  private:
-#ifdef STRIPELOCK_PORTABLE_PARK
-  Mutex mutex_;
-  std::condition_variable permitted_;
-  bool permit_ = false;
-#else
   Word permit_{0};
-#endif
 };
 
 // Threads that can run at the same time, at least 1. Spinning for another thread is pointless on one.

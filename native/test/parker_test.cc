@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -80,6 +81,31 @@ TEST(Parker, IsWokenWhenSeveralThreadsUnparkAtOnce) {
   // The last permit comes after the last count, whichever thread left it.
   while (left.load() > 0) EXPECT_TRUE(parker.park(Deadline::after(kStuck)));
   for (std::thread& other : others) other.join();
+}
+
+// Without a futex their threads are woken together.
+TEST(Parker, IsNotWokenByAPermitOfItsNeighbour) {
+  alignas(64) std::array<Parker, 2> parkers;
+  std::atomic<bool> woken{false};
+  std::thread sleeper([&] {
+    EXPECT_TRUE(parkers[0].park(Deadline::after(kStuck)));
+    woken.store(true);
+  });
+  Parker answered;
+  std::thread neighbour([&] {
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_TRUE(parkers[1].park(Deadline::after(kStuck)));
+      answered.unpark();
+    }
+  });
+  for (int i = 0; i < 1000; ++i) {
+    parkers[1].unpark();
+    EXPECT_TRUE(answered.park(Deadline::after(kStuck)));
+  }
+  neighbour.join();
+  EXPECT_FALSE(woken.load());
+  parkers[0].unpark();
+  sleeper.join();
 }
 
 TEST(Parker, TellsAPermitFromADeadlineWhenBothCoincide) {
