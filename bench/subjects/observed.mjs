@@ -2,11 +2,9 @@
 
 import { tracingChannel } from 'node:diagnostics_channel';
 import { loadMetrics, loadProfile, StripedLock } from '../support/package.mjs';
-import { openLock, stripelock } from './stripelock.mjs';
+import { openLock, stripelock, TIMEOUT } from './stripelock.mjs';
 
 const native = stripelock('native');
-/** Milliseconds, as that of the others. */
-const TIMEOUT = 120_000;
 const IGNORE = () => undefined;
 
 /**

@@ -1,7 +1,7 @@
 import { KeyedLock, StripedLock } from '../support/package.mjs';
 
 /** Milliseconds. Finite, like the default, so that waiting costs what it costs users. Long enough never to run out. */
-const TIMEOUT = 120_000;
+export const TIMEOUT = 120_000;
 const SHARED = /** @type {const} */ ({ mode: 'shared' });
 
 /**

@@ -1,15 +1,18 @@
-/** The stack of a call: a string at the first read, unless a program replaces `Error.prepareStackTrace`. */
-interface Captured {
+/**
+ * The stack of a call. It is written out, as a string, when it is read first, which takes ten times as long as to capture it.
+ * Not a string if a program replaces `Error.prepareStackTrace`.
+ */
+export interface CapturedStack {
   readonly stack?: unknown;
 }
 
 /** The stack here, or above that function: at most so many frames. Writes nothing yet. */
-export function captureStack(frames: number, above?: (...args: never[]) => unknown): Captured {
+export function captureStack(frames: number, above?: (...args: never[]) => unknown): CapturedStack {
   const { stackTraceLimit } = Error;
   // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
   const limited = Reflect.set(Error, 'stackTraceLimit', frames);
   try {
-    const target: Captured = {};
+    const target: CapturedStack = {};
     Error.captureStackTrace(target, above);
     return target;
   } finally {
@@ -18,7 +21,7 @@ export function captureStack(frames: number, above?: (...args: never[]) => unkno
 }
 
 /** The frames, the nearest first. Empty if they are not text. */
-export function framesOf({ stack }: Captured): string[] {
+export function framesOf({ stack }: CapturedStack): string[] {
   if (typeof stack !== 'string') return [];
   return stack
     .split('\n')
@@ -30,7 +33,7 @@ export function framesOf({ stack }: Captured): string[] {
  * The frames of the program that called the package, without code of the program running: `Error.prepareStackTrace` is out
  * of the way meanwhile. Frames of this package are left out at the front, and those of Node everywhere.
  */
-export function callersOf(captured: Captured): string[] {
+export function callersOf(captured: CapturedStack): string[] {
   const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');
   const replaced = prepare !== undefined;
   if (replaced && !Reflect.set(Error, 'prepareStackTrace', undefined)) return [];

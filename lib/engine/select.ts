@@ -97,34 +97,27 @@ export function webLockEngine(): WebLockEngine {
   return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
 }
 
-/** Locks of files, which only the addon has. Throws a LockError (ERR_LOCK_ENGINE) if it does not load. */
+/** Locks of files. Only the addon has them: throws a LockError (ERR_LOCK_ENGINE) without it, as the next two do. */
 export function processLockEngine(): ProcessLockEngine {
-  if (nativeOrUndefined()) return native!.processLocks;
-  throw new LockError(
-    'ERR_LOCK_ENGINE',
-    'locks between processes need the native addon, and it could not be loaded',
-    { cause: nativeFailure },
-  );
+  return nativeFor('locks between processes need').processLocks;
 }
 
-/** What the locks of all threads have counted, which only the addon knows. Throws a LockError (ERR_LOCK_ENGINE) if it does not load. */
+/** What the locks of all threads have counted. */
 export function lockCounts(): LockCounts[] {
-  if (nativeOrUndefined()) return native!.lockCounts();
-  throw new LockError(
-    'ERR_LOCK_ENGINE',
-    'metrics of all threads need the native addon, and it could not be loaded',
-    { cause: nativeFailure },
-  );
+  return nativeFor('metrics of all threads need').lockCounts();
 }
 
-/** Takes profiles of all threads, which only the addon can. Throws a LockError (ERR_LOCK_ENGINE) if it does not load. */
+/** Takes profiles of all threads. */
 export function contentionEngine(): ContentionEngine {
-  if (nativeOrUndefined()) return native!.contention;
-  throw new LockError(
-    'ERR_LOCK_ENGINE',
-    'profiles of contention need the native addon, and it could not be loaded',
-    { cause: nativeFailure },
-  );
+  return nativeFor('profiles of contention need').contention;
+}
+
+function nativeFor(need: string): NonNullable<typeof native> {
+  const engine = nativeOrUndefined();
+  if (engine) return engine;
+  throw new LockError('ERR_LOCK_ENGINE', `${need} the native addon, and it could not be loaded`, {
+    cause: nativeFailure,
+  });
 }
 
 /**

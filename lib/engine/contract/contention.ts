@@ -1,13 +1,9 @@
+import type { CapturedStack } from '../../common/stacks.js';
 import type { Failure } from './engine.js';
 
 /** Whether a wait is recorded: nobody has drawn for it, it is left out, or it is recorded. As `Draw` in the core. */
 export const DRAW_NONE = 0;
 export const DRAW_RECORDED = 2;
-
-/** The stack of a call. It is written out only if it is recorded, which takes ten times as long as to capture it. */
-export interface CapturedStack {
-  readonly stack?: unknown;
-}
 
 /** An acquisition that has to wait. */
 export interface BegunWait {

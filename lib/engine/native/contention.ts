@@ -1,11 +1,10 @@
 import { threadId } from 'node:worker_threads';
 import { defer, performance, sharedNow } from '../../common/host.js';
-import { callersOf, captureStack } from '../../common/stacks.js';
+import { callersOf, captureStack, type CapturedStack } from '../../common/stacks.js';
 import {
   DRAW_NONE,
   DRAW_RECORDED,
   type BegunWait,
-  type CapturedStack,
   type ContentionEngine,
   type ContentionRecord,
   type ContentionRecorder,
