@@ -75,20 +75,21 @@ function tookNothing(error) {
   counts.failed++;
 }
 
-function reaches(frames, padding) {
+function reaches(frames, last, padding) {
   try {
-    descend(frames, attempt, () => undefined, padding);
+    descend(frames, last, () => undefined, padding);
     return true;
   } catch {
     return false;
   }
 }
 
-function deepest(padding) {
+/** At how many frames `last` and a call that does nothing still fit. */
+function deepest(last, padding) {
   let [reached, tooDeep] = [1, 1_000_000];
   while (reached < tooDeep - 1) {
     const middle = (reached + tooDeep) >> 1;
-    if (reaches(middle, padding)) reached = middle;
+    if (reaches(middle, last, padding)) reached = middle;
     else tooDeep = middle;
   }
   return reached;
@@ -98,7 +99,7 @@ function deepest(padding) {
 async function toTheEnd(name, prepare) {
   for (let words = 0; words < WORDS; words++) {
     const padding = new Array(words).fill(0);
-    const end = deepest(padding);
+    const end = deepest(attempt, padding);
     for (let frames = end - FRAMES; frames <= end; frames++) {
       const way = prepare();
       try {
@@ -166,8 +167,9 @@ async function contended(name, setUp, sceneLock) {
   for (let i = 0; i < WARM_UP; i++) await play(1, []);
   for (let words = 0; words < CONTENDED_WORDS && problems.length === 0; words++) {
     const padding = new Array(words).fill(0);
-    const end = deepest(padding);
-    for (let frames = end - CONTENDED_FRAMES + (words % STEP); frames <= end; frames += STEP) {
+    const end = deepest(makeCall, padding);
+    // Beyond the end, too: a compiled call may need no more stack than one that does nothing.
+    for (let frames = end - CONTENDED_FRAMES + (words % STEP); frames < end + STEP; frames += STEP) {
       await play(frames, padding);
       if (problems.length > 0) break;
     }
