@@ -81,8 +81,8 @@ describe('a comparison of two builds', () => {
       'stripelock javascript',
     ]);
     const steps: string[] = [];
-    // So long that another program's time slice is a small part of it.
-    const effort = { ...efforts.smoke, rounds: 3, warmup: 20, sampling: 100 };
+    // Not those of `smoke`, which are no longer than another program's time slice.
+    const effort = { ...efforts.quick, rounds: 3 };
     const done = await measureWorkload(workload, rows, effort, 1, (subject) => steps.push(subject));
     expect(steps).toHaveLength(18);
     const comparisons = compare({ ...workload, measure: undefined, rows: done });
