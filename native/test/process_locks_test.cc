@@ -391,7 +391,10 @@ TEST(Process, KeepsAFreeKeyForAThreadThatHasWaitedLong) {
   one.release(pending);
 }
 
-TEST(Process, LetsItsProcessKeepAKeyForAWhileAfterAHandOver) {
+namespace {
+
+// False if the thread was stopped for so long that neither answer would be wrong.
+bool keepsAKeyAfterAHandOver() {
   const Folder folder;
   // A thread that is slow to wake loses its turn to the other, and looks again later.
   const UsualSlices usual;
@@ -404,22 +407,27 @@ TEST(Process, LetsItsProcessKeepAKeyForAWhileAfterAHandOver) {
   const Nanoseconds start = now();
   other.file().unlock(byteOfKey("a"));
   other.page().wakeNext(byteOfKey("a"));
-  ASSERT_TRUE(one.awaitNews());
+  EXPECT_TRUE(one.awaitNews());
   one.release(pending);
   const bool again = one.mayHave("a");
-  // A stopped test does not count.
-  if (now() - start < kBargeFor) {
-    EXPECT_TRUE(again);
-  }
+  if (now() - start >= kBargeFor) return false;
+  EXPECT_TRUE(again);
   waitUntilNobodyMayPass();
   // Free it once more, so that the turn is given.
   const Nanoseconds given = now();
-  if (again) static_cast<void>(one.mayHave("a"));
+  static_cast<void>(one.mayHave("a"));
   const bool passed = one.mayHave("a");
-  if (now() - given < kTurnFor) {
-    EXPECT_FALSE(passed);
-  }
+  if (now() - given >= kTurnFor) return false;
+  EXPECT_FALSE(passed);
   EXPECT_TRUE(other.lock("a"));
+  return true;
+}
+
+}  // namespace
+
+TEST(Process, LetsItsProcessKeepAKeyForAWhileAfterAHandOver) {
+  int attempts = 0;
+  while (!keepsAKeyAfterAHandOver()) ASSERT_LT(++attempts, 1000);
 }
 
 TEST(Process, ServesAllThatMayShareAtOnce) {
