@@ -1,4 +1,5 @@
 import { callArguments, checkBoolean, checkOptionsObject } from '../common/checks.js';
+import { outOfRange } from '../common/errors.js';
 import { managerClosed } from './contract/errors.js';
 import type { LeaseStore } from './contract/lease-store.js';
 import {
@@ -129,9 +130,10 @@ export class LeaseManager {
     await this.#grants.close();
   }
 
-  /** What comes before every attempt. */
-  #begin(options: TryAcquireLeaseOptions | undefined): LeaseTerms {
+  /** What comes before every attempt at so many keys. */
+  #begin(options: TryAcquireLeaseOptions | undefined, keys: number): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
+    if (terms.limit > 1 && keys !== 1) throw outOfRange('options.limit', '1 unless it is for one key', terms.limit);
     if (terms !== this.#settings.terms) this.#grants.checkTerms(terms);
     if (this.#closed) throw managerClosed();
     return terms;
@@ -144,7 +146,7 @@ export class LeaseManager {
   ): Promise<Lease | undefined> {
     return settled(() => {
       const checked = checkKeys(keys);
-      const terms = this.#begin(options);
+      const terms = this.#begin(options, checked.length);
       signal?.throwIfAborted();
       return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
     });
@@ -153,7 +155,7 @@ export class LeaseManager {
   #acquireSlow(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     return settled(() => {
       const checked = checkKeys(keys);
-      const terms = this.#begin(options);
+      const terms = this.#begin(options, checked.length);
       const wait = resolveWait(options);
       wait.signal?.throwIfAborted();
       return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);

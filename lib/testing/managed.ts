@@ -118,6 +118,75 @@ export const managed: readonly Sentence[] = [
     },
   ],
   [
+    'a key with a limit has as many holders, each with a slot and a token of its own',
+    async (on) => {
+      const managers = [new LeaseManager({ store: on.store, ttl }), new LeaseManager({ store: on.store, ttl })];
+      const leases = [];
+      for (let i = 0; i < 3; i++) leases.push(await managers[i % 2]!.acquire('key', { limit: 3 }));
+      on.expect(leases.map(({ slot }) => slot).sort()).toEqual([0, 1, 2]);
+      on.expect(leases.map(({ key }) => key)).toEqual(['key', 'key', 'key']);
+      on.expect(await managers[0]!.tryAcquire('key', { limit: 3 })).toBe(undefined);
+      // Without a limit there is one slot, the first.
+      on.expect(await managers[1]!.tryAcquire('key')).toBe(undefined);
+      const [first, ...rest] = leases;
+      on.expect(await first!.renew()).toBe(true);
+      on.expect(await first!.release()).toBe(true);
+      const next = await managers[1]!.tryAcquire('key', { limit: 3 });
+      on.expect(next?.slot).toBe(first!.slot);
+      on.expect(next !== undefined && next.token > first!.token).toBe(true);
+      on.expect(rest.every(({ held }) => held)).toBe(true);
+      for (const lease of [next, ...rest]) on.expect(await lease?.release()).toBe(true);
+    },
+  ],
+  [
+    'who waits for a key with a limit has whichever slot is released first',
+    async (on) => {
+      const one = new LeaseManager({ store: on.store, ttl });
+      const other = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
+      const held = [await one.acquire('key', { limit: 2 }), await one.acquire('key', { limit: 2 })];
+      const waiting = [other.acquire('key', { limit: 2, timeout: 30_000 })];
+      waiting.push(other.acquire('key', { limit: 2, timeout: 30_000 }));
+      on.expect(await held[1]!.release()).toBe(true);
+      const first = await waiting[0]!;
+      on.expect(first.slot).toBe(held[1]!.slot);
+      on.expect(first.token > held[1]!.token).toBe(true);
+      on.expect(held[0]!.held).toBe(true);
+      on.expect(await held[0]!.release()).toBe(true);
+      const second = await waiting[1]!;
+      on.expect(second.slot).toBe(held[0]!.slot);
+      for (const lease of [first, second]) on.expect(await lease.release()).toBe(true);
+    },
+  ],
+  [
+    'the slot of a holder that is gone is free after its TTL',
+    async (on) => {
+      const gone = new LeaseManager({ store: on.store, ttl: on.ttl, renew: false });
+      const other = new LeaseManager({ store: on.store, ttl });
+      const before = await gone.acquire('key', { limit: 2 });
+      const kept = await other.acquire('key', { limit: 2 });
+      on.expect(await other.tryAcquire('key', { limit: 2 })).toBe(undefined);
+      await on.expire();
+      const after = await other.tryAcquire('key', { limit: 2 });
+      on.expect(after?.slot).toBe(before.slot);
+      for (const lease of [after, kept]) on.expect(await lease?.release()).toBe(true);
+    },
+  ],
+  [
+    'a named holder has several slots, and those of its last life back',
+    async (on) => {
+      const before = new LeaseManager({ store: on.store, ttl, holder: 'worker 1', renew: false });
+      const slots = [await before.acquire('key', { limit: 3 }), await before.acquire('key', { limit: 3 })];
+      on.expect(new Set(slots.map(({ slot }) => slot)).size).toBe(2);
+      on.expect(slots.every(({ held }) => held)).toBe(true);
+      const after = new LeaseManager({ store: on.store, ttl, holder: 'worker 1' });
+      const again = [];
+      for (let i = 0; i < 3; i++) again.push(await after.tryAcquire('key', { limit: 3 }));
+      on.expect(again.map((lease) => lease?.slot).sort()).toEqual([0, 1, 2]);
+      on.expect(await after.tryAcquire('key', { limit: 3 })).toBe(undefined);
+      for (const lease of again) on.expect(await lease?.release()).toBe(true);
+    },
+  ],
+  [
     'close gives everything back',
     async (on) => {
       const one = new LeaseManager({ store: on.store, ttl });

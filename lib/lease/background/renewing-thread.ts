@@ -165,7 +165,7 @@ class BackgroundLease implements Background {
   constructor(hold: Hold, thread: RenewingThread, store: Id) {
     this.#hold = hold;
     this.#thread = thread;
-    const { key, owner, since, expiresAt, terms } = hold;
+    const { name: key, owner, since, expiresAt, terms } = hold;
     const { ttl, every, maxHold } = terms;
     this.#shared.time = fromLocal(expiresAt);
     thread.add(this.#id, this);

@@ -1,5 +1,6 @@
 import {
   checkBoolean,
+  checkCount,
   checkFunction,
   checkOptionsObject,
   checkPart,
@@ -19,6 +20,7 @@ import {
   type LeaseStore,
   MAX_TTL,
 } from './lease-store.js';
+import { MAX_LIMIT } from './slots.js';
 
 /** Milliseconds. */
 const DEFAULT_TTL = 30_000;
@@ -40,7 +42,7 @@ const DEFAULTS: Given = {
 
 const TERMS = { ttl: true, renew: true, maxHold: true, warning: true, minHold: true, info: true } as const;
 const TERM_NAMES = Object.keys(TERMS) as (keyof typeof TERMS)[];
-const LEASE: Names<WithLeaseOptions> = { ...TERMS, timeout: true, signal: true, ifAvailable: true };
+const LEASE: Names<WithLeaseOptions> = { ...TERMS, limit: true, timeout: true, signal: true, ifAvailable: true };
 const MANAGER: Names<WarningLeaseManagerOptions> = {
   ...TERMS,
   store: true,
@@ -69,6 +71,11 @@ export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, Lea
    * while the event loop is blocked. Default: the manager's.
    */
   renew?: boolean | LeaseRenewOptions;
+  /**
+   * How many holders the key may have at once, 1 … 1000, over all processes that say the same: each has one of its slots,
+   * see `Lease.slot`. Whoever gives a smaller limit looks only at the first slots. For one key. Default 1.
+   */
+  limit?: number;
 }
 
 /** For a manager, and the defaults of its leases. */
@@ -145,6 +152,10 @@ export interface LeaseTerms {
   /** From the grant, for which the store keeps the key even if it is released. 0 for none. */
   readonly minHold: number;
   readonly info: string | undefined;
+  /** How many holders the key may have at once. */
+  readonly limit: number;
+  /** Which of them has it, from 0. */
+  readonly slot: number;
 }
 
 /** What leases were given, checked, before the terms that follow from it. */
@@ -190,7 +201,9 @@ export function resolveTerms(
   if (options === undefined) return manager.terms;
   checkOptionsObject(options, LEASE);
   const saysNothing = TERM_NAMES.every((name) => options[name] === undefined);
-  return saysNothing ? manager.terms : makeTerms(checkGiven(options, manager.given));
+  const terms = saysNothing ? manager.terms : makeTerms(checkGiven(options, manager.given));
+  const { limit } = options;
+  return limit === undefined ? terms : { ...terms, limit: checkCount(limit, 'options.limit', MAX_LIMIT) };
 }
 
 function checkGiven(options: TryAcquireLeaseOptions, defaults: Given): Given {
@@ -215,7 +228,7 @@ function makeTerms({ ttl, renew, maxHold, warning, minHold, info }: Given): Leas
     throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
   }
   const firstLook = every < ttl && every < maxHold ? every : ttl;
-  return { ttl, every, background, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info };
+  return { ttl, every, background, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info, limit: 1, slot: 0 };
 }
 
 /** How long an acquisition waits at most. */

@@ -27,6 +27,8 @@ export interface Asker {
   unsure: Set<string> | undefined;
   /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
   isSpent: boolean;
+  /** Nobody waits for the rest of an attempt. */
+  hasGone: boolean;
 }
 
 /** Nothing was taken: another owner has the key, or goes first. */
@@ -41,14 +43,14 @@ export type Answer = readonly Hold[] | Refusal;
 
 /** Where acquisitions wait for keys, first come, first served. A queue calls `attempt` of the one at its head. */
 export interface Queues {
-  /** Whether an acquisition waits for the key. */
-  isAwaited(key: string): boolean;
+  /** Whether an acquisition with that limit waits for the key. */
+  isAwaited(key: string, limit: number): boolean;
   /** `wasRefused`: it has just been refused the key, and need not ask at once. */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void;
   /** `mayBeFree`: it goes without the key, and nobody else is known to have it. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void;
   /** The error of the store's last answer for the key; undefined if it did not fail. */
-  failureOf(key: string): unknown;
+  failureOf(key: string, limit: number): unknown;
 }
 
 /**
@@ -125,14 +127,22 @@ export class Acquisition implements Due, Abortable {
     return this.promise;
   }
 
+  /** See {@link LeaseTerms.limit}. */
+  get limit(): number {
+    return this.#terms.limit;
+  }
+
   /** The clock of the table that it asks, if that is not the table's own. */
   get clock(): Clock | undefined {
     return this.#grants.tableClock;
   }
 
-  /** It is its turn: true if it was granted what it asked for. Rejects if the store fails. */
-  attempt(): boolean | Promise<boolean> {
-    return this.#attempt(true);
+  /**
+   * It is its turn: true if it was granted what it asked for. `slots`: which may be free, if not all. Rejects if the store
+   * fails.
+   */
+  attempt(slots?: readonly number[]): boolean | Promise<boolean> {
+    return this.#attempt(true, slots);
   }
 
   /** Called by the schedule: the timeout. If the event loop was blocked, the answer may have arrived. */
@@ -162,23 +172,24 @@ export class Acquisition implements Due, Abortable {
 
   /** The error if nothing was granted in time. */
   timeoutError(): Error {
-    const failure = this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at);
+    const failure = this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at, this.limit);
     const refused = this.#keys.length > 1 ? this.#refused : undefined;
     return leaseTimeout(this.#keys, this.#wait.timeout, failure, this.#failure, refused);
   }
 
   /** A table decides at once, so nothing here may wait for a promise then. */
-  #attempt(inTurn: boolean): boolean | Promise<boolean> {
+  #attempt(inTurn: boolean, slots?: readonly number[]): boolean | Promise<boolean> {
     const grants = this.#grants;
     const at = this.#at;
     const others = this.#round >= ROUNDS ? [] : this.#keys.filter((key) => key !== at);
-    const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key)) : undefined;
+    const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key, this.limit)) : undefined;
     if (goesFirst !== undefined) return this.#answered({ key: goesFirst, retryAfter: Infinity });
     this.#asking = true;
     let answer: Answer | Promise<Answer>;
     try {
       // Its queue's key comes first: if that is refused, a store that takes one key at a time has taken nothing.
-      answer = grants.tryAll(at === undefined ? others : [at, ...others], this.#asker, this.#terms, inTurn);
+      const keys = at === undefined ? others : [at, ...others];
+      answer = grants.tryAll(keys, this.#asker, this.#terms, inTurn, slots);
     } catch (error) {
       this.#asking = false;
       this.fail(error);
@@ -279,7 +290,8 @@ export class Acquisition implements Due, Abortable {
       queues.leave(this.#at, this, false);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
-    if (!this.#asking) this.#giveBack();
+    if (this.#asking) this.#asker.hasGone = true;
+    else this.#giveBack();
     return true;
   }
 

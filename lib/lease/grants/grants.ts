@@ -36,7 +36,7 @@ export abstract class Grants implements HoldContext {
   abstract readonly tableClock: Clock | undefined;
   protected isClosed = false;
   readonly #reentrant: boolean;
-  /** With stable owners only, for each key: the last hold that was granted, until it is lost or freed. */
+  /** With stable owners only, for each key of the store: the last hold that was granted, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
 
   /** With stable owners only, for each key: until when a key that was released too early stays taken, on the manager's clock. */
@@ -77,14 +77,15 @@ export abstract class Grants implements HoldContext {
   abstract newAsker(keys: readonly string[], since: number): Asker;
 
   /**
-   * One attempt of an acquisition, all or none. `inTurn`: after those of other threads that have waited longer. Rejects
-   * with a LeaseStoreError.
+   * One attempt of an acquisition, all or none; of a key with a limit, at any of its slots. `inTurn`: after those of other
+   * threads that have waited longer. `slots`: which may be free, if not all. Rejects with a LeaseStoreError.
    */
   abstract tryAll(
     keys: readonly string[],
     asker: Asker,
     terms: LeaseTerms,
     inTurn: boolean,
+    slots?: readonly number[],
   ): Answer | Promise<Answer>;
 
   /** Releases, in reverse, what the asker uses. Never rejects. */
@@ -94,8 +95,8 @@ export abstract class Grants implements HoldContext {
   abstract giveBack(asker: Asker, terms: LeaseTerms): void;
 
   /** Whether another acquisition waits for the key, and goes first. */
-  isAwaited(key: string): boolean {
-    return this.queues.isAwaited(key) && this.shared(key) === undefined;
+  isAwaited(key: string, limit: number): boolean {
+    return this.queues.isAwaited(key, limit) && (limit > 1 || this.shared(key) === undefined);
   }
 
   abstract tokenOf(granted: number): FencingToken;
@@ -106,9 +107,9 @@ export abstract class Grants implements HoldContext {
   abstract checkTerms(terms: LeaseTerms): void;
 
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
-    const { key, owner } = hold;
+    const { name, owner } = hold;
     const kept = this.ttlInStore(ttl);
-    return info === undefined ? this.store.renew(key, owner, kept) : this.store.renew(key, owner, kept, info);
+    return info === undefined ? this.store.renew(name, owner, kept) : this.store.renew(name, owner, kept, info);
   }
 
   /** The TTL to ask the store for. Subclasses may add what its clock needs. */
@@ -166,20 +167,29 @@ export abstract class Grants implements HoldContext {
     return hold?.look() && !hold.unused ? hold : undefined;
   }
 
-  /** With stable owners: the last hold of the key, until it is lost or freed. */
-  latest(key: string): Hold | undefined {
-    return this.#latest.get(key);
+  /** With stable owners: the last hold of the key of the store, until it is lost or freed. */
+  latest(name: string): Hold | undefined {
+    return this.#latest.get(name);
+  }
+
+  /**
+   * With stable owners: milliseconds for which a lease of this manager has the key of the store, or keeps it. The store
+   * would grant it to the same owner again. 0 if it may be asked.
+   */
+  protected ownFor(name: string): number {
+    const latest = this.latest(name);
+    return latest?.look() === true ? latest.expiresAt - this.schedule.now() : this.minHoldLeft(name);
   }
 
   forget(hold: Hold): void {
-    if (this.#latest.get(hold.key) === hold) this.#latest.delete(hold.key);
+    if (this.#latest.get(hold.name) === hold) this.#latest.delete(hold.name);
   }
 
   /** Records a hold that was granted: it is held from now on. */
   protected add(hold: Hold, waited: number): Hold {
     if (this.stableOwners) {
-      this.#latest.get(hold.key)?.lose('this same holder has taken it again');
-      this.#latest.set(hold.key, hold);
+      this.#latest.get(hold.name)?.lose('this same holder has taken it again');
+      this.#latest.set(hold.name, hold);
     }
     this.schedule.add(hold);
     if (leaseChannels.acquired.hasSubscribers) announceGrant(hold, waited);

@@ -29,7 +29,7 @@ export class KeptInTable implements Background {
     if (before - hold.since >= maxHold) return false;
     try {
       const at = timeArgument(grants.tableClock);
-      if (!grants.table.renew(hold.key, hold.owner, grants.ttlInStore(ttl), at)) return false;
+      if (!grants.table.renew(hold.name, hold.owner, grants.ttlInStore(ttl), at)) return false;
     } catch {
       // A clock of the caller's own can fail. The lease then expires.
       return false;
@@ -49,9 +49,9 @@ export class KeptInTable implements Background {
 
   #keep(ttl: number, most: number): void {
     const { table, tableClock } = this.#grants;
-    const { key, owner } = this.#hold;
+    const { name, owner } = this.#hold;
     try {
-      table.keep(key, owner, ttl, most, timeArgument(tableClock));
+      table.keep(name, owner, ttl, most, timeArgument(tableClock));
     } catch {
       // The same clock. A lease that is not kept is a usual one, and one that cannot be let go has a limit.
     }

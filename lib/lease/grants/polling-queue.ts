@@ -1,8 +1,10 @@
 import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
+import { slotKeys } from '../contract/slots.js';
 import type { Due } from '../time/schedule.js';
 import type { Acquisition, Queues } from './acquisition.js';
 import type { Grants } from './grants.js';
+import { QueueIndex, type KeyQueue } from './queue-index.js';
 
 /** Milliseconds: with less time left, nobody asks again. */
 const SHORTEST_CHANCE = 10;
@@ -11,14 +13,14 @@ const SHORTEST_CHANCE = 10;
 const queuesOf = new WeakMap<LeaseStore, Set<PollingQueues>>();
 
 /**
- * A manager of this thread has released a lease of the key. Tells the manager whose turn it is, unless the store reports
- * releases by itself.
+ * A manager of this thread has released a lease of that name in the store. Tells the manager whose turn it is, unless the
+ * store reports releases by itself.
  */
-export function handOn(store: LeaseStore, key: string): void {
+export function handOn(store: LeaseStore, name: string): void {
   const managers = queuesOf.get(store);
   if (managers === undefined) return;
   for (const queues of managers) {
-    if (!queues.handOn(key)) continue;
+    if (!queues.handOn(name)) continue;
     managers.delete(queues);
     managers.add(queues);
     return;
@@ -33,7 +35,7 @@ export function handOn(store: LeaseStore, key: string): void {
 export class PollingQueues implements Queues {
   readonly #grants: Grants;
   readonly #store: LeaseStore;
-  readonly #queues = new Map<string, PollingQueue>();
+  readonly #queues = new QueueIndex<PollingQueue>();
 
   constructor(grants: Grants, store: LeaseStore) {
     this.#grants = grants;
@@ -41,34 +43,34 @@ export class PollingQueues implements Queues {
   }
 
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
-    const queue = this.#queues.get(key);
+    const queue = this.#queues.find(key, waiter.limit);
     if (queue) {
       queue.waiters.add(waiter);
       return;
     }
-    if (this.#queues.size === 0) this.#enlist();
-    const added = new PollingQueue(this.#grants, this.#store, key, waiter, () => this.#drop(key));
-    this.#queues.set(key, added);
+    if (this.#queues.isEmpty) this.#enlist();
+    const added = new PollingQueue(this.#grants, this.#store, key, waiter, () => this.#drop(added));
+    this.#queues.add(added);
     if (wasRefused) added.pause();
     else added.run();
   }
 
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
-    this.#queues.get(key)?.leave(waiter, mayBeFree);
+    this.#queues.find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
-  isAwaited(key: string): boolean {
-    return this.#queues.get(key)?.isAwaited === true;
+  isAwaited(key: string, limit: number): boolean {
+    return this.#queues.find(key, limit)?.isAwaited === true;
   }
 
-  failureOf(key: string): unknown {
-    return this.#queues.get(key)?.failure;
+  failureOf(key: string, limit: number): unknown {
+    return this.#queues.find(key, limit)?.failure;
   }
 
-  /** False if nobody waits for the key. */
-  handOn(key: string): boolean {
-    const queue = this.#queues.get(key);
-    queue?.handOn();
+  /** False if nobody waits for that. */
+  handOn(name: string): boolean {
+    const [queue] = this.#queues.at(name);
+    queue?.handOn(name);
     return queue !== undefined;
   }
 
@@ -79,38 +81,43 @@ export class PollingQueues implements Queues {
     managers.add(this);
   }
 
-  #drop(key: string): void {
-    this.#queues.delete(key);
-    if (this.#queues.size === 0) queuesOf.get(this.#store)?.delete(this);
+  #drop(queue: PollingQueue): void {
+    this.#queues.delete(queue);
+    if (this.#queues.isEmpty) queuesOf.get(this.#store)?.delete(this);
   }
 }
 
 /** The queue for one key. */
-class PollingQueue implements Due {
+class PollingQueue implements Due, KeyQueue {
   deadline = Infinity;
   place = -1;
   failure: unknown;
   readonly waiters = new Set<Acquisition>();
   readonly #grants: Grants;
   readonly #store: LeaseStore;
-  readonly #key: string;
+  readonly key: string;
+  readonly limit: number;
+  /** Of its slots, in the store: one without a limit. */
+  readonly #names: readonly string[];
   readonly #ended: () => void;
   /** The attempt whose answer the queue waits for; 0 for none. An acquisition may come back while an older one runs. */
   #asking = 0;
   #attempts = 0;
   /** The next pause, in milliseconds, before jitter. */
   #step: number;
-  /** Whether it was woken while it asked: the answer may be older than the release. */
-  #woken = false;
+  /** The slots for which it was woken while it asked: the answer may be older than the release. */
+  readonly #woken = new Set<number>();
   /** Since when the key has been handed on within this process. */
   #handingOnSince: number | undefined;
-  #stopListening: (() => void) | undefined;
+  #stopListening: readonly (() => void)[] | undefined;
   #hasPaused = false;
 
   constructor(grants: Grants, store: LeaseStore, key: string, first: Acquisition, ended: () => void) {
     this.#grants = grants;
     this.#store = store;
-    this.#key = key;
+    this.key = key;
+    this.limit = first.limit;
+    this.#names = slotKeys(key, first.limit);
     this.#ended = ended;
     this.#step = grants.backoff.initial;
     this.waiters.add(first);
@@ -121,14 +128,19 @@ class PollingQueue implements Due {
     return this.#hasPaused || this.waiters.size > 1;
   }
 
-  /** Has the head ask. Called by the schedule when a pause ends. */
+  /** Called by the schedule when a pause ends. */
   run(): void {
+    this.#ask();
+  }
+
+  /** Has the head ask. `slots`: which may be free, if not all. */
+  #ask(slots?: readonly number[]): void {
     const [head] = this.waiters;
     if (head === undefined) return;
     const attempt = ++this.#attempts;
     this.#asking = attempt;
-    this.#woken = false;
-    Promise.resolve(head.attempt()).then(
+    this.#woken.clear();
+    Promise.resolve(head.attempt(slots)).then(
       (granted) => this.#answered(attempt, granted, undefined),
       (error: unknown) => this.#answered(attempt, false, error),
     );
@@ -149,27 +161,27 @@ class PollingQueue implements Due {
     }
   }
 
-  /** The key may be free. */
-  wake(): void {
+  /** One of the slots may be free; without any, each of them. */
+  wake(slots?: readonly number[]): void {
     if (this.#asking !== 0) {
-      this.#woken = true;
+      for (const slot of slots ?? this.#names.keys()) this.#woken.add(slot);
       return;
     }
     this.#grants.waiting.schedule.clear(this);
     this.#step = this.#grants.backoff.initial;
-    this.run();
+    this.#ask(slots);
   }
 
   /**
    * A lease of the key was released in this thread. Waiters of other processes do not hear of it. So when the key has
    * been handed on here for as long as their longest pause, this thread leaves them one such pause.
    */
-  handOn(): void {
+  handOn(name: string): void {
     const { backoff, waiting } = this.#grants;
     const now = waiting.schedule.now();
     this.#handingOnSince ??= now;
     if (now - this.#handingOnSince < backoff.max) {
-      this.wake();
+      this.wake([this.#names.indexOf(name)]);
       return;
     }
     this.#handingOnSince = undefined;
@@ -182,14 +194,16 @@ class PollingQueue implements Due {
     const store = this.#store;
     const { backoff, waiting } = this.#grants;
     this.#hasPaused = true;
-    if (reportsReleases(store)) this.#stopListening ??= store.onRelease(this.#key, () => this.wake());
+    if (reportsReleases(store)) {
+      this.#stopListening ??= this.#names.map((name, slot) => store.onRelease(name, () => this.wake([slot])));
+    }
     const length = this.#step * (1 - backoff.jitter * Math.random());
     this.#step = Math.min(this.#step * 2, backoff.max);
     waiting.schedule.set(this, Math.min(waiting.schedule.now() + length, this.#lastChance()));
   }
 
   #pauseUnlessWoken(): void {
-    if (this.#woken) this.wake();
+    if (this.#woken.size > 0) this.wake([...this.#woken]);
     else this.pause();
   }
 
@@ -217,7 +231,7 @@ class PollingQueue implements Due {
 
   #end(): void {
     this.#grants.waiting.schedule.clear(this);
-    this.#stopListening?.();
+    for (const stop of this.#stopListening ?? []) stop();
     this.#asking = 0;
     this.#ended();
   }

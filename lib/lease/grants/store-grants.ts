@@ -8,6 +8,7 @@ import { BackgroundStore } from '../background/renewing-thread.js';
 import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
 import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
+import { slotKey } from '../contract/slots.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
@@ -70,10 +71,17 @@ export class StoreGrants extends Grants {
 
   newAsker(_keys: readonly string[], since: number): Asker {
     const owner = this.owner ?? `${this.name}:${this.#owners++}`;
-    return { owner, since, unsure: undefined, isSpent: false };
+    return { owner, since, unsure: undefined, isSpent: false, hasGone: false };
   }
 
-  tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+  tryAll(
+    keys: readonly string[],
+    asker: Asker,
+    terms: LeaseTerms,
+    _inTurn: boolean,
+    slots = anyOrder(terms.limit),
+  ): Promise<Answer> {
+    if (terms.limit > 1) return this.#trySlots(keys[0]!, asker, terms, slots);
     return this.#inOrder(keys, () =>
       this.stableOwners ? this.#tryShared(keys, asker, terms) : this.#tryAll(keys, asker, terms),
     );
@@ -83,7 +91,7 @@ export class StoreGrants extends Grants {
     const reversed = [...holds].reverse();
     const results = await Promise.allSettled(reversed.map((hold) => hold.discard(asker)));
     results.forEach(({ status }, i) => {
-      if (status === 'rejected') leftOver(asker, reversed[i]!.key);
+      if (status === 'rejected') leftOver(asker, reversed[i]!.name);
     });
     this.giveBack(asker, terms);
   }
@@ -104,14 +112,14 @@ export class StoreGrants extends Grants {
 
   /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError, or the store's permanent error. */
   free(hold: Hold): Promise<boolean> {
-    const { key } = hold;
-    if (this.stableOwners) return this.#inOrder([key], () => this.#freeLatest(hold));
-    if (!hold.delegated) return this.#release(key, hold.owner, hold);
+    const { name } = hold;
+    if (this.stableOwners) return this.#inOrder([name], () => this.#freeLatest(hold));
+    if (!hold.delegated) return this.#release(name, hold.owner, hold);
     const detached = hold.renewals.detach();
     // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later. But it must
     // not extend a lease that is only shortened.
-    if (this.minHoldLeftOf(hold) === 0) return this.#release(key, hold.owner, hold);
-    return this.#count(() => detached.then(() => this.#release(key, hold.owner, hold)));
+    if (this.minHoldLeftOf(hold) === 0) return this.#release(name, hold.owner, hold);
+    return this.#count(() => detached.then(() => this.#release(name, hold.owner, hold)));
   }
 
   override async close(): Promise<void> {
@@ -123,7 +131,7 @@ export class StoreGrants extends Grants {
   override lost(hold: Hold): void {
     super.lost(hold);
     if (!hold.delegated || !this.stableOwners) return;
-    void this.#inOrder([hold.key], () => hold.renewals.detach());
+    void this.#inOrder([hold.name], () => hold.renewals.detach());
   }
 
   protected async settled(): Promise<void> {
@@ -140,6 +148,24 @@ export class StoreGrants extends Grants {
       if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
     }
     throw acquisition.timeoutError();
+  }
+
+  /** One slot after the other. */
+  async #trySlots(
+    key: string,
+    asker: Asker,
+    terms: LeaseTerms,
+    slots: readonly number[],
+  ): Promise<Answer> {
+    for (const slot of slots) {
+      const name = slotKey(key, slot);
+      const answer = await this.#inOrder([name], async () => {
+        if (asker.hasGone || this.ownFor(name) > 0) return undefined;
+        return this.#tryAll([key], asker, { ...terms, slot });
+      });
+      if (answer !== undefined && !('retryAfter' in answer)) return answer;
+    }
+    return { key, retryAfter: Infinity };
   }
 
   /** Joins the leases that this owner has, if it shares them, and asks for the other keys. */
@@ -172,28 +198,35 @@ export class StoreGrants extends Grants {
   #tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
     // The manager may have been closed while this waited for an earlier operation.
     if (this.isClosed) return Promise.reject(managerClosed());
-    const waits = terms.background || keys.some((key) => this.latest(key)?.delegated === true);
-    const ask = (): Promise<Answer> => this.#ask(keys, asker, terms);
-    return this.#count(waits ? () => this.#prepare(keys, terms).then(ask) : ask);
+    const names = keys.map((key) => slotKey(key, terms.slot));
+    const waits = terms.background || names.some((name) => this.latest(name)?.delegated === true);
+    const ask = (): Promise<Answer> => this.#ask(keys, names, asker, terms);
+    return this.#count(waits ? () => this.#prepare(names, terms).then(ask) : ask);
   }
 
-  async #prepare(keys: readonly string[], { background }: LeaseTerms): Promise<void> {
-    if (background) await this.#background!.ready().catch((error: unknown) => failBackground(keys, error));
-    for (const key of keys) {
+  async #prepare(names: readonly string[], { background }: LeaseTerms): Promise<void> {
+    if (background) await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
+    for (const name of names) {
       // The store will not be able to distinguish the new lease from this one.
-      const latest = this.latest(key);
+      const latest = this.latest(name);
       if (latest?.delegated === true) await latest.renewals.takeOver();
     }
   }
 
-  async #ask(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+  /** `names`: of the keys in the store. */
+  async #ask(
+    keys: readonly string[],
+    names: readonly string[],
+    asker: Asker,
+    terms: LeaseTerms,
+  ): Promise<Answer> {
     const owner = asker.owner!;
     const { ttl } = terms;
     const started = performance.now();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
     try {
-      answer = await this.#adapter.tryAcquireAll(keys, asker, terms);
+      answer = await this.#adapter.tryAcquireAll(names, asker, terms);
     } catch (error) {
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
@@ -206,7 +239,7 @@ export class StoreGrants extends Grants {
     checkTokens(keys, answer);
     // The time of a lease counts from before the request was sent.
     if (this.isClosed || this.schedule.now() - at >= ttl) {
-      await this.#giveBackLate(keys, owner);
+      await this.#giveBackLate(names, owner);
       if (this.isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
@@ -262,9 +295,9 @@ export class StoreGrants extends Grants {
   async #freeLatest(hold: Hold): Promise<boolean> {
     // A renewal that another thread has sent must not reach the store after the owner's next acquisition.
     if (hold.delegated) await hold.renewals.detach();
-    const latest = this.latest(hold.key);
+    const latest = this.latest(hold.name);
     if (latest !== undefined && latest !== hold) return false;
-    const freed = await this.#release(hold.key, hold.owner, hold);
+    const freed = await this.#release(hold.name, hold.owner, hold);
     this.forget(hold);
     return freed;
   }
@@ -286,12 +319,18 @@ export class StoreGrants extends Grants {
     });
   }
 
-  async #giveBackLate(keys: readonly string[], owner: string): Promise<void> {
-    const releases = [...keys].reverse().map((key) => this.#release(key, owner));
+  async #giveBackLate(names: readonly string[], owner: string): Promise<void> {
+    const releases = [...names].reverse().map((name) => this.#release(name, owner));
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
     }
   }
+}
+
+/** All slots, from one that chance decides: several processes then seldom ask for the same. */
+function anyOrder(limit: number): readonly number[] {
+  const first = Math.floor(Math.random() * limit);
+  return Array.from({ length: limit }, (_, i) => (first + i) % limit);
 }
 
 function keyAt(keys: readonly string[], place: number): string {

@@ -4,6 +4,7 @@ import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
+import { slotKey } from '../contract/slots.js';
 import { announceGrant } from '../hold/announcements.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -77,7 +78,7 @@ export class TableGrants extends Grants {
   takeAtOnce(key: string): Hold | undefined {
     const table = this.#plain;
     if (table === undefined || typeof key !== 'string' || key === '') return undefined;
-    if (this.queues.isAwaited(key)) return undefined;
+    if (this.queues.isAwaited(key, 1)) return undefined;
     if (table.takeTurn(key, undefined, this.#plainTtl, NaN) !== 0) return undefined;
     const { granted, grantedHint, grantedAt } = table;
     const hold = new Hold(this, key, undefined, granted, grantedHint, this.terms, grantedAt);
@@ -94,7 +95,7 @@ export class TableGrants extends Grants {
 
   /** The first attempt needs no queue, unless earlier acquisitions go first. */
   acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease> {
-    const goesFirst = keys.find((key) => this.isAwaited(key));
+    const goesFirst = keys.find((key) => this.isAwaited(key, terms.limit));
     let refused = goesFirst;
     if (goesFirst === undefined) {
       const asker = this.newAsker(keys, NaN);
@@ -110,10 +111,11 @@ export class TableGrants extends Grants {
   newAsker(keys: readonly string[], since: number): Asker {
     // The keys of one lease have one owner.
     const owner = this.owner ?? (keys.length > 1 ? `${this.name}:${this.#owners++}` : undefined);
-    return { owner, since, unsure: undefined, isSpent: false };
+    return { owner, since, unsure: undefined, isSpent: false, hasGone: false };
   }
 
   tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
+    if (terms.limit > 1) return this.#takeSlot(keys[0]!, asker, terms, inTurn);
     const taken: Hold[] = [];
     try {
       for (const key of keys) {
@@ -169,7 +171,7 @@ export class TableGrants extends Grants {
     try {
       // Grants of a table are numbers.
       const granted = hold.granted as number;
-      if (this.table.releaseGranted(hold.key, granted, hold.hint, timeArgument(this.tableClock)))
+      if (this.table.releaseGranted(hold.name, granted, hold.hint, timeArgument(this.tableClock)))
         return FREED;
       hold.notFreed();
       return NOT_FREED;
@@ -188,9 +190,24 @@ export class TableGrants extends Grants {
     return this.#freeGrant(hold);
   }
 
+  /** The first slot that is free. */
+  #takeSlot(key: string, asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
+    let retryAfter = Infinity;
+    for (let slot = 0; slot < terms.limit; slot++) {
+      const result = this.ownFor(slotKey(key, slot)) || this.#take(key, asker, { ...terms, slot }, inTurn);
+      if (typeof result !== 'number') {
+        result.join(asker);
+        return [result];
+      }
+      retryAfter = Math.min(retryAfter, result);
+    }
+    return { key, retryAfter };
+  }
+
   /** Else the milliseconds after which to try again at the latest. */
   #take(key: string, asker: Asker, terms: LeaseTerms, inTurn: boolean): Hold | number {
-    const left = this.minHoldLeft(key);
+    const name = slotKey(key, terms.slot);
+    const left = this.minHoldLeft(name);
     if (left > 0) return left;
     const { owner } = asker;
     const clock = this.tableClock;
@@ -199,9 +216,9 @@ export class TableGrants extends Grants {
     const ttl = this.ttlInStore(terms.ttl);
     const time = timeArgument(clock);
     if (!inTurn) {
-      return this.table.tryAcquire(key, owner, ttl, time) ? this.#granted(key, asker, terms, asked) : 0;
+      return this.table.tryAcquire(name, owner, ttl, time) ? this.#granted(key, asker, terms, asked) : 0;
     }
-    const retryAfter = this.table.takeTurn(key, owner, ttl, time);
+    const retryAfter = this.table.takeTurn(name, owner, ttl, time);
     if (retryAfter === 0) return this.#granted(key, asker, terms, asked);
     return clock === undefined ? retryAfter : Math.min(retryAfter, FOREIGN_CLOCK_POLL);
   }
@@ -216,7 +233,7 @@ export class TableGrants extends Grants {
     const hold = this.add(new Hold(this, key, owner, granted, grantedHint, terms, since), waited);
     if (terms.background) hold.renewals.background = new KeptInTable(hold, this);
     if (info !== undefined && info !== '') {
-      this.table.setInfo(key, hold.owner, info, timeArgument(this.tableClock));
+      this.table.setInfo(hold.name, hold.owner, info, timeArgument(this.tableClock));
     }
     return hold;
   }
@@ -227,8 +244,8 @@ export class TableGrants extends Grants {
     if (left === 0) return false;
     // Or the table would extend it again.
     if (hold.terms.background) void hold.renewals.background?.end();
-    this.keepTaken(hold.key, left);
-    return this.table.renew(hold.key, hold.owner, left, timeArgument(this.tableClock));
+    this.keepTaken(hold.name, left);
+    return this.table.renew(hold.name, hold.owner, left, timeArgument(this.tableClock));
   }
 }
 

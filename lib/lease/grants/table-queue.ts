@@ -3,6 +3,7 @@ import type { LeaseTable, LeaseWatch } from '../../engine/contract/lease-table.j
 import { onAdvance } from '../contract/lease-store.js';
 import { Schedule, type Due } from '../time/schedule.js';
 import type { Acquisition, Queues } from './acquisition.js';
+import { QueueIndex, type KeyQueue } from './queue-index.js';
 
 /**
  * The acquisitions of one thread that wait for keys of one memory table: first come, first served for each key. The
@@ -11,7 +12,9 @@ import type { Acquisition, Queues } from './acquisition.js';
  */
 export class TableQueues implements Queues {
   readonly #table: LeaseTable;
-  readonly #queues = new Map<string, TableQueue>();
+  readonly #queues = new QueueIndex<TableQueue>();
+  /** By the key in the table, which has one for each thread. */
+  readonly #watches = new Map<string, LeaseWatch>();
   /** It does not keep the process alive: the waiting acquisitions do. */
   readonly schedule = new Schedule(undefined, false);
 
@@ -19,27 +22,29 @@ export class TableQueues implements Queues {
     this.#table = table;
   }
 
-  isAwaited(key: string): boolean {
-    return this.#queues.size > 0 && this.#queues.has(key);
+  isAwaited(key: string, limit: number): boolean {
+    return !this.#queues.isEmpty && this.#queues.find(key, limit) !== undefined;
   }
 
   /** Adds it to the queue of the key. Tries it before returning only if it is alone there. */
   join(key: string, waiter: Acquisition): void {
-    const queue = this.#queues.get(key);
+    const queue = this.#queues.find(key, waiter.limit);
     if (queue) {
       queue.add(waiter);
       return;
     }
-    const added = new TableQueue(this, key);
-    this.#queues.set(key, added);
+    const added = new TableQueue(this, key, waiter.limit);
     added.add(waiter);
-    added.watch = this.#table.watch(key, () => added.serve());
+    for (const name of this.#queues.add(added)) {
+      const serve = (): void => this.#queues.at(name).forEach((awaiting) => awaiting.serve());
+      this.#watches.set(name, this.#table.watch(name, serve));
+    }
     // The key may have been released before the watch began.
     added.serve();
   }
 
   leave(key: string, waiter: Acquisition): void {
-    this.#queues.get(key)?.leave(waiter);
+    this.#queues.find(key, waiter.limit)?.leave(waiter);
   }
 
   /** A table never fails: a clock that does is an error of the acquisition that read it. */
@@ -47,25 +52,30 @@ export class TableQueues implements Queues {
     return undefined;
   }
 
-  drop(key: string): void {
-    this.#queues.delete(key);
+  drop(queue: TableQueue): void {
+    if (this.#queues.find(queue.key, queue.limit) !== queue) return;
+    for (const name of this.#queues.delete(queue)) {
+      this.#watches.get(name)!.end();
+      this.#watches.delete(name);
+    }
   }
 }
 
 /** The queue for one key. */
-class TableQueue implements Due {
+class TableQueue implements Due, KeyQueue {
   deadline = Infinity;
   place = -1;
   /** Each with the function that ends its listening to its clock. */
   readonly #waiters = new Map<Acquisition, () => void>();
-  watch: LeaseWatch | undefined;
   readonly #queues: TableQueues;
-  readonly #key: string;
   #serving = false;
 
-  constructor(queues: TableQueues, key: string) {
+  constructor(
+    queues: TableQueues,
+    readonly key: string,
+    readonly limit: number,
+  ) {
     this.#queues = queues;
-    this.#key = key;
   }
 
   add(waiter: Acquisition): void {
@@ -88,7 +98,7 @@ class TableQueue implements Due {
 
   serve(): void {
     // Settling a waiter makes it leave, and may run a subscriber that makes another one leave. The loop below sees that.
-    if (this.#serving || this.watch === undefined) return;
+    if (this.#serving) return;
     this.#serving = true;
     for (const waiter of this.#waiters.keys()) {
       void waiter.attempt();
@@ -102,9 +112,7 @@ class TableQueue implements Due {
 
   #end(): void {
     this.#queues.schedule.clear(this);
-    this.watch?.end();
-    this.watch = undefined;
-    this.#queues.drop(this.#key);
+    this.#queues.drop(this);
   }
 }
 

@@ -6,6 +6,7 @@ import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, storeFailure } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
+import { slotKey } from '../contract/slots.js';
 import type { Due, Schedule } from '../time/schedule.js';
 import { Users, warnForgotten } from './users.js';
 
@@ -117,6 +118,12 @@ export class Hold implements Due {
     this.leases = undefined;
     this.listeners = undefined;
     this.renewal = undefined;
+  }
+
+  /** Its key in the store. */
+  get name(): string {
+    const { slot } = this.terms;
+    return slot === 0 ? this.key : slotKey(this.key, slot);
   }
 
   get token(): FencingToken {

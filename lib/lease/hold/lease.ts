@@ -44,7 +44,15 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Greater than the token of every earlier holder of the key. Stays the same when the lease is renewed. Throws a
+   * Which of the key's holders this is, where it was acquired with a limit: 0 … limit - 1, the same as long as it is held,
+   * and nobody else's in that time. 0 without a limit.
+   */
+  get slot(): number {
+    return this.#holds[0]?.terms.slot ?? 0;
+  }
+
+  /**
+   * Greater than the token of every earlier holder of the key; with a limit, of its {@link slot}. Stays the same when the lease is renewed. Throws a
    * LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
    */
   get token(): FencingToken {

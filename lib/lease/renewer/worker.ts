@@ -37,7 +37,7 @@ export class RenewedHold extends Hold {
 
   constructor(context: HoldContext, added: AddMessage, report: (report: Report) => void) {
     const { key, owner, since, ttl, every, maxHold } = added;
-    const none = { background: false, warning: undefined, minHold: 0, info: undefined };
+    const none = { background: false, warning: undefined, minHold: 0, info: undefined, limit: 1, slot: 0 };
     const terms = { ttl, every, maxHold, firstLook: Math.min(every, ttl), ...none };
     super(context, key, owner, UNKNOWN_TOKEN, 0, terms, since);
     this.shared = new SharedDeadline(added.deadline);

@@ -1,0 +1,17 @@
+/**
+ * A key with a limit has that many slots, and each slot is a key of the store, with its own lease, token and TTL. So
+ * every store has them, and a dead holder's slot comes free like any lease.
+ */
+
+/** The highest limit: an attempt that finds all slots taken has asked for each. */
+export const MAX_LIMIT = 1000;
+
+/** The key of a slot in the store. Slot 0 is the key itself: a lease without a limit is one with the limit 1. */
+export function slotKey(key: string, slot: number): string {
+  return slot === 0 ? key : `${key}#slot${slot}`;
+}
+
+/** The keys of all slots, in their order. */
+export function slotKeys(key: string, limit: number): readonly string[] {
+  return Array.from({ length: limit }, (_, slot) => slotKey(key, slot));
+}
