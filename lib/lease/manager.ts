@@ -133,7 +133,8 @@ export class LeaseManager {
   /** What comes before every attempt at so many keys. */
   #begin(options: TryAcquireLeaseOptions | undefined, keys: number): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
-    if (terms.limit > 1 && keys !== 1) throw outOfRange('options.limit', '1 unless it is for one key', terms.limit);
+    if (terms.limit > 1 && keys !== 1)
+      throw outOfRange('options.limit', '1 unless it is for one key', terms.limit);
     if (terms !== this.#settings.terms) this.#grants.checkTerms(terms);
     if (this.#closed) throw managerClosed();
     return terms;

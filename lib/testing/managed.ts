@@ -120,7 +120,10 @@ export const managed: readonly Sentence[] = [
   [
     'a key with a limit has as many holders, each with a slot and a token of its own',
     async (on) => {
-      const managers = [new LeaseManager({ store: on.store, ttl }), new LeaseManager({ store: on.store, ttl })];
+      const managers = [
+        new LeaseManager({ store: on.store, ttl }),
+        new LeaseManager({ store: on.store, ttl }),
+      ];
       const leases = [];
       for (let i = 0; i < 3; i++) leases.push(await managers[i % 2]!.acquire('key', { limit: 3 }));
       on.expect(leases.map(({ slot }) => slot).sort()).toEqual([0, 1, 2]);

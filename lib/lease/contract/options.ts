@@ -42,7 +42,13 @@ const DEFAULTS: Given = {
 
 const TERMS = { ttl: true, renew: true, maxHold: true, warning: true, minHold: true, info: true } as const;
 const TERM_NAMES = Object.keys(TERMS) as (keyof typeof TERMS)[];
-const LEASE: Names<WithLeaseOptions> = { ...TERMS, limit: true, timeout: true, signal: true, ifAvailable: true };
+const LEASE: Names<WithLeaseOptions> = {
+  ...TERMS,
+  limit: true,
+  timeout: true,
+  signal: true,
+  ifAvailable: true,
+};
 const MANAGER: Names<WarningLeaseManagerOptions> = {
   ...TERMS,
   store: true,
@@ -228,7 +234,18 @@ function makeTerms({ ttl, renew, maxHold, warning, minHold, info }: Given): Leas
     throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
   }
   const firstLook = every < ttl && every < maxHold ? every : ttl;
-  return { ttl, every, background, maxHold, firstLook, warning: warningOf(warning, ttl), minHold, info, limit: 1, slot: 0 };
+  return {
+    ttl,
+    every,
+    background,
+    maxHold,
+    firstLook,
+    warning: warningOf(warning, ttl),
+    minHold,
+    info,
+    limit: 1,
+    slot: 0,
+  };
 }
 
 /** How long an acquisition waits at most. */

@@ -172,7 +172,8 @@ export class Acquisition implements Due, Abortable {
 
   /** The error if nothing was granted in time. */
   timeoutError(): Error {
-    const failure = this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at, this.limit);
+    const failure =
+      this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at, this.limit);
     const refused = this.#keys.length > 1 ? this.#refused : undefined;
     return leaseTimeout(this.#keys, this.#wait.timeout, failure, this.#failure, refused);
   }

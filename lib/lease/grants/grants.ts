@@ -109,7 +109,9 @@ export abstract class Grants implements HoldContext {
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
     const { name, owner } = hold;
     const kept = this.ttlInStore(ttl);
-    return info === undefined ? this.store.renew(name, owner, kept) : this.store.renew(name, owner, kept, info);
+    return info === undefined
+      ? this.store.renew(name, owner, kept)
+      : this.store.renew(name, owner, kept, info);
   }
 
   /** The TTL to ask the store for. Subclasses may add what its clock needs. */

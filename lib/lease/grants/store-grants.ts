@@ -151,12 +151,7 @@ export class StoreGrants extends Grants {
   }
 
   /** One slot after the other. */
-  async #trySlots(
-    key: string,
-    asker: Asker,
-    terms: LeaseTerms,
-    slots: readonly number[],
-  ): Promise<Answer> {
+  async #trySlots(key: string, asker: Asker, terms: LeaseTerms, slots: readonly number[]): Promise<Answer> {
     for (const slot of slots) {
       const name = slotKey(key, slot);
       const answer = await this.#inOrder([name], async () => {

@@ -15,6 +15,9 @@ export const APART = { keys: ['left', 'right'], step: 5, gap: 5, timeout: 200 };
 /** Leases of one to three of four keys, which overlap. */
 export const OVERLAPPING = { ...APART, keys: ['left', 'right', 'top', 'bottom'], together: 3 };
 
+/** Leases of one of three slots of a key. */
+export const PERMITS = { ...APART, keys: ['key'], limit: 3 };
+
 /**
  * 8 processes count for the given time, while one fault follows the other. Half of them reach a server through a proxy.
  *

@@ -14,7 +14,7 @@ import { loadStore } from './store-faults.mjs';
 /** @type {import('./process.mjs').Settings} */
 const settings = JSON.parse(process.argv[2]);
 const { name, seed, keys, together, least, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
-const { background, maxHold } = settings;
+const { background, maxHold, limit } = settings;
 const history = new History(settings.history, name);
 const random = randomFrom(seed);
 let stopping = false;
@@ -65,13 +65,24 @@ function delayReplies(store, milliseconds) {
 }
 
 /**
+ * What it holds, and under which tokens: of a key with a limit, the slot, which has tokens of its own.
+ *
+ * @param {import('stripelock').Lease} lease
+ */
+const tokensOf = ({ tokens, slot }) =>
+  limit === 1
+    ? [...tokens]
+    : [...tokens].map(([key, token]) => /** @type {const} */ ([`slot ${slot} of ${key}`, token]));
+
+/**
  * Whether the lease was certainly held at a moment that has just passed.
  *
  * @param {import('stripelock').Lease} lease
  * @param {number} at
  */
-function isHeld({ tokens, held }, at) {
-  if (held) for (const [key, token] of tokens) history.add({ op: 'held', key, token, at });
+function isHeld(lease, at) {
+  const { held } = lease;
+  if (held) for (const [key, token] of tokensOf(lease)) history.add({ op: 'held', key, token, at });
   return held;
 }
 
@@ -92,7 +103,7 @@ async function count(key, token) {
 /** @param {import('stripelock').Lease} lease */
 async function countUnder(lease) {
   for (let i = 0; i < steps; i++) {
-    for (const [key, token] of lease.tokens) {
+    for (const [key, token] of tokensOf(lease)) {
       if (!isHeld(lease, now()) || !(await count(key, token))) return;
     }
     if (blockFor > 0 && below(random, 4) === 0) {
@@ -100,7 +111,7 @@ async function countUnder(lease) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
       const at = now();
       const still = isHeld(lease, at);
-      for (const [key, token] of lease.tokens) {
+      for (const [key, token] of tokensOf(lease)) {
         history.add({ op: 'blocked', key, token, at, for: milliseconds, still });
       }
     }
@@ -126,7 +137,7 @@ async function turn(manager, timeout) {
   const call = now();
   let lease;
   try {
-    lease = await manager.acquire(chosen, { timeout });
+    lease = await manager.acquire(chosen, { timeout, limit });
   } catch (error) {
     const late = now() - call;
     const { code, cause } = /** @type {any} */ (error);
@@ -134,7 +145,8 @@ async function turn(manager, timeout) {
     return;
   }
   const granted = now();
-  const tokens = [...lease.tokens];
+  if (lease.slot >= limit) throw new RangeError(`slot ${lease.slot} of ${limit}`);
+  const tokens = tokensOf(lease);
   for (const [key, token] of tokens) history.add({ op: 'acquire', key, token, call, return: granted });
   await countUnder(lease);
   const asked = now();

@@ -24,6 +24,7 @@ const ENDS_IN = 20_000;
  * @property {string[]} keys
  * @property {number} together The most keys of one lease.
  * @property {number} least The fewest.
+ * @property {number} limit How many may have a key at once.
  * @property {number} ttl
  * @property {boolean} renew
  * @property {boolean} background Whether its leases are renewed while its event loop is blocked.
@@ -44,6 +45,7 @@ export const DEFAULTS = {
   keys: ['key'],
   together: 1,
   least: 1,
+  limit: 1,
   renew: true,
   background: false,
   maxHold: 60_000,

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { background } from './background.mjs';
 import { WHILE } from './clock.mjs';
-import { APART, fuzz, OVERLAPPING } from './fuzz.mjs';
+import { APART, fuzz, OVERLAPPING, PERMITS } from './fuzz.mjs';
 import { repliesAreDelayed } from './server-scenarios.mjs';
 
 /** @typedef {import('./store-faults.mjs').Scenarios<import('./store-faults.mjs').Backend>} Scenarios */
@@ -93,6 +93,19 @@ const common = {
     }
   },
 
+  async 'holders of permits are killed and stopped, and each gets its turn'(world) {
+    await world.start(6, { ...PERMITS, timeout: 1000, patience: 10_000 });
+    for (let i = 0; i < 3; i++) {
+      const stopped = await world.nextHolder();
+      stopped?.pause();
+      await delay(world.ttl * 1.2);
+      await world.expectProgress(world.holders.filter((holder) => holder.isRunning && holder !== stopped));
+      stopped?.resume();
+      await (await world.nextHolder())?.kill();
+      for (const holder of world.holders) if (holder.isRunning) await world.expectProgress([holder]);
+    }
+  },
+
   async 'some want all keys, others take them one by one, and each gets them'(world) {
     const settings = { ...OVERLAPPING, timeout: 1000, patience: 10_000 };
     await world.start(4, { ...settings, together: 1, gap: 0 });
@@ -110,6 +123,8 @@ const common = {
 
   '8 processes lease overlapping keys while faults come at random': (world) =>
     fuzz(world, 5 * WHILE, OVERLAPPING),
+
+  '8 processes share 3 permits while faults come at random': (world) => fuzz(world, 5 * WHILE, PERMITS),
 };
 
 /**

@@ -1,0 +1,168 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
+import { expect, it } from 'vitest';
+import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { startThread } from '../support/threads.js';
+import { FaultyStore, gate } from './faulty-store.js';
+
+/** Pauses that outlast every test: a waiter that is granted earlier was woken. */
+const NEVER = { initial: 50_000, max: 50_000, jitter: 0 };
+const WAITS = { timeout: 40_000 };
+
+it.each([0, 1.5, 1001, -1, NaN])('refuses the limit %s, and takes nothing', async (limit) => {
+  const leases = new LeaseManager();
+  await expect(leases.acquire('key', { limit })).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+  await expect(leases.tryAcquire('key', { limit: '2' as never })).rejects.toMatchObject({
+    code: 'ERR_INVALID_ARG_TYPE',
+  });
+  expect(await leases.store.inspect('key')).toBe(undefined);
+});
+
+it('refuses a limit for several keys, or none, and takes nothing', async () => {
+  const leases = new LeaseManager();
+  for (const keys of [['a', 'b'], []]) {
+    await expect(leases.acquire(keys, { limit: 2 })).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+  }
+  expect((await leases.acquire(['a', 'b'], { limit: 1 })).slot).toBe(0);
+  // A manager has none: it would be easy to forget that it is there.
+  expect(() => new LeaseManager({ limit: 2 } as never)).toThrow(
+    expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
+  );
+});
+
+for (const [kind, makeStore] of [
+  ['in memory', () => new MemoryLeaseStore()],
+  ['over a store that is asked', () => new FaultyStore()],
+] as const) {
+  it(`serves those who wait ${kind} in the order of their arrival`, async () => {
+    const leases = new LeaseManager({ store: makeStore() });
+    const held = [await leases.acquire('key', { limit: 2 }), await leases.acquire('key', { limit: 2 })];
+    const served: number[] = [];
+    const waiting = Array.from({ length: 20 }, (_, i) =>
+      leases.withLease('key', { limit: 2, ...WAITS }, () => served.push(i)),
+    );
+    await delay(5);
+    for (const lease of held) await lease.release();
+    await Promise.all(waiting);
+    expect(served).toEqual(Array.from({ length: 20 }, (_, i) => i));
+  });
+
+  it(`does not let a smaller limit block a greater one ${kind}`, async () => {
+    const leases = new LeaseManager({ store: makeStore(), backoff: NEVER });
+    const first = await leases.acquire('key');
+    expect(first.slot).toBe(0);
+    const waiting = leases.acquire('key', WAITS);
+    const other = await leases.acquire('key', { limit: 3, ...WAITS });
+    expect(other.slot).toBeGreaterThan(0);
+    await first.release();
+    expect((await waiting).slot).toBe(0);
+  });
+
+  it(`gives acquisitions of a reentrant manager a slot each ${kind}`, async () => {
+    const leases = new LeaseManager({ store: makeStore(), reentrant: true, backoff: NEVER });
+    const held = [await leases.acquire('key', { limit: 2 }), await leases.acquire('key', { limit: 2 })];
+    expect(held.map(({ slot, users }) => `${slot} ${users}`).sort()).toEqual(['0 1', '1 1']);
+    const waiting = leases.acquire('key', { limit: 2, ...WAITS });
+    await delay(5);
+    expect(await held[1]!.release()).toBe(true);
+    expect((await waiting).slot).toBe(held[1]!.slot);
+  });
+
+  it(`keeps a slot for its minHold ${kind}, and gives another`, async () => {
+    const leases = new LeaseManager({ store: makeStore() });
+    const first = await leases.acquire('key', { limit: 2, minHold: 60_000 });
+    await first.release();
+    const second = await leases.acquire('key', { limit: 2 });
+    expect(second.slot).toBe(1 - first.slot);
+    expect(await leases.tryAcquire('key', { limit: 2 })).toBe(undefined);
+  });
+
+  it(`takes one of the slots ${kind} that a signal ended the wait for`, async () => {
+    const leases = new LeaseManager({ store: makeStore() });
+    const held = [await leases.acquire('key', { limit: 2 }), await leases.acquire('key', { limit: 2 })];
+    const controller = new AbortController();
+    const waiting = leases.acquire('key', { limit: 2, signal: controller.signal, ...WAITS });
+    controller.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+    for (const lease of held) await lease.release();
+    const again = [await leases.acquire('key', { limit: 2 }), await leases.acquire('key', { limit: 2 })];
+    expect(new Set(again.map(({ slot }) => slot)).size).toBe(2);
+  });
+}
+
+it('asks a store once where slots are free, and stops asking when its caller has gone', async () => {
+  const store = new FaultyStore();
+  const leases = new LeaseManager({ store });
+  await leases.withLease('key', { limit: 100 }, () => undefined);
+  expect(store.count('tryAcquire')).toBe(1);
+  const hangs = gate();
+  const controller = new AbortController();
+  const held = [await leases.acquire('full', { limit: 2 }), await leases.acquire('full', { limit: 2 })];
+  const before = store.count('tryAcquire');
+  store.before.tryAcquire = hangs.pass;
+  const waiting = leases.acquire('full', { limit: 2, signal: controller.signal });
+  await expect.poll(() => store.count('tryAcquire')).toBe(before + 1);
+  controller.abort();
+  await expect(waiting).rejects.toThrow();
+  hangs.open();
+  await leases.close();
+  expect(store.count('tryAcquire')).toBe(before + 1);
+  expect(held.some((lease) => lease.held)).toBe(false);
+});
+
+it('asks for the slot whose release it heard of, and no other', async () => {
+  const inner = new FaultyStore();
+  const listeners = new Map<string, () => void>();
+  const asked: string[] = [];
+  const store = {
+    tryAcquire: (key: string, owner: string, ttl: number) => {
+      asked.push(key);
+      return inner.tryAcquire(key, owner, ttl);
+    },
+    renew: inner.renew.bind(inner),
+    release: inner.release.bind(inner),
+    inspect: inner.inspect.bind(inner),
+    onRelease: (key: string, listener: () => void) => {
+      listeners.set(key, listener);
+      return () => listeners.delete(key);
+    },
+  };
+  const names = ['key', 'key#slot1', 'key#slot2'];
+  for (const name of names) await inner.tryAcquire(name, 'somebody else', 60_000);
+  const leases = new LeaseManager({ store, backoff: NEVER });
+  const waiting = leases.acquire('key', { limit: 3, ...WAITS });
+  await expect.poll(() => listeners.size).toBe(3);
+  expect([...asked].sort()).toEqual(names);
+  await inner.release('key#slot2', 'somebody else');
+  listeners.get('key#slot2')!();
+  const lease = await waiting;
+  expect(asked.slice(3)).toEqual(['key#slot2']);
+  expect([lease.key, lease.slot, lease.keys, [...lease.tokens.keys()]]).toEqual(['key', 2, ['key'], ['key']]);
+  expect(listeners.size).toBe(0);
+  await lease.release();
+});
+
+it('shares permits fairly among threads that are terminated', { timeout: 120_000 }, async () => {
+  const [limit, threads, ttl] = [3, 6, 60];
+  const cells = new SharedArrayBuffer(512);
+  const [grants, violations] = [new Int32Array(cells, 0, 16), new Int32Array(cells, 64, 1)];
+  const store = new MemoryLeaseStore().handle;
+  const start = (me: number): Worker =>
+    startThread('lease-permits.mjs', { store, cells, limit, ttl, me }).on('error', (error) => {
+      throw error;
+    });
+  const workers = Array.from({ length: threads }, (_, i) => start(i + 1));
+  for (let i = 0; i < 10; i++) {
+    await delay(150);
+    const victim = i % (threads - 1);
+    await workers[victim]!.terminate();
+    workers[victim] = start(victim + 1);
+  }
+  // Each goes on, and nobody waits for ever.
+  for (let i = 1; i <= threads; i++) {
+    const before = Atomics.load(grants, i);
+    await expect.poll(() => Atomics.load(grants, i), { timeout: 30_000 }).toBeGreaterThan(before + 5);
+  }
+  await Promise.all(workers.map((worker) => worker.terminate()));
+  expect(violations[0]).toBe(0);
+});
