@@ -14,6 +14,7 @@ export { Lease } from './lease/hold/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
 export { deserializeError, serializeError } from './lease/contract/sent-errors.js';
 export { answerWithin } from './lease/contract/answer-within.js';
+export { LeaderElection, type LeaderElectionOptions } from './lease/leader-election.js';
 export { LeaseManager } from './lease/manager.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';
 export type {
@@ -31,6 +32,7 @@ export type {
 export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
 export type {
   AcquireLeaseOptions,
+  LeaseCloseOptions,
   LeaseExtras,
   LeaseManagerOptions,
   LeaseOptions,
@@ -58,6 +60,7 @@ export type {
 export type {
   AcquireOptions,
   AsyncAcquireOptions,
+  DrainedOptions,
   HandleOf,
   HostUrl,
   KeyedLockHandle,

@@ -47,6 +47,12 @@ export class LockTimeoutError extends LockError {
   }
 }
 
+/** The error for a lock that was still in use when the time to end was over. */
+export function notDrained(name: string, timeout: number, held: number, waiting: number): LockTimeoutError {
+  const message = `${lockName(name)} is still in use after ${timeout} ms: ${held} held, ${waiting} waiting`;
+  return new LockTimeoutError(message, [], timeout, -1, []);
+}
+
 /** What errors say of a lock. */
 interface ShownLock {
   readonly name: string;

@@ -35,6 +35,14 @@ export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends Acqu
   signal?: HostSignal;
 }
 
+/** For `drained`. */
+export interface DrainedOptions {
+  /** Milliseconds. 0 looks once, Infinity waits forever. Default: the lock's. */
+  timeout?: number;
+  /** Aborting ends the wait and rejects with signal.reason. */
+  signal?: HostSignal;
+}
+
 /**
  * The `AbortSignal` of whichever library of types a program uses: that of Node, or that of browsers. Its few members that
  * need no library where there is none.

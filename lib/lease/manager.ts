@@ -1,12 +1,15 @@
 import { callArguments, checkBoolean, checkOptionsObject } from '../common/checks.js';
 import { outOfRange } from '../common/errors.js';
+import { pause } from '../common/pause.js';
 import { managerClosed } from './contract/errors.js';
 import type { LeaseStore } from './contract/lease-store.js';
 import {
+  resolveDrain,
   resolveManagerOptions,
   resolveTerms,
   resolveWait,
   type AcquireLeaseOptions,
+  type LeaseCloseOptions,
   type LeaseTerms,
   type ManagerSettings,
   type TryAcquireLeaseOptions,
@@ -19,6 +22,9 @@ import { StoreGrants } from './grants/store-grants.js';
 import { hasTable, TableGrants } from './grants/table-grants.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore, settled } from './memory/memory-store.js';
+
+/** Throws as an acquisition with these options would. */
+export let checkLeaseOptions: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
 
 /**
  * Takes leases in a store, keeps them alive, and reports when they are lost. It belongs to the thread that made it;
@@ -33,6 +39,8 @@ export class LeaseManager {
   readonly #settings: ManagerSettings;
   readonly #grants: Grants;
   #closed: Promise<void> | undefined;
+  /** Aborts when leases that are held are not waited for any more. */
+  readonly #drain = new AbortController();
 
   /**
    * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
@@ -117,16 +125,26 @@ export class LeaseManager {
    * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
    * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError if the store failed
    * to release; those leases end with their TTL. The store stays open: it belongs to the caller.
+   *
+   * With `drain`, leases that are held stay held and renewed until their holders have released them, for so many
+   * milliseconds at most. A later call can shorten that time, and ends it without `drain`. Rejects with a TypeError
+   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and closes nothing then.
    */
-  close(): Promise<void> {
-    this.#grants.refuse();
-    this.#closed ??= this.#close();
-    return this.#closed;
+  close(options?: LeaseCloseOptions): Promise<void> {
+    return settled(() => {
+      const drain = resolveDrain(options);
+      this.#grants.refuse();
+      if (drain === 0) this.#drain.abort();
+      else void pause(drain, this.#drain.signal).then(() => this.#drain.abort());
+      return (this.#closed ??= this.#close());
+    });
   }
 
   async #close(): Promise<void> {
     // #closed must be set first: ending the grants may run code that reads it.
     await Promise.resolve();
+    await this.#grants.drain(this.#drain.signal);
+    this.#drain.abort();
     await this.#grants.close();
   }
 
@@ -161,6 +179,12 @@ export class LeaseManager {
       wait.signal?.throwIfAborted();
       return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
     });
+  }
+
+  static {
+    checkLeaseOptions = (leases, options) => {
+      leases.#grants.checkTerms(resolveTerms(leases.#settings, options));
+    };
   }
 
   async #acquireOrTry(

@@ -1,16 +1,32 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { callArguments } from '../common/checks.js';
+import {
+  callArguments,
+  checkOptionsObject,
+  checkSignal,
+  checkTimeout,
+  type Names,
+} from '../common/checks.js';
+import { notDrained } from '../common/errors.js';
+import { performance } from '../common/host.js';
+import { pause } from '../common/pause.js';
 import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
 import type {
   AcquireOptions,
   AsyncAcquireOptions,
+  DrainedOptions,
   LockKey,
   LockMode,
   OneKeyState,
+  StripedLockStats,
   SyncResult,
 } from '../common/types.js';
 import { THREAD_BOUND } from '../engine/contract/engine.js';
 import type { Guard } from './guard.js';
+
+const DRAINED: Names<DrainedOptions> = { timeout: true, signal: true };
+/** Milliseconds between two looks, doubled from the first to the last. */
+const FIRST_LOOK = 1;
+const LAST_LOOK = 50;
 
 /**
  * What all locks on keys of this package share. A function that takes one of these works with each of them. It cannot be
@@ -71,6 +87,30 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   /** Whether an exclusive acquisition of a key would wait for a holder: the opposite of `stateOf(key).free`. */
   isLocked(key: LockKey): boolean {
     return !this.stateOf(key).free;
+  }
+
+  /** Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. */
+  abstract stats(): StripedLockStats;
+
+  /**
+   * Resolves when nobody holds the lock or waits for it, in any thread: for an orderly end, once nothing new is begun. It
+   * looks again and again, after 1 to 50 ms, and keeps the event loop alive. Rejects with a LockTimeoutError when the
+   * timeout is over, with signal.reason, or with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for
+   * bad options.
+   */
+  async drained(options?: DrainedOptions): Promise<void> {
+    checkOptionsObject(options, DRAINED);
+    const timeout = checkTimeout(options?.timeout ?? this.timeout, 'options.timeout');
+    const signal = options?.signal === undefined ? undefined : checkSignal(options.signal);
+    const until = performance.now() + timeout;
+    for (let look = FIRST_LOOK; ; look = Math.min(2 * look, LAST_LOOK)) {
+      signal?.throwIfAborted();
+      const { held, waiting } = this.stats();
+      if (held === 0 && waiting === 0) return;
+      const left = until - performance.now();
+      if (left <= 0) throw notDrained(this.name, timeout, held, waiting);
+      await pause(Math.min(look, left), signal);
+    }
   }
 
   /** Runs fn while holding the keys; releases however fn ends. */

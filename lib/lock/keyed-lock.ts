@@ -72,7 +72,7 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
    * Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. `stripes` is the
    * {@link capacity}, and `held` counts keys.
    */
-  stats(): StripedLockStats {
+  override stats(): StripedLockStats {
     return this.#opened.table.stats();
   }
 

@@ -55,7 +55,7 @@ export class StripedLock extends LockOnKeys {
   }
 
   /** Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. */
-  stats(): StripedLockStats {
+  override stats(): StripedLockStats {
     return this.#opened.table.stats();
   }
 

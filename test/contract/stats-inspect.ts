@@ -6,6 +6,45 @@ import { keysApart } from '../support/keys.js';
 import { rejectionOf, until, watch } from '../support/waiting.js';
 
 export const statsInspectSuite: Suite = (makeLock, engine) => {
+  describe('drained()', () => {
+    it('resolves when nobody holds the lock or waits for it, in any thread', async () => {
+      const lock = makeLock();
+      await lock.drained({ timeout: 0 });
+      const other = await Agent.start(lock);
+      const [a, b] = keysApart(lock, 2) as [string, string];
+      const ours = lock.acquireSync(a);
+      const theirs = await other.acquireSync(b, { mode: 'shared' });
+      const waiting = watch(lock.acquire(b));
+      await until(() => lock.stats().waiting === 1, 'one waits');
+      const drained = watch(lock.drained({ timeout: 40_000 }));
+      ours.release();
+      expect(await rejectionOf(lock.drained({ timeout: 60 }))).toMatchObject({
+        code: 'ERR_LOCK_TIMEOUT',
+        timeout: 60,
+        message: expect.stringContaining('is still in use after 60 ms: 1 held, 1 waiting') as string,
+      });
+      await theirs.release();
+      const last = await waiting.promise;
+      expect(drained.state).toBe('pending');
+      last.release();
+      await drained.promise;
+    });
+
+    it('ends with its signal, and refuses bad options', async () => {
+      const lock = makeLock();
+      const guard = lock.acquireSync('key');
+      const controller = new AbortController();
+      const drained = rejectionOf(lock.drained({ signal: controller.signal, timeout: Infinity }));
+      controller.abort(new Error('enough'));
+      expect(await drained).toMatchObject({ message: 'enough' });
+      const bad = { timeout: -1 };
+      expect(await rejectionOf(lock.drained(bad))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+      const unknown = { tiemout: 1 } as object;
+      expect(await rejectionOf(lock.drained(unknown))).toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+      guard.release();
+    });
+  });
+
   describe('stats()', () => {
     it('of a new lock are all zero', () => {
       const lock = makeLock({ stripes: 12 });

@@ -90,3 +90,49 @@ describe('close', () => {
     expect(await rejectionOf(manager.close())).toMatchObject({ code: 'ERR_LEASE_STORE' });
   });
 });
+
+describe('close with drain', () => {
+  const stores = [
+    ['in memory', () => new MemoryLeaseStore()],
+    ['over a store that is asked', () => new FaultyStore()],
+  ] as const;
+  it.each(stores)('renews what is held until its holder has released it, %s', async (_, makeStore) => {
+    const manager = new LeaseManager({ store: makeStore(), renew: { every: 20 } });
+    const lease = await manager.acquire('key');
+    const waiting = watch(manager.acquire('key', { timeout: 40_000 }));
+    const closing = watch(manager.close({ drain: 40_000 }));
+    expect(await rejectionOf(waiting.promise)).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
+    expect(await rejectionOf(manager.tryAcquire('other'))).toMatchObject({
+      code: 'ERR_LEASE_MANAGER_CLOSED',
+    });
+    const { expiresAt } = lease;
+    await until(() => lease.expiresAt > expiresAt, 'it is renewed');
+    expect([closing.state, lease.held]).toEqual(['pending', true]);
+    await lease.release();
+    await closing.promise;
+  });
+
+  it('ends what is held when its time is over, or with a later call without it', async () => {
+    for (const end of ['time', 'call']) {
+      const manager = new LeaseManager();
+      const lease = await manager.acquire('key');
+      const closing = watch(manager.close({ drain: end === 'time' ? 20 : Infinity }));
+      await turns();
+      expect(closing.state).toBe('pending');
+      expect(lease.held).toBe(true);
+      if (end === 'call') await manager.close();
+      await closing.promise;
+      expect(lease.signal.reason).toMatchObject({ code: 'ERR_LEASE_LOST' });
+      expect(await manager.store.inspect('key')).toBe(undefined);
+    }
+  });
+
+  it('refuses bad options, and closes nothing', async () => {
+    const manager = new LeaseManager();
+    expect(await rejectionOf(manager.close({ drain: -1 }))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+    expect(await rejectionOf(manager.close({ drian: 1 } as never))).toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+    });
+    expect((await manager.acquire('key')).held).toBe(true);
+  });
+});

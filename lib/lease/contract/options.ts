@@ -131,6 +131,21 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   signal?: HostSignal;
 }
 
+/** For `close` of a manager. */
+export interface LeaseCloseOptions {
+  /** Milliseconds, from 0 to Infinity, for which leases that are held are waited for. Default 0. */
+  drain?: number;
+}
+
+const CLOSE: Names<LeaseCloseOptions> = { drain: true };
+
+/** Milliseconds. */
+export function resolveDrain(options: LeaseCloseOptions | undefined): number {
+  checkOptionsObject(options, CLOSE);
+  const drain = options?.drain;
+  return drain === undefined ? 0 : checkTimeout(drain, 'options.drain');
+}
+
 /** For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`. */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */

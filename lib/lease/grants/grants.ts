@@ -1,4 +1,5 @@
 import { leaseChannels } from '../../common/diagnostics.js';
+import { pause } from '../../common/pause.js';
 import { randomName } from '../../common/random-name.js';
 import { managerClosed } from '../contract/errors.js';
 import type { Clock, FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
@@ -8,6 +9,9 @@ import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../time/schedule.js';
 import type { Acquisition, Answer, Asker, Queues } from './acquisition.js';
+
+/** Milliseconds between two looks at whether all leases have ended: nothing that is fast should tell of its end. */
+const DRAIN_LOOK = 5;
 
 /**
  * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides
@@ -150,13 +154,23 @@ export abstract class Grants implements HoldContext {
     this.isClosed = true;
   }
 
+  /** Ends waiting acquisitions. Resolves when nothing is held any more, or when the signal aborts. */
+  async drain(ends: AbortSignal): Promise<void> {
+    this.#endWaiting();
+    while (!ends.aborted && this.schedule.entries().length > 0) await pause(DRAIN_LOOK, ends);
+  }
+
   /** Ends waiting acquisitions, and releases everything, including later grants. Rejects with the first LeaseStoreError. */
   async close(): Promise<void> {
-    for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
+    this.#endWaiting();
     const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
     await this.settled();
     const failed = closing.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
+  }
+
+  #endWaiting(): void {
+    for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
   }
 
   /** Resolves when the store has answered everything. */
