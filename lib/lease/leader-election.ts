@@ -1,6 +1,6 @@
 import { checkFunction, checkOptionsObject, type Names } from '../common/checks.js';
 import { invalidArgType, LockError } from '../common/errors.js';
-import { queueMicrotask } from '../common/host.js';
+import { performance, queueMicrotask } from '../common/host.js';
 import { pause } from '../common/pause.js';
 import type { HostSignal } from '../common/types.js';
 import { messageOf } from './contract/errors.js';
@@ -10,7 +10,7 @@ import { checkLeaseOptions, LeaseManager } from './manager.js';
 
 /** Milliseconds. See {@link LeaderElectionOptions.ttl}. */
 const DEFAULT_TTL = 10_000;
-/** Milliseconds before a candidate stands again after it has failed; doubled with each failure in a row. */
+/** Milliseconds before a candidate stands again after it has failed; doubled until it has led for a TTL. */
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
@@ -44,8 +44,8 @@ const OPTIONS: Names<LeaderElectionOptions> = { onElected: true, onLost: true, t
  *
  * No lease can promise that a former leader has stopped: see `Lease`. Its signal, its deadline and its token tell.
  *
- * A candidate keeps the process alive, a leader does not. All but the TTL is as the manager's leases are, which closes
- * after its elections.
+ * It keeps the process alive from {@link start} to {@link resign}. All but the TTL is as the manager's leases are. Close the
+ * manager after its elections.
  */
 export class LeaderElection implements AsyncDisposable {
   /** What it stands for: the key of the lease. */
@@ -82,7 +82,7 @@ export class LeaderElection implements AsyncDisposable {
 
   /** Whether it leads now. Reads the clock, so it is right even after the event loop was blocked. */
   get leading(): boolean {
-    return this.#lease?.held === true;
+    return this.#candidate !== undefined && this.#lease?.held === true;
   }
 
   /**
@@ -122,12 +122,16 @@ export class LeaderElection implements AsyncDisposable {
 
   /** Is elected again and again. Never rejects. */
   async #stand(resigned: AbortSignal): Promise<void> {
-    for (let failures = 0; !resigned.aborted;) {
+    let length = FIRST_PAUSE;
+    while (!resigned.aborted) {
       const lease = await this.#win(resigned);
       if (lease === 'closed') return;
+      const began = performance.now();
       const failed = lease === undefined || (await this.#lead(lease, resigned));
-      failures = failed ? failures + 1 : 0;
-      if (failed) await pause(Math.min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE), resigned);
+      if (performance.now() - began > this.#ttl) length = FIRST_PAUSE;
+      if (!failed) continue;
+      await pause(length, resigned);
+      length = Math.min(2 * length, LONGEST_PAUSE);
     }
   }
 
@@ -145,10 +149,12 @@ export class LeaderElection implements AsyncDisposable {
     const { onElected } = this.#options;
     const term = new AbortController();
     const { signal: lost } = lease;
+    if (resigned.aborted || lost.aborted) {
+      await lease[Symbol.asyncDispose]();
+      return false;
+    }
     const end = (): void => term.abort(resigned.aborted ? resigned.reason : lost.reason);
-    const ended = new Promise<void>((resolve) => term.signal.addEventListener('abort', () => resolve()));
     for (const signal of [resigned, lost]) signal.addEventListener('abort', end);
-    if (resigned.aborted || lost.aborted) end();
     this.#lease = lease;
     const outcome = { failed: false };
     const work = (async () => onElected(lease, term.signal))().catch((error: unknown) => {
@@ -157,10 +163,11 @@ export class LeaderElection implements AsyncDisposable {
       outcome.failed = true;
       term.abort(error instanceof Error ? error : new Error(messageOf(error), { cause: error }));
     });
-    await ended;
+    // Its timer keeps the process alive.
+    while (!term.signal.aborted) await pause(Infinity, term.signal);
     this.#lease = undefined;
     for (const signal of [resigned, lost]) signal.removeEventListener('abort', end);
-    if (outcome.failed || !resigned.aborted) this.#tellLost(term.signal.reason as Error);
+    if (term.signal.reason !== resigned.reason) this.#tellLost(term.signal.reason as Error);
     const settled = new AbortController();
     await Promise.race([work, pause(this.#ttl, settled.signal)]);
     settled.abort();

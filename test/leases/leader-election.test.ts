@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { LeaderElection, LeaseManager, MemoryLeaseStore, type Lease } from 'stripelock';
+import { runProgram } from '../support/programs.js';
 import { FaultyStore } from './faulty-store.js';
 
 const ttl = 600_000;
@@ -121,6 +122,11 @@ it('waits after work that fails, while others may lead', async () => {
   expect(performance.now() - began).toBeGreaterThan(990);
   // A candidate that waits after a failure ends at once.
   await one.close();
+});
+
+it('keeps the process alive while it leads, and lets it end after its resignation', async () => {
+  const { code, stdout } = await runProgram('lead-and-resign.mjs');
+  expect([code, stdout]).toEqual([0, 'elected\nstill there\nresigned\n']);
 });
 
 it('ends with its manager', async () => {
