@@ -7,6 +7,7 @@ import path from 'node:path';
 const order = {
   Guide: [
     'docs/usage.md',
+    'docs/recipes.md',
     'docs/processes.md',
     'docs/web-locks.md',
     'docs/leases.md',
