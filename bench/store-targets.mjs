@@ -2,7 +2,14 @@
 
 import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
 import { POSTGRES_MANAGER, STATEMENTS } from './subjects/stores/postgres.mjs';
-import { REDIS_MANAGER, REDLOCK, REDLOCK_SHORT } from './subjects/stores/redis.mjs';
+import {
+  REDIS_MANAGER,
+  REDIS_PERMITS,
+  REDLOCK,
+  REDLOCK_SHORT,
+  SEMAPHORE,
+  SEMAPHORE_SHORT,
+} from './subjects/stores/redis.mjs';
 
 /**
  * @typedef {import('./targets.mjs').Target} Target
@@ -45,6 +52,10 @@ export function storeTargets({ ratioTarget }) {
       overRedis(2, 'Redis, 2 clients want a key at once', other),
       overRedis(2, 'Redis, 8 clients want a key at once', other),
     ]),
+    atLeast(REDIS_PERMITS)(1, 'Redis, a free permit', SEMAPHORE),
+    ...[SEMAPHORE, SEMAPHORE_SHORT].map((other) =>
+      atLeast(REDIS_PERMITS)(3, 'Redis, 8 clients want 3 permits at once', other),
+    ),
     atMost(POSTGRES_MANAGER)(1.2, 'PostgreSQL, a hot key', STATEMENTS),
     atMost(ETCD_MANAGER)(1.3, 'etcd, a hot key', PUT_AND_DELETE),
     atLeast(ETCD_MANAGER)(1.5, 'etcd, a hot key', ETCD3),

@@ -41,7 +41,7 @@ export async function measureClients(workload, subject, effort) {
  * @param {Client} client
  * @param {unknown} shared
  */
-async function measureAlone({ keys }, subject, effort, client, shared) {
+async function measureAlone({ keys, limit }, subject, effort, client, shared) {
   const names = Array.from({ length: keys }, (_, i) => `job:${i}`);
   const waits = new Waits();
   let done = 0;
@@ -58,20 +58,22 @@ async function measureAlone({ keys }, subject, effort, client, shared) {
   const started = performance.now();
   await until(started + LONGER * effort.window);
   const seconds = (performance.now() - started) / 1000;
-  if (subject.excludes !== false) await prove(subject, shared, client);
+  if (subject.excludes !== false) await prove(subject, shared, client, limit);
   return { opsPerSecond: done / seconds, ...waits.percentiles() };
 }
 
 /**
- * Checks that a second acquisition does not succeed during the first: a single client counts correctly even without a
- * lock.
+ * Checks that one acquisition more than allowed does not succeed: a single client counts correctly even without a lock.
  *
  * @param {import('../subjects/index.mjs').Subject} subject
  * @param {unknown} shared
  * @param {Client} client
+ * @param {number} limit
  */
-async function prove(subject, shared, client) {
+async function prove(subject, shared, client, limit) {
   const held = await client.acquire('proof');
+  const more = await Promise.all(Array.from({ length: limit - 1 }, () => openLock(subject, shared)));
+  const alsoHeld = await Promise.all(more.map((permitted) => permitted.acquire('proof')));
   const other = await openLock(subject, shared);
   let entered = false;
   const enters = other.acquire('proof').then(
@@ -82,8 +84,9 @@ async function prove(subject, shared, client) {
   const wrong = entered;
   await client.release(held);
   await enters;
-  await other.close?.();
-  if (wrong) throw new Error('let a second one in');
+  await Promise.all(more.map((permitted, i) => permitted.release(alsoHeld[i])));
+  for (const opened of [other, ...more]) await opened.close?.();
+  if (wrong) throw new Error('let one more in than allowed');
 }
 
 /**
@@ -91,7 +94,7 @@ async function prove(subject, shared, client) {
  * @param {import('../effort.mjs').Effort} effort
  * @param {readonly Client[]} clients
  */
-async function measureTogether({ again }, effort, clients) {
+async function measureTogether({ again, limit }, effort, clients) {
   const row = { begun: 0, ended: 0, torn: false };
   const counts = clients.map(() => 0);
   const waits = new Waits();
@@ -99,7 +102,7 @@ async function measureTogether({ again }, effort, clients) {
     const asked = performance.now();
     const held = await client.acquire('job');
     waits.record(performance.now() - asked);
-    if (row.begun !== row.ended) row.torn = true;
+    if (row.begun - row.ended >= limit) row.torn = true;
     row.begun++;
     // One turn of the event loop, in which messages from the other clients arrive.
     await new Promise((resolve) => setImmediate(resolve));

@@ -62,6 +62,7 @@ import { webLocks } from './web-locks.mjs';
  * @typedef {object} ClientsOnly
  * @property {'clients'} runner
  * @property {number} clients Keys are taken one after the other.
+ * @property {number} limit How many clients may hold a key at once.
  * @property {boolean} again Whether a client asks again as soon as it has released, or only once all others have had
  *   their turn.
  *

@@ -1,8 +1,10 @@
 // Leases in stores outside the process. Every client has a connection of its own.
 
 import { storeSubjects } from '../subjects/stores.mjs';
+import { PERMITS } from '../subjects/stores/redis.mjs';
 
 const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlone } = storeSubjects;
+const { redisPermits, semaphore, semaphoreShort } = storeSubjects;
 const { putAndDelete, transactions, etcd, etcdAlone, etcd3 } = storeSubjects;
 const { statements, quickStatements, postgres, postgresAlone } = storeSubjects;
 const { updates, mongodb, mongodbAlone } = storeSubjects;
@@ -11,10 +13,15 @@ const { updates, mongodb, mongodbAlone } = storeSubjects;
  * @param {string} name
  * @param {string} server Its name, or `sqlite`.
  * @param {readonly import('./index.mjs').Subject[]} subjects
- * @param {Partial<Pick<import('./index.mjs').ClientsWorkload, 'clients' | 'keys' | 'again' | 'floors'>>} [options]
+ * @param {Partial<Pick<import('./index.mjs').ClientsWorkload, 'clients' | 'keys' | 'again' | 'limit' | 'floors'>>} [options]
  * @returns {import('./index.mjs').ClientsWorkload}
  */
-const workload = (name, server, subjects, { clients = 1, keys = 1, again = false, floors = [] } = {}) => ({
+const workload = (
+  name,
+  server,
+  subjects,
+  { clients = 1, keys = 1, again = false, limit = 1, floors = [] } = {},
+) => ({
   name,
   group: 'stores',
   runner: 'clients',
@@ -26,9 +33,11 @@ const workload = (name, server, subjects, { clients = 1, keys = 1, again = false
   clients,
   keys,
   again,
+  limit,
 });
 
 const contenders = [redis, redlock, redlockShort];
+const permitted = [redisPermits, semaphore, semaphoreShort];
 
 export const stores = [
   workload('Redis, a hot key', 'redis', [redis, redisAlone, redlock], { floors: [roundTrips] }),
@@ -39,6 +48,16 @@ export const stores = [
   workload('Redis, 2 clients want a key at once', 'redis', contenders, { clients: 2 }),
   workload('Redis, 8 clients want a key at once', 'redis', contenders, { clients: 8 }),
   workload('Redis, 8 clients want a key again and again', 'redis', contenders, { clients: 8, again: true }),
+  workload('Redis, a free permit', 'redis', [redisPermits, semaphore], {
+    limit: PERMITS,
+    floors: [roundTrips],
+  }),
+  workload('Redis, 8 clients want 3 permits at once', 'redis', permitted, { clients: 8, limit: PERMITS }),
+  workload('Redis, 8 clients want 3 permits again and again', 'redis', permitted, {
+    clients: 8,
+    limit: PERMITS,
+    again: true,
+  }),
   workload('MongoDB, a hot key', 'mongodb', [mongodb, mongodbAlone], { floors: [updates] }),
   workload('MongoDB, 8 clients want a key at once', 'mongodb', [mongodb], { clients: 8 }),
   workload('SQLite, a hot key', 'sqlite', [sqlite, sqliteAlone]),

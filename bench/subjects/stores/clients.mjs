@@ -39,9 +39,24 @@ const lost = (/** @type {boolean} */ freed) => {
 };
 
 /** @type {Make} */
-export function managed(store, close) {
+export const managed = (store, close) => managedWith({ timeout: TIMEOUT }, store, close);
+
+/**
+ * How many may hold a key.
+ *
+ * @param {number} limit
+ * @returns {Make}
+ */
+export const permits = (limit) => (store, close) => managedWith({ timeout: TIMEOUT, limit }, store, close);
+
+/**
+ * @param {import('stripelock').AcquireLeaseOptions} options
+ * @param {LeaseStore} store
+ * @param {() => unknown} close
+ * @returns {Client}
+ */
+function managedWith(options, store, close) {
   const manager = new LeaseManager({ store, ttl: TTL });
-  const options = { timeout: TIMEOUT };
   return {
     acquire: (key) => manager.acquire(key, options),
     release: async (lease) => lost(await lease.release()),

@@ -3,7 +3,7 @@
 import { redisCommand, RedisServer } from '../../../test/support/redis-server.mjs';
 import { loadStore } from '../../support/package.mjs';
 import { lack, placeOf } from '../../support/servers.mjs';
-import { alone, managed, subject, TTL } from './clients.mjs';
+import { alone, managed, permits, subject, TTL } from './clients.mjs';
 
 /**
  * @typedef {import('./clients.mjs').Client} Client
@@ -20,6 +20,9 @@ export const redisServer = {
     return { place: String(server.port), stop: () => server.stop() };
   },
 };
+
+/** Milliseconds. */
+const TIMEOUT = 60_000;
 
 const needsRedis = () => lack(redisServer);
 
@@ -64,6 +67,34 @@ const redlock = (name, settings) =>
     };
   });
 
+/** How many may hold a key, where a workload says that there are permits. */
+export const PERMITS = 3;
+
+/**
+ * @param {string} name
+ * @param {object} settings
+ */
+const semaphore = (name, settings) =>
+  redisSubject(name, ['redis-semaphore'], async (client) => {
+    const { Semaphore } = await import('redis-semaphore');
+    const options = { lockTimeout: TTL, acquireTimeout: TIMEOUT, ...settings };
+    /** One for each key: it holds one permit at a time. */
+    const semaphores = new Map();
+    const semaphoreOf = (/** @type {string} */ key) => {
+      if (!semaphores.has(key)) semaphores.set(key, new Semaphore(client, key, PERMITS, options));
+      return semaphores.get(key);
+    };
+    return {
+      async acquire(key) {
+        const held = semaphoreOf(key);
+        await held.acquire();
+        return held;
+      },
+      release: (held) => held.release(),
+      close: () => client.disconnect(),
+    };
+  });
+
 /**
  * Two round trips to a script that does nothing.
  *
@@ -84,6 +115,9 @@ const roundTrips = {
 export const REDIS_MANAGER = 'stripelock over Redis';
 /** It never gives up, like all others here. */
 const FOR_EVER = { retryCount: -1 };
+export const REDIS_PERMITS = 'stripelock over Redis, permits';
+export const SEMAPHORE = 'redis-semaphore';
+export const SEMAPHORE_SHORT = 'redis-semaphore, retries after 1 ms';
 export const REDLOCK = 'redlock';
 export const REDLOCK_SHORT = 'redlock, retries after 0 to 2 ms';
 
@@ -93,6 +127,10 @@ export const redisSubjects = {
   redisAlone: redisStore('stripelock over Redis, store alone', alone),
   /** Default settings: it tries again after 100 to 300 ms. */
   redlock: redlock(REDLOCK, FOR_EVER),
+  redisPermits: redisStore(REDIS_PERMITS, permits(PERMITS)),
+  /** Default settings: it tries again after 10 ms. */
+  semaphore: semaphore(SEMAPHORE, {}),
+  semaphoreShort: semaphore(SEMAPHORE_SHORT, { retryInterval: 1 }),
   /** The shortest pauses that timers allow. */
   redlockShort: redlock(REDLOCK_SHORT, { ...FOR_EVER, retryDelay: 1, retryJitter: 1 }),
 };

@@ -13,5 +13,7 @@ export function slotKey(key: string, slot: number): string {
 
 /** The keys of all slots, in their order. */
 export function slotKeys(key: string, limit: number): readonly string[] {
-  return Array.from({ length: limit }, (_, slot) => slotKey(key, slot));
+  const keys = [key];
+  for (let slot = 1; slot < limit; slot++) keys.push(slotKey(key, slot));
+  return keys;
 }
