@@ -32,7 +32,9 @@ const AXES = {
  * @property {string} group
  * @property {string} metric
  * @property {string} title
- * @property {readonly string[]} [workloads] Only these, and no floors: for a reader in a hurry.
+ * @property {readonly string[]} [workloads] Only these, and no floors.
+ * @property {readonly string[]} [bars] A bar for each of these subjects, with its figure, for a reader in a hurry: the first
+ *   is the package's own.
  *
  * @typedef {object} Point One for each mark.
  * @property {string} workload
@@ -49,15 +51,9 @@ const charts = [
     file: 'overview',
     group: 'uncontended',
     metric: 'nsPerOp',
-    title: 'To acquire and release a free lock',
-    workloads: [
-      'sync, hot string key',
-      'sync, 8 hot keys',
-      'sync, 1,000,000 distinct keys',
-      'async, hot string key',
-      'async, 8 hot keys',
-      'async, 1,000,000 distinct keys',
-    ],
+    title: 'To await a free lock, and release it',
+    workloads: ['async, hot string key'],
+    bars: ['KeyedLock native', 'async-lock', 'async-mutex', 'web-locks', 'Node locks'],
   },
   {
     file: 'combinations',
@@ -248,6 +244,49 @@ function specification(title, subtitle, metric, data) {
 }
 
 /**
+ * @param {string} title
+ * @param {string} subtitle
+ * @param {string} metric
+ * @param {readonly Point[]} data
+ * @param {readonly string[]} subjects
+ * @returns {import('vega-lite').TopLevelSpec}
+ */
+function barSpecification(title, subtitle, metric, data, subjects) {
+  const [own] = subjects;
+  const shown = { field: 'median', type: /** @type {const} */ ('quantitative') };
+  return {
+    width: WIDTH,
+    height: { step: ROW },
+    background: 'transparent',
+    padding: 8,
+    title: { text: title, subtitle, anchor: 'start', color: INK, subtitleColor: INK, offset: 12 },
+    data: { values: data.filter(({ subject }) => subjects.includes(subject)) },
+    transform: [{ calculate: `format(datum.median, '.0f') + ' ${metrics[metric].unit}'`, as: 'figure' }],
+    config: { font: 'system-ui, sans-serif', view: { stroke: null } },
+    encoding: {
+      y: {
+        field: 'subject',
+        type: 'nominal',
+        sort: [...subjects],
+        title: null,
+        axis: { domain: false, ticks: false, labelColor: INK, labelFontSize: 13, labelPadding: 8 },
+      },
+      color: {
+        condition: { test: `datum.subject === '${own}'`, value: LOOKS['stripelock native'].color },
+        value: INK,
+      },
+    },
+    layer: [
+      { mark: { type: 'bar', height: 18 }, encoding: { x: { ...shown, axis: null } } },
+      {
+        mark: { type: 'text', align: 'left', dx: 6, fontSize: 13 },
+        encoding: { x: shown, text: { field: 'figure', type: 'nominal' } },
+      },
+    ],
+  };
+}
+
+/**
  * @param {import('vega-lite').TopLevelSpec} specificationOfChart
  * @returns {Promise<string>} SVG.
  */
@@ -270,7 +309,12 @@ export async function drawCharts(results, folder, prefix) {
     const data = points(results, chart);
     if (data.length === 0) continue;
     const file = path.join(folder, `${prefix}-${chart.file}.svg`);
-    writeFileSync(file, await draw(specification(chart.title, subtitle, chart.metric, data)));
+    const { title, metric, bars } = chart;
+    const drawn =
+      bars === undefined
+        ? specification(title, subtitle, metric, data)
+        : barSpecification(title, subtitle, metric, data, bars);
+    writeFileSync(file, await draw(drawn));
     files.push(file);
   }
   return files;
