@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
  */
 const slow = [
   'test/bench/{against,verification}.test.ts',
-  'test/docs/site.test.ts',
+  'test/docs/{browser,site}.test.ts',
   'test/engine/native/binary.test.ts',
   'test/examples/ledger-hot.test.ts',
   'test/hosts.test.ts',

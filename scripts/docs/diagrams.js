@@ -8,6 +8,11 @@
   const blocks = [...document.querySelectorAll('pre > code.mermaid')];
 
   function draw() {
+    // TypeDoc hides the page until its own script has run, and Mermaid measures what it draws.
+    if (document.body.style.display === 'none') {
+      globals.requestAnimationFrame(draw);
+      return;
+    }
     const { theme } = document.documentElement.dataset;
     const dark =
       theme === 'dark' || (theme !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
@@ -23,10 +28,10 @@
   }
 
   if (blocks.length > 0) {
+    // Once loaded, Mermaid would draw by itself what has its name, and read the highlighted code as text.
+    for (const code of blocks) code.classList.replace('mermaid', 'diagram');
     const script = document.createElement('script');
-    script.src = 'https://cdn.jsdelivr.net/npm/mermaid@11.17.2/dist/mermaid.min.js';
-    script.integrity = 'sha384-EOXBFmc3gx5mb+vn0vPvvGqACToJD24hhacX5Yx+8NUUQrHIle/Qi5Bg9o3zKwW2';
-    script.crossOrigin = 'anonymous';
+    script.src = `${document.documentElement.dataset.base}assets/mermaid.js`;
     script.addEventListener('load', draw);
     document.head.append(script);
   }

@@ -5,7 +5,7 @@
 //
 // Needs no network: links to other sites are not followed.
 
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { LinkChecker } from 'linkinator';
@@ -44,6 +44,7 @@ const options = {
   excludeInternal: true,
   customJs: inPackage('scripts/docs/diagrams.js'),
   customCss: inPackage('scripts/docs/site.css'),
+  favicon: inPackage('scripts/docs/icon.svg'),
   highlightLanguages: ['typescript', 'javascript', 'js', 'ts', 'json', 'sh', 'sql', 'lua', 'cpp'],
   ignoredHighlightLanguages: ['mermaid', 'text'],
   requiredToBeDocumented: [
@@ -98,6 +99,7 @@ export async function build(folder, others = {}) {
   if (project === undefined) return false;
   app.validate(project);
   await app.generateDocs(project, folder);
+  copyFileSync(inPackage('node_modules/mermaid/dist/mermaid.min.js'), path.join(folder, 'assets/mermaid.js'));
   return !app.logger.hasErrors() && !app.logger.hasWarnings();
 }
 

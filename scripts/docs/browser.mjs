@@ -1,0 +1,190 @@
+// Opens every page of the site in a real browser, as on a desk and as on a phone, and looks whether it is as it should be.
+//
+//   node scripts/docs/browser.mjs [folder]             the site that `npm run docs` has built
+//   node scripts/docs/browser.mjs [folder] --shots to  also takes pictures of some pages
+//
+// A missing browser is said loudly, and is a failure in CI.
+//
+// Pages of the API all look alike, so they are opened as on a phone only, where there is the least room.
+//
+// A page must load nothing from other hosts, write no error to the console, draw its diagrams, show its pictures, and not
+// scroll sideways. The search must find something.
+
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import puppeteer from 'puppeteer-core';
+import handler from 'serve-handler';
+
+import { isMain, packageRoot } from '../addon-inputs.mjs';
+
+/** Where Chromium is: on the PATH of Debian, or where CHROME says. */
+const browsers = [process.env['CHROME'] ?? '', '/usr/bin/chromium', '/usr/bin/google-chrome'];
+export const browser = browsers.find((file) => file !== '' && existsSync(file));
+export const BROWSER_ADVICE = 'apt-get install chromium, or set CHROME to the program of another one';
+
+/** As on a desk, and as on a small phone. */
+const SIZES = [
+  { name: 'desk', width: 1280, height: 900, ofAll: false },
+  { name: 'phone', width: 360, height: 740, ofAll: true },
+];
+/** Pages to take pictures of. */
+const SHOWN = [
+  'index.html',
+  'documents/Recipes.html',
+  'documents/Leases.html',
+  'classes/stripelock.KeyedLock.html',
+];
+/** What the search is asked for. */
+const WANTED = 'KeyedLock';
+
+/**
+ * All pages, by their paths.
+ *
+ * @param {string} folder
+ */
+const pagesOf = (folder) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.html'))
+    .map((name) => name.replaceAll(path.sep, '/'))
+    .sort();
+
+/** Whether people have written the page, and not a tool. */
+const isWritten = (/** @type {string} */ name) => name.startsWith('documents/') || !name.includes('/');
+
+/**
+ * What is wrong on a page that was loaded. Runs in the browser.
+ *
+ * @returns {string[]}
+ */
+function look() {
+  const { document } = /** @type {any} */ (globalThis);
+  const { scrollWidth, clientWidth } = document.documentElement;
+  const wrong = [];
+  if (scrollWidth > clientWidth) wrong.push(`scrolls sideways: ${scrollWidth} of ${clientWidth} pixels`);
+  for (const diagram of document.querySelectorAll('.mermaid, .diagram')) {
+    if (diagram.querySelector('svg') === null) wrong.push('a diagram was not drawn');
+  }
+  for (const image of document.images) if (image.naturalWidth === 0) wrong.push(`no picture at ${image.src}`);
+  return wrong;
+}
+
+/**
+ * @param {import('puppeteer-core').Page} page
+ * @param {string} url
+ * @param {number} patience
+ */
+async function wrongOn(page, url, patience) {
+  /** @type {string[]} */
+  const wrong = [];
+  const { host } = new URL(url);
+  const onMessage = (/** @type {import('puppeteer-core').ConsoleMessage} */ message) => {
+    if (message.type() === 'error') wrong.push(`console: ${message.text()}`);
+  };
+  const onError = (/** @type {unknown} */ error) => wrong.push(`error: ${String(error)}`);
+  const onRequest = (/** @type {import('puppeteer-core').HTTPRequest} */ request) => {
+    const asked = new URL(request.url());
+    if (asked.protocol !== 'data:' && asked.host !== host) wrong.push(`loads ${request.url()}`);
+  };
+  page.on('console', onMessage).on('pageerror', onError).on('request', onRequest);
+  await page.goto(url, { waitUntil: 'load' });
+  // Diagrams are drawn after the page was loaded.
+  await page
+    .waitForFunction(
+      () => {
+        const { document } = /** @type {any} */ (globalThis);
+        const left = [...document.querySelectorAll('.mermaid, .diagram')];
+        return left.every((diagram) => diagram.querySelector('svg') !== null);
+      },
+      { timeout: patience },
+    )
+    .catch(() => undefined);
+  wrong.push(...(await page.evaluate(look)));
+  page.off('console', onMessage).off('pageerror', onError).off('request', onRequest);
+  return wrong;
+}
+
+/**
+ * How many pages the search finds.
+ *
+ * @param {import('puppeteer-core').Page} page
+ * @param {string} url
+ */
+async function found(page, url) {
+  await page.goto(url, { waitUntil: 'load' });
+  await page.click('#tsd-search-trigger');
+  await page.waitForSelector('#tsd-search-input', { visible: true });
+  await page.type('#tsd-search-input', WANTED);
+  await page.waitForSelector('#tsd-search-results li a');
+  return (await page.$$('#tsd-search-results li a')).length;
+}
+
+/**
+ * What is wrong with the site.
+ *
+ * @param {string} folder
+ * @param {{ pages?: readonly string[], shots?: string | undefined, patience?: number }} [options] `patience`: milliseconds
+ *   for the diagrams of a page.
+ * @returns {Promise<string[]>}
+ */
+export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, patience = 30_000 } = {}) {
+  if (shots !== undefined) mkdirSync(shots, { recursive: true });
+  const server = http.createServer(
+    (request, response) => void handler(request, response, { public: folder, cleanUrls: false }),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  const opened = await puppeteer.launch({
+    executablePath: browser ?? '',
+    // Root, as which CI runs, may not use the sandbox. The pages are our own.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  });
+  /** @type {string[]} */
+  const wrong = [];
+  try {
+    // One after the other: browsers slow down tabs that nobody sees.
+    const page = await opened.newPage();
+    for (const size of SIZES) {
+      await page.setViewport(size);
+      for (const name of pages) {
+        if (!size.ofAll && !isWritten(name)) continue;
+        const lines = await wrongOn(page, `http://127.0.0.1:${port}/${name}`, patience);
+        wrong.push(...lines.map((line) => `${name}, ${size.name}: ${line}`));
+        if (shots === undefined || !SHOWN.includes(name)) continue;
+        const file = `${path.basename(name, '.html')}-${size.name}.png`;
+        await page.screenshot({ path: /** @type {`${string}.png`} */ (path.join(shots, file)) });
+      }
+    }
+    if ((await found(page, `http://127.0.0.1:${port}/index.html`)) === 0) {
+      wrong.push(`the search does not find ${WANTED}`);
+    }
+  } finally {
+    await opened.close();
+    server.close();
+  }
+  return wrong;
+}
+
+if (isMain(import.meta.url)) {
+  const { values, positionals } = parseArgs({
+    options: { shots: { type: 'string' } },
+    allowPositionals: true,
+  });
+  const folder = path.resolve(positionals[0] ?? path.join(packageRoot, 'site'));
+  if (browser === undefined) {
+    console.error(`NOT CHECKED in a browser: there is none. ${BROWSER_ADVICE}.`);
+    if (process.env['CI']) process.exitCode = 1;
+  } else {
+    const wrong = await wrongInBrowser(folder, values);
+    for (const line of wrong) console.error(line);
+    const count = pagesOf(folder).length;
+    console.log(
+      wrong.length === 0 ? `${count} pages are as they should be in a browser` : `${wrong.length} faults`,
+    );
+    if (wrong.length > 0) process.exitCode = 1;
+  }
+}

@@ -1,0 +1,53 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { browser, BROWSER_ADVICE, wrongInBrowser } from '../../scripts/docs/browser.mjs';
+import { reportMissing } from '../support/requirements.js';
+
+/** What finds something, as TypeDoc makes it. */
+const SEARCH = `<button id="tsd-search-trigger">Search</button>
+<input id="tsd-search-input"><ul id="tsd-search-results"><li><a href="#">KeyedLock</a></li></ul>`;
+
+/** By what a page has that it should not have: its body, and what is said of it. */
+const faults: Record<string, readonly [body: string, said: string]> = {
+  'an error in the console': ['<script>console.error("no")</script>', 'console: no'],
+  'an exception': ['<script>throw new Error("no")</script>', 'error: Error: no'],
+  'something of another host': [
+    '<img src="http://localhost:1/a.png" width="1">',
+    'loads http://localhost:1/a.png',
+  ],
+  'a picture that is missing': ['<img src="missing.png">', 'no picture at'],
+  'a diagram that is text': ['<code class="mermaid">flowchart</code>', 'a diagram was not drawn'],
+  'more width than a phone': ['<div style="width: 2000px">wide</div>', 'scrolls sideways'],
+};
+
+async function wrongOn(body: string): Promise<string[]> {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-browser-'));
+  try {
+    const icon = '<link rel="icon" href="data:,"><meta name="viewport" content="width=device-width">';
+    writeFileSync(
+      path.join(folder, 'index.html'),
+      `<!doctype html><html><head>${icon}</head><body>${SEARCH}</body></html>`,
+    );
+    writeFileSync(
+      path.join(folder, 'page.html'),
+      `<!doctype html><html><head>${icon}</head><body>${body}</body></html>`,
+    );
+    return await wrongInBrowser(folder, { pages: ['index.html', 'page.html'], patience: 500 });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+if (browser === undefined) reportMissing('the site in a browser', 'browser', BROWSER_ADVICE);
+
+it.runIf(browser)('finds nothing wrong on pages that are as they should be', async () => {
+  expect(await wrongOn('<p>As it should be.</p>')).toEqual([]);
+});
+
+it.runIf(browser).each(Object.entries(faults))('finds %s', async (_fault, [body, said]) => {
+  const wrong = await wrongOn(body);
+  expect(wrong).toContainEqual(expect.stringMatching(/^page\.html, phone: /));
+  expect(wrong.join('\n')).toContain(said);
+});
