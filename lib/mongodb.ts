@@ -6,10 +6,10 @@
 
 export {
   mongodbLeaseStore,
-  reopenMongodbLeaseStore,
   type MongodbCollectionOptions,
   type MongodbDatabaseOptions,
   type MongodbLeaseStoreOptions,
-  type ReopenedMongodbOptions,
 } from './stores/mongodb/store.js';
 export type { MongodbCollection, MongodbDatabase } from './stores/mongodb/collection.js';
+/** @internal */
+export { reopenMongodbLeaseStore } from './stores/mongodb/store.js';

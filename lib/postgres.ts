@@ -6,10 +6,10 @@
 
 export {
   postgresLeaseStore,
-  reopenPostgresLeaseStore,
   type PostgresClient,
   type PostgresClientOptions,
   type PostgresLeaseStoreOptions,
   type PostgresPoolOptions,
-  type ReopenedPostgresOptions,
 } from './stores/postgres/store.js';
+/** @internal */
+export { reopenPostgresLeaseStore } from './stores/postgres/store.js';

@@ -4,11 +4,7 @@
  * @module stripelock/redis
  */
 
-export {
-  redisLeaseStore,
-  reopenRedisLeaseStore,
-  type RedisLeaseStoreOptions,
-  type RedisUrlOptions,
-  type ReopenedRedisOptions,
-} from './stores/redis/store.js';
+export { redisLeaseStore, type RedisLeaseStoreOptions, type RedisUrlOptions } from './stores/redis/store.js';
 export type { RedisClient } from './stores/redis/client.js';
+/** @internal */
+export { reopenRedisLeaseStore } from './stores/redis/store.js';

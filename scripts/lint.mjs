@@ -134,6 +134,7 @@ const checks = fix
         )
           ? PASSED
           : FAILED,
+      api: () => run(process.execPath, ['scripts/docs/api.mjs', '--check']),
       'clang-format': clangFormat,
       'clang-tidy': clangTidy,
     };

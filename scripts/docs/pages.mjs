@@ -16,7 +16,7 @@ const order = {
     'docs/observability.md',
     'docs/*.md',
   ],
-  Reference: ['docs/options.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/engines.md'],
+  Reference: ['api.md', 'docs/options.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/engines.md'],
   Examples: ['examples/*/README.md'],
   Background: ['docs/performance.md', 'docs/architecture.md', 'bench/README.md', 'model/README.md'],
   Project: ['CONTRIBUTING.md', 'CHANGELOG.md'],

@@ -76,7 +76,7 @@ export function mongodbLeaseStore(
 }
 
 /** What another thread needs to make a client, and a store on it. */
-export interface ReopenedMongodbOptions extends Pick<MongodbLeaseStoreOptions, 'timeout' | 'drift'> {
+interface ReopenedOptions extends Pick<MongodbLeaseStoreOptions, 'timeout' | 'drift'> {
   /** The module whose default export makes the collection or the database. */
   clientModule: string;
 }
@@ -84,11 +84,13 @@ export interface ReopenedMongodbOptions extends Pick<MongodbLeaseStoreOptions, '
 /**
  * Makes a collection or a database by a `clientModule` of {@link MongodbLeaseStoreOptions}, and a store in it. The thread
  * that renews leases in the background calls it.
+ *
+ * @internal
  */
 export async function reopenMongodbLeaseStore({
   clientModule,
   ...rest
-}: ReopenedMongodbOptions): Promise<LeaseStore> {
+}: ReopenedOptions): Promise<LeaseStore> {
   const made = await clientFrom<MongodbCollection | MongodbDatabase>(
     clientModule,
     'a collection or a database',

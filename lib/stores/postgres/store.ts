@@ -92,7 +92,7 @@ export function postgresLeaseStore(
 }
 
 /** What another thread needs to make a client, and a store on it. */
-export interface ReopenedPostgresOptions extends Pick<PostgresClientOptions, 'table' | 'timeout' | 'drift'> {
+interface ReopenedOptions extends Pick<PostgresClientOptions, 'table' | 'timeout' | 'drift'> {
   /** The module whose default export makes the client or the pool. */
   clientModule: string;
 }
@@ -100,11 +100,13 @@ export interface ReopenedPostgresOptions extends Pick<PostgresClientOptions, 'ta
 /**
  * Makes a client by a `clientModule` of {@link PostgresClientOptions}, and a store on it. The thread that renews leases in
  * the background calls it.
+ *
+ * @internal
  */
 export async function reopenPostgresLeaseStore({
   clientModule,
   ...rest
-}: ReopenedPostgresOptions): Promise<LeaseStore> {
+}: ReopenedOptions): Promise<LeaseStore> {
   return postgresLeaseStore({ ...rest, client: await clientFrom<PostgresClient>(clientModule) });
 }
 

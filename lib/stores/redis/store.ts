@@ -80,7 +80,7 @@ export function redisLeaseStore(
 }
 
 /** What another thread needs to make a client, and a store on it. */
-export interface ReopenedRedisOptions extends Omit<RedisLeaseStoreOptions, 'client' | 'clientModule'> {
+interface ReopenedOptions extends Omit<RedisLeaseStoreOptions, 'client' | 'clientModule'> {
   /** The module whose default export makes the client. */
   clientModule: string;
 }
@@ -88,11 +88,10 @@ export interface ReopenedRedisOptions extends Omit<RedisLeaseStoreOptions, 'clie
 /**
  * Makes a client by a `clientModule` of {@link RedisLeaseStoreOptions}, and a store on it. The thread that renews leases in
  * the background calls it.
+ *
+ * @internal
  */
-export async function reopenRedisLeaseStore({
-  clientModule,
-  ...rest
-}: ReopenedRedisOptions): Promise<LeaseStore> {
+export async function reopenRedisLeaseStore({ clientModule, ...rest }: ReopenedOptions): Promise<LeaseStore> {
   return redisLeaseStore({ ...rest, client: await clientFrom<RedisClient>(clientModule) });
 }
 
