@@ -9,6 +9,7 @@
 // npm would compile what has one. The addon can still be compiled in the installed package: scripts/compile.mjs.
 
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   cpSync,
   existsSync,
@@ -24,6 +25,7 @@ import { parseArgs } from 'node:util';
 
 import { buildTools, packageRoot } from './addon-inputs.mjs';
 import { absoluteLinks } from './pack/readme.mjs';
+import { billOfMaterials } from './pack/sbom.mjs';
 import { binaryOf, defaultOutput, targets } from './prebuild/targets.mjs';
 
 /** From the folder of the sources, to the same place. */
@@ -99,12 +101,31 @@ function assemble(folder, prebuilds) {
   writeFileSync(path.join(folder, 'README.md'), absoluteLinks(readme, { repository, ref: `v${version}` }));
   addFoldersOfEntries(folder, manifest);
   writeJson(path.join(folder, 'package.json'), publishedManifest(manifest));
-  return targets.map(({ name }) => {
+  writeFileSync(path.join(folder, 'sbom.cdx.json'), billOfMaterials({ name: manifest.name, version }));
+  const binaries = targets.map(({ name }) => {
     const binary = binaryOf(prebuilds, name);
     const present = existsSync(binary);
     if (present) cpSync(binary, binaryOf(path.join(folder, 'prebuilds'), name));
     return { name, present };
   });
+  const built = binaries.filter(({ present }) => present).map(({ name }) => name);
+  if (built.length > 0) writeChecksums(path.join(folder, 'prebuilds'), built);
+  return binaries;
+}
+
+/**
+ * As `sha256sum --check` reads them.
+ *
+ * @param {string} folder
+ * @param {readonly string[]} names Of targets.
+ */
+function writeChecksums(folder, names) {
+  const lines = names.map((name) => {
+    const file = binaryOf(folder, name);
+    const sum = createHash('sha256').update(readFileSync(file)).digest('hex');
+    return `${sum}  ${path.relative(folder, file).replaceAll(path.sep, '/')}\n`;
+  });
+  writeFileSync(path.join(folder, 'SHA256SUMS'), lines.join(''));
 }
 
 /**

@@ -19,7 +19,7 @@ const order = {
   Reference: ['api.md', 'docs/options.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/engines.md'],
   Examples: ['examples/*/README.md'],
   Background: ['docs/performance.md', 'docs/architecture.md', 'bench/README.md', 'model/README.md'],
-  Project: ['CONTRIBUTING.md', 'CHANGELOG.md'],
+  Project: ['CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'],
 };
 
 export const groups = Object.keys(order);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
@@ -5,6 +6,7 @@ import path from 'node:path';
 import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { targetsIn } from '../../scripts/docs/markdown.mjs';
+import { addonPath } from '../../scripts/build-addon.mjs';
 import { packLocally } from '../../scripts/local-package.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
@@ -62,6 +64,32 @@ describe('the tarball', () => {
         installed.PREBUILT,
       ]),
     );
+  });
+
+  it('lists what is inside, with licences, and the checksums of its binaries', async () => {
+    const sbom = JSON.parse(await readFile(inPackage('sbom.cdx.json'), 'utf8')) as {
+      bomFormat: string;
+      components: { name: string; version: string; licenses: unknown[]; hashes: unknown[] }[];
+    };
+    expect(sbom.bomFormat).toBe('CycloneDX');
+    const listed = sbom.components.map(({ name }) => name);
+    const { dependencies } = await manifestAt(inPackage());
+    expect(listed).toEqual(expect.arrayContaining(Object.keys(dependencies as object)));
+    expect(listed).toEqual(expect.arrayContaining(['xxhash-addon', 'node-addon-api', 'pprof-format']));
+    for (const { licenses, hashes } of sbom.components)
+      expect([licenses.length, hashes.length]).toEqual([1, 1]);
+    const sums = await readFile(inPackage('prebuilds/SHA256SUMS'), 'utf8');
+    for (const line of sums.trim().split('\n')) {
+      const [sum, file] = line.split('  ');
+      const binary = await readFile(inPackage('prebuilds', file!));
+      expect(createHash('sha256').update(binary).digest('hex')).toBe(sum);
+    }
+    expect(
+      sums
+        .trim()
+        .split('\n')
+        .map((line) => `prebuilds/${line.split('  ')[1]!}`),
+    ).toContain(installed.PREBUILT);
   });
 
   it('has a README whose links and pictures are absolute, in the tree of its version', async () => {
@@ -229,7 +257,10 @@ describe('where no prebuilt binary fits', () => {
       expect(compiled.code, compiled.stdout + compiled.stderr).toBe(0);
       expect(await installed.runUsersProgram(project, env, options)).toEqual(installed.works('native'));
       // It leaves the binary there, and nothing else.
-      expect(filesBelow(inPackage('build'))).toEqual([inPackage('build', 'Release', 'stripelock.node')]);
+      const binary = inPackage('build', 'Release', 'stripelock.node');
+      expect(filesBelow(inPackage('build'))).toEqual([binary]);
+      // Anybody who compiles the same sources by the same tools, wherever that is, gets what was published.
+      expect((await readFile(binary)).equals(await readFile(addonPath))).toBe(true);
     },
     LIMIT,
   );
