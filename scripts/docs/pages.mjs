@@ -6,14 +6,17 @@ import path from 'node:path';
 /** The pages of each group, in order. A name with a star stands for all pages that are named nowhere else. */
 const order = {
   Guide: [
-    'docs/usage.md',
+    'docs/guide.md',
     'docs/recipes.md',
+    'docs/usage.md',
     'docs/processes.md',
     'docs/web-locks.md',
     'docs/leases.md',
     'docs/stores.md',
     'docs/hosts-and-bundlers.md',
     'docs/observability.md',
+    'docs/troubleshooting.md',
+    'docs/migrating.md',
     'docs/*.md',
   ],
   Reference: ['api.md', 'docs/options.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/engines.md'],

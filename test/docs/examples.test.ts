@@ -48,13 +48,16 @@ describe('the examples of the README', () => {
   );
 });
 
-describe.each(['web-locks', 'errors', 'processes'])('the example of docs/%s.md', (page) => {
-  const examples = javaScriptOf(`docs/${page}.md`);
+describe.each(['guide', 'troubleshooting', 'migrating', 'web-locks', 'errors', 'processes'])(
+  'the example of docs/%s.md',
+  (page) => {
+    const examples = javaScriptOf(`docs/${page}.md`);
 
-  it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>
-    runs(code, `${page}-${i}`),
-  );
-});
+    it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>
+      runs(code, `${page}-${i}`),
+    );
+  },
+);
 
 describe('the examples of docs/usage.md', () => {
   const pool = ['pool.mjs', 'worker.mjs'].map((name) => textOf(`examples/pool/${name}`).trim());
