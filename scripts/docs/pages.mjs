@@ -13,6 +13,7 @@ const order = {
     'docs/web-locks.md',
     'docs/leases.md',
     'docs/stores.md',
+    'docs/stores/*.md',
     'docs/hosts-and-bundlers.md',
     'docs/observability.md',
     'docs/troubleshooting.md',
