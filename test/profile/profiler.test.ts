@@ -61,7 +61,9 @@ describe('profileContention', () => {
       expect(wait.waited).toBeGreaterThan(15);
       expect(wait.weight).toBe(1);
       expect(wait.releases.length).toBe(1);
-      expect(wait.releases[0]!.share).toBeGreaterThan(0.8 * wait.waited);
+      // Most of it: the time from the release until the waiter ran is nobody's share, and a busy machine makes it long.
+      expect(wait.releases[0]!.share).toBeGreaterThan(15);
+      expect(wait.releases[0]!.share).toBeLessThanOrEqual(wait.waited);
     }
     expect(near!.frames[0]).toContain('waitsWithin');
     expect(near!.releases[0]!.frames[0]).toContain('waitsWithin');
