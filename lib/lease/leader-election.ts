@@ -6,7 +6,7 @@ import type { HostSignal } from '../common/types.js';
 import { messageOf } from './contract/errors.js';
 import { checkKey, checkTtl } from './contract/lease-store.js';
 import type { Lease } from './hold/lease.js';
-import { checkLeaseOptions, LeaseManager } from './manager.js';
+import { checkUnshared, LeaseManager } from './manager.js';
 
 /** Milliseconds. See {@link LeaderElectionOptions.ttl}. */
 const DEFAULT_TTL = 10_000;
@@ -44,8 +44,8 @@ const OPTIONS: Names<LeaderElectionOptions> = { onElected: true, onLost: true, t
  *
  * No lease can promise that a former leader has stopped: see `Lease`. Its signal, its deadline and its token tell.
  *
- * It keeps the process alive from {@link start} to {@link resign}. All but the TTL is as the manager's leases are. Close the
- * manager after its elections.
+ * It keeps the process alive from {@link start} to {@link resign}. All but the TTL is as the manager's leases are. A manager
+ * with a `holder` takes one election of a name, and one that is `reentrant` none. Close it after its elections.
  */
 export class LeaderElection implements AsyncDisposable {
   /** What it stands for: the key of the lease. */
@@ -74,7 +74,7 @@ export class LeaderElection implements AsyncDisposable {
     checkFunction(onElected, 'options.onElected');
     if (onLost !== undefined) checkFunction(onLost, 'options.onLost');
     this.#ttl = ttl === undefined ? DEFAULT_TTL : checkTtl(ttl, 'options.ttl');
-    checkLeaseOptions(leases, { ttl: this.#ttl });
+    checkUnshared(leases, { ttl: this.#ttl });
     this.name = checkKey(name);
     this.#leases = leases;
     this.#options = options;

@@ -1,5 +1,5 @@
 import { callArguments, checkBoolean, checkOptionsObject } from '../common/checks.js';
-import { outOfRange } from '../common/errors.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
 import { pause } from '../common/pause.js';
 import { managerClosed } from './contract/errors.js';
 import type { LeaseStore } from './contract/lease-store.js';
@@ -23,8 +23,8 @@ import { hasTable, TableGrants } from './grants/table-grants.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore, settled } from './memory/memory-store.js';
 
-/** Throws as an acquisition with these options would. */
-export let checkLeaseOptions: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
+/** Throws as an acquisition with these options would, and if other acquisitions of the key would share the lease. */
+export let checkUnshared: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
 
 /**
  * Takes leases in a store, keeps them alive, and reports when they are lost. It belongs to the thread that made it;
@@ -182,8 +182,10 @@ export class LeaseManager {
   }
 
   static {
-    checkLeaseOptions = (leases, options) => {
-      leases.#grants.checkTerms(resolveTerms(leases.#settings, options));
+    checkUnshared = (leases, options) => {
+      const settings = leases.#settings;
+      if (settings.reentrant) throw invalidArgType('leases', 'a LeaseManager that is not reentrant', leases);
+      leases.#grants.checkTerms(resolveTerms(settings, options));
     };
   }
 

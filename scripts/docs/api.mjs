@@ -4,7 +4,7 @@
 //   node scripts/docs/api.mjs           writes it
 //   node scripts/docs/api.mjs --check   fails if it is not up to date
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
@@ -78,6 +78,8 @@ function reportOf(declarations, folder) {
 export async function apiPage() {
   /** @type {{ exports: Record<string, string | { require: { types: string } }> }} */
   const { exports } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
+  if (!existsSync(path.join(packageRoot, 'dist')))
+    throw new Error('there is no dist/: run `npm run build:ts` first');
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-api-'));
   try {
     const parts = Object.entries(exports).flatMap(([name, target]) => {

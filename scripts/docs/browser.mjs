@@ -38,6 +38,8 @@ const SHOWN = [
   'documents/Leases.html',
   'classes/stripelock.KeyedLock.html',
 ];
+/** Milliseconds: only what hangs. CI does this beside other work. */
+const HANGS = 180_000;
 /** What the search is asked for. */
 const WANTED = 'KeyedLock';
 
@@ -130,7 +132,7 @@ async function found(page, url) {
  *   for the diagrams of a page.
  * @returns {Promise<string[]>}
  */
-export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, patience = 30_000 } = {}) {
+export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, patience = HANGS } = {}) {
   if (shots !== undefined) mkdirSync(shots, { recursive: true });
   const server = http.createServer(
     (request, response) => void handler(request, response, { public: folder, cleanUrls: false }),
@@ -142,12 +144,15 @@ export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, p
     executablePath: browser ?? '',
     // Root, as which CI runs, may not use the sandbox. The pages are our own.
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    timeout: HANGS,
+    protocolTimeout: HANGS,
   });
   /** @type {string[]} */
   const wrong = [];
   try {
     // One after the other: browsers slow down tabs that nobody sees.
     const page = await opened.newPage();
+    page.setDefaultTimeout(HANGS);
     for (const size of SIZES) {
       await page.setViewport(size);
       for (const name of pages) {

@@ -155,6 +155,8 @@ it('refuses bad arguments', () => {
     }
   };
   expect(code({}, 'name', { onElected })).toBe('ERR_INVALID_ARG_TYPE');
+  // Two elections of one manager would share the lease, and both lead.
+  expect(code(new LeaseManager({ reentrant: true }), 'name', { onElected })).toBe('ERR_INVALID_ARG_TYPE');
   expect(code(leases, '', { onElected })).toBe('ERR_OUT_OF_RANGE');
   expect(code(leases, 'name')).toBe('ERR_INVALID_ARG_TYPE');
   expect(code(leases, 'name', {})).toBe('ERR_INVALID_ARG_TYPE');

@@ -10,7 +10,7 @@ import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../time/schedule.js';
 import type { Acquisition, Answer, Asker, Queues } from './acquisition.js';
 
-/** Milliseconds between two looks at whether all leases have ended: nothing that is fast should tell of its end. */
+/** Milliseconds between two looks at whether all leases have ended. To tell of each end would make releases slower. */
 const DRAIN_LOOK = 5;
 
 /**

@@ -79,9 +79,9 @@ export class StoreGrants extends Grants {
     asker: Asker,
     terms: LeaseTerms,
     _inTurn: boolean,
-    slots = anyOrder(terms.limit),
+    slots?: readonly number[],
   ): Promise<Answer> {
-    if (terms.limit > 1) return this.#trySlots(keys[0]!, asker, terms, slots);
+    if (terms.limit > 1) return this.#trySlots(keys[0]!, asker, terms, slots ?? anyOrder(terms.limit));
     return this.#inOrder(keys, () =>
       this.stableOwners ? this.#tryShared(keys, asker, terms) : this.#tryAll(keys, asker, terms),
     );
