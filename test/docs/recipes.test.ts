@@ -58,12 +58,16 @@ async function inProject(store: string, run: (folder: string) => Promise<void>):
 const printed = (code: string): string =>
   [...code.matchAll(/console\.log\(.*; \/\/ (.+)$/gm)].map(([, text]) => `${text}\n`).join('');
 
+/** `node:sqlite` says that it is experimental. */
+const quiet = (store: string): NodeJS.ProcessEnv =>
+  store === 'sqlite' ? { NODE_OPTIONS: '--disable-warning=ExperimentalWarning' } : {};
+
 async function runAll(store: string, url: string): Promise<void> {
   await inProject(store, async (folder) => {
     for (const { code, file, what } of recipes) {
       if (file === SERVER || (what !== '' && store !== 'redis')) continue;
       expect(printed(code)).not.toBe('');
-      const run = await runNode([file], undefined, { STORE_URL: url }, folder);
+      const run = await runNode([file], undefined, { STORE_URL: url, ...quiet(store) }, folder);
       expect({ file, ...run }).toMatchObject({ file, code: 0, stdout: printed(code), stderr: '' });
     }
     await endsWithoutLoss(folder, url);
