@@ -162,6 +162,27 @@ function powersOfTen(least, most) {
 const lookOf = (/** @type {string} */ subject) => LOOKS[subject] ?? LOOKS.floor;
 
 /**
+ * What all charts have around them.
+ *
+ * @param {string} title
+ * @param {string} subtitle
+ */
+const frameOf = (title, subtitle) => ({
+  width: WIDTH,
+  height: { step: ROW },
+  background: 'transparent',
+  padding: 8,
+  title: {
+    text: title,
+    subtitle,
+    anchor: /** @type {const} */ ('start'),
+    color: INK,
+    subtitleColor: INK,
+    offset: 12,
+  },
+});
+
+/**
  * @param {string} title
  * @param {string} subtitle
  * @param {string} metric
@@ -185,11 +206,7 @@ function specification(title, subtitle, metric, data) {
   };
   const color = { field: 'subject', scale: { domain: subjects, range: looks.map(({ color }) => color) } };
   return {
-    width: WIDTH,
-    height: { step: ROW },
-    background: 'transparent',
-    padding: 8,
-    title: { text: title, subtitle, anchor: 'start', color: INK, subtitleColor: INK, offset: 12 },
+    ...frameOf(title, subtitle),
     // The first in the legend is drawn last, on top of the others.
     data: { values: data.toReversed() },
     config: {
@@ -255,11 +272,7 @@ function barSpecification(title, subtitle, metric, data, subjects) {
   const [own] = subjects;
   const shown = { field: 'median', type: /** @type {const} */ ('quantitative') };
   return {
-    width: WIDTH,
-    height: { step: ROW },
-    background: 'transparent',
-    padding: 8,
-    title: { text: title, subtitle, anchor: 'start', color: INK, subtitleColor: INK, offset: 12 },
+    ...frameOf(title, subtitle),
     data: { values: data.filter(({ subject }) => subjects.includes(subject)) },
     transform: [{ calculate: `format(datum.median, '.0f') + ' ${metrics[metric].unit}'`, as: 'figure' }],
     config: { font: 'system-ui, sans-serif', view: { stroke: null } },

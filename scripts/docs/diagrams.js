@@ -8,7 +8,7 @@
   const blocks = [...document.querySelectorAll('pre > code.mermaid')];
 
   function draw() {
-    // TypeDoc hides the page until its own script has run, and Mermaid measures what it draws.
+    // typedoc hides the page until its own script has run, and Mermaid measures what it draws.
     if (document.body.style.display === 'none') {
       globals.requestAnimationFrame(draw);
       return;

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { browser, BROWSER_ADVICE, wrongInBrowser } from '../../scripts/docs/browser.mjs';
 import { reportMissing } from '../support/requirements.js';
 
-/** What finds something, as TypeDoc makes it. */
+/** What finds something, as typedoc makes it. */
 const SEARCH = `<button id="tsd-search-trigger">Search</button>
 <input id="tsd-search-input"><ul id="tsd-search-results"><li><a href="#">KeyedLock</a></li></ul>`;
 

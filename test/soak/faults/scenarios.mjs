@@ -7,6 +7,24 @@ import { repliesAreDelayed } from './server-scenarios.mjs';
 /** @typedef {import('./store-faults.mjs').Scenarios<import('./store-faults.mjs').Backend>} Scenarios */
 
 /**
+ * Three times: a holder is stopped for longer than its TTL, and another one is killed.
+ *
+ * @param {import('./world.mjs').World} world
+ * @param {() => Promise<unknown>} goesOn
+ */
+async function stopAndKill(world, goesOn) {
+  for (let i = 0; i < 3; i++) {
+    const stopped = await world.nextHolder();
+    stopped?.pause();
+    await delay(world.ttl * 1.2);
+    await world.expectProgress(world.holders.filter((holder) => holder.isRunning && holder !== stopped));
+    stopped?.resume();
+    await (await world.nextHolder())?.kill();
+    await goesOn();
+  }
+}
+
+/**
  * On every store.
  *
  * @type {Scenarios}
@@ -82,28 +100,14 @@ const common = {
 
   async 'holders of overlapping keys are killed and stopped'(world) {
     await world.start(5, { ...OVERLAPPING, timeout: 1000, patience: 10_000 });
-    for (let i = 0; i < 3; i++) {
-      const stopped = await world.nextHolder();
-      stopped?.pause();
-      await delay(world.ttl * 1.2);
-      await world.expectProgress(world.holders.filter((holder) => holder.isRunning && holder !== stopped));
-      stopped?.resume();
-      await (await world.nextHolder())?.kill();
-      await world.expectProgress();
-    }
+    await stopAndKill(world, () => world.expectProgress());
   },
 
   async 'holders of permits are killed and stopped, and each gets its turn'(world) {
     await world.start(6, { ...PERMITS, timeout: 1000, patience: 10_000 });
-    for (let i = 0; i < 3; i++) {
-      const stopped = await world.nextHolder();
-      stopped?.pause();
-      await delay(world.ttl * 1.2);
-      await world.expectProgress(world.holders.filter((holder) => holder.isRunning && holder !== stopped));
-      stopped?.resume();
-      await (await world.nextHolder())?.kill();
+    await stopAndKill(world, async () => {
       for (const holder of world.holders) if (holder.isRunning) await world.expectProgress([holder]);
-    }
+    });
   },
 
   async 'some want all keys, others take them one by one, and each gets them'(world) {
