@@ -29,7 +29,7 @@ it.runIf(process.platform === 'linux')(
       encoding: 'utf8',
     });
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-    expect(stderr).toMatch(/^There is no step nosuch\. The steps are: test .*\blint\b.* model$/m);
+    expect(stderr).toMatch(/^There is no step nosuch\. The steps are: test .*\blint\b.* model docs$/m);
   },
 );
 
