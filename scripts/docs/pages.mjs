@@ -52,7 +52,9 @@ export function pagesIn(root) {
 function filesOf(root, name, named) {
   const [before = '', after] = name.split('*');
   if (after === undefined) return existsSync(path.join(root, name)) ? [name] : [];
-  return readdirSync(path.join(root, before))
+  const folder = path.join(root, before);
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
     .map((entry) => (after.startsWith('/') ? `${before}${entry}${after}` : before + entry))
     .filter((file) => file.endsWith(after) && !named.has(file) && existsSync(path.join(root, file)))
     .sort();
