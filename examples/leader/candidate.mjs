@@ -13,7 +13,7 @@ const election = new LeaderElection(leases, 'the leader', {
     // What only the leader does goes here, with the token in every write, until the signal aborts.
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
   },
-  onLost: (reason) => console.error(`${name} does not lead any more: ${reason.message}`),
+  onLost: () => process.send({ lost: name }),
 });
 election.start();
 

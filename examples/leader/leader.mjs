@@ -1,5 +1,6 @@
 // Three processes, as on three machines, stand for one election. The leader is killed, and another one leads when its lease
-// has expired. That one is told to end, resigns, and the third one leads at once.
+// has expired. That one is stopped, as a machine that sleeps, and the third one leads. It is told to end, resigns, and the one
+// that was stopped, and goes on by then, leads at once.
 //
 //   node examples/leader/leader.mjs [--store sqlite] [--ttl 2000] [--url redis://127.0.0.1:6379]
 
@@ -46,7 +47,7 @@ try {
   await (await openStore(settings)).close();
   for (const name of ['process 1', 'process 2', 'process 3']) {
     const child = fork(new URL('candidate.mjs', import.meta.url), [JSON.stringify({ ...settings, name })]);
-    child.on('message', (message) => elected(message));
+    child.on('message', (message) => message.token && elected(message));
     candidates.set(name, { name, child, ended: once(child, 'exit') });
   }
   const end = async ({ name, child, ended }, signal) => {
@@ -56,8 +57,13 @@ try {
   };
   const first = await until(() => undefined, 'the first election');
   const second = await until(() => end(first, 'SIGKILL'), `${first.name} was killed`);
-  const third = await until(() => end(second, 'SIGTERM'), `${second.name} has resigned`);
-  await end(third, 'SIGTERM');
+  const third = await until(() => second.child.kill('SIGSTOP'), `${second.name} was stopped`);
+  const continued = once(second.child, 'message');
+  second.child.kill('SIGCONT');
+  const [{ lost }] = await continued;
+  console.log(`${lost} goes on, and does not lead any more`);
+  const last = await until(() => end(third, 'SIGTERM'), `${third.name} has resigned`);
+  await end(last, 'SIGTERM');
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;
