@@ -154,13 +154,15 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
         const other = await Agent.start(lock);
         let granted = 0;
         let aborted = 0;
-        for (let round = 0; round < 300; round++) {
+        // Which comes first is up to the scheduler. So in some rounds the abort waits until the other thread has released.
+        for (let round = 0; round < 300 || granted === 0 || aborted === 0; round++) {
           const theirs = await other.acquireSync('key');
           const abort = new AbortController();
           const first = watch(lock.acquire('key', { signal: abort.signal }));
           const behind = lock.acquire('key');
           const released = theirs.release();
           for (let i = below(random, 6000); i > 0; i--) Math.sqrt(i);
+          if (round % 10 === 0) await released;
           await turns(below(random, 4));
           abort.abort();
           await turns(1);
@@ -175,8 +177,6 @@ export const cancellationSuite: Suite = (makeLock, engine) => {
           await released;
         }
         console.log(`abort and release: ${granted} granted, ${aborted} aborted`);
-        expect(granted).toBeGreaterThan(0);
-        expect(aborted).toBeGreaterThan(0);
         expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, aborts: aborted, timeouts: 0 });
       },
     );
