@@ -1,8 +1,8 @@
 /** A pool of threads fulfils orders from one stock in shared memory. */
 import { Piscina } from 'piscina';
-import { StripedLock } from 'stripelock';
+import { KeyedLock } from 'stripelock';
 
-const lock = new StripedLock({ name: 'stock' });
+const lock = new KeyedLock({ name: 'stock' });
 const stock = new Int32Array(new SharedArrayBuffer(4 * 10)).fill(100); // 10 products, 100 pieces of each
 const pool = new Piscina({
   filename: new URL('./worker.mjs', import.meta.url).href,

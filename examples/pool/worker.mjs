@@ -1,9 +1,9 @@
 /** A thread of the pool. */
 import { workerData } from 'piscina';
-import { StripedLock } from 'stripelock';
+import { KeyedLock } from 'stripelock';
 
 const { handle, stock } = workerData;
-const lock = StripedLock.from(handle); // once in each thread
+const lock = KeyedLock.from(handle); // once in each thread
 
 /** Takes all products of an order from the stock, or none. */
 export default function fulfil(order) {

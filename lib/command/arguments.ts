@@ -41,7 +41,7 @@ Options of run:
   --path file                the file of the lock, on a local disk; it is made if it is missing
                              (default: .cache/stripelock/run.lock in the home folder)
   --key text                 what is locked in that file; other keys are free
-                             (default: the whole file, or without --path the current folder)
+                             (default: the empty key, or without --path the current folder)
   --shared                   together with others that say --shared
   --timeout time             wait no longer than this: 500ms, 30s, 5m, 1h; a number alone is seconds
                              (default: no limit)

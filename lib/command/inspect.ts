@@ -41,7 +41,7 @@ function plainKey(key: LockKey | undefined): unknown {
 
 function keyText(key: LockKey | undefined): string {
   if (key === undefined) return '(unknown)';
-  if (key === '') return '(whole file)';
+  if (key === '') return '(empty key)';
   return key instanceof Uint8Array ? `0x${Buffer.from(key).toString('hex')}` : printable(String(key));
 }
 

@@ -25,7 +25,10 @@ export function fileError(file: string, { fault, number }: FileFault): LockError
 function reasonOf(fault: number, number: number): [code: string, why: string] {
   switch (fault) {
     case KIND:
-      return ['ERR_LOCK_FILE_KIND', 'it is not an ordinary file, or a symbolic link leads to it'];
+      return [
+        'ERR_LOCK_FILE_KIND',
+        'it is a folder, or something else that is not an ordinary file, or a symbolic link leads to it',
+      ];
     case FILE_SYSTEM:
       return [
         'ERR_LOCK_FILE_SYSTEM',

@@ -49,8 +49,8 @@ export interface ProcessKeyState {
   waiters: ProcessHolder[];
 }
 
-/** Left out, the key is the empty one, which stands for the whole file by agreement. */
-const WHOLE_FILE = '';
+/** Left out, the key is the empty one: for those who need but one lock in the file. */
+const NO_KEY = '';
 
 /**
  * Locks on keys between the processes of one machine, and between their threads. The kernel keeps them, as locks on bytes of
@@ -100,7 +100,7 @@ export class ProcessLock implements AsyncDisposable {
    * with a LockTimeoutError, with signal.reason, or with a LockError if the file cannot be used any more.
    */
   acquire<M extends LockMode = 'exclusive'>(
-    keys: LockKey | readonly LockKey[] = WHOLE_FILE,
+    keys: LockKey | readonly LockKey[] = NO_KEY,
     options?: AsyncAcquireOptions<M>,
   ): Promise<ProcessGuard<M>> {
     try {
@@ -144,7 +144,7 @@ export class ProcessLock implements AsyncDisposable {
    * cycle through other processes ends with the timeout.
    */
   acquireSync<M extends LockMode = 'exclusive'>(
-    keys: LockKey | readonly LockKey[] = WHOLE_FILE,
+    keys: LockKey | readonly LockKey[] = NO_KEY,
     options?: AcquireOptions<M>,
   ): ProcessGuard<M> {
     const mode = modeIn(options);
@@ -162,7 +162,7 @@ export class ProcessLock implements AsyncDisposable {
    * LockError if the file cannot be used any more.
    */
   tryAcquire<M extends LockMode = 'exclusive'>(
-    keys: LockKey | readonly LockKey[] = WHOLE_FILE,
+    keys: LockKey | readonly LockKey[] = NO_KEY,
     options?: { mode?: M },
   ): ProcessGuard<M> | undefined {
     const mode = modeIn(options);
@@ -175,7 +175,7 @@ export class ProcessLock implements AsyncDisposable {
     return guard;
   }
 
-  /** Runs fn while holding the keys; releases however fn ends. Without keys: the whole file, as the empty key. */
+  /** Runs fn while holding the keys; releases however fn ends. Without keys: under the empty one, which excludes no other. */
   withLock<T>(fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
   withLock<T>(
     keys: LockKey | readonly LockKey[],
@@ -225,7 +225,7 @@ export class ProcessLock implements AsyncDisposable {
     const [options, fn] = whole
       ? [undefined, keys]
       : callArguments<AcquireOptions<M>, Body<M, T>>(optionsOrFn!, maybeFn);
-    const guard = this.acquireSync<M>(whole ? WHOLE_FILE : keys, options);
+    const guard = this.acquireSync<M>(whole ? NO_KEY : keys, options);
     let result: T;
     let thenable: boolean;
     try {

@@ -33,7 +33,7 @@ it('shows holders and waiters as a table', async () => {
       new RegExp(`^${key} +${state} +${mode} +${started.child.pid} +0 +\\d\\d:\\d\\d:\\d\\d +\\S.*run .*$`),
     ) as string;
   expect(lines.slice(1).sort()).toEqual([
-    line('\\(whole file\\)', 'holds', 'shared', second),
+    line('\\(empty key\\)', 'holds', 'shared', second),
     line('a key', 'holds', 'exclusive', first),
     line('a key', 'waits', 'exclusive', waiter),
   ]);

@@ -171,7 +171,7 @@ describe('the lock', () => {
     expect(readFileSync(log, 'utf8')).toBe('begins\nends\n'.repeat(6));
   });
 
-  it('is one for each key, and for the whole file without one', async () => {
+  it('is one for each key, and for the empty one without any', async () => {
     const holder = place.run('--key', 'one', '--', ...UNTIL_INPUT_ENDS);
     await holder.says(/runs/);
     const codes = async (...options: string[]) =>

@@ -74,7 +74,31 @@ async function runAll(store: string, url: string): Promise<void> {
   });
 }
 
-/** The server answers the request that runs when it is told to end, and ends by itself. */
+/** Asks again and again over one connection. Returns all answers, once the server takes no more requests. */
+async function askOn(port: number, onAnswer: () => void): Promise<string[]> {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const answers: string[] = [];
+  try {
+    for (;;) {
+      const [response] = (await once(http.get({ port, path: '/b', agent }), 'response')) as [
+        http.IncomingMessage,
+      ];
+      answers.push(String(await response.toArray()));
+      onAnswer();
+    }
+  } catch (error) {
+    // Reset: the server closed the connection while no request was on it.
+    expect(['ECONNREFUSED', 'ECONNRESET']).toContain((error as NodeJS.ErrnoException).code);
+    return answers;
+  } finally {
+    agent.destroy();
+  }
+}
+
+/**
+ * The server answers the requests that run when it is told to end, and ends by itself, also where a client keeps its
+ * connection and goes on to ask.
+ */
 async function endsWithoutLoss(folder: string, url: string): Promise<void> {
   const child = spawn(process.execPath, [SERVER], {
     cwd: folder,
@@ -85,6 +109,10 @@ async function endsWithoutLoss(folder: string, url: string): Promise<void> {
     const ended = once(child, 'exit');
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     const port = Number(/\d+/.exec((await lines.next()).value as string)![0]);
+    let answers: Promise<string[]> | undefined;
+    await new Promise<void>((resolve) => {
+      answers = askOn(port, resolve);
+    });
     const request = http.get({ port, path: '/a', agent: false, headers: { expect: '100-continue' } });
     const answered = once(request, 'response') as Promise<[http.IncomingMessage]>;
     // The server has it.
@@ -92,6 +120,7 @@ async function endsWithoutLoss(folder: string, url: string): Promise<void> {
     child.kill('SIGTERM');
     const [response] = await answered;
     expect(String(await response.toArray())).toBe('done under a token: true\n');
+    expect(new Set(await answers)).toEqual(new Set(['done under a token: true\n']));
     expect((await lines.next()).value).toBe('nothing was lost');
     expect(await ended).toEqual([0, null]);
   } finally {

@@ -125,7 +125,7 @@ describe('acquire', () => {
     const manager = new LeaseManager({ store, backoff: { initial: 1, max: 5 } });
     const error = await rejectionOf(manager.acquire('key', { timeout: 200 }));
     expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', cause: { code: 'ERR_LEASE_STORE' } });
-    expect((error as Error).message).toContain('another holder has it');
+    expect((error as Error).message).toContain('it is held');
     expect(store.asked.length).toBeGreaterThan(1);
   });
 

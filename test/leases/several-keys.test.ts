@@ -53,7 +53,7 @@ describe.each(ways)('several keys in one lease, taken %s', (_way, make) => {
       );
       expect(error).toBeInstanceOf(LockTimeoutError);
       expect(error).toMatchObject({ timeout, keys: ['a', 'b', 'c'] });
-      expect((error as Error).message).toContain('another holder has key "b"');
+      expect((error as Error).message).toContain('key "b" is held');
       await until(() => true, 'the rest is given back');
       expect(await ownersOf(store, ['a', 'c'])).toEqual([undefined, undefined]);
     }

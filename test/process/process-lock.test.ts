@@ -47,7 +47,7 @@ describe('a lock of a file', () => {
     expect(lock.tryAcquire('a')?.held).toBe(true);
   });
 
-  it('knows strings, numbers and bytes apart, and stands for the whole file without a key', async () => {
+  it('knows strings, numbers and bytes apart, and takes the empty key without one', async () => {
     const lock = makeLock();
     const keys: LockKey[] = [
       1,

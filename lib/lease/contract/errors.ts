@@ -93,7 +93,7 @@ export function messageOf(error: unknown): string {
 
 /**
  * `failure`: the error of the store's last answer, if that failed; `earlier`: the error before it refused; `refused`: which
- * of several keys another holder has.
+ * of several keys is held.
  */
 export function leaseTimeout(
   keys: readonly string[],
@@ -102,8 +102,7 @@ export function leaseTimeout(
   earlier?: unknown,
   refused?: string,
 ): LockTimeoutError {
-  const taken =
-    refused === undefined ? 'another holder has it' : `another holder has ${quotedKeys([refused])}`;
+  const taken = `${refused === undefined ? 'it' : quotedKeys([refused])} is held`;
   const reason = failure === undefined ? taken : messageOf(failure);
   const message = `could not acquire the lease of ${quotedKeys(keys)} within ${timeout} ms: ${reason}`;
   const cause = failure ?? earlier;
