@@ -1,3 +1,5 @@
+import os from 'node:os';
+
 import { defineConfig } from 'vitest/config';
 
 /**
@@ -24,10 +26,12 @@ const faults = [
   'test/stores/{etcd,mongodb,redis}-background.test.ts',
 ];
 
+const processors = os.availableParallelism();
+
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: 2,
+    maxWorkers: processors,
     retry: 0,
     testTimeout: 60_000,
     hookTimeout: 60_000,
@@ -37,10 +41,16 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'quick', include: ['test/**/*.test.ts'], exclude: [...slow, ...faults] },
+        test: {
+          name: 'quick',
+          include: ['test/**/*.test.ts'],
+          exclude: [...slow, ...faults],
+          // These wait for half of their time.
+          maxWorkers: 2 * processors,
+        },
       },
-      { extends: true, test: { name: 'slow', include: slow } },
-      { extends: true, test: { name: 'faults', include: faults, sequence: { groupOrder: 1 } } },
+      { extends: true, test: { name: 'slow', include: slow, sequence: { groupOrder: 1 } } },
+      { extends: true, test: { name: 'faults', include: faults, sequence: { groupOrder: 2 } } },
     ],
   },
 });

@@ -1,10 +1,10 @@
 // The inputs of the addon, in one place: binding.gyp asks on the command line, build-addon.mjs imports.
 //
-//   node scripts/addon-inputs.mjs sources           the .cc files, one a line, relative to the package
+//   node scripts/addon-inputs.mjs sources           what is compiled, one file a line, relative to the package
 //   node scripts/addon-inputs.mjs include <package> an include directory, relative to the package
 //   node scripts/addon-inputs.mjs werror            1 if warnings are to be errors, else 0
 
-import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { readdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,29 +15,21 @@ const require = createRequire(import.meta.url);
 /** What compiles the addon: the versions are among the devDependencies. */
 export const buildTools = ['node-addon-api', 'node-gyp', 'xxhash-addon'];
 
-const sourceFolders = ['native/core', 'native/node'];
+/** What is compiled. Each is all of a folder, in one translation unit. */
+export const addonSources = ['native/core.cc', 'native/node.cc'];
 
 /** Whether this module is the script that node was started with; links on the way to it do not count. */
 export const isMain = (/** @type {string} */ moduleUrl) =>
   process.argv[1] !== undefined && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(moduleUrl));
 
-/**
- * Files of the addon's own folders with one of these extensions, relative, sorted, with forward slashes.
- *
- * @param {...string} extensions
- */
-function filesOf(...extensions) {
-  return sourceFolders
-    .filter((folder) => existsSync(path.join(packageRoot, folder)))
-    .flatMap((folder) =>
-      readdirSync(path.join(packageRoot, folder))
-        .filter((name) => extensions.includes(path.extname(name)))
-        .sort()
-        .map((name) => `${folder}/${name}`),
-    );
-}
-
-export const addonSources = () => filesOf('.cc');
+/** The files of the addon's own folders, relative, sorted, with forward slashes. */
+const ownFiles = () =>
+  ['native/core', 'native/node'].flatMap((folder) =>
+    readdirSync(path.join(packageRoot, folder))
+      .filter((name) => /\.(cc|h)$/.test(name))
+      .sort()
+      .map((name) => `${folder}/${name}`),
+  );
 
 /**
  * Where the headers of a dependency are, wherever npm has put the package.
@@ -55,7 +47,7 @@ export const warningsAreErrors = () => !['', '0', undefined].includes(process.en
 export function addonInputs() {
   const napi = includeDirOf('node-addon-api');
   return [
-    ...filesOf('.cc', '.h').map((file) => path.join(packageRoot, file)),
+    ...[...addonSources, ...ownFiles()].map((file) => path.join(packageRoot, file)),
     path.join(packageRoot, 'binding.gyp'),
     fileURLToPath(import.meta.url),
     path.join(includeDirOf('xxhash-addon'), 'xxhash.h'),
@@ -66,7 +58,7 @@ export function addonInputs() {
 
 /** @param {string[]} words */
 function answer([question, argument]) {
-  if (question === 'sources') return addonSources().join('\n');
+  if (question === 'sources') return addonSources.join('\n');
   // Relative if possible: gyp's makefiles break if an absolute path contains a space.
   if (question === 'include') return path.relative(packageRoot, includeDirOf(argument)).replaceAll('\\', '/');
   if (question === 'werror') return warningsAreErrors() ? '1' : '0';

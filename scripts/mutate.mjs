@@ -10,15 +10,16 @@
 // what stands there instead, and who must notice. All faults are compiled into one binary, beside what is right:
 // STRIPELOCK_MUTANT says which of them it has.
 
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 
 import { mutants } from '../native/test/mutants.mjs';
 import { packageRoot } from './addon-inputs.mjs';
 import { environmentOf, launcherFor, whatIsMissing } from './native-tests.mjs';
+import { inParallel } from './prebuild/run.mjs';
 
 const core = path.join(packageRoot, 'native', 'core');
 const mutated = path.join(packageRoot, 'build', 'mutants');
@@ -38,7 +39,6 @@ static bool planted(std::string_view name) {
   static const char* const chosen = std::getenv("STRIPELOCK_MUTANT");
   return chosen && chosen == name;
 }
-#line 1
 `;
 
 /**
@@ -81,13 +81,19 @@ function readSources() {
   return { sources, wrong };
 }
 
-/** @param {ReadonlyMap<string, readonly string[]>} sources */
+/**
+ * Beside a copy of native/core.cc are only the files with marks. It takes the others from native/core.
+ *
+ * @param {ReadonlyMap<string, readonly string[]>} sources
+ */
 function build(sources) {
-  mkdirSync(mutated, { recursive: true });
-  for (const file of readdirSync(mutated)) if (!sources.has(file)) rmSync(path.join(mutated, file));
-  for (const [file, lines] of sources) {
+  const texts = new Map([['core.cc', chooser + readFileSync(`${core}.cc`, 'utf8')]]);
+  for (const [file, lines] of sources) texts.set(path.join('core', file), lines.join('\n'));
+  mkdirSync(path.join(mutated, 'core'), { recursive: true });
+  for (const file of readdirSync(mutated, { recursive: true, encoding: 'utf8' }))
+    if (file.endsWith('.cc') && !texts.has(file)) rmSync(path.join(mutated, file));
+  for (const [file, text] of texts) {
     const target = path.join(mutated, file);
-    const text = chooser + lines.join('\n');
     // What is unchanged is not compiled again.
     if (!existsSync(target) || readFileSync(target, 'utf8') !== text) writeFileSync(target, text);
   }
@@ -103,31 +109,37 @@ function build(sources) {
 /**
  * Runs tests with a mutant, or with none. Returns who found it, or undefined if all of them pass.
  *
+ * @param {readonly string[]} launcher
  * @param {string} tests
  * @param {string} [name]
  */
-function findersOf(tests, name) {
-  const [command, ...words] = [...launcherFor(binary), binary, `--gtest_filter=${tests}`];
-  const { status, signal, stdout, stderr } = spawnSync(command, words, {
-    encoding: 'utf8',
-    env: {
-      ...environmentOf('plain'),
-      ...(name !== undefined && { STRIPELOCK_MUTANT: name, STRIPELOCK_STUCK: stuckAfter }),
-    },
-    timeout: runLimit,
-    killSignal: 'SIGKILL',
-    maxBuffer: 64 << 20,
-  });
-  if (status === 0) return undefined;
-  const output = stdout + stderr;
-  const failed = new Set(
-    [...output.matchAll(/^\[ {2}FAILED {2}\] (\w+\.\w+)(?: \(|$)/gm)].map(([, test]) => test),
-  );
-  const last = [...output.matchAll(/^\[ RUN {6}\] (\S+)/gm)].at(-1)?.[1];
-  return failed.size > 0 ? [...failed].join(', ') : `${last} ends with ${signal ?? status}`;
+async function findersOf(launcher, tests, name) {
+  const [command, ...words] = [...launcher, binary, `--gtest_filter=${tests}`];
+  try {
+    await promisify(execFile)(command, words, {
+      env: {
+        ...environmentOf('plain'),
+        ...(name !== undefined && { STRIPELOCK_MUTANT: name, STRIPELOCK_STUCK: stuckAfter }),
+      },
+      timeout: runLimit,
+      killSignal: 'SIGKILL',
+      maxBuffer: 64 << 20,
+    });
+    return undefined;
+  } catch (error) {
+    const { stdout, stderr, code, signal } = /** @type {import('node:child_process').ExecFileException} */ (
+      error
+    );
+    const output = `${stdout}${stderr}`;
+    const failed = new Set(
+      [...output.matchAll(/^\[ {2}FAILED {2}\] (\w+\.\w+)(?: \(|$)/gm)].map(([, test]) => test),
+    );
+    const last = [...output.matchAll(/^\[ RUN {6}\] (\S+)/gm)].at(-1)?.[1];
+    return failed.size > 0 ? [...failed].join(', ') : `${last} ends with ${signal ?? code}`;
+  }
 }
 
-function main() {
+async function main() {
   const { values, positionals } = parseArgs({
     options: { list: { type: 'boolean' }, 'all-tests': { type: 'boolean' } },
     allowPositionals: true,
@@ -144,7 +156,7 @@ function main() {
     const missing = whatIsMissing();
     if (missing !== undefined) failed.push(missing);
     else if (!build(sources)) failed.push('the mutants do not build');
-    else passed = plantAll(wanted, values['all-tests'] === true, failed);
+    else passed = await plantAll(wanted, values['all-tests'] === true, failed);
   }
   for (const text of failed) console.log(`FAILED  ${text}`);
   console.log(`\n${passed} passed, ${failed.length} failed`);
@@ -158,21 +170,22 @@ function main() {
  * @param {boolean} byAll
  * @param {string[]} failed
  */
-function plantAll(wanted, byAll, failed) {
-  const withoutFault = findersOf(wanted.map(([, [, tests]]) => tests).join(':'));
+async function plantAll(wanted, byAll, failed) {
+  const launcher = launcherFor(binary);
+  const withoutFault = await findersOf(launcher, wanted.map(([, [, tests]]) => tests).join(':'));
   if (withoutFault !== undefined) failed.push(`without a fault: ${withoutFault}`);
   let passed = 0;
-  for (const [name, [, tests]] of wanted) {
+  await inParallel(wanted, 4 * os.availableParallelism(), async ([name, [, tests]]) => {
     const started = Date.now();
-    const finders = findersOf(byAll ? everythingButStress : tests, name);
+    const finders = await findersOf(launcher, byAll ? everythingButStress : tests, name);
     if (finders === undefined) {
       failed.push(`${name} is not found by ${tests}`);
-      continue;
+      return;
     }
     passed++;
     console.log(`${name}: ${finders} (${((Date.now() - started) / 1000).toFixed(0)} s)`);
-  }
+  });
   return passed;
 }
 
-main();
+await main();

@@ -35,7 +35,9 @@ const copied = [
   'dist',
   'LICENSE',
   'native/core',
+  'native/core.cc',
   'native/node',
+  'native/node.cc',
   'scripts/addon-inputs.mjs',
   'scripts/build-addon.mjs',
   'scripts/compile.mjs',
@@ -165,6 +167,8 @@ function main() {
   const out = path.resolve(values.out);
   const binaries = assemble(path.join(out, 'package'), path.resolve(values.prebuilds));
   for (const { name, present } of binaries) console.log(`${name.padEnd(18)} ${present ? 'in' : 'not built'}`);
+  if (!binaries.some(({ present }) => present))
+    console.error('pack: NO BINARY is in it: `npm run build:prebuilds` makes those');
   if (values['all-targets'] && binaries.some(({ present }) => !present))
     throw new Error('a binary is missing');
   const size = sizeOnDisk(path.join(out, 'package'));

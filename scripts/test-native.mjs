@@ -11,6 +11,7 @@ import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
 import { buildOf, environmentOf, launcherFor, longSlices, whatIsMissing } from './native-tests.mjs';
+import { inParallel } from './prebuild/run.mjs';
 
 const allVariants = ['plain', 'portable', 'asan', 'tsan'].flatMap((build) => [build, build + longSlices]);
 const runLimit = 10 * 60_000;
@@ -77,18 +78,18 @@ async function main() {
     return;
   }
 
-  // Tests wait for most of their time, so the variants of one build run at once.
   const wanted = variants.length > 0 ? variants : allVariants;
+  const built = new Map([...new Set(wanted.map(buildOf))].map((build) => [build, isBuilt(build)]));
   /** @type {Awaited<ReturnType<typeof testVariant>>[]} */
   const results = [];
-  for (const build of new Set(wanted.map(buildOf))) {
-    const ofBuild = wanted.filter((variant) => buildOf(variant) === build);
+  // Tests wait for most of their time.
+  await inParallel(wanted, 2 * os.availableParallelism(), async (variant) => {
     results.push(
-      ...(isBuilt(build)
-        ? await Promise.all(ofBuild.map((variant) => testVariant(variant, testArguments)))
-        : ofBuild.map((variant) => ({ variant, passed: 0, failed: 1, note: 'does not build' }))),
+      built.get(buildOf(variant))
+        ? await testVariant(variant, testArguments)
+        : { variant, passed: 0, failed: 1, note: 'does not build' },
     );
-  }
+  });
 
   const lines = results.map(({ variant, passed, failed, note }) =>
     `${variant.padEnd(20)} ${passed} passed, ${failed} failed ${note}`.trimEnd(),

@@ -161,6 +161,8 @@ function includeEdges(text: string): Edge[] {
 const hostHeader = /^<(node|napi|js_native|uv|v8|cppgc|libplatform)([./_-].*)?>$/;
 
 const nativeRules: Record<string, (to: string) => boolean> = {
+  'native/core.cc': (to) => /^core\/\w+\.cc$/.test(to),
+  'native/node.cc': (to) => /^node\/\w+\.cc$/.test(to),
   'native/core/': (to) => (to.startsWith('<') ? !hostHeader.test(to) : to.startsWith('core/')),
   'native/test/': (to) => (to.startsWith('<') ? !hostHeader.test(to) : /^(core|test)\//.test(to)),
   // Node-API only: a header of V8, libuv or Node would tie the binary to one version of Node.

@@ -4,16 +4,6 @@
 
 namespace stripelock {
 
-namespace {
-
-std::uint64_t wallClock() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
-}
-
-}  // namespace
-
 LeaseRegistry& LeaseRegistry::instance() {
   // Never destroyed: threads may outlive static destruction.
   static LeaseRegistry& registry = *new LeaseRegistry();
@@ -36,7 +26,8 @@ LeaseTable* LeaseRegistry::openTable(std::uint64_t number, bool ownClock) {
   if (!issued(number)) return nullptr;
   SharedTable& entry = tables_[number];
   if (!entry.table) {
-    entry.table = std::make_unique<LeaseTable>(std::max(wallClock(), firstToken_));
+    entry.table =
+        std::make_unique<LeaseTable>(std::max(static_cast<std::uint64_t>(wallClock()), firstToken_));
     entry.ownClock = ownClock;
   } else if (entry.users == 0) {
     --unused_;

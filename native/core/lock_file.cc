@@ -438,12 +438,6 @@ bool LockFile::isAt(const std::string& path) const {
   return isHere(path);
 }
 
-Nanoseconds wallClock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 bool Bell::isReachable() const { return word_ != &own_; }
 
 std::uint32_t Bell::listen() const { return word_->load(); }

@@ -137,8 +137,6 @@ class Bell {
 std::uint32_t processId();
 // A text that is another one after each start of the machine. Empty if the system has none.
 std::string bootId();
-// Nanoseconds since 1970.
-Nanoseconds wallClock();
 // Runs a function in a thread of its own, which nobody waits for. False if the system has no room for one.
 bool startThread(void (*run)(void* data), void* data);
 

@@ -15,7 +15,6 @@ namespace {
 using State = ProcessAcquisition::State;
 using Status = ProcessOutcome::Status;
 
-constexpr Nanoseconds kMillisecond = 1'000'000;
 // How long a thread sleeps at most before it tries for a key whose holder may have been killed, if its process has waited
 // longest; if not, then it only matters where the one that has is stopped. A hundred processes that wait take so little of
 // a processor only with the longer one. A thread that blocks also asks then whether it is being ended.

@@ -19,7 +19,6 @@ constexpr std::uint64_t kSharedBit = std::uint64_t{1} << 63;
 // A token in a bucket that is this far ahead of the clock is not one.
 constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
 constexpr Nanoseconds kMakingFor = 5'000'000'000;
-constexpr Nanoseconds kMillisecond = 1'000'000;
 // The process that has waited longest tries every 10 ms. One that has not for this long is stopped, or dead.
 constexpr Nanoseconds kStopped = 60 * kMillisecond;
 

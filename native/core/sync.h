@@ -32,6 +32,7 @@ using Lock = std::unique_lock<Mutex>;
 
 // Nanoseconds on the steady clock.
 using Nanoseconds = std::int64_t;
+inline constexpr Nanoseconds kMillisecond = 1'000'000;
 
 inline Nanoseconds now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -39,7 +40,14 @@ inline Nanoseconds now() {
       .count();
 }
 
-// The same clock at the system's last tick, some milliseconds ago, where that is cheaper: 5 instead of 24 ns.
+// Nanoseconds since 1970.
+inline Nanoseconds wallClock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// The steady clock at the system's last tick, some milliseconds ago, where that is cheaper: 5 instead of 24 ns.
 inline Nanoseconds recently() {
 #if defined(__linux__)
   timespec time{};

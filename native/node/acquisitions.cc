@@ -15,8 +15,6 @@ namespace {
 
 // How many stripes fit without an allocation.
 constexpr std::size_t kFewStripes = 64;
-// The highest id.
-constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
 
 struct Acquire {
   Membership* membership = nullptr;
@@ -155,7 +153,7 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
 napi_value cancel(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   std::uint32_t id = 0;
-  if (!call.started() || !call.toIndex(0, kMostIds, id)) return call.refuse("expected a waiter's id");
+  if (!call.started() || !call.toId(0, id)) return call.refuse("expected a waiter's id");
   return call.boolean(call.environment().participant().asyncWaits().cancel(id));
 }
 

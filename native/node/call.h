@@ -63,6 +63,10 @@ class Call {
     out = static_cast<std::uint32_t>(number);
     return number == static_cast<double>(out);
   }
+  // Of something in the core. Whether there is such a thing is for the core to say.
+  bool toId(std::size_t index, std::uint32_t& out) const {
+    return toIndex(index, std::numeric_limits<std::uint32_t>::max(), out);
+  }
   // The number of an arena, as two integers of 32 bits.
   bool toArena(std::size_t index, std::uint64_t& out) const {
     std::uint32_t low = 0;

@@ -169,8 +169,7 @@ napi_value removeNote(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   Membership* const membership = call.toTable(0);
   std::uint32_t id = 0;
-  if (!membership || !call.toIndex(1, std::numeric_limits<std::uint32_t>::max(), id))
-    return call.refuse("expected an open table and a note's id");
+  if (!membership || !call.toId(1, id)) return call.refuse("expected an open table and a note's id");
   membership->table().notes.remove(id);
   return nullptr;
 }

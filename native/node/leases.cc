@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "node/lease_call.h"
@@ -54,9 +53,6 @@ void Leases::closeGate(std::uint32_t index) {
 }
 
 namespace {
-
-// The highest id.
-constexpr std::uint32_t kMostIds = std::numeric_limits<std::uint32_t>::max();
 
 // The opposite of Text.
 Napi::String fromBytes(napi_env env, const std::string& bytes) {
@@ -246,7 +242,7 @@ napi_value leaseWatch(napi_env env, napi_callback_info info) {
 napi_value leaseUnwatch(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
   std::uint32_t id = 0;
-  if (!call.started() || !call.toIndex(0, kMostIds, id)) return call.refuse("expected an id");
+  if (!call.started() || !call.toId(0, id)) return call.refuse("expected an id");
   return call.boolean(call.leases().watches.remove(id));
 }
 

@@ -24,7 +24,6 @@ static_assert(static_cast<std::int32_t>(ProcessOutcome::Status::kInterrupted) ==
 static_assert(static_cast<std::int32_t>(ProcessOutcome::Status::kFailed) == kProcessFailed);
 
 constexpr std::uint32_t kMostFiles = 0x7fffffff;
-constexpr std::uint32_t kMostIds = 0x7fffffff;
 
 // A call once the exchange is open.
 class ProcessCall : public Call {
@@ -40,7 +39,7 @@ class ProcessCall : public Call {
     file = static_cast<int>(number);
     return thread().isOpen(file);
   }
-  bool toId(std::size_t index, std::uint32_t& id) const { return isOpen() && toIndex(index, kMostIds, id); }
+  bool toId(std::size_t index, std::uint32_t& id) const { return isOpen() && Call::toId(index, id); }
   // A key, or an array of keys, and whether they are shared.
   bool toRequest(std::size_t index, ProcessRequest& request) const {
     bool isArray = false;

@@ -1,0 +1,15 @@
+// What JavaScript calls, as one translation unit, for the same reason as core.cc.
+
+#include "node/acquisitions.cc"
+#include "node/addon.cc"
+#include "node/call.cc"
+#include "node/contention.cc"
+#include "node/environment.cc"
+#include "node/exact_keys.cc"
+#include "node/gates.cc"
+#include "node/host_interrupts.cc"
+#include "node/inspection.cc"
+#include "node/lease_time.cc"
+#include "node/leases.cc"
+#include "node/process_locks.cc"
+#include "node/web_locks.cc"
