@@ -17,14 +17,18 @@ const HOT_SHARE = 0.5;
 export function writeTransfers(path, { transfers, accounts, seed, hot = false }) {
   const random = seededRandom(seed);
   const nextAccount = zipfian(accounts, random);
+  const anyAccount = () => Math.floor(random() * accounts);
   const buffer = Buffer.allocUnsafe(RECORDS_A_WRITE * RECORD_BYTES);
   const file = openSync(path, 'w');
   try {
     for (const { first, count } of chunks(transfers, RECORDS_A_WRITE)) {
       for (let i = 0; i < count; i++) {
-        const from = hot && random() < HOT_SHARE ? hotAccount(accounts) : nextAccount();
-        let to = nextAccount();
-        while (to === from) to = nextAccount();
+        const isHot = hot && random() < HOT_SHARE;
+        const from = isHot ? hotAccount(accounts) : nextAccount();
+        // If it were a popular one, whoever holds that and waits for the hot account would make others wait for it.
+        const nextOther = isHot ? anyAccount : nextAccount;
+        let to = nextOther();
+        while (to === from) to = nextOther();
         const cents = 1 + Math.floor(random() * LARGEST_TRANSFER_CENTS);
         writeRecord(buffer, i * RECORD_BYTES, first + i, from, to, cents);
       }
