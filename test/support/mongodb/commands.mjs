@@ -1,6 +1,7 @@
 // The commands of the stand-in. Each is one step of the event loop, so it is atomic.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { nextMillisecond } from '../next-millisecond.mjs';
 import {
   BAD_VALUE,
   BSON,
@@ -177,6 +178,7 @@ function remove(command, { data }) {
       n++;
     }
   }
+  nextMillisecond();
   return { n };
 }
 

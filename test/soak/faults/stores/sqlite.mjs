@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
+import { nextMillisecond } from '../../../support/next-millisecond.mjs';
 import { DRIVER_ADVICE, onNode20, sqliteDrivers } from '../../../support/sqlite-drivers.mjs';
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
@@ -31,10 +32,13 @@ class SqliteFile {
 
   forget() {
     return this.whileFree(() => {
+      this.database.exec('BEGIN IMMEDIATE');
       for (const table of ['stripelock_leases', 'stripelock_leases_clock', 'stripelock_counter']) {
         const made = this.database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(table);
         if (made) this.database.exec(`DELETE FROM ${table}`);
       }
+      nextMillisecond();
+      this.database.exec('COMMIT');
     });
   }
 
