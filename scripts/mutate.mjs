@@ -10,16 +10,16 @@
 // what stands there instead, and who must notice. All faults are compiled into one binary, beside what is right:
 // STRIPELOCK_MUTANT says which of them it has.
 
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs, promisify } from 'node:util';
+import { parseArgs } from 'node:util';
 
 import { mutants } from '../native/test/mutants.mjs';
 import { packageRoot } from './addon-inputs.mjs';
 import { environmentOf, launcherFor, whatIsMissing } from './native-tests.mjs';
-import { inParallel } from './prebuild/run.mjs';
+import { inParallel, run } from './prebuild/run.mjs';
 
 const core = path.join(packageRoot, 'native', 'core');
 const mutated = path.join(packageRoot, 'build', 'mutants');
@@ -116,19 +116,19 @@ function build(sources) {
 async function findersOf(launcher, tests, name) {
   const [command, ...words] = [...launcher, binary, `--gtest_filter=${tests}`];
   try {
-    await promisify(execFile)(command, words, {
+    await run(command, words, {
       env: {
         ...environmentOf('plain'),
         ...(name !== undefined && { STRIPELOCK_MUTANT: name, STRIPELOCK_STUCK: stuckAfter }),
       },
       timeout: runLimit,
       killSignal: 'SIGKILL',
-      maxBuffer: 64 << 20,
     });
     return undefined;
   } catch (error) {
+    const { cause } = /** @type {Error} */ (error);
     const { stdout, stderr, code, signal } = /** @type {import('node:child_process').ExecFileException} */ (
-      error
+      cause
     );
     const output = `${stdout}${stderr}`;
     const failed = new Set(

@@ -221,11 +221,11 @@ export class ProcessLock implements AsyncDisposable {
     optionsOrFn?: AcquireOptions<M> | Body<M, T>,
     maybeFn?: Body<M, T>,
   ): T {
-    const whole = typeof keys === 'function';
-    const [options, fn] = whole
+    const withoutKey = typeof keys === 'function';
+    const [options, fn] = withoutKey
       ? [undefined, keys]
       : callArguments<AcquireOptions<M>, Body<M, T>>(optionsOrFn!, maybeFn);
-    const guard = this.acquireSync<M>(whole ? NO_KEY : keys, options);
+    const guard = this.acquireSync<M>(withoutKey ? NO_KEY : keys, options);
     let result: T;
     let thenable: boolean;
     try {

@@ -9,6 +9,7 @@
 #include <napi.h>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "node/inspection.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>

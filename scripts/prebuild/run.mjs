@@ -1,4 +1,4 @@
-// How the other scripts of this folder start programs.
+// How scripts start programs, one or several at a time.
 
 import { execFile, spawnSync } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -10,7 +10,7 @@ const maxBuffer = 64 * 1024 * 1024;
  *
  * @param {string} command
  * @param {readonly string[]} commandArguments
- * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, timeout?: number }} [options] The timeout is in milliseconds.
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, timeout?: number, killSignal?: NodeJS.Signals }} [options] The timeout is in milliseconds.
  */
 export async function run(command, commandArguments, options = {}) {
   try {

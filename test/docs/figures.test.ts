@@ -2,7 +2,8 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { primaryMetric } from '../../bench/metrics.mjs';
-import { figureOf, measured, type Results } from '../../bench/results.mjs';
+import { figureOf, JAVASCRIPT, measured, NATIVE, type Results } from '../../bench/results.mjs';
+import { tablesIn } from '../../scripts/docs/markdown.mjs';
 import { root, textOf } from './pages.js';
 
 // The figures of the README and of docs/performance.md are those of the newest run on Node 24, rounded.
@@ -14,9 +15,7 @@ const file = readdirSync(path.join(root, RESULTS))
   .at(-1)!;
 const results = JSON.parse(textOf(`${RESULTS}/${file}`)) as Results;
 
-const STRIPED = 'stripelock native';
 const KEYED = 'KeyedLock native';
-const JAVASCRIPT = 'stripelock javascript';
 const MUTEX = 'Atomics mutex';
 const SWAP = 'floor: compare-exchange pair';
 const AWAIT = 'floor: await of a settled promise';
@@ -27,12 +26,12 @@ const NODE = 'Node locks';
 type Rows = Record<string, [workload: string, ...subjects: string[]]>;
 
 const readme: Rows = {
-  'free key, sync': ['sync, hot string key', STRIPED, MUTEX],
-  'free key, awaited': ['async, hot string key', STRIPED, 'async-mutex', LOCK, NODE],
-  '8 free keys, awaited': ['async, 8 hot keys', STRIPED, LOCK],
+  'free key, sync': ['sync, hot string key', NATIVE, MUTEX],
+  'free key, awaited': ['async, hot string key', NATIVE, 'async-mutex', LOCK, NODE],
+  '8 free keys, awaited': ['async, 8 hot keys', NATIVE, LOCK],
 };
 
-const all = [STRIPED, KEYED, JAVASCRIPT];
+const all = [NATIVE, KEYED, JAVASCRIPT];
 const performance: Rows = {
   'hot string key, sync': ['sync, hot string key', ...all, SWAP, MUTEX],
   'integer key, sync': ['sync, integer key', ...all, SWAP, MUTEX],
@@ -41,7 +40,7 @@ const performance: Rows = {
   'one of 1000 keys, sync': ['sync, 1 of 1000 keys', ...all, SWAP, MUTEX],
   'a million keys, sync': ['sync, 1,000,000 distinct keys', ...all, SWAP, MUTEX],
   'hot string key, awaited': ['async, hot string key', ...all, AWAIT, LOCK, NODE],
-  'the same by `withLock`': ['async, hot string key, with a callback', ...all, AWAIT, LOCK, NODE],
+  'the same by withLock': ['async, hot string key, with a callback', ...all, AWAIT, LOCK, NODE],
   '8 hot keys, awaited': ['async, 8 hot keys', ...all, AWAIT, LOCK],
   'web locks, with a callback': [
     'web locks, a callback that returns nothing',
@@ -52,42 +51,42 @@ const performance: Rows = {
   'lease in memory, awaited': ['lease, acquire + release', 'lease: acquire + release, renewal off', AWAIT],
   '2 threads, 1 stripe, 100 ns held, per second': [
     'sync, 2 threads, 1 stripe, 100 ns section, uniform',
-    STRIPED,
+    NATIVE,
     JAVASCRIPT,
     MUTEX,
   ],
   '4 threads, 16 stripes, 4 keys, 100 ns, per second': [
     'sync, 4 threads, 16 stripes, 100 ns section, uniform, 4 keys',
-    STRIPED,
+    NATIVE,
     JAVASCRIPT,
     MUTEX,
   ],
   '100 tasks of a thread, 1 key, per second': [
     'async, 1 thread, 1 key, 100 in flight',
-    STRIPED,
+    NATIVE,
     JAVASCRIPT,
     LOCK,
   ],
   '10,000 tasks of a thread, 1 key, per second': [
     'async, 1 thread, 1 key, 10,000 in flight',
-    STRIPED,
+    NATIVE,
     JAVASCRIPT,
     LOCK,
   ],
   '4 threads, 64 keys, 1 task each, per second': [
     'async, 4 threads, 64 keys, 1 in flight',
-    STRIPED,
+    NATIVE,
     JAVASCRIPT,
     NODE,
   ],
   '4 threads, 64 keys, 100 tasks each, per second': [
     'async, 4 threads, 64 keys, 100 in flight',
-    STRIPED,
+    NATIVE,
     JAVASCRIPT,
     NODE,
   ],
-  'release to the next holder, both block, median': ['hand-over, sync → sync', STRIPED, JAVASCRIPT, MUTEX],
-  'release to the next holder, both await, median': ['hand-over, async → async', STRIPED, JAVASCRIPT, NODE],
+  'release to the next holder, both block, median': ['hand-over, sync → sync', NATIVE, JAVASCRIPT, MUTEX],
+  'release to the next holder, both await, median': ['hand-over, async → async', NATIVE, JAVASCRIPT, NODE],
   SQLite: ['SQLite, a hot key', 'stripelock over SQLite'],
   etcd: ['etcd, a hot key', 'stripelock over etcd', 'etcd3'],
   PostgreSQL: ['PostgreSQL, a hot key', 'stripelock over PostgreSQL'],
@@ -109,13 +108,11 @@ function numbersIn(text: string): Shown[] {
   });
 }
 
-function rowOf(page: string, label: string): string {
-  const rows = textOf(page)
-    .split('\n')
-    .map((line) => line.split('|').map((cell) => cell.trim()))
-    .filter((cells) => cells[1] === label);
-  expect(rows, label).toHaveLength(1);
-  return rows[0]!.slice(2).join(' | ');
+/** What is behind the label, in the one row that has it. */
+function cellsOf(rows: readonly string[][], label: string): string {
+  const found = rows.filter(([first]) => first === label);
+  expect(found, label).toHaveLength(1);
+  return found[0]!.slice(1).join(' | ');
 }
 
 function figure(workload: string, subject: string): number {
@@ -135,9 +132,11 @@ describe.each([
   ['README.md', readme],
   ['docs/performance.md', performance],
 ])('the figures of %s', (page, rows) => {
+  const shown = tablesIn(textOf(page)).flat();
+
   it.each(Object.entries(rows))('%s', (label, [workload, ...subjects]) => {
     const figures = subjects.map((subject) => figure(workload, subject));
-    expect(wrongIn(numbersIn(rowOf(page, label)), figures)).toEqual([]);
+    expect(wrongIn(numbersIn(cellsOf(shown, label)), figures)).toEqual([]);
   });
 
   it('are of the newest run', () => {
