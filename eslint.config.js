@@ -94,6 +94,29 @@ export default defineConfig(
     },
   },
   {
+    files: ['lib/lease/**/*.ts', 'lib/stores/**/*.ts'],
+    rules: {
+      // A lease expires at its store while the machine of its holder is suspended, which these clocks do not see.
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            {
+              group: ['**/common/host.js'],
+              importNames: ['performance', 'hrtime'],
+              message: 'Deadlines of leases are by `localNow` or `elapsed`, what timers count by `timerNow`.',
+            },
+          ],
+        },
+      ],
+      'no-restricted-properties': [
+        'error',
+        { object: 'Date', property: 'now', message: 'The wall clock may be set: see common/elapsed.ts.' },
+        { object: 'process', property: 'hrtime', message: 'See common/elapsed.ts.' },
+      ],
+    },
+  },
+  {
     files: ['test/**/*.ts'],
     rules: {
       // Tests throw odd things on purpose.

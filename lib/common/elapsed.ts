@@ -24,6 +24,14 @@ export function localNow(): number {
   return counting ? toLocal(read()) : performance.now();
 }
 
+/**
+ * Milliseconds as timers count them: the clock stands still while the machine is suspended. For the time limits of requests,
+ * turns and reports. Never for the deadline of a lease, which the store's clock continues to count.
+ */
+export function timerNow(): number {
+  return performance.now();
+}
+
 /** A time of {@link elapsed} as a time of {@link localNow}, and never later than that. */
 export function toLocal(time: number): number {
   return time + (offset ??= offsetOf(read));

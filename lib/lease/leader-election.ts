@@ -1,6 +1,7 @@
 import { checkFunction, checkOptionsObject, type Names } from '../common/checks.js';
 import { invalidArgType, LockError } from '../common/errors.js';
-import { performance, queueMicrotask } from '../common/host.js';
+import { timerNow } from '../common/elapsed.js';
+import { queueMicrotask } from '../common/host.js';
 import { pause } from '../common/pause.js';
 import type { HostSignal } from '../common/types.js';
 import { messageOf } from './contract/errors.js';
@@ -126,9 +127,9 @@ export class LeaderElection implements AsyncDisposable {
     while (!resigned.aborted) {
       const lease = await this.#win(resigned);
       if (lease === 'closed') return;
-      const began = performance.now();
+      const began = timerNow();
       const failed = lease === undefined || (await this.#lead(lease, resigned));
-      if (performance.now() - began > this.#ttl) length = FIRST_PAUSE;
+      if (timerNow() - began > this.#ttl) length = FIRST_PAUSE;
       if (!failed) continue;
       await pause(length, resigned);
       length = Math.min(2 * length, LONGEST_PAUSE);

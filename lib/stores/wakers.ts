@@ -1,4 +1,5 @@
-import { afterTurn, clearTimeout, performance, queueMicrotask, setTimeout } from '../common/host.js';
+import { timerNow } from '../common/elapsed.js';
+import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../common/host.js';
 import { LONGEST_DELAY } from '../common/alarm.js';
 
 /**
@@ -155,7 +156,7 @@ export class Wakers {
   released(name: string): void {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;
-    const now = performance.now();
+    const now = timerNow();
     waiting.handedOnSince ??= now;
     if (this.#hears || now - waiting.handedOnSince < LONGEST_RUN) waiting.wake();
     else waiting.handedOnSince = undefined;

@@ -1,5 +1,6 @@
 import { Alarm } from '../../common/alarm.js';
-import { afterTurn, performance } from '../../common/host.js';
+import { timerNow } from '../../common/elapsed.js';
+import { afterTurn } from '../../common/host.js';
 import { LeaseStoreError } from './errors.js';
 
 /** Milliseconds: a timer is later than this only if the event loop was blocked. */
@@ -35,7 +36,7 @@ export class Replies {
 
   /** Calls `reject` if the time limit passes before {@link arrived} is called. */
   expect(reject: (error: LeaseStoreError) => void): Awaited {
-    const awaited = { due: performance.now() + this.#timeout, reject, isLate: false };
+    const awaited = { due: timerNow() + this.#timeout, reject, isLate: false };
     this.#awaited.add(awaited);
     this.#lookAt(awaited.due, this.#timeout);
     return awaited;
@@ -55,7 +56,7 @@ export class Replies {
   }
 
   #look(): void {
-    const now = performance.now();
+    const now = timerNow();
     const late = now - this.#alarmDue;
     if (late >= BLOCKED) {
       const soonest = now + Math.min(late, this.#timeout);
@@ -75,7 +76,7 @@ export class Replies {
       awaited.isLate = true;
       awaited.reject(new LeaseStoreError(`${this.#from} has not answered within ${this.#timeout} ms`));
     }
-    this.#next(performance.now());
+    this.#next(timerNow());
   }
 
   #next(now: number): void {

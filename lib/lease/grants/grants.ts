@@ -46,7 +46,7 @@ export abstract class Grants implements HoldContext {
   /** With stable owners only, for each key: until when a key that was released too early stays taken, on the manager's clock. */
   readonly #kept = new Map<string, number>();
 
-  /** `ownNow`: the manager's clock, if it is given none. Default: `performance.now()`. */
+  /** `ownNow`: the manager's clock, if it is given none. Default: `timerNow`. */
   constructor(
     store: Pick<InfoLeaseStore, 'renew' | 'release'>,
     settings: ManagerSettings,

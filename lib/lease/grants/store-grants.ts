@@ -1,8 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../../common/diagnostics.js';
-import { localNow, setClock } from '../../common/elapsed.js';
+import { localNow, setClock, timerNow } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
-import { performance } from '../../common/host.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
 import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
@@ -217,7 +216,7 @@ export class StoreGrants extends Grants {
   ): Promise<Answer> {
     const owner = asker.owner!;
     const { ttl } = terms;
-    const started = performance.now();
+    const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
     try {
@@ -241,7 +240,7 @@ export class StoreGrants extends Grants {
       );
     }
     const tokens = answer;
-    const waited = performance.now() - started;
+    const waited = timerNow() - started;
     const holds = keys.map((key, i) => new Hold(this, key, owner, tokens[i]!, 0, terms, at));
     for (const hold of holds) {
       this.add(hold, waited);

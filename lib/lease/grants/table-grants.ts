@@ -1,4 +1,4 @@
-import { performance } from '../../common/host.js';
+import { timerNow } from '../../common/elapsed.js';
 import { leaseChannels } from '../../common/diagnostics.js';
 import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseTimeout, storeFailure } from '../contract/errors.js';
@@ -228,7 +228,7 @@ export class TableGrants extends Grants {
     const { info, minHold } = terms;
     const { owner } = asker;
     const since = asked ?? grantedAt;
-    const waited = Number.isNaN(asker.since) ? 0 : performance.now() - asker.since;
+    const waited = Number.isNaN(asker.since) ? 0 : timerNow() - asker.since;
     if (minHold > 0) this.#freesPlainly = false;
     const hold = this.add(new Hold(this, key, owner, granted, grantedHint, terms, since), waited);
     if (terms.background) hold.renewals.background = new KeptInTable(hold, this);

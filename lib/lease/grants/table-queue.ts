@@ -1,4 +1,4 @@
-import { performance } from '../../common/host.js';
+import { timerNow } from '../../common/elapsed.js';
 import type { LeaseTable, LeaseWatch } from '../../engine/contract/lease-table.js';
 import { onAdvance } from '../contract/lease-store.js';
 import { Schedule, type Due } from '../time/schedule.js';
@@ -103,7 +103,7 @@ class TableQueue implements Due, KeyQueue {
     for (const waiter of this.#waiters.keys()) {
       void waiter.attempt();
       if (!this.#waiters.has(waiter)) continue;
-      this.#queues.schedule.set(this, performance.now() + waiter.retryAfter);
+      this.#queues.schedule.set(this, timerNow() + waiter.retryAfter);
       break;
     }
     this.#serving = false;

@@ -1,4 +1,5 @@
-import { performance, setTimeout } from '../../common/host.js';
+import { localNow } from '../../common/elapsed.js';
+import { setTimeout } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import type { Backoff } from '../contract/options.js';
 
@@ -24,7 +25,7 @@ export class Unanswered {
 
   /** Never throws; the caller need not wait. */
   add(key: string, owner: string, ttl: number): void {
-    const underWay = this.#giveBack(key, owner, performance.now() + ttl).finally(() => {
+    const underWay = this.#giveBack(key, owner, localNow() + ttl).finally(() => {
       this.#underWay.delete(underWay);
     });
     this.#underWay.add(underWay);
@@ -45,7 +46,7 @@ export class Unanswered {
         await this.#free(key, owner);
         return;
       } catch {
-        if (last || performance.now() + pause >= endsAt) return;
+        if (last || localNow() + pause >= endsAt) return;
       }
       const paused = new Promise((resolve) => setTimeout(resolve, Math.min(pause, LONGEST_DELAY)).unref());
       await Promise.race([paused, this.#closing]);

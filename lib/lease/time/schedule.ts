@@ -1,6 +1,6 @@
 import { DeadlineTimer } from '../../common/deadline-timer.js';
 import type { Timed } from '../../common/deadlines.js';
-import { performance } from '../../common/host.js';
+import { timerNow } from '../../common/elapsed.js';
 import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
 
 /** How often to read a clock of the caller's own, in milliseconds: its speed is unknown. */
@@ -28,9 +28,9 @@ export class Schedule<T extends Due = Due> {
 
   /**
    * `keepAlive`: whether entries keep the process alive. `ownNow`: the clock in milliseconds if none is given, as fast as
-   * the timers; default `performance.now()`.
+   * the timers; default `timerNow`.
    */
-  constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = () => performance.now()) {
+  constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = timerNow) {
     this.#clock = clock;
     this.#ownNow = ownNow;
     this.#keepAlive = keepAlive;
@@ -112,11 +112,11 @@ export class Schedule<T extends Due = Due> {
    * has turned. But if a clock was set, all entries that are due by then run before the call that set it returns.
    */
   #run(due: readonly T[], now: number): void {
-    const until = this.#clock === undefined ? performance.now() + BURST : Infinity;
+    const until = this.#clock === undefined ? timerNow() + BURST : Infinity;
     for (const entry of due) {
       // Another entry may have scheduled it again, or cleared it.
       if (entry.place >= 0 || entry.deadline === Infinity) continue;
-      if (until === Infinity || performance.now() < until) entry.run(now);
+      if (until === Infinity || timerNow() < until) entry.run(now);
       else this.#entries.add(entry);
     }
   }

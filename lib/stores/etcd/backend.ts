@@ -1,4 +1,4 @@
-import { performance } from '../../common/host.js';
+import { localNow } from '../../common/elapsed.js';
 import type { Operation } from '../requests.js';
 import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
@@ -303,7 +303,7 @@ export class EtcdBackend implements Backend {
         (key) => isOpen(key) && key.wanted.info === undefined && this.#hasLength(key),
       );
       if (lasting.length === 0) return;
-      const asked = performance.now();
+      const asked = localNow();
       const ids = lasting.map(({ found }) => found!.lease);
       const { term, seconds } = await this.#leases.extend(operation, ids);
       const extended = lasting.filter(({ wanted }, i) => seconds[i] === secondsFor(wanted.length));

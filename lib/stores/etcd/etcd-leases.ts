@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { performance, setTimeout } from '../../common/host.js';
+import { localNow } from '../../common/elapsed.js';
+import { setTimeout } from '../../common/host.js';
 import { withDrift } from '../drift.js';
 import { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
@@ -19,7 +20,7 @@ export interface EtcdLease {
   readonly id: string;
   /** Its length. */
   readonly seconds: number;
-  /** It lasts for its length from then on, or longer. On this thread's clock. */
+  /** It lasts for its length from then on, or longer: a time of `localNow`, which counts while the machine is suspended. */
   since: number;
   /** Whether a server has said that it exists, or existed. */
   made: boolean;
@@ -103,7 +104,7 @@ export class EtcdLeases {
    * the lease. Goes on for a while until a server has answered; then the lease ends by itself. Nobody need wait.
    */
   withdraw(lease: Pick<EtcdLease, 'id' | 'made'>): void {
-    void this.#revokeUntil(lease, performance.now() + REVOKED_WITHIN);
+    void this.#revokeUntil(lease, localNow() + REVOKED_WITHIN);
   }
 
   /** True if it still existed. Rejects with an EtcdFailure. */
@@ -128,7 +129,7 @@ export class EtcdLeases {
   /** A transaction that is bound to it proves that it was made, too. */
   #grant(operation: Operation, seconds: number): EtcdLease {
     const id = newId();
-    const since = performance.now();
+    const since = localNow();
     const making = this.#cluster
       .call(operation, 'lease/grant', { ID: id, TTL: String(seconds) })
       .catch((error: unknown) => {
@@ -151,7 +152,7 @@ export class EtcdLeases {
 
   /** Milliseconds that it lasts, on the server's clock. */
   #left({ seconds, since }: EtcdLease): number {
-    return seconds * 1000 - withDrift(performance.now() - since, this.#drift);
+    return seconds * 1000 - withDrift(localNow() - since, this.#drift);
   }
 
   async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'made'>, until: number): Promise<void> {
@@ -159,7 +160,7 @@ export class EtcdLeases {
       const existed = await this.#revokeOnce(lease.id).catch(ignore);
       // What does not exist may not have been made yet.
       if (existed === true || (existed === false && lease.made)) return;
-      if (this.#closed || performance.now() + pause > until) return;
+      if (this.#closed || localNow() + pause > until) return;
       await new Promise((resolve) => setTimeout(resolve, pause).unref());
     }
   }

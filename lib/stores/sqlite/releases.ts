@@ -1,4 +1,5 @@
-import { clearTimeout, performance, setTimeout } from '../../common/host.js';
+import { timerNow } from '../../common/elapsed.js';
+import { clearTimeout, setTimeout } from '../../common/host.js';
 import { Listeners } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
@@ -50,14 +51,14 @@ export class Releases {
   /** This store was granted the key. */
   granted(key: string): void {
     const listeners = this.#keys.get(key);
-    if (listeners) listeners.since ??= performance.now();
+    if (listeners) listeners.since ??= timerNow();
   }
 
   /** Whether a key that is released now stays in this store; else it is the turn of the first waiter of all. */
   readonly keeps = (key: string): boolean => {
     const listeners = this.#keys.get(key);
     if (listeners?.since === undefined) return false;
-    if (performance.now() - listeners.since < TURN) return true;
+    if (timerNow() - listeners.since < TURN) return true;
     listeners.since = undefined;
     return false;
   };

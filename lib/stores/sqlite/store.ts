@@ -103,7 +103,8 @@ class SqliteBackend implements Backend {
     // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
     this.#rows = clock
       ? new LeaseRows(this.#connection, table, () => readClock(clock), undefined)
-      : new LeaseRows(this.#connection, table, () => Date.now(), localNow);
+      : // eslint-disable-next-line no-restricted-properties -- `StoreClock` compares the wall clock with the other one
+        new LeaseRows(this.#connection, table, () => Date.now(), localNow);
     this.#releases = new Releases(this.#rows);
   }
 
