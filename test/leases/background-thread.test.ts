@@ -15,6 +15,8 @@ import { nextThread, ReopenableStore } from './reopenable-store.js';
 
 /** Milliseconds: the other thread of a busy machine must renew in time. */
 const TTL = 900;
+/** Milliseconds by which two clocks may differ in what they say of one moment. */
+const CLOCKS = 5;
 
 function managerOn(store: ReopenableStore, options: WarningLeaseManagerOptions = {}): LeaseManager {
   const defaults = { ttl: TTL, renew: { background: true }, maxHold: 600_000 };
@@ -114,6 +116,24 @@ describe('the thread that renews leases', () => {
     expect(store.asked).toEqual(['tryAcquire']);
   });
 
+  it('writes infos, too, so that the holder and the store have one deadline', async () => {
+    const store = new ReopenableStore();
+    const lease = await managerOn(store).acquire('key');
+    expect(await lease.renew(60_000)).toBe(true);
+    expect(await lease.setInfo('half done')).toBe(true);
+    const { info, remaining } = (await store.inspect('key'))!;
+    expect(info).toBe('half done');
+    expect(lease.expiresAt).toBeLessThanOrEqual(performance.now() + remaining + CLOCKS);
+    expect(store.asked).toEqual(['tryAcquire']);
+    // It is still renewed.
+    const { answered } = store;
+    await until(() => store.answered >= answered + 2, 'it is renewed for its own ttl');
+    expect(lease.held).toBe(true);
+    expect((await store.inspect('key'))!.info).toBe('half done');
+    expect(await lease.setInfo('')).toBe(true);
+    expect((await store.inspect('key'))!.info).toBe(undefined);
+  });
+
   it('reports failures to the holder, which loses the lease at its deadline, with the cause', async () => {
     const store = new ReopenableStore();
     const warnings: LeaseWarning[] = [];
@@ -180,6 +200,20 @@ describe('the thread that renews leases', () => {
     expect(third.held).toBe(false);
     await delay(1000);
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(30_000);
+  });
+
+  it('cannot shorten what minHold keeps after a release', async () => {
+    const store = new ReopenableStore();
+    const renew = { background: true, every: 20 };
+    const lease = await managerOn(store, { ttl: 5000, renew, minHold: 600_000 }).acquire('key');
+    store.late = -1;
+    await until(() => store.isRenewing, 'a renewal is on its way');
+    const releasing = lease.release();
+    await delay(100);
+    store.late = 0;
+    expect(await releasing).toBe(true);
+    await until(() => !store.isRenewing, 'the renewal was answered');
+    expect((await store.inspect('key'))!.remaining).toBeGreaterThan(300_000);
   });
 
   it('that cannot open the store makes acquisitions fail before anything is taken', async () => {

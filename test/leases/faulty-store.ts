@@ -1,13 +1,16 @@
 import { MemoryLeaseStore, type Clock, type LeaseState, type LeaseStore } from 'stripelock';
 
+type Operation = 'tryAcquire' | 'renew' | 'release';
+type Hooks = Partial<Record<Operation, (() => Promise<void> | void) | undefined>>;
+
 /** A store like one at the other end of a network: it can be slow, fail or hang, and records what it was asked. */
 export class FaultyStore implements LeaseStore {
   readonly inner: MemoryLeaseStore;
   /** What was asked, in order. */
   readonly asked: string[] = [];
   /** Runs with the next operations of that name, until it is changed. */
-  readonly before: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
-  readonly after: Partial<Record<'tryAcquire' | 'renew' | 'release', () => Promise<void> | void>> = {};
+  readonly before: Hooks = {};
+  readonly after: Hooks = {};
 
   constructor(clock?: Clock) {
     this.inner = new MemoryLeaseStore(clock && { clock });
@@ -29,11 +32,21 @@ export class FaultyStore implements LeaseStore {
     return this.inner.inspect(key);
   }
 
+  /** Stops the next operation of that name on its way to the store. Later ones overtake it. */
+  delayNext(name: Operation): { open(): void } {
+    return delayOnce(this.before, name);
+  }
+
+  /** Stops the next answer to an operation of that name. */
+  delayAnswer(name: Operation): { open(): void } {
+    return delayOnce(this.after, name);
+  }
+
   count(operation: string): number {
     return this.asked.filter((asked) => asked === operation).length;
   }
 
-  async #run<T>(name: 'tryAcquire' | 'renew' | 'release', operation: () => Promise<T>): Promise<T> {
+  async #run<T>(name: Operation, operation: () => Promise<T>): Promise<T> {
     this.asked.push(name);
     await this.before[name]?.();
     const result = await operation();
@@ -47,6 +60,15 @@ export function gate(): { readonly pass: () => Promise<void>; open(): void } {
   let open!: () => void;
   const opened = new Promise<void>((resolve) => (open = resolve));
   return { pass: () => opened, open };
+}
+
+function delayOnce(hooks: Hooks, name: Operation): { open(): void } {
+  const delayed = gate();
+  hooks[name] = () => {
+    hooks[name] = undefined;
+    return delayed.pass();
+  };
+  return delayed;
 }
 
 export function failing(): never {

@@ -147,6 +147,45 @@ it('a release that failed can be repeated, and keeps the rest of the time', asyn
   expect((await store.inner.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
 });
 
+it.each(['by hand', 'by the heartbeat'])(
+  'keeps the rest of the time although a renewal is under way when it is released: %s',
+  async (how) => {
+    const store = new FaultyStore();
+    const renew = how === 'by hand' ? false : { every: 5 };
+    const lease = await new LeaseManager({ store, minHold: LONG, ttl: 30_000, renew }).acquire('key');
+    const late = store.delayNext('renew');
+    const renewing = how === 'by hand' ? lease.renew() : undefined;
+    await until(() => store.count('renew') === 1, 'a renewal is under way');
+    const releasing = lease.release();
+    await turns();
+    late.open();
+    expect(await releasing).toBe(true);
+    await renewing;
+    await turns();
+    expect(lease.held).toBe(false);
+    expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+  },
+);
+
+it('gives back a lease whose renewal was answered too late, with minHold, too', async () => {
+  const clock = new FixedClock();
+  const store = new FaultyStore(clock);
+  const manager = new LeaseManager({ store, clock, ttl: 300, minHold: 2000, renew: false });
+  const lease = await manager.acquire('key');
+  const [there, back] = [store.delayNext('renew'), store.delayAnswer('renew')];
+  const renewing = watch(lease.renew());
+  await turns();
+  clock.advance(250);
+  there.open();
+  await turns();
+  clock.advance(100);
+  back.open();
+  expect(await renewing.promise).toBe(false);
+  expect(lease.held).toBe(false);
+  // The rest of the time is left to the store.
+  expect((await store.inspect('key'))?.remaining).toBe(2000 - 350);
+});
+
 it('a bad minHold is refused', () => {
   for (const minHold of [-1, NaN, Infinity, 2 ** 43]) {
     expect(thrownBy(() => new LeaseManager({ minHold }))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });

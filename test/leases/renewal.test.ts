@@ -126,6 +126,32 @@ describe('renewal', () => {
     expect(await rejectionOf(lease.renew(0))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
   });
 
+  it('counts from before the request was sent, so that the holder never believes more than the store', async () => {
+    for (const how of ['by hand', 'by the heartbeat', 'with an info']) {
+      const { clock, store, manager } = onFaultyStore({ renew: how === 'by the heartbeat' });
+      const lease = await manager.acquire('key');
+      // The way back takes 50 ms.
+      store.after.renew = () => clock.advance(50);
+      if (how === 'by hand') await lease.renew();
+      else if (how === 'with an info') await lease.setInfo('there');
+      else clock.advance(100);
+      await turns();
+      const asked = how === 'by the heartbeat' ? 100 : 0;
+      expect([how, clock.now(), lease.expiresAt]).toEqual([how, asked + 50, asked + 300]);
+      expect(lease.expiresAt - clock.now()).toBe((await store.inspect('key'))!.remaining);
+    }
+  });
+
+  it('for a shorter time counts at once, since the store may execute it although its answer is lost', async () => {
+    const { clock, store, manager } = onFaultyStore({ ttl: 60_000, renew: false });
+    const lease = await manager.acquire('key');
+    store.after.renew = failing;
+    expect(await rejectionOf(lease.renew(50))).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(lease.expiresAt).toBe(clock.now() + 50);
+    clock.advance(50);
+    expect(lease.held).toBe(false);
+  });
+
   it('by hand rejects when the store fails, and the lease is still held', async () => {
     const store = new FaultyStore();
     const lease = await new LeaseManager({ store }).acquire('key');

@@ -8,7 +8,7 @@ export class ReopenableStore implements ReopenableLeaseStore {
   readonly source: LeaseStoreSource;
   /** What this thread has asked, in order. */
   readonly asked: string[] = [];
-  readonly #control = new Int32Array(new SharedArrayBuffer(16));
+  readonly #control = new Int32Array(new SharedArrayBuffer(20));
 
   constructor(source: Partial<LeaseStoreSource> = {}, broken = false) {
     const module = workerScript('reopened-store.mjs');
@@ -16,7 +16,7 @@ export class ReopenableStore implements ReopenableLeaseStore {
     this.source = { module, name: 'open', options, ...source };
   }
 
-  /** Milliseconds by which the other thread's renewals are late. */
+  /** Milliseconds by which the other thread's renewals are late. Negative: they stop on their way to the store. */
   set late(milliseconds: number) {
     Atomics.store(this.#control, 0, milliseconds);
   }
@@ -24,6 +24,11 @@ export class ReopenableStore implements ReopenableLeaseStore {
   /** Whether the other thread's renewals fail. */
   set failing(fails: boolean) {
     Atomics.store(this.#control, 1, fails ? 1 : 0);
+  }
+
+  /** Whether a renewal of the other thread is on its way to the store. */
+  get isRenewing(): boolean {
+    return Atomics.load(this.#control, 4) > this.answered;
   }
 
   /** How many of the other thread's renewals were answered. */
@@ -36,14 +41,14 @@ export class ReopenableStore implements ReopenableLeaseStore {
     Atomics.store(this.#control, 3, 1);
   }
 
-  tryAcquire(key: string, owner: string, ttl: number): Promise<bigint | undefined> {
+  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<bigint | undefined> {
     this.asked.push('tryAcquire');
-    return this.inner.tryAcquire(key, owner, ttl);
+    return this.inner.tryAcquire(key, owner, ttl, info);
   }
 
-  renew(key: string, owner: string, ttl: number): Promise<boolean> {
+  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
     this.asked.push('renew');
-    return this.inner.renew(key, owner, ttl);
+    return this.inner.renew(key, owner, ttl, info);
   }
 
   release(key: string, owner: string): Promise<boolean> {

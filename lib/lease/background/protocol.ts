@@ -39,6 +39,8 @@ export interface RenewMessage {
   readonly lease: Id;
   readonly call: Id;
   readonly ttl: number;
+  /** Undefined to leave it as it is. */
+  readonly info: string | undefined;
 }
 
 /** `remove`: renew it no more. Answered when nothing is on its way to the store any more. */

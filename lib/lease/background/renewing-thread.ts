@@ -192,12 +192,12 @@ class BackgroundLease implements Background {
     return false;
   }
 
-  renew(ttl: number): Promise<boolean> {
+  renew(ttl: number, info?: string): Promise<boolean> {
     if (!this.#hold.look()) return Promise.resolve(false);
     const call = newId();
     const answered = new Promise<boolean>((resolve, reject) => {
       this.#calls.set(call, { resolve, reject });
-      this.#thread.send({ op: 'renew', lease: this.#id, call, ttl });
+      this.#thread.send({ op: 'renew', lease: this.#id, call, ttl, info });
     });
     return this.#thread.during(answered);
   }

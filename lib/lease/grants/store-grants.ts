@@ -113,12 +113,20 @@ export class StoreGrants extends Grants {
   free(hold: Hold): Promise<boolean> {
     const { name } = hold;
     if (this.stableOwners) return this.#inOrder([name], () => this.#freeLatest(hold));
-    if (!hold.delegated) return this.#release(name, hold.owner, hold);
-    const detached = hold.renewals.detach();
-    // Nobody else will ever hold it under this name, so a renewal that another thread has sent may come later. But it must
-    // not extend a lease that is only shortened.
-    if (this.minHoldLeftOf(hold) === 0) return this.#release(name, hold.owner, hold);
-    return this.#count(() => detached.then(() => this.#release(name, hold.owner, hold)));
+    if (this.minHoldLeftOf(hold) > 0) {
+      // A renewal that is still under way would replace the rest of that time by its own.
+      return this.#count(() => hold.renewals.settled().then(() => this.#release(name, hold.owner, hold)));
+    }
+    // No other grant ever has this owner, so a renewal may reach the store after the release.
+    if (hold.delegated) void hold.renewals.detach();
+    return this.#release(name, hold.owner, hold);
+  }
+
+  /** With stable owners, also in order: a late renewal must not reach the owner's next lease. */
+  override renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
+    return this.#inOrder([hold.name], () =>
+      hold.ended ? Promise.resolve(false) : super.renew(hold, ttl, info),
+    );
   }
 
   override async close(): Promise<void> {

@@ -383,8 +383,9 @@ export class Renewal {
   #warned = false;
   /** What keeps the hold while the event loop is blocked, until the event loop alone renews it. */
   background: Background | undefined;
+  #detaching: Promise<void> = Promise.resolve();
   /** One at a time, so that the last renewal that the store sees is the last one sent. */
-  #underWay: Promise<boolean> | undefined = undefined;
+  #underWay: Promise<unknown> | undefined = undefined;
 
   constructor(hold: Hold, context: HoldContext) {
     this.#hold = hold;
@@ -394,13 +395,21 @@ export class Renewal {
   /** See `Hold.renew`. */
   async renew(ttl: number, info?: string): Promise<boolean> {
     const hold = this.#hold;
-    // The other thread knows nothing of infos.
-    if (hold.delegated && info === undefined) return this.background!.renew(ttl);
+    if (hold.delegated) return this.background!.renew(ttl, info);
     while (this.#underWay) await this.#underWay.catch(() => undefined);
     if (!hold.look()) return false;
-    const underWay = this.#send(ttl, info);
+    const outcome = await this.#alone(this.#send(ttl, info));
+    if (outcome !== 'late') return outcome;
+    // Not before the renewal counts as answered: a release may wait for that.
+    await hold.freeExpired().catch(() => undefined);
+    return false;
+  }
+
+  /** Nothing else is sent until it settles. Then the next renewal is planned. */
+  async #alone<T>(underWay: Promise<T>): Promise<T> {
+    const hold = this.#hold;
     this.#underWay = underWay;
-    hold.plan(Infinity);
+    if (!hold.ended) hold.plan(Infinity);
     try {
       return await underWay;
     } finally {
@@ -427,8 +436,12 @@ export class Renewal {
     return true;
   }
 
-  /** Resolves when the store has answered everything. To be called when the hold has ended: it sends nothing more then. */
+  /**
+   * Resolves when the store has answered everything, in every thread. To be called when the hold has ended: it sends
+   * nothing more then.
+   */
   async settled(): Promise<void> {
+    await this.detach();
     while (this.#underWay) await this.#underWay.catch(() => undefined);
   }
 
@@ -461,23 +474,27 @@ export class Renewal {
   }
 
   /** From now on the event loop alone can renew it. Resolves when nothing else can reach the store any more. */
-  async detach(): Promise<void> {
+  detach(): Promise<void> {
     const { background } = this;
-    if (background === undefined) return;
-    const { deadline } = background;
     this.background = undefined;
-    if (deadline !== undefined) this.#hold.expiresAt = deadline;
-    await background.end();
+    if (background !== undefined) this.#detaching = this.#end(background);
+    return this.#detaching;
   }
 
-  /** The same, and the event loop renews it from now on. */
-  async takeOver(): Promise<void> {
+  async #end(background: Background): Promise<void> {
     const hold = this.#hold;
-    const ending = this.detach();
-    const { expiresAt, terms, state } = hold;
+    const { deadline } = background;
+    if (deadline !== undefined) hold.expiresAt = deadline;
+    await background.end();
+    // A shorter renewal by hand may have been under way.
+    if (deadline !== undefined) hold.expiresAt = Math.min(hold.expiresAt, background.deadline!);
+  }
+
+  /** The same, and the event loop renews it once the other thread has sent its last renewal. */
+  async takeOver(): Promise<void> {
+    const { state, terms, expiresAt } = this.#hold;
     this.#next = state === 'unsure' ? this.#context.schedule.now() : expiresAt - terms.ttl + terms.every;
-    if (!hold.ended) hold.plan(this.#next);
-    await ending;
+    await this.#alone(this.detach());
   }
 
   /** The other thread has renewed it. */
@@ -494,11 +511,13 @@ export class Renewal {
     hold.announceFailure('renew', failure);
   }
 
-  async #send(ttl: number, info?: string): Promise<boolean> {
+  async #send(ttl: number, info?: string): Promise<boolean | 'late'> {
     const context = this.#context;
     const { schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
+    // The store may shorten the lease although its answer is lost.
+    if (before + ttl < hold.expiresAt) hold.expiresAt = before + ttl;
     let renewed: boolean;
     try {
       renewed = await context.renew(hold, ttl, info);
@@ -525,8 +544,7 @@ export class Renewal {
     }
     // The answer came too late to count. Nobody uses the extended lease, so others need not wait until it expires.
     hold.expire();
-    await hold.freeExpired().catch(() => undefined);
-    return false;
+    return 'late';
   }
 
   #clear(): void {
@@ -560,7 +578,7 @@ export interface Background {
   /** Called when the local deadline has passed: whether the hold's deadline is ahead again. */
   recover(): boolean;
   /** Only if it {@link renews}. As `Hold.renew`. */
-  renew(ttl: number): Promise<boolean>;
+  renew(ttl: number, info?: string): Promise<boolean>;
   /** From now on it extends nothing. Resolves when nothing that it has sent can reach the store any more. */
   end(): Promise<void>;
 }

@@ -144,7 +144,7 @@ function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
     schedule: new Schedule<Hold>(undefined, false, elapsed),
     stableOwners: true,
     looksBeforeRelease: true,
-    renew: ({ key, owner }, ttl) => adapter.renew(key, owner, ttl),
+    renew: ({ key, owner }, ttl, info) => adapter.renew(key, owner, ttl, info),
     tokenOf: BigInt,
     free: () => Promise.resolve(false),
     lost: () => undefined,
@@ -157,9 +157,9 @@ async function close(store: Id): Promise<void> {
   await closed?.store.close?.().catch(() => undefined);
 }
 
-async function renew({ lease, call, ttl }: RenewMessage): Promise<void> {
+async function renew({ lease, call, ttl, info }: RenewMessage): Promise<void> {
   try {
-    const renewed = (await holds.get(lease)?.renew(ttl)) === true;
+    const renewed = (await holds.get(lease)?.renew(ttl, info)) === true;
     report({ op: 'answered', lease, call, renewed, error: undefined });
   } catch (error) {
     report({ op: 'answered', lease, call, renewed: false, error: serializeError(error) });

@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { LeaseManager, type WarningLeaseManagerOptions } from 'stripelock';
+import { turns, until, watch } from '../support/waiting.js';
+import { FaultyStore } from './faulty-store.js';
+
+/** Milliseconds. */
+const [SHORT, LONG] = [60_000, 600_000];
+
+/** A store cannot distinguish two leases of one owner, so a late operation on the first would change the second. */
+describe.each<[kind: string, options: WarningLeaseManagerOptions]>([
+  ['a named holder', { holder: 'worker' }],
+  ['a reentrant manager', { reentrant: true }],
+])('the operations of one owner, %s,', (_kind, options) => {
+  const scene = (): { store: FaultyStore; manager: LeaseManager } => {
+    const store = new FaultyStore();
+    return { store, manager: new LeaseManager({ store, ttl: SHORT, renew: false, ...options }) };
+  };
+
+  it.each([
+    ['key', 'key'],
+    ['key', ['another', 'key']],
+    [['another', 'key'], 'key'],
+  ])(
+    'reach the store in order: a late release of %j does not free its next lease, of %j',
+    async (of, next) => {
+      const { store, manager } = scene();
+      const first = await manager.acquire(of);
+      const late = store.delayNext('release');
+      const releasing = first.release();
+      const acquired = watch(manager.acquire(next));
+      await turns();
+      late.open();
+      const second = await acquired.promise;
+      expect(await releasing).toBe(true);
+      await turns();
+      expect(second.held).toBe(true);
+      expect(await store.inspect('key')).toMatchObject({ token: second.tokens.get('key') });
+    },
+  );
+
+  it('reach the store in order: a late renewal does not shorten its next lease', async () => {
+    const { store, manager } = scene();
+    const first = await manager.acquire('key');
+    const late = store.delayNext('renew');
+    const renewing = watch(first.renew());
+    await until(() => store.count('renew') === 1, 'the renewal is under way');
+    const releasing = first.release();
+    const acquired = watch(manager.acquire('key', { ttl: LONG }));
+    await turns();
+    late.open();
+    const second = await acquired.promise;
+    await Promise.all([releasing, renewing.promise]);
+    await turns();
+    expect(second.held).toBe(true);
+    expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+  });
+
+  it('reach the store in order: a late attempt is granted before the release of what it has', async () => {
+    const { store, manager } = scene();
+    const late = store.delayNext('tryAcquire');
+    const attempt = watch(manager.tryAcquire('key'));
+    const second = watch(manager.acquire('key', { timeout: 20_000 }));
+    await turns();
+    late.open();
+    const leases = [(await attempt.promise)!, await second.promise];
+    // Shared, or replaced: what the store has is what the last one says.
+    expect(leases[1]!.held).toBe(true);
+    expect(await store.inspect('key')).toMatchObject({ token: leases[1]!.token });
+    for (const lease of leases) await lease.release();
+    expect(store.inner.size).toBe(0);
+  });
+});
+
+it('a renewal of a lease that its holder is just taking again does not shorten the new one', async () => {
+  const store = new FaultyStore();
+  const manager = new LeaseManager({ store, ttl: SHORT, renew: false, holder: 'worker' });
+  const first = await manager.acquire('key');
+  const late = store.delayNext('renew');
+  const renewing = watch(first.renew());
+  await until(() => store.count('renew') === 1, 'the renewal is under way');
+  const acquired = watch(manager.acquire('key', { ttl: LONG }));
+  await turns();
+  late.open();
+  const second = await acquired.promise;
+  await renewing.promise;
+  await turns();
+  expect([first.held, second.held]).toEqual([false, true]);
+  expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+  // The other way round: the grant is on its way back when the renewal is asked for.
+  const answer = store.delayAnswer('tryAcquire');
+  const third = watch(manager.acquire('key', { ttl: 2 * LONG }));
+  await until(() => store.count('tryAcquire') === 3, 'it is granted');
+  const refused = watch(second.renew());
+  await turns();
+  answer.open();
+  expect((await third.promise).held).toBe(true);
+  expect(await refused.promise).toBe(false);
+  await turns();
+  expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG);
+});
