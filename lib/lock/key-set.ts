@@ -29,6 +29,12 @@ export interface KeySet<K extends LockKey = LockKey> {
   readonly keys: readonly K[];
 }
 
+/** A set that may be asked for again. */
+interface RememberedSet<K extends LockKey = LockKey> extends KeySet<K> {
+  /** The index's count when the first stripe was looked up. With another one, the keys may have other stripes. */
+  readonly unpins: number;
+}
+
 /**
  * Two keys in a set that is not remembered. Most such sets are acquired and released without anybody reading the keys, so
  * there is a list only if somebody does.
@@ -60,16 +66,14 @@ class KeyPair<K extends LockKey> implements KeySet<K> {
 export class KeySets {
   readonly #index: KeyIndex;
   /** Allocated with the first set: they would be half of the objects of an idle lock. */
-  #small: (KeySet | undefined)[] | undefined;
-  #large: (KeySet | undefined)[] | undefined;
+  #small: (RememberedSet | undefined)[] | undefined;
+  #large: (RememberedSet | undefined)[] | undefined;
   /** The set that was asked for last. Undefined while sets bypass the memory. */
-  #last: KeySet | undefined = undefined;
+  #last: RememberedSet | undefined = undefined;
   /** Hits less misses, but for the last set. */
   #balance = 0;
   /** How many sets still bypass the memory. */
   #bypassing = 0;
-  /** Whether any set was remembered since {@link forget}. */
-  #remembers = false;
 
   constructor(index: KeyIndex) {
     this.#index = index;
@@ -87,7 +91,7 @@ export class KeySets {
       let key = keys[0]!;
       let same = 0;
       while (key === known[same] && ++same < count) key = keys[same]!;
-      if (same === count) return last as KeySet<K>;
+      if (same === count && last.unpins === this.#index.unpins) return last as RememberedSet<K>;
       return this.#lookUp(keys, count, known, same, key);
     }
     checkCount(count);
@@ -97,15 +101,6 @@ export class KeySets {
     }
     if (count === 0 || count > MANY_KEYS) return this.#read(keys, count);
     return this.#lookUp(keys, count, [], 0, keys[0]!);
-  }
-
-  /** Forgets all sets: their keys may have other stripes from now on. */
-  forget(): void {
-    if (!this.#remembers) return;
-    this.#remembers = false;
-    this.#last = undefined;
-    this.#small = undefined;
-    this.#large = undefined;
   }
 
   /** The first `read` keys are those of `known`, and `key` is the next. Copies the list only if its set is not remembered. */
@@ -120,8 +115,12 @@ export class KeySets {
     const sets =
       count > FEW_KEYS ? (this.#large ??= emptySets(LARGE_SETS)) : (this.#small ??= emptySets(SMALL_SETS));
     const at = (first + count) & (sets.length - 1);
-    const remembered = sets[at] as KeySet<K> | undefined;
-    if (remembered?.keys.length === count && startsWith(remembered.keys, known, read, key)) {
+    const remembered = sets[at] as RememberedSet<K> | undefined;
+    if (
+      remembered?.keys.length === count &&
+      remembered.unpins === this.#index.unpins &&
+      startsWith(remembered.keys, known, read, key)
+    ) {
       known = remembered.keys;
       while (key === known[read] && ++read < count) key = list[read]!;
       if (read === count) {
@@ -136,8 +135,7 @@ export class KeySets {
     return set;
   }
 
-  #remember(set: KeySet, sets: (KeySet | undefined)[], at: number): void {
-    this.#remembers = true;
+  #remember(set: RememberedSet, sets: (RememberedSet | undefined)[], at: number): void {
     sets[at] = set;
     this.#last = set;
     if (--this.#balance <= -MISSES) {
@@ -158,8 +156,9 @@ export class KeySets {
   }
 
   /** Puts what it reads into `keys`. */
-  #read<K extends LockKey>(list: readonly K[], count: number, keys = new Array<K>(count)): KeySet<K> {
+  #read<K extends LockKey>(list: readonly K[], count: number, keys = new Array<K>(count)): RememberedSet<K> {
     const index = this.#index;
+    const { unpins } = index;
     const stripes = new Array<number>(count);
     for (let i = 0; i < count; i++) {
       const key = list[i]!;
@@ -167,11 +166,11 @@ export class KeySets {
       stripes[i] = index.stripeOf(key, count > SHORT_LIST ? `keys[${i}]` : 'keys[]');
       keys[i] = key;
     }
-    return { stripes: ordered(stripes), keys };
+    return { stripes: ordered(stripes), keys, unpins };
   }
 }
 
-function emptySets(count: number): (KeySet | undefined)[] {
+function emptySets(count: number): (RememberedSet | undefined)[] {
   return new Array<undefined>(count).fill(undefined);
 }
 

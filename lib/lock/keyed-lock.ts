@@ -9,8 +9,8 @@ import type {
 import type { StripeCounts } from '../engine/contract/engine.js';
 import { KEYED, openHandle, openKeyed, type OpenedLock } from './handle.js';
 import { KeySets } from './key-set.js';
+import { KeyedIndex } from './keyed-index.js';
 import { LockOnKeys } from './lock-on-keys.js';
-import { PinnedKeys } from './pinned-keys.js';
 import { checkKey, ONLY_KEY } from './stripe-index.js';
 
 /**
@@ -36,9 +36,8 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
   constructor(options?: KeyedLockOptions & { limit?: L }) {
     const opened = openKeyed(options);
     const { table, name } = opened;
-    const index: PinnedKeys = new PinnedKeys(table.keys!, table.stripes, name, () => sets.forget());
-    const sets = new KeySets(index);
-    super(opened, index, sets);
+    const index = new KeyedIndex(table.keys!, table.stripes, name);
+    super(opened, index, new KeySets(index));
     this.capacity = table.stripes;
     this.limit = table.limit;
     this.#opened = opened;

@@ -8,7 +8,7 @@ import { EXCLUSIVE_MODE, hasPermits, modeOfWord, type Mode } from '../engine/con
 import { FastPath } from '../engine/fast-path.js';
 import { attempt, block, LockContext, recordHeld, wait, type Continue } from './acquisition.js';
 import { BaseLock } from './base-lock.js';
-import { createGuard, createGuardOfSet, tryTake, type Guard } from './guard.js';
+import { createGuard, createGuardOfSet, stripesOf, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
 import type { KeySets } from './key-set.js';
 import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
@@ -147,7 +147,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     try {
       const guard = this.#prepare<K, M>('async', keys, mode);
       if (signal !== undefined) {
-        this.#index.keep(guard);
+        this.#index.keep(stripesOf(guard));
         if (signal.aborted) return Promise.reject(signal.reason as Error);
       }
       const taken = this.#take(guard, options, timeout, signal, wait);
@@ -204,11 +204,10 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     let guard = this.#lookUp<K, M>(keys, mode);
     if (this.#index.unpins !== unpins) {
       // Code of the list may have made room for others. It does not run again for the keys that were read.
-      this.#sets.forget();
       guard = this.#lookUp(isList(keys) ? guard.keys : keys, mode);
     }
     if (!this.#context.trace) return guard;
-    this.#index.keep(guard);
+    this.#index.keep(stripesOf(guard));
     traceCall(guard, guard.keys, this.#entryPoints(how));
     return guard;
   }
@@ -251,7 +250,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     if (all && !context.trace) return guard;
     try {
       if (!all) {
-        this.#index.keep(guard);
+        this.#index.keep(stripesOf(guard));
         checkAcquisitionNames(options);
         return go(context, guard, timeout, signal);
       }

@@ -1,4 +1,3 @@
-import { LockError } from '../common/errors.js';
 import { defer } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import {
@@ -10,8 +9,7 @@ import {
   type ExactKeys,
 } from '../engine/contract/exact-keys.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
-import { stripesOf, type Guard } from './guard.js';
-import { checkKey, isRememberable, ONLY_KEY, type KeyIndex } from './stripe-index.js';
+import { isRememberable } from './stripe-index.js';
 
 /**
  * A generation of the cache has at most this share of the keys that a lock may have. All threads together remember no more
@@ -24,8 +22,9 @@ const BATCH_SHARE = 1 / 800;
 const NONE: readonly number[] = [];
 
 /**
- * Which stripe a key has for its own, for one thread and one lock. A key is pinned before its stripe is touched. Keys in the
- * cache stay pinned, so such a key costs a look-up in a Map. The pins of other keys end in batches.
+ * Which stripe each key has, for one thread and one table: all locks that the thread has on the table share this object. A
+ * key is pinned before its stripe is touched. Keys in the cache stay pinned, so such a key costs a look-up in a Map. The
+ * pins of other keys end in batches.
  *
  * Keeps N4 of `native/core/key_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
  * engine knows that it is held or waited for. So pins end only at the start of an acquisition, or for one that has looked up
@@ -33,16 +32,15 @@ const NONE: readonly number[] = [];
  * keys, too: getters of a list, `Error.prepareStackTrace`, a signal of the program's own. Elsewhere it cannot. What these
  * others {@link keep} stays pinned. One that is still reading its list compares {@link unpins}, and looks its keys up again.
  *
- * After a stack overflow a stripe may be pinned and in neither the cache nor the list, nor the last. {@link makeRoom} finds it. It is never
- * in both, as the cache would outlive the pin that the list ends.
+ * After a stack overflow a stripe may be pinned and in neither the cache nor the list, nor the last. {@link unpinIdle} finds
+ * it. It is never in both, as the cache would outlive the pin that the list ends.
  */
-export class PinnedKeys implements KeyIndex {
+export class PinnedKeys {
+  readonly cache: StripeCache;
+  /** How often pins have ended. A stripe that was looked up before may have another key now. */
+  unpins = 0;
   readonly #keys: ExactKeys;
   readonly #capacity: number;
-  readonly #lock: string;
-  /** To be called before anything is unpinned. */
-  readonly #onUnpin: () => void;
-  readonly #cache: StripeCache;
   /**
    * The stripe that was pinned last, if it was for an only key and is not in the cache. The next look-up that misses the cache
    * lets the engine unpin it and give it to its own key, which costs much less than a batch. It is in no set of keys: where
@@ -55,26 +53,21 @@ export class PinnedKeys implements KeyIndex {
   readonly #batch: number;
   /** With as many of these, pins end. */
   #most: number;
-  unpins = 0;
   /** Acquisitions between {@link begin} and {@link end}. Too many where a `vm` timeout has ended one. */
   #busy = 0;
-  /** The guard of the last of these, if it has called {@link keep}; and those of the others. */
-  #kept: Guard | undefined = undefined;
-  readonly #keptBefore: (Guard | undefined)[] = [];
+  /** The stripes of the last of these, if it has called {@link keep}; and those of the others. */
+  #kept = NONE;
+  readonly #keptBefore: (readonly number[])[] = [];
   /** Whether a microtask is to forget what a `vm` timeout has ended. */
   #isForgetting = false;
   /** Too many keys are remembered, by all threads together. */
   #crowded = false;
-  /** What was thrown last because no stripe was left. */
-  #exhaustion: LockError | undefined = undefined;
 
-  constructor(keys: ExactKeys, capacity: number, lock: string, onUnpin: () => void) {
+  private constructor(keys: ExactKeys, capacity: number) {
     this.#keys = keys;
     this.#capacity = capacity;
-    this.#lock = lock;
-    this.#onUnpin = onUnpin;
     const most = Math.max(1, Math.min(CACHED_KEYS, Math.floor(capacity * CACHED_SHARE)));
-    this.#cache = new StripeCache(most, (stripes) => {
+    this.cache = new StripeCache(most, (stripes) => {
       for (const stripe of stripes) if (stripe >= 0) this.#add(stripe);
     });
     this.#batch = Math.max(1, Math.min(BATCH, Math.floor(capacity * BATCH_SHARE)));
@@ -82,89 +75,82 @@ export class PinnedKeys implements KeyIndex {
     this.#outside = new Int32Array(this.#batch);
   }
 
-  /** Also throws a LockError (ERR_LOCK_CAPACITY) if no stripe is left for the key. */
-  stripeOf(key: unknown, name: string): number {
-    const stripe = this.#cache.searched?.get(key);
-    return stripe !== undefined && stripe >= 0 ? stripe : this.#stripeSlow(key, name);
+  /** The same for all locks of this thread on these keys. */
+  static of(keys: ExactKeys, capacity: number): PinnedKeys {
+    return (keys.pinned ??= new PinnedKeys(keys, capacity)) as PinnedKeys;
   }
 
-  begin(): void {
-    if (this.#busy > 0) this.#beginWithin();
-    this.#trim();
-    this.#busy++;
-  }
-
-  keep(guard: Guard): void {
-    this.#kept = guard;
-  }
-
-  end(): void {
-    this.#kept = --this.#busy > 0 ? this.#keptBefore.pop() : undefined;
-  }
-
-  makeRoom(error: unknown): boolean {
-    // None of what the acquisition that has failed has looked up counts any more.
-    if (error !== this.#exhaustion) return false;
-    this.#unpinIdle();
-    return true;
-  }
-
-  #stripeSlow(key: unknown, name: string): number {
-    checkKey(key, name);
-    if (name === ONLY_KEY) this.#trim();
+  /**
+   * The stripe of a key that the cache's `searched` does not have, or {@link NO_STRIPE} if none is left. `only`: the
+   * acquisition has no other key, so it has looked up nothing.
+   */
+  stripeOf(key: LockKey, only: boolean): number {
+    if (only) this.#trim();
     const cached = isRememberable(key);
-    const known = cached ? this.#cache.find(key) : undefined;
+    const known = cached ? this.cache.find(key) : undefined;
     if (known !== undefined) return known;
-    const mayUnpin = name === ONLY_KEY && this.#busy === 0;
-    const answer = this.#pin(key as LockKey, name, mayUnpin);
+    const mayUnpin = only && this.#busy === 0;
+    const answer = this.#pin(key, only, mayUnpin);
     if ((answer & CROWDED) !== 0) this.#crowded = true;
     const stripe = answer & STRIPE_MASK;
+    if (stripe === NO_STRIPE) return NO_STRIPE;
     // If it was pinned before, it is in the list, or in the cache, which is bypassed.
-    if ((answer & PINNED_AGAIN) === 0 && !(cached && this.#cache.add(key, stripe))) {
+    if ((answer & PINNED_AGAIN) === 0 && !(cached && this.cache.add(key, stripe))) {
       if (mayUnpin) this.#last = stripe;
       else this.#add(stripe);
     }
     return stripe;
   }
 
-  /** The answer of the engine. */
-  #pin(key: LockKey, name: string, mayUnpin: boolean): number {
+  /** From here to {@link end} an acquisition looks up stripes and takes them, while code of the program may run. */
+  begin(): void {
+    if (this.#busy > 0) this.#beginWithin();
+    this.#trim();
+    this.#busy++;
+  }
+
+  /** These stay pinned until {@link end}. */
+  keep(stripes: readonly number[]): void {
+    this.#kept = stripes;
+  }
+
+  end(): void {
+    this.#kept = (--this.#busy > 0 ? this.#keptBefore.pop() : undefined) ?? NONE;
+  }
+
+  /** Unpins all that this thread does not use. */
+  unpinIdle(): void {
+    this.cache.empty();
+    this.#last = NO_STRIPE;
+    const all = new Int32Array(this.#capacity);
+    for (let stripe = 0; stripe < all.length; stripe++) all[stripe] = stripe;
+    this.#unpin(all, all.length);
+  }
+
+  /** The answer of the engine. Afterwards the last stripe is in the list, unless it is unpinned or the key's own. */
+  #pin(key: LockKey, only: boolean, mayUnpin: boolean): number {
     const last = this.#last;
+    const answer = this.#keys.pin(key, mayUnpin ? last : NO_STRIPE);
     if (last !== NO_STRIPE) {
-      const answer = this.#keys.pin(key, mayUnpin ? last : NO_STRIPE);
       this.#last = NO_STRIPE;
-      if (answer === NO_STRIPE || (answer & IDLE_ENDED) === 0) this.#add(last);
-      if (answer !== NO_STRIPE) return answer;
+      if ((answer & IDLE_ENDED) === 0) this.#add(last);
     }
-    let answer = this.#keys.pin(key, NO_STRIPE);
-    if (answer === NO_STRIPE && name === ONLY_KEY) {
-      this.#unpinIdle();
-      answer = this.#keys.pin(key, NO_STRIPE);
-    }
-    if (answer === NO_STRIPE) throw this.#exhausted();
-    return answer;
+    if (!only || (answer & STRIPE_MASK) !== NO_STRIPE) return answer;
+    this.unpinIdle();
+    return this.#keys.pin(key, NO_STRIPE);
   }
 
   /** Ends pins, if there are too many. */
   #trim(): void {
     if (this.#crowded) {
       this.#crowded = false;
-      this.#cache.empty();
+      this.cache.empty();
     }
     if (this.#count >= this.#most) this.#unpin(this.#outside, this.#count);
   }
 
-  /** Unpins all that this thread does not use. */
-  #unpinIdle(): void {
-    this.#cache.empty();
-    const all = new Int32Array(this.#capacity);
-    for (let stripe = 0; stripe < all.length; stripe++) all[stripe] = stripe;
-    this.#unpin(all, all.length);
-  }
-
   /** Those in use stay, and are looked at again when there are a quarter more: so each costs constant time. */
   #unpin(stripes: Int32Array, count: number): void {
-    this.#onUnpin();
     this.unpins++;
     const needed = this.#busy === 0 ? NONE : this.#moveNeeded(stripes, count);
     // First, so that no stripe is in the list any more once it is unpinned.
@@ -178,8 +164,7 @@ export class PinnedKeys implements KeyIndex {
 
   /** Moves the stripes that acquisitions keep behind the others. Returns them, each as often as it is there. */
   #moveNeeded(stripes: Int32Array, count: number): readonly number[] {
-    const guards = [...this.#keptBefore, this.#kept];
-    const all = new Set(guards.flatMap((guard) => (guard === undefined ? NONE : stripesOf(guard))));
+    const all = new Set([...this.#keptBefore, this.#kept].flat());
     const needed: number[] = [];
     for (let i = 0; i < count; i++) {
       const stripe = stripes[i]!;
@@ -205,21 +190,12 @@ export class PinnedKeys implements KeyIndex {
       defer(() => {
         this.#isForgetting = false;
         this.#busy = 0;
-        this.#kept = undefined;
+        this.#kept = NONE;
         this.#keptBefore.length = 0;
       }, undefined);
       this.#isForgetting = true;
     }
     this.#keptBefore.push(this.#kept);
-    this.#kept = undefined;
-  }
-
-  #exhausted(): LockError {
-    const lock = this.#lock === '' ? 'lock' : `lock ${JSON.stringify(this.#lock)}`;
-    this.#exhaustion = new LockError(
-      'ERR_LOCK_CAPACITY',
-      `${lock}: no room for another key, as ${this.#capacity} are in use (option capacity)`,
-    );
-    return this.#exhaustion;
+    this.#kept = NONE;
   }
 }

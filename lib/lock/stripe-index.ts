@@ -1,6 +1,5 @@
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import type { Guard } from './guard.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 
 /** What errors call the only key of an acquisition, which has looked up nothing else. */
@@ -14,8 +13,8 @@ export interface KeyIndex {
   stripeOf(key: unknown, name: string): number;
   /** From here to {@link end} an acquisition looks up stripes and takes them, while code of the program may run. */
   begin(): void;
-  /** The acquisition has looked up its stripes, and its keys have them until {@link end}: before code of the program may run. */
-  keep(guard: Guard): void;
+  /** The acquisition has looked up these stripes, and its keys have them until {@link end}: before code of the program may run. */
+  keep(stripes: readonly number[]): void;
   end(): void;
   /** Whether an acquisition that has just failed with this error, and has nothing, may find room if it starts again. */
   makeRoom(error: unknown): boolean;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/inspect.h"
+#include "core/layout.h"
 #include "core/narrow.h"
 #include "node/call.h"
 
@@ -108,13 +109,15 @@ class KeyBytes {
   std::string_view bytes_;
 };
 
+static_assert(static_cast<std::uint32_t>(kNoStripe) >= kMaxStripes);
+
 // nullptr if it is not the number of an open, exact table.
 KeyPins* toPins(const Call& call) {
   Membership* const membership = call.toTable(0);
   return membership ? membership->pins() : nullptr;
 }
 
-// pin(table, key, idle): its stripe, with kPinnedAgain, kCrowded and kIdleEnded; or kNoStripe. `idle`: a stripe to unpin if
+// pin(table, key, idle): its stripe, or kNoStripe; with kPinnedAgain, kCrowded and kIdleEnded. `idle`: a stripe to unpin if
 // this thread does not use it; or kNoStripe
 napi_value pin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
@@ -125,13 +128,14 @@ napi_value pin(napi_env env, napi_callback_info info) {
     return call.refuse("expected an exact table, a key and a stripe");
   // Keeps N4: as in unpin().
   if (call.environment().blocked()) idle = kNoStripe;
-  // kNoStripe is KeyTable::kNone.
+  // No thread has pinned kNoStripe, which is too high for a stripe.
   const KeyPins::Pinned pinned = pins->pin(key.view(), static_cast<std::uint32_t>(idle));
-  if (pinned.stripe == KeyTable::kNone) return call.integer(kNoStripe);
+  const std::int32_t stripe =
+      pinned.stripe == KeyTable::kNone ? kNoStripe : static_cast<std::int32_t>(pinned.stripe);
   const std::int32_t again = pinned.again ? kPinnedAgain : 0;
   const std::int32_t crowded = pinned.crowded ? kCrowded : 0;
   const std::int32_t ended = pinned.ended ? kIdleEnded : 0;
-  return call.integer(static_cast<std::int32_t>(pinned.stripe) | again | crowded | ended);
+  return call.integer(stripe | again | crowded | ended);
 }
 
 // unpin(table, stripes, count): how many of the first `count` stripes are in use, and stay pinned. These are at the front

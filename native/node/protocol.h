@@ -43,10 +43,10 @@ inline constexpr std::int32_t kPermitMode = 2;
 inline constexpr std::int32_t kDrawShift = 1;
 
 // From pin(). No stripe is as high as these.
-inline constexpr std::int32_t kNoStripe = -1;
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;
 inline constexpr std::int32_t kCrowded = 1 << 29;
 inline constexpr std::int32_t kIdleEnded = 1 << 28;
+inline constexpr std::int32_t kNoStripe = kIdleEnded - 1;
 
 // ── LeaseExchange: see leases.h for what each number means ──
 

@@ -4,6 +4,7 @@ import { KeyedLock, type Guard, type KeyedLockOptions } from 'stripelock';
 import type { EngineUnderTest } from '../support/engine.js';
 import { seedFor } from '../support/seed.js';
 import { runThreads } from '../support/threads.js';
+import { thrownBy } from '../support/waiting.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
 /** A lock of which a thread remembers few keys. */
@@ -35,8 +36,65 @@ export const recyclingSuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
+    it('are the same in all lock objects of a thread, whichever of them makes room for other keys', () => {
+      for (const capacity of [2, 8, 64, 1000]) {
+        const one = makeLock({ capacity });
+        const other = KeyedLock.from(one.handle);
+        // Often enough to be remembered.
+        for (let i = 0; i < 2000; i++) other.acquireSync('key').release();
+        const guards = Array.from({ length: capacity }, (_, i) => one.acquireSync(i));
+        expect(thrownBy(() => other.acquireSync('key'))).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
+        guards.pop()!.release();
+        const holder = one.acquireSync('key');
+        for (const guard of guards) guard.release();
+        expect(other.tryAcquire('key')).toBeUndefined();
+        holder.release();
+        expect(one.size).toBe(0);
+      }
+    });
+
+    it('are looked up again for a list that another lock object of the thread has used', () => {
+      const one = makeLock({ capacity: FEW_KEYS });
+      const other = KeyedLock.from(one.handle);
+      for (const lock of [one, other, other]) lock.acquireSync(['a', 'b']).release();
+      for (let i = 0; i < 5000; i++) one.acquireSync(`some ${i}`).release();
+      const holder = one.acquireSync('a');
+      expect(other.tryAcquire(['a', 'b'])).toBeUndefined();
+      holder.release();
+      const both = other.acquireSync(['a', 'b']);
+      expect(['a', 'b'].map((key) => one.tryAcquire(key))).toEqual([undefined, undefined]);
+      both.release();
+      expect(one.size).toBe(0);
+    });
+
+    it('are those of the keys in a list, although reading the list fills the table', () => {
+      for (const pick of [(lock: KeyedLock) => lock, (lock: KeyedLock) => KeyedLock.from(lock.handle)]) {
+        const lock = makeLock({ capacity: 8 });
+        const within = pick(lock);
+        for (const keys of [
+          ['a', 'b'],
+          ['c', 'd'],
+        ]) {
+          lock.acquireSync(keys).release();
+        }
+        const held: Guard[] = [];
+        const list = Object.defineProperty(['a', 'b'], 1, {
+          get: () => {
+            for (let i = 0; i < 6; i++) held.push(within.acquireSync(`held ${i}`));
+            return 'b';
+          },
+        });
+        const guard = lock.tryAcquire(list);
+        const shown = lock.inspect().map(({ key }) => key);
+        expect(shown.toSorted()).toEqual(['a', 'b', ...held.flatMap(({ keys }) => keys)].toSorted());
+        for (const each of [guard!, ...held]) each.release();
+        expect(lock.size).toBe(0);
+      }
+    });
+
     it('pass from a key that was used once to the next, and never from a key in use', async () => {
-      const lock = makeLock({ capacity: FEW_KEYS });
+      const first = makeLock({ capacity: FEW_KEYS });
+      const objects = [first, KeyedLock.from(first.handle)];
       const random = randomFrom(seedFor('long keys'));
       // So long that each is looked up anew.
       const length = 300;
@@ -44,6 +102,7 @@ export const recyclingSuite = (engine: EngineUnderTest): void => {
       const held = new Map<string, Guard | Promise<Guard>>();
       for (let step = 0; step < 30_000; step++) {
         const key = keys[below(random, keys.length)]!;
+        const lock = objects[below(random, 2)]!;
         const way = below(random, 8);
         const isHeld = held.has(key);
         if (way === 0 && isHeld) {
@@ -70,10 +129,10 @@ export const recyclingSuite = (engine: EngineUnderTest): void => {
           else guard?.release();
         }
       }
-      const shown = lock.inspect().map(({ key }) => key);
+      const shown = first.inspect().map(({ key }) => key);
       expect(shown.sort()).toEqual([...held.keys()].sort());
       for (const guard of held.values()) (await guard).release();
-      expect(lock.size).toBe(0);
+      expect(first.size).toBe(0);
     });
 
     engine.acrossThreads('pass from key to key in several threads, and no update is lost', async () => {

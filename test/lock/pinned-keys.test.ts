@@ -1,104 +1,111 @@
-// Which keys a thread keeps pinned, on names that are a Map.
+// Which keys a thread keeps pinned, by what the native engine answers.
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { LockKey } from 'stripelock';
+import type { KeyState, LockKey } from 'stripelock';
 import {
-  CROWDED,
   IDLE_ENDED,
   NO_STRIPE,
   PINNED_AGAIN,
+  STRIPE_MASK,
   type ExactKeys,
-} from '../../lib/engine/contract/exact-keys.js';
-import { LockError } from '../../lib/common/errors.js';
-import { EXCLUSIVE_MODE } from '../../lib/engine/contract/mode.js';
-import { createGuard } from '../../lib/lock/guard.js';
-import { PinnedKeys } from '../../lib/lock/pinned-keys.js';
+} from '../../unbundled/engine/contract/exact-keys.js';
+import type { LockTable, StripeCounts } from '../../unbundled/engine/contract/engine.js';
+import { EXCLUSIVE_MODE } from '../../unbundled/engine/contract/mode.js';
+import { LockError } from '../../unbundled/common/errors.js';
+import { FastPath } from '../../unbundled/engine/fast-path.js';
+import { createGuard, tryTake, type Guard } from '../../unbundled/lock/guard.js';
+import { openKeyed, type OpenedLock } from '../../unbundled/lock/handle.js';
+import { KeyedIndex } from '../../unbundled/lock/keyed-index.js';
 import { seedFor } from '../support/seed.js';
+import { startThread } from '../support/threads.js';
 import { thrownBy } from '../support/waiting.js';
 import { below, randomFrom } from '../workers/random.mjs';
 
-/** Names of one thread. A key gets any of the stripes that were freed last, as in the native engine. */
-class Names implements ExactKeys {
-  readonly stripes = new Map<LockKey, number>();
-  readonly used = new Set<number>();
-  /** How often it was asked. */
-  pins = 0;
+/** The exact keys of a native table, with a record of what they answered. It decides nothing. */
+class Observed implements ExactKeys {
+  pinned: object | undefined = undefined;
+  /** The key of each stripe that this thread has pinned, according to the answers. */
+  readonly keys = new Map<number, LockKey>();
   /** What acquisitions keep that are under way: none of these may be unpinned. */
   readonly kept = new Set<number>();
-  readonly #keys = new Map<number, LockKey>();
-  readonly #free: number[];
-  readonly #crowdedFrom: number;
+  /** Called after each answer, before the caller gets it. */
+  onAnswer: (answer: number) => void = () => undefined;
+  readonly #exact: ExactKeys;
   readonly #capacity: number;
-  readonly #random: () => number;
 
-  constructor(capacity: number, crowdedFrom: number, random: () => number) {
-    this.#random = random;
-    this.#free = Array.from({ length: capacity }, (_, i) => capacity - 1 - i);
-    this.#crowdedFrom = crowdedFrom;
-    this.#capacity = capacity;
+  constructor({ keys, stripes }: LockTable) {
+    this.#exact = keys!;
+    this.#capacity = stripes;
+  }
+
+  /** Fails unless this thread has the key pinned, and the stripe is the key's. */
+  check(key: LockKey, stripe: number, when: string): void {
+    if (this.#exact.pin(key, NO_STRIPE) !== (stripe | PINNED_AGAIN)) {
+      // The answer also says if it is crowded.
+      const answer = this.#exact.pin(key, NO_STRIPE);
+      expect(answer & (STRIPE_MASK | PINNED_AGAIN), when).toBe(stripe | PINNED_AGAIN);
+    }
   }
 
   pin(key: LockKey, idle: number): number {
-    this.pins++;
-    let ended = 0;
-    if (idle !== NO_STRIPE && this.unpin(Int32Array.of(idle), 1) === 0) ended = IDLE_ENDED;
-    const known = this.stripes.get(key);
-    if (known !== undefined) return known | PINNED_AGAIN | ended;
-    if (this.#free.length === 0) return NO_STRIPE;
-    const last = Math.min(this.#free.length, 100);
-    const [stripe] = this.#free.splice(this.#free.length - 1 - below(this.#random, last), 1) as [number];
-    this.stripes.set(key, stripe);
-    this.#keys.set(stripe, key);
-    return stripe | (this.stripes.size > this.#crowdedFrom ? CROWDED : 0) | ended;
+    const answer = this.#exact.pin(key, idle);
+    if ((answer & IDLE_ENDED) !== 0) this.keys.delete(idle);
+    const stripe = answer & STRIPE_MASK;
+    if (stripe !== NO_STRIPE) this.keys.set(stripe, key);
+    this.onAnswer(answer);
+    return answer;
   }
 
   unpin(stripes: Int32Array, count: number): number {
     // However often those in use were looked up.
     if (count > 2 * this.#capacity) expect.fail(`${count} pins outside of the cache`);
-    let kept = 0;
-    for (const stripe of new Set(stripes.slice(0, count))) {
-      const key = this.#keys.get(stripe);
-      if (key === undefined) continue;
-      if (this.kept.has(stripe)) expect.fail('unpins what an acquisition keeps');
-      if (this.used.has(stripe)) {
-        stripes[kept++] = stripe;
-        continue;
-      }
-      this.#keys.delete(stripe);
-      this.stripes.delete(key);
-      this.#free.push(stripe);
-    }
-    return kept;
+    const all = stripes.slice(0, count);
+    // All stripes, whether they are pinned or not, make room for a key that got none.
+    if (count < this.#capacity && !all.every((stripe) => this.keys.has(stripe)))
+      expect.fail('unpins what is not pinned');
+    if (all.some((stripe) => this.kept.has(stripe))) expect.fail('unpins what an acquisition keeps');
+    const left = this.#exact.unpin(stripes, count);
+    const pinned = new Set(stripes.subarray(0, left));
+    for (const stripe of all) if (!pinned.has(stripe)) this.keys.delete(stripe);
+    return left;
   }
 
   inUse(): number {
-    return this.used.size;
+    return this.#exact.inUse();
   }
 
-  counts(): { word: number; waiting: number } {
-    return { word: 0, waiting: 0 };
+  counts(key: LockKey): StripeCounts {
+    return this.#exact.counts(key);
   }
 
-  inspect(): [] {
-    return [];
+  inspect(): KeyState[] {
+    return this.#exact.inspect();
   }
 }
 
+function opened(capacity: number): { lock: OpenedLock; exact: Observed; index: KeyedIndex } {
+  const lock = openKeyed({ engine: 'native', capacity });
+  const exact = new Observed(lock.table);
+  return { lock, exact, index: new KeyedIndex(exact, capacity, '') };
+}
+
 describe('the keys that a thread remembers', () => {
-  for (const [capacity, keys, crowdedFrom] of [
-    [64, 20, 64],
-    [64, 60, 32],
-    [64, 1000, 32],
-    [2048, 1000, 2048],
-    [2048, 1900, 1024],
-    [2048, 100_000, 1024],
-    [8192, 6000, 8192],
+  for (const [capacity, keys] of [
+    [64, 20],
+    [64, 60],
+    [64, 1000],
+    [2048, 1000],
+    [2048, 1900],
+    [2048, 100_000],
+    [8192, 6000],
   ] as const) {
     it(`are those that it has pinned: ${keys} keys in turn and again, room for ${capacity}`, () => {
       const random = randomFrom(seedFor(`remembered of ${keys} keys`));
-      const names = new Names(capacity, crowdedFrom, random);
-      const index = new PinnedKeys(names, capacity, '', () => undefined);
-      const held: LockKey[] = [];
-      for (let step = 0; step < 300_000; step++) {
+      const { lock, exact, index } = opened(capacity);
+      const path = new FastPath(lock.table);
+      const held: Guard[] = [];
+      let most = 0;
+      for (let step = 0; step < 150_000; step++) {
         const key = random() < 0.5 ? step % keys : below(random, keys);
         if (random() < 0.1) {
           // An acquisition that runs code of the program, which looks up another key.
@@ -108,40 +115,73 @@ describe('the keys that a thread remembers', () => {
           const { unpins } = index;
           const keeps = random() < 0.5;
           if (keeps) {
-            names.kept.add(outer);
-            index.keep(createGuard({} as never, own, outer, EXCLUSIVE_MODE));
+            exact.kept.add(outer);
+            index.keep([outer]);
           }
-          const inner = index.stripeOf(key, 'key');
-          if (inner !== names.stripes.get(key)) expect.fail(`step ${step}: ${inner} is not of key ${key}`);
-          const stays = outer === names.stripes.get(own);
-          if (!stays && (keeps || unpins === index.unpins)) expect.fail(`step ${step}: key ${own} is lost`);
-          names.kept.delete(outer);
+          exact.check(key, index.stripeOf(key, 'key'), `step ${step}: key ${key}`);
+          if (keeps || unpins === index.unpins) exact.check(own, outer, `step ${step}: key ${own} is lost`);
+          exact.kept.delete(outer);
           index.end();
         }
         for (let again = below(random, 4); again >= 0; again--) {
-          const stripe = index.stripeOf(key, 'key');
-          // What it returns without asking is still that key's.
-          if (stripe !== names.stripes.get(key)) expect.fail(`step ${step}: ${stripe} is not of key ${key}`);
+          // A stripe that it returns without asking is still that key's.
+          exact.check(key, index.stripeOf(key, 'key'), `step ${step}: key ${key}`);
         }
         if (random() < 0.1 && held.length < capacity / 8) {
-          names.used.add(names.stripes.get(key)!);
-          held.push(key);
+          const guard = createGuard(path, key, index.stripeOf(key, 'key'), EXCLUSIVE_MODE);
+          if (tryTake(guard)) held.push(guard);
         } else if (held.length > 0 && random() < 0.1) {
-          names.used.delete(names.stripes.get(held.shift()!)!);
+          held.shift()!.release();
         }
+        most = Math.max(most, exact.keys.size);
       }
-      // What is remembered, and a batch of what is not.
-      expect(names.stripes.size).toBeLessThanOrEqual(crowdedFrom + 80 + (5 / 4) * held.length);
-      for (const key of held) names.used.delete(names.stripes.get(key)!);
+      // What is remembered until it is crowded, and a batch of what is not.
+      expect(most).toBeLessThanOrEqual(Math.min(keys, (5 / 8) * capacity) + 80 + (5 / 4) * held.length);
+      for (const guard of held) guard.release();
       // Room for another key is made of all that is not in use.
       index.begin();
-      for (let key = keys; names.stripes.size < capacity; key++) names.pin(key, NO_STRIPE);
+      for (let key = keys; (exact.pin(key, NO_STRIPE) & STRIPE_MASK) !== NO_STRIPE; key++);
       const error = thrownBy(() => index.stripeOf('another', 'keys[]'));
       expect(error).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
       expect(index.makeRoom(new LockError('ERR_LOCK_CAPACITY', ''))).toBe(false);
       expect(index.makeRoom(error)).toBe(true);
       index.end();
-      expect(names.stripes.size).toBe(0);
+      expect(exact.keys.size).toBe(0);
+      const stripes = Array.from({ length: capacity }, (_, i) => exact.pin(`new ${i}`, NO_STRIPE));
+      expect(new Set(stripes.map((answer) => answer & STRIPE_MASK)).size).toBe(capacity);
     });
   }
+
+  it('do not include a key that it gave up for another one, for which there was no stripe', async () => {
+    const { lock, exact, index } = opened(4);
+    const gate = new Int32Array(new SharedArrayBuffer(8));
+    // Too long to be remembered, so that it is given up for the next one.
+    const shared = 'shared'.padEnd(300, '.');
+    index.stripeOf(shared, 'key');
+    const keys = ['theirs', shared, 'third', 'last'];
+    const other = startThread('pins.mjs', { handle: lock.handle, keys, gate: gate.buffer });
+    const [[theirs]] = (await once(other, 'message')) as [number[]];
+    const unpinNext = (): void => {
+      const next = Atomics.add(gate, 0, 1) + 1;
+      Atomics.notify(gate, 0);
+      while (Atomics.load(gate, 1) < next) Atomics.wait(gate, 1, next - 1);
+    };
+    const answers: number[] = [];
+    exact.onAnswer = (answer) => {
+      answers.push(answer);
+      // The other thread makes room between two calls of this one.
+      if (answers.length === 1) unpinNext();
+    };
+    expect(index.stripeOf('first', 'key')).toBe(theirs);
+    expect(answers).toEqual([NO_STRIPE | IDLE_ENDED, expect.any(Number)]);
+    expect([...exact.keys]).toEqual([[theirs, 'first']]);
+    // Their pin of the shared key was the last one.
+    unpinNext();
+    for (const key of ['first', 'second', 'first']) {
+      exact.check(key, index.stripeOf(key, 'key'), key);
+      // Pins may end.
+      index.begin();
+      index.end();
+    }
+  });
 });

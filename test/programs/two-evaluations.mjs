@@ -33,6 +33,7 @@ async function program() {
     [second, first],
   ]) {
     await locks(one, two);
+    await exactKeys(one, two);
     await waits(one, two);
     await leases(one, two);
   }
@@ -70,6 +71,37 @@ async function locks(one, two) {
   for (const { StripedLock, LockError } of [one, two]) {
     assert.throws(() => StripedLock.from(foreign), LockError);
   }
+}
+
+/** Pins of exact keys belong to the thread, so what one unpins the other must look up again. */
+function exactKeys(one, two) {
+  const a = new one.KeyedLock({ capacity: 64 });
+  const b = two.KeyedLock.from(a.handle);
+  for (let i = 0; i < 2000; i++) b.acquireSync('key').release();
+  for (const lock of [a, b, b]) lock.acquireSync(['key', 'other']).release();
+  const guards = Array.from({ length: 64 }, (_, i) => a.acquireSync(i));
+  assert.throws(() => a.tryAcquire('key'), one.LockError);
+  assert.throws(() => b.tryAcquire('key'), two.LockError);
+  assert.throws(() => b.tryAcquire(['key', 'other']), two.LockError);
+  guards.pop().release();
+  const holder = a.acquireSync('key');
+  for (const guard of guards) guard.release();
+  assert.equal(b.tryAcquire('key'), undefined);
+  assert.equal(b.tryAcquire(['key', 'other']), undefined);
+  holder.release();
+  // What an acquisition keeps stays pinned while a signal runs code that uses the other's lock.
+  const held = a.acquireSync('held');
+  const { signal } = new AbortController();
+  signal.addEventListener = () => {
+    for (let i = 0; i < 1000; i++) b.acquireSync(i).release();
+  };
+  const waiting = a.acquire(['first', 'held', 'last'], { signal });
+  held.release();
+  return waiting.then((guard) => {
+    for (const key of guard.keys) assert.equal(b.tryAcquire(key), undefined);
+    guard.release();
+    assert.equal(a.size, 0);
+  });
 }
 
 async function waits(one, two) {

@@ -8,6 +8,7 @@ const NOT_USED: StripeCounts = { word: 0, waiting: 0 };
 
 /** The exact keys of a table of one thread. */
 export class JavaScriptExactKeys implements ExactKeys {
+  pinned: object | undefined = undefined;
   readonly #table: JavaScriptTable;
   readonly #stripes = new Map<string | number, number>();
   /** The same for bytes, as text of one character for each. */

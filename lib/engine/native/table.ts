@@ -192,6 +192,7 @@ export class NativeTable implements LockTable {
     return {
       pin: (key, idle) => addon.pin(table, key, idle),
       unpin: (stripes, count) => addon.unpin(table, stripes, count),
+      pinned: undefined,
       inUse: () => addon.inUse(table),
       counts: (key) => countsIn(addon.counts(table, key)),
       inspect: () =>
