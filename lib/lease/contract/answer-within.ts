@@ -12,7 +12,7 @@ const MOST_LIMITS = 100;
  * For stores with a time limit of their own: calls the operation, and rejects with LeaseStoreError if its promise has not
  * settled within `milliseconds`, 0 to 2^31 - 1. A timer of the store's own also counts the time for which the event
  * loop was blocked, and fires before the loop has read an answer that arrived meanwhile: it reports a failure of what
- * happened. This one lets the loop turn first, and adds the time of the block, at most the limit once more.
+ * happened. This one lets the loop turn first, and adds the time of the longest block, at most the limit once more.
  *
  * It does not keep the process alive. The operation is not ended, and its later result is ignored. Throws a TypeError
  * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad arguments.

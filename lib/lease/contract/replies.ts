@@ -11,6 +11,8 @@ export interface Awaited {
   due: number;
   readonly reject: (error: LeaseStoreError) => void;
   isLate: boolean;
+  /** The longest block of the event loop for which it has got more time, in milliseconds. */
+  block: number;
 }
 
 /**
@@ -18,8 +20,9 @@ export interface Awaited {
  * they were asked for, and one timer is enough. It does not keep the process alive: the client's connection does.
  *
  * While the event loop is blocked, no reply arrives, and some clients send nothing. That is not the server's fault. So
- * after a block, replies get as much more time as the timer was late, but at most the limit once more. And the loop
- * turns before a reply is given up: it may already be in the socket.
+ * after a block, replies get as much more time as the timer was late, but at most the limit once more. A later block gives
+ * a reply only the time by which it is longer: where every turn of the loop makes the timer late, the limit would otherwise
+ * never pass. And the loop turns before a reply is given up: it may already be in the socket.
  */
 export class Replies {
   readonly #timeout: number;
@@ -36,7 +39,7 @@ export class Replies {
 
   /** Calls `reject` if the time limit passes before {@link arrived} is called. */
   expect(reject: (error: LeaseStoreError) => void): Awaited {
-    const awaited = { due: timerNow() + this.#timeout, reject, isLate: false };
+    const awaited = { due: timerNow() + this.#timeout, reject, isLate: false, block: 0 };
     this.#awaited.add(awaited);
     this.#lookAt(awaited.due, this.#timeout);
     return awaited;
@@ -58,14 +61,19 @@ export class Replies {
   #look(): void {
     const now = timerNow();
     const late = now - this.#alarmDue;
-    if (late >= BLOCKED) {
-      const soonest = now + Math.min(late, this.#timeout);
-      for (const awaited of this.#awaited) awaited.due = Math.max(awaited.due, soonest);
-      this.#next(now);
-      return;
-    }
+    if (late >= BLOCKED) this.#extend(Math.min(late, this.#timeout), now);
     // Node runs timers before it reads sockets, and immediates after that.
     afterTurn(() => this.#judge(now));
+  }
+
+  /** Gives all that are awaited the time of a block. Those that wait longer never get more, so they stay due first. */
+  #extend(block: number, now: number): void {
+    for (const awaited of this.#awaited) {
+      const more = block - awaited.block;
+      if (more < BLOCKED) continue;
+      awaited.due = Math.max(awaited.due, now + more);
+      awaited.block = block;
+    }
   }
 
   /** Rejects the replies that were due then. */
