@@ -12,6 +12,7 @@
 #include "core/lease_registry.cc"
 #include "core/lease_table.cc"
 #include "core/lease_watches.cc"
+#include "core/lock_file_header.cc"
 #include "core/membership.cc"
 #include "core/notes.cc"
 #include "core/participant.cc"

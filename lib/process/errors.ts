@@ -14,6 +14,8 @@ const REPLACED = 7;
 const LOCK = 8;
 const SYSTEM = 9;
 const FILES = 10;
+const DAMAGED = 11;
+const PARTS = 12;
 
 /** What went wrong with the file of a lock. */
 export function fileError(file: string, { fault, number }: FileFault): LockError {
@@ -56,6 +58,16 @@ function reasonOf(fault: number, number: number): [code: string, why: string] {
       return [
         'ERR_LOCK_FILE_COUNT',
         `whoever made it spreads its keys over another number of files: ${number}`,
+      ];
+    case DAMAGED:
+      return [
+        'ERR_LOCK_FILE_DAMAGED',
+        'its header is missing or damaged, and other processes have it open: end them all, and the next one repairs it',
+      ];
+    case PARTS:
+      return [
+        'ERR_LOCK_FILE_PARTS',
+        'the files beside it (.1, .2 and so on) are missing or were replaced, or this is a second name of it: other processes have others open, so end these, or open it by its first name',
       ];
     default:
       return ['ERR_LOCK_FILE_OPEN', `it could not be opened: ${openReason(number)}`];

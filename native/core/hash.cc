@@ -9,12 +9,18 @@ namespace stripelock {
 
 std::uint64_t hashBytes(const void* data, std::size_t length) { return XXH3_64bits(data, length); }
 
-std::uint64_t hashSeeded(const void* data, std::size_t length) {
-  static const std::uint64_t seed = [] {
-    std::random_device random;
-    return (std::uint64_t{random()} << 32) | random();
-  }();
+std::uint64_t hashBytes(const void* data, std::size_t length, std::uint64_t seed) {
   return XXH3_64bits_withSeed(data, length, seed);
+}
+
+std::uint64_t randomSeed() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32) | random();
+}
+
+std::uint64_t hashSeeded(const void* data, std::size_t length) {
+  static const std::uint64_t seed = randomSeed();
+  return hashBytes(data, length, seed);
 }
 
 }  // namespace stripelock

@@ -10,6 +10,10 @@ namespace stripelock {
 // XXH3, 64 bits, seed 0 (Yann Collet).
 std::uint64_t hashBytes(const void* data, std::size_t length);
 
+// The same with a seed.
+std::uint64_t hashBytes(const void* data, std::size_t length, std::uint64_t seed);
+std::uint64_t randomSeed();
+
 // The same with a seed that each process draws anew, so that nobody can choose keys that meet in one chain of a KeyMap.
 std::uint64_t hashSeeded(const void* data, std::size_t length);
 

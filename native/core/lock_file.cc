@@ -65,11 +65,11 @@ std::wstring wide(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileError& error) {
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileError& error) {
   // Who has it open keeps others from deleting it. A link would be opened itself, and is refused below.
-  HANDLE handle =
-      CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
-                  nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
+  HANDLE handle = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE,
+                              FILE_SHARE_READ | FILE_SHARE_WRITE, nullptr, make ? OPEN_ALWAYS : OPEN_EXISTING,
+                              FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
   if (handle == INVALID_HANDLE_VALUE) {
     const DWORD number = GetLastError();
     const DWORD attributes = GetFileAttributesW(wide(path).c_str());
@@ -118,26 +118,32 @@ void LockFile::unlock(std::uint64_t byte) {
   UnlockFileEx(fileOf(byte).file_, 0, 1, 0, &place);
 }
 
-bool LockFile::lockedElsewhere(std::uint64_t byte) {
-  int number = 0;
-  if (lock(byte, false, number) != Answer::kTaken) return true;
-  unlock(byte);
+bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count) {
+  OVERLAPPED place = at(byte);
+  LockFile& file = fileOf(byte);
+  const auto low = static_cast<DWORD>(count);
+  const auto high = static_cast<DWORD>(count >> 32);
+  if (!LockFileEx(file.file_, LOCKFILE_FAIL_IMMEDIATELY | LOCKFILE_EXCLUSIVE_LOCK, 0, low, high, &place))
+    return true;
+  UnlockFileEx(file.file_, 0, low, high, &place);
   return false;
 }
 
-bool LockFile::read(void* to, std::size_t bytes) {
-  OVERLAPPED place = at(0);
+bool LockFile::read(void* to, std::size_t bytes, std::uint64_t from) {
+  OVERLAPPED place = at(from);
   DWORD count = 0;
   return ReadFile(file_, to, static_cast<DWORD>(bytes), &count, &place) && count == bytes;
 }
 
-bool LockFile::write(const void* from, std::size_t bytes) {
+bool LockFile::write(const void* from, std::size_t bytes, int& number) {
   OVERLAPPED place = at(0);
   DWORD count = 0;
-  return WriteFile(file_, from, static_cast<DWORD>(bytes), &count, &place) && count == bytes;
+  if (WriteFile(file_, from, static_cast<DWORD>(bytes), &count, &place) && count == bytes) return true;
+  number = static_cast<int>(GetLastError());
+  return false;
 }
 
-bool LockFile::grow(std::size_t bytes, int& number) {
+bool LockFile::grow(std::size_t bytes, std::size_t, int& number) {
   FILE_END_OF_FILE_INFO end{};
   end.EndOfFile.QuadPart = static_cast<LONGLONG>(bytes);
   if (size() >= bytes || SetFileInformationByHandle(file_, FileEndOfFileInfo, &end, sizeof end)) return true;
@@ -151,18 +157,23 @@ std::uint64_t LockFile::size() const {
   return static_cast<std::uint64_t>(size.QuadPart);
 }
 
-void* LockFile::map(std::size_t bytes, int& number) {
+void* LockFile::map(std::size_t bytes, std::size_t reserved, int& number) {
   if (memory_) return memory_;
+  if (!grow(bytes, reserved, number)) return nullptr;
   mapping_ = CreateFileMappingW(file_, nullptr, PAGE_READWRITE, 0, static_cast<DWORD>(bytes), nullptr);
   memory_ = mapping_ ? MapViewOfFile(mapping_, FILE_MAP_ALL_ACCESS, 0, 0, bytes) : nullptr;
   if (!memory_) number = static_cast<int>(GetLastError());
   return memory_;
 }
 
+// The file system has reserved all of it.
+bool LockFile::reserve(const void*) { return true; }
+
 void LockFile::flush() { FlushFileBuffers(file_); }
 
 // Windows neither deletes nor cuts a file that somebody has mapped.
-FileFault LockFile::look(std::uint64_t) { return FileFault::kNone; }
+FileError LockFile::keepWhole() { return {}; }
+FileError LockFile::look(const std::string&, std::uint64_t) { return {}; }
 bool LockFile::isHere(const std::string&) const { return true; }
 
 std::uint32_t processId() { return GetCurrentProcessId(); }
@@ -195,13 +206,17 @@ static_assert(sizeof(off_t) == 8);
 
 namespace {
 
-struct flock byteOf(std::uint64_t byte, short type) {
+struct flock bytesFrom(std::uint64_t byte, std::uint64_t count, short type) {
   struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(byte);
-  lock.l_len = 1;
+  lock.l_len = static_cast<off_t>(count);
   return lock;
+}
+
+LockFile::Identity identityOf(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino)};
 }
 
 int openExisting(const char* path) {
@@ -210,10 +225,10 @@ int openExisting(const char* path) {
 }
 
 // Never O_CREAT alone: fs.protected_regular refuses that for a file of another user in a folder like /tmp.
-int openOrMake(const char* path, bool& made) {
+int openOrMake(const char* path, bool make, bool& made) {
   for (;;) {
     int file = openExisting(path);
-    if (file >= 0 || errno != ENOENT) return file;
+    if (file >= 0 || errno != ENOENT || !make) return file;
     file = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, 0600);
     made = file >= 0;
     if (file >= 0 || errno != EEXIST) return file;
@@ -241,14 +256,15 @@ bool isOfThisMachine(int file) {
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileError& error) {
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileError& error) {
 #ifndef F_OFD_SETLK
   static_cast<void>(path);
+  static_cast<void>(make);
   error = {FileFault::kSystem, 0};
   return nullptr;
 #else
   bool made = false;
-  const int opened = openOrMake(path.c_str(), made);
+  const int opened = openOrMake(path.c_str(), make, made);
   if (opened < 0) {
     const bool kind = errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == EMLINK;
     error = {kind ? FileFault::kKind : FileFault::kOpen, errno};
@@ -271,7 +287,7 @@ std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileError& err
     error = {FileFault::kFileSystem, 0};
     return nullptr;
   }
-  file->identity_ = {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino)};
+  file->identity_ = identityOf(info);
   return file;
 #endif
 }
@@ -284,7 +300,7 @@ LockFile::~LockFile() {
 #ifdef F_OFD_SETLK
 
 LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
-  struct flock request = byteOf(byte, shared ? F_RDLCK : F_WRLCK);
+  struct flock request = bytesFrom(byte, 1, shared ? F_RDLCK : F_WRLCK);
   if (fcntl(fileOf(byte).file_, F_OFD_SETLK, &request) == 0) return Answer::kTaken;
   number = errno;
   // EINTR: a signal came first. The caller tries again as for a byte that somebody has.
@@ -292,12 +308,12 @@ LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
 }
 
 void LockFile::unlock(std::uint64_t byte) {
-  struct flock request = byteOf(byte, F_UNLCK);
+  struct flock request = bytesFrom(byte, 1, F_UNLCK);
   static_cast<void>(fcntl(fileOf(byte).file_, F_OFD_SETLK, &request));
 }
 
-bool LockFile::lockedElsewhere(std::uint64_t byte) {
-  struct flock request = byteOf(byte, F_WRLCK);
+bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count) {
+  struct flock request = bytesFrom(byte, count, F_WRLCK);
   return fcntl(fileOf(byte).file_, F_OFD_GETLK, &request) == 0 && request.l_type != F_UNLCK;
 }
 
@@ -305,28 +321,49 @@ bool LockFile::lockedElsewhere(std::uint64_t byte) {
 
 LockFile::Answer LockFile::lock(std::uint64_t, bool, int&) { return Answer::kFailed; }
 void LockFile::unlock(std::uint64_t) {}
-bool LockFile::lockedElsewhere(std::uint64_t) { return false; }
+bool LockFile::lockedElsewhere(std::uint64_t, std::uint64_t) { return false; }
 
 #endif
 
-bool LockFile::read(void* to, std::size_t bytes) {
-  return pread(file_, to, bytes, 0) == static_cast<ssize_t>(bytes);
+bool LockFile::read(void* to, std::size_t bytes, std::uint64_t from) {
+  return pread(file_, to, bytes, static_cast<off_t>(from)) == static_cast<ssize_t>(bytes);
 }
 
-bool LockFile::write(const void* from, std::size_t bytes) {
-  return pwrite(file_, from, bytes, 0) == static_cast<ssize_t>(bytes);
+bool LockFile::write(const void* from, std::size_t bytes, int& number) {
+  const ssize_t written = pwrite(file_, from, bytes, 0);
+  number = written < 0 ? errno : 0;
+  return written == static_cast<ssize_t>(bytes);
 }
 
-bool LockFile::grow(std::size_t bytes, int& number) {
-  if (size() >= bytes) return true;
-  const auto length = static_cast<off_t>(bytes);
+namespace {
+
+// Reserves room on the disk, where the file system can.
+bool allocate(int file, std::size_t from, std::size_t bytes, int& number) {
 #if defined(__linux__)
-  // To write into a hole of a full disk would end the process.
-  if (fallocate(file_, 0, 0, length) == 0) return true;
-  number = errno;
-  if (number != EOPNOTSUPP && number != ENOSYS) return false;
+  if (fallocate(file, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP &&
+      errno != ENOSYS) {
+    number = errno;
+    return false;
+  }
+#else
+  static_cast<void>(file);
+  static_cast<void>(from);
+  static_cast<void>(bytes);
+  static_cast<void>(number);
 #endif
-  if (ftruncate(file_, length) == 0) return true;
+  return true;
+}
+
+std::size_t pageSize() {
+  static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+}  // namespace
+
+bool LockFile::grow(std::size_t bytes, std::size_t reserved, int& number) {
+  if (!allocate(file_, 0, reserved, number)) return false;
+  if (size() >= bytes || ftruncate(file_, static_cast<off_t>(bytes)) == 0) return true;
   number = errno;
   return false;
 }
@@ -336,8 +373,9 @@ std::uint64_t LockFile::size() const {
   return fstat(file_, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
-void* LockFile::map(std::size_t bytes, int& number) {
+void* LockFile::map(std::size_t bytes, std::size_t reserved, int& number) {
   if (memory_) return memory_;
+  if (!grow(bytes, reserved, number)) return nullptr;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) {
     number = errno;
@@ -345,7 +383,21 @@ void* LockFile::map(std::size_t bytes, int& number) {
   }
   memory_ = memory;
   mapped_ = bytes;
+  reserved_ = reserved;
+  hasRoom_.assign(bytes / pageSize() + 1, false);
   return memory;
+}
+
+bool LockFile::reserve(const void* address) {
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const char*>(address) - static_cast<const char*>(memory_));
+  const std::size_t page = offset / pageSize();
+  if (hasRoom_[page] || detached_) return true;
+  int number = 0;
+  const std::size_t from = page * pageSize();
+  if (!allocate(file_, from, std::min(pageSize(), mapped_ - from), number)) return false;
+  hasRoom_[page] = true;
+  return true;
 }
 
 void LockFile::flush() {
@@ -356,20 +408,55 @@ void LockFile::flush() {
 #endif
 }
 
-FileFault LockFile::look(std::uint64_t byte) {
+FileError LockFile::keepWhole() {
   struct stat info {};
-  if (fstat(file_, &info) != 0) return FileFault::kOpen;
-  if (info.st_nlink == 0) return FileFault::kReplaced;
+  if (fstat(file_, &info) != 0) return {FileFault::kOpen, errno};
+  return keepWhole(info);
+}
+
+FileError LockFile::keepWhole(const struct stat& info) {
+  const bool cut = static_cast<std::size_t>(info.st_size) < mapped_ || info.st_blocks < blocks_;
+  blocks_ = info.st_blocks;
+  const FileError whole{info.st_nlink == 0 ? FileFault::kReplaced : FileFault::kNone, 0};
+  if (!cut && !detached_) return whole;
+  if (cut) {
+    ++cuts_;
+    hasRoom_.assign(hasRoom_.size(), false);
+  }
   int number = 0;
-  if (static_cast<std::size_t>(info.st_size) < mapped_ && !grow(mapped_, number)) return FileFault::kOpen;
-  LockFile& other = fileOf(byte);
-  return &other == this ? FileFault::kNone : other.look();
+  if (!grow(mapped_, reserved_, number)) {
+    // In place of the file's memory, so that no address changes.
+    if (!detached_ && mmap(memory_, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                           0) != MAP_FAILED)
+      detached_ = true;
+    return {FileFault::kOpen, number};
+  }
+  if (detached_) {
+    if (mmap(memory_, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, 0) == MAP_FAILED)
+      return {FileFault::kOpen, errno};
+    detached_ = false;
+  }
+  struct stat grown {};
+  if (fstat(file_, &grown) == 0) blocks_ = grown.st_blocks;
+  return whole;
+}
+
+FileError LockFile::look(const std::string& path, std::uint64_t byte) {
+  // One call answers for the path and for the size. It costs twice as much as to ask for the size alone.
+  struct stat info {};
+  const bool isHere = lstat(path.c_str(), &info) == 0 && identityOf(info) == identity_;
+  const FileError error = isHere ? keepWhole(info) : keepWhole();
+  if (!isHere) return {FileFault::kReplaced, 0};
+  if (error) return error;
+  // A newcomer refuses to open a file whose part is missing, so the path of the part need not be looked at.
+  const LockFile& part = fileOf(byte);
+  if (&part != this && (fstat(part.file_, &info) != 0 || info.st_nlink == 0)) return {FileFault::kReplaced, 0};
+  return {};
 }
 
 bool LockFile::isHere(const std::string& path) const {
   struct stat info {};
-  return lstat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_dev) == identity_.device &&
-         static_cast<std::uint64_t>(info.st_ino) == identity_.file;
+  return lstat(path.c_str(), &info) == 0 && identityOf(info) == identity_;
 }
 
 std::uint32_t processId() {
@@ -424,18 +511,53 @@ LockFile& LockFile::fileOf(std::uint64_t byte) {
   return index == 0 ? *this : *more_[index - 1];
 }
 
-bool LockFile::spread(const std::string& path, std::uint32_t files, std::uint64_t first, FileError& error) {
-  spreadFrom_ = first;
-  for (std::uint32_t i = 1; i < files; ++i) {
-    more_.push_back(open(path + "." + std::to_string(i), error));
-    if (!more_.back()) return false;
+namespace {
+
+std::string pathOfPart(const std::string& path, std::size_t index) {
+  return path + "." + std::to_string(index + 1);
+}
+
+}  // namespace
+
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileError& error) {
+  return open(path, true, error);
+}
+
+bool LockFile::makeParts(const std::string& path, std::size_t count, std::vector<Identity>& parts,
+                         FileError& error) {
+  parts.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::unique_ptr<LockFile> part = open(pathOfPart(path, i), error);
+    if (!part) return false;
+    parts.push_back(part->identity());
   }
+  return true;
+}
+
+bool LockFile::spread(const std::string& path, const std::vector<Identity>& parts, std::uint64_t first,
+                      FileError& error) {
+  std::vector<std::unique_ptr<LockFile>> files;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    FileError reason;
+    files.push_back(open(pathOfPart(path, i), false, reason));
+    const bool isMissing = !files.back() && reason.fault == FileFault::kOpen && reason.number == ENOENT;
+    if (!files.back() && !isMissing) {
+      error = reason;
+      return false;
+    }
+    if (isMissing || !(files.back()->identity() == parts[i])) {
+      error = {FileFault::kParts, 0};
+      return false;
+    }
+  }
+  more_ = std::move(files);
+  spreadFrom_ = first;
   return true;
 }
 
 bool LockFile::isAt(const std::string& path) const {
   for (std::size_t i = 0; i < more_.size(); ++i) {
-    if (!more_[i]->isHere(path + "." + std::to_string(i + 1))) return false;
+    if (!more_[i]->isHere(pathOfPart(path, i))) return false;
   }
   return isHere(path);
 }

@@ -14,6 +14,10 @@
 
 #include "core/sync.h"
 
+#if !defined(_WIN32)
+struct stat;
+#endif
+
 namespace stripelock {
 
 // Why a file cannot be used. lib/process/errors.ts has the same numbers.
@@ -39,6 +43,10 @@ enum class FileFault : std::uint8_t {
   kSystem,
   // Whoever made it wanted its locks in another number of files. FileError::number is that number.
   kFiles,
+  // Its header is missing or damaged, and other processes have the file open.
+  kDamaged,
+  // A file beside it is missing, or is not the one that other processes have open.
+  kParts,
 };
 
 struct FileError {
@@ -47,6 +55,13 @@ struct FileError {
   int number = 0;
   explicit operator bool() const { return fault != FileFault::kNone; }
 };
+
+// Whether lockedElsewhere() has to try the lock, so that processes that call it at once may see each other.
+#if defined(_WIN32)
+inline constexpr bool kAsksByTrying = true;
+#else
+inline constexpr bool kAsksByTrying = false;
+#endif
 
 class LockFile {
  public:
@@ -65,50 +80,76 @@ class LockFile {
 
   // ── locks ──
 
-  // From now on the locks of bytes from `first` on are spread over so many files: this one, and others beside it whose names
-  // end with .1, .2 and so on. The kernel goes through all locks of a file for each call.
-  bool spread(const std::string& path, std::uint32_t files, std::uint64_t first, FileError& error);
+  // From now on the locks of bytes from `first` on are spread over this file and over `parts`: files beside it whose names end
+  // with .1, .2 and so on. The kernel goes through all locks of a file for each call. Fails with kParts unless these files
+  // exist and are the given ones.
+  bool spread(const std::string& path, const std::vector<Identity>& parts, std::uint64_t first, FileError& error);
+  // Opens or creates `count` files beside a path, and closes them.
+  static bool makeParts(const std::string& path, std::size_t count, std::vector<Identity>& parts, FileError& error);
 
   enum class Answer : std::uint8_t { kTaken, kRefused, kFailed };
   // Tries to lock one byte, which this file has not locked. kFailed: `number` is the system's error.
   Answer lock(std::uint64_t byte, bool shared, int& number);
   void unlock(std::uint64_t byte);
-  // Whether another open file has a lock on it.
-  bool lockedElsewhere(std::uint64_t byte);
+  // Whether another open file has a lock on any of these bytes. If there are several, they must come before those that
+  // are spread.
+  bool lockedElsewhere(std::uint64_t byte, std::uint64_t count = 1);
 
   // ── contents ──
 
-  bool read(void* to, std::size_t bytes);
-  bool write(const void* from, std::size_t bytes);
-  // Makes the file this large, and reserves the room on the disk. Existing contents stay.
-  bool grow(std::size_t bytes, int& number);
+  bool read(void* to, std::size_t bytes, std::uint64_t from = 0);
+  bool write(const void* from, std::size_t bytes, int& number);
   std::uint64_t size() const;
-  // The same memory each time, until the file is closed. nullptr if it fails.
-  void* map(std::size_t bytes, int& number);
-  // What the next calls of others read is on the disk.
+  // Writes the changes to the disk, so that they survive a power failure.
   void flush();
 
-  // Finds out whether the file was deleted, and makes it as large again as it was mapped if somebody cut it: to touch the
-  // memory behind its end would end the process. Then whether the file that has the byte was deleted.
-  FileFault look(std::uint64_t byte = 0);
-  // Whether the path still leads to this file, and to the others beside it.
+  // Makes the file at least this large, and maps it. Room on the disk is reserved for the first `reserved` bytes only: a write
+  // behind them ends the process if the disk is full, unless reserve() was called before. The same memory each time, until
+  // the file is closed. nullptr if it fails.
+  void* map(std::size_t bytes, std::size_t reserved, int& number);
+  // Reserves room on the disk for the page of memory around this address. False if the disk is full.
+  bool reserve(const void* address);
+
+  // Call it before the mapped memory is touched: if another program cut the file, to touch the memory behind its end would end
+  // the process. Makes the file as large again as it was mapped. Where that fails, the process goes on with memory that
+  // it shares with no other, and this fails. Also fails if the file was deleted.
+  FileError keepWhole();
+  // How often keepWhole() found that the file was cut. The contents are zero then.
+  std::uint32_t cuts() const { return cuts_; }
+  // Whether the file that has the byte was deleted, and whether the path still leads to this file: kReplaced if not.
+  // Includes keepWhole().
+  FileError look(const std::string& path, std::uint64_t byte);
+  // Whether the path leads to this file, and to the others beside it.
   bool isAt(const std::string& path) const;
 
  private:
   LockFile() = default;
+  // Opens the file, and makes it if `make` is set.
+  static std::unique_ptr<LockFile> open(const std::string& path, bool make, FileError& error);
   // Which of the files has the lock of a byte.
   LockFile& fileOf(std::uint64_t byte);
   bool isHere(const std::string& path) const;
+  bool grow(std::size_t bytes, std::size_t reserved, int& number);
 
 #if defined(_WIN32)
   void* file_ = nullptr;
   void* mapping_ = nullptr;
 #else
+  FileError keepWhole(const struct stat& info);
+
   int file_ = -1;
+  // The blocks of the disk that the file had at the last look. It has fewer only after it was cut.
+  std::int64_t blocks_ = 0;
 #endif
   Identity identity_;
   void* memory_ = nullptr;
   std::size_t mapped_ = 0;
+  std::size_t reserved_ = 0;
+  // By page of the memory: this process has reserved its room on the disk.
+  std::vector<bool> hasRoom_;
+  std::uint32_t cuts_ = 0;
+  // The memory is not the file's, as the file could not be made as large again.
+  bool detached_ = false;
   std::vector<std::unique_ptr<LockFile>> more_;
   std::uint64_t spreadFrom_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/async_waits.h"
+#include "core/hash.h"
 #include "core/participant.h"
 #include "core/platform.h"
 
@@ -24,10 +25,10 @@ constexpr Nanoseconds kFar = 250 * kMillisecond;
 constexpr Nanoseconds kFirstPoll = kMillisecond;
 // The thread of a file ends when it had nothing to do for this long.
 constexpr Nanoseconds kIdle = 200 * kMillisecond;
-// A release looks whether the file was cut if nobody has for this long; an acquisition does in any case.
+// How long the file counts as whole after it was looked at. An acquisition looks again in any case once it has a byte.
 constexpr Nanoseconds kFresh = kMillisecond;
-// To look where the path leads costs twice as much as to look at the file.
-constexpr Nanoseconds kLookAtPath = 100 * kMillisecond;
+// How often a process looks at the paths of all files, and for a free slot if it has none.
+constexpr Nanoseconds kLookAtPaths = 100 * kMillisecond;
 
 template <typename T>
 void erase(std::vector<T*>& from, const T* what) {
@@ -53,7 +54,7 @@ class ProcessLocks {
   Mutex mutex;
 
  private:
-  ProcessFile* find(const LockFile::Identity& identity, const std::string& path);
+  ProcessFile* find(const LockFile::Identity& identity, const std::string& path, FileError& error);
 
   // Locked before the other one. Opening a file may take seconds, and ends none of them.
   Mutex opening_;
@@ -96,15 +97,20 @@ namespace {
 bool excludes(LockFile& file, const std::string& path, FileError& error) {
   const std::unique_ptr<LockFile> other = LockFile::open(path, error);
   if (!other) return false;
-  const std::uint64_t byte = kProbeBytes + processId();
-  int number = 0;
-  const bool taken = file.lock(byte, false, number) == LockFile::Answer::kTaken;
-  const bool refused = other->lock(byte, false, number) == LockFile::Answer::kRefused;
-  file.unlock(byte);
-  if (!(other->identity() == file.identity()))
+  if (!(other->identity() == file.identity())) {
     error = {FileFault::kReplaced, 0};
-  else if (!taken || !refused)
-    error = {FileFault::kFileSystem, number};
+    return false;
+  }
+  const std::uint64_t byte = kProbeBytes + randomSeed() % kProbes;
+  int number = 0;
+  // A refusal proves that the locks work: another process tries the same byte now. Only two locks of one byte prove that they
+  // do not.
+  const LockFile::Answer first = file.lock(byte, false, number);
+  const LockFile::Answer second =
+      first == LockFile::Answer::kTaken ? other->lock(byte, false, number) : first;
+  file.unlock(byte);
+  // mutant: process-takes-a-refusal-for-a-fault
+  if (second != LockFile::Answer::kRefused) error = {FileFault::kFileSystem, number};
   return !error;
 }
 
@@ -117,14 +123,14 @@ class ProcessFile {
       : file_(std::move(file)), path_(std::move(path)) {}
 
   bool open(const std::string& title, std::uint32_t files, FileError& error) {
-    if (!page_.open(*file_, title, files, error) || !file_->spread(path_, page_.files(), kKeyBytes, error))
-      return false;
+    if (!page_.open(*file_, path_, title, files, error)) return false;
     bell_.hang(page_.bell());
     return true;
   }
   void openAgain(const std::string& path) {
     path_ = path;
     replaced_ = false;
+    checkedAt_ = 0;
   }
 
   ProcessKey& keyFor(const std::string& text);
@@ -145,14 +151,16 @@ class ProcessFile {
   // Takes back what is held for threads that have not looked for a long time. `last`: the one that wants it is about to give
   // up, so any time is long enough.
   void revokeIdle(Nanoseconds time, const ProcessKey* last = nullptr);
-  // Says in the page what this process waits for, in the row of a key.
+  // Says in the page whether this process waits for a key.
   void enrol(const ProcessKey& key);
   // From now on a thread of this file looks after what waits in event loops. False if the system has no room for it.
   bool watch();
   // How long nobody needs to look whether the key can be had.
   Nanoseconds patience(const ProcessKey& key, Nanoseconds poll);
-  // `byte`: of a key that is about to be locked.
-  FileError check(bool atRelease, std::uint64_t byte = 0);
+  // Call it before the page is touched. Looks whether the file was cut, unless it did within kFresh.
+  FileError refresh();
+  // Whether the path leads to the file, in which the process has just locked a byte.
+  FileError verify(std::uint64_t byte);
   // Its thread can use no grant now.
   static bool isPaused(const ProcessAcquisition& acquisition);
 
@@ -161,7 +169,7 @@ class ProcessFile {
   Bell& bell() { return bell_; }
   // Before a look, so that no ring after it is missed.
   std::uint32_t listen() {
-    static_cast<void>(check(true));
+    static_cast<void>(refresh());
     return bell_.listen();
   }
 
@@ -175,6 +183,8 @@ class ProcessFile {
   enum class Locked : std::uint8_t { kYes, kNo, kFailed };
 
   static void runWatch(void* self);
+  // What follows from a look at the file. Now and then it also looks at the paths of all files, and for a free slot.
+  FileError checked(const FileError& found, Nanoseconds time);
   bool mayEnter(const ProcessKey& key, const ProcessAcquisition& acquisition) const;
   static ProcessAcquisition* first(const ProcessKey& key);
   Locked lock(ProcessKey& key, const ProcessAcquisition& acquisition, FileError& error);
@@ -198,16 +208,25 @@ class ProcessFile {
   bool watched_ = false;
   bool replaced_ = false;
   Nanoseconds checkedAt_ = 0;
+  FileError checked_;
+  // When it looked at the paths of all files, and for a slot.
   Nanoseconds lookedAt_ = 0;
+  std::uint32_t cuts_ = 0;
 };
 
 // ── files ──
 
 // Another user of it, if it is open.
-ProcessFile* ProcessLocks::find(const LockFile::Identity& identity, const std::string& path) {
+ProcessFile* ProcessLocks::find(const LockFile::Identity& identity, const std::string& path,
+                                FileError& error) {
   const Lock lock(mutex);
   for (ProcessFile* file : files_) {
     if (!(file->file().identity() == identity)) continue;
+    // By another name, beside which are no other files, or others.
+    if (!file->file().isAt(path)) {
+      error = {FileFault::kParts, 0};
+      return nullptr;
+    }
     file->openAgain(path);
     ++file->users;
     return file;
@@ -221,14 +240,14 @@ ProcessFile* ProcessLocks::open(const std::string& path, const std::string& titl
   std::unique_ptr<LockFile> opened = LockFile::open(path, error);
   if (!opened) return nullptr;
   // No lock is lost when the descriptor that was not needed is closed: it is another open file.
-  if (ProcessFile* const known = find(opened->identity(), path)) {
+  if (ProcessFile* const known = find(opened->identity(), path, error)) {
     if (files == 0 || files == known->page().files()) return known;
     error = {FileFault::kFiles, static_cast<int>(known->page().files())};
     const Lock lock(mutex);
     close(*known);
     return nullptr;
   }
-  if (!excludes(*opened, path, error)) return nullptr;
+  if (error || !excludes(*opened, path, error)) return nullptr;
   auto made = std::make_unique<ProcessFile>(std::move(opened), path);
   if (!made->open(title, files, error)) return nullptr;
   ++made->users;
@@ -243,24 +262,37 @@ void ProcessLocks::close(ProcessFile& file) {
   delete &file;
 }
 
-FileError ProcessFile::check(bool atRelease, std::uint64_t byte) {
-  if (replaced_) return {FileFault::kReplaced, 0};
+FileError ProcessFile::refresh() {
   const Nanoseconds time = now();
-  if (atRelease && time - checkedAt_ < kFresh) return {};
+  return time - checkedAt_ < kFresh ? checked_ : checked(file_->keepWhole(), time);
+}
+
+FileError ProcessFile::verify(std::uint64_t byte) { return checked(file_->look(path_, byte), now()); }
+
+FileError ProcessFile::checked(const FileError& found, Nanoseconds time) {
   checkedAt_ = time;
-  FileFault fault = file_->look(byte);
-  if (fault == FileFault::kNone && time - lookedAt_ >= kLookAtPath) {
+  if (cuts_ != file_->cuts()) page_.restore();
+  cuts_ = file_->cuts();
+  replaced_ = replaced_ || found.fault == FileFault::kReplaced;
+  if (time - lookedAt_ >= kLookAtPaths) {
     lookedAt_ = time;
-    if (!file_->isAt(path_)) fault = FileFault::kReplaced;
+    replaced_ = replaced_ || !file_->isAt(path_);
+    page_.restore();
+    if (page_.slot() == kNoSlot && page_.claimSlot()) {
+      // Threads that sleep on the word of this process look again, and then sleep on the slot's.
+      bell_.ring();
+      bell_.hang(page_.bell());
+      for (const ProcessKey* key : waiting_) enrol(*key);
+    }
   }
-  if (fault == FileFault::kReplaced) replaced_ = true;
-  return {fault, 0};
+  checked_ = replaced_ ? FileError{FileFault::kReplaced, 0} : found;
+  return checked_;
 }
 
 // ── keys ──
 
 ProcessKey& ProcessFile::keyFor(const std::string& text) {
-  const std::uint64_t byte = byteOfKey(text);
+  const std::uint64_t byte = page_.byteOf(text);
   auto found = keys.find(byte);
   if (found == keys.end()) {
     if (spareKey_) {
@@ -307,7 +339,7 @@ bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acqu
 ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition& acquisition,
                                       FileError& error) {
   const bool shared = acquisition.shared;
-  if ((error = check(false, key.byte))) return Locked::kFailed;
+  if ((error = refresh())) return Locked::kFailed;
   if (page_.isKept(key.byte)) return Locked::kNo;
   // Or readers of several processes that overlap would keep a writer out for ever.
   if (shared && page_.isAwaitedBefore(key.byte, acquisition.since)) return Locked::kNo;
@@ -320,6 +352,12 @@ ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition&
       return Locked::kFailed;
     case LockFile::Answer::kTaken:
       break;
+  }
+  // Only now is it certain that nobody has the key in another file at this path.
+  // mutant: process-looks-before-it-locks
+  if ((error = verify(key.byte))) {
+    file_->unlock(key.byte);
+    return Locked::kFailed;
   }
   if (page_.isKept(key.byte)) {
     // It was given to another process between the two looks, and that one may have been refused just now.
@@ -354,6 +392,7 @@ void ProcessFile::hold(ProcessKey& key, ProcessAcquisition& acquisition) {
 }
 
 bool ProcessFile::take(ProcessAcquisition& acquisition) {
+  static_cast<void>(refresh());
   for (; acquisition.taken < acquisition.keys.size(); ++acquisition.taken) {
     ProcessKey& key = acquisition.wanted();
     if (!mayEnter(key, acquisition)) return false;
@@ -385,7 +424,7 @@ void ProcessFile::leave(ProcessKey& key, ProcessAcquisition& acquisition, bool d
   // Keeps L1.
   // mutant: process-forgets-shared-early
   if (!key.holders.empty()) return;
-  const bool usable = !check(true);
+  const bool usable = !refresh();
   // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
   // mutant: process-hides-the-dead
   if (acquisition.shared || !died) page_.leave(key.byte, key.place);
@@ -431,20 +470,14 @@ void ProcessFile::withdraw(ProcessAcquisition& acquisition) {
 }
 
 void ProcessFile::enrol(const ProcessKey& key) {
-  const std::uint32_t row = ProcessPage::rowOf(key.byte);
+  static_cast<void>(refresh());
+  const ProcessAcquisition* const oldest = first(key);
+  if (!oldest) return page_.withdraw(key.byte);
   ProcessPage::Wait wait;
-  for (const ProcessKey* other : waiting_) {
-    const ProcessAcquisition* const oldest = first(*other);
-    if (!oldest || ProcessPage::rowOf(other->byte) != row) continue;
-    const bool older = wait.byte == 0 || oldest->since < wait.since;
-    wait.several = wait.byte != 0;
-    if (!older) continue;
-    wait.byte = other->byte;
-    wait.since = oldest->since;
-    wait.shared = oldest->shared;
-    wait.threadId = oldest->thread->participant_.threadId();
-  }
-  page_.enrol(row, wait);
+  wait.since = oldest->since;
+  wait.shared = oldest->shared;
+  wait.threadId = oldest->thread->participant_.threadId();
+  page_.enrol(key.byte, wait);
 }
 
 void ProcessFile::settle(ProcessAcquisition& acquisition) {
@@ -461,7 +494,7 @@ void ProcessFile::settle(ProcessAcquisition& acquisition) {
 }
 
 void ProcessFile::serve(ProcessKey& key) {
-  page_.stir(key.byte);
+  if (first(key)) enrol(key);
   for (;;) {
     ProcessAcquisition* const next = first(key);
     if (!next) return;
@@ -511,7 +544,7 @@ void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
 
 Nanoseconds ProcessFile::patience(const ProcessKey& key, Nanoseconds poll) {
   // Where nobody rings, to look is no remedy for a wake that was lost, but the only way.
-  if (!bell_.isReachable()) return poll;
+  if (!bell_.isReachable() || !page_.isEnrolled(key.byte)) return poll;
   const ProcessAcquisition* const waits = first(key);
   const ProcessPage::Turn turn = page_.next(key.byte);
   return seamSlice(waits && turn.slot != kNoSlot && turn.since < waits->since ? kFar : kNear);
@@ -909,7 +942,7 @@ std::vector<ProcessThread::Seen> ProcessThread::inspect(int number, FileError& e
     for (const ProcessAcquisition* holder : key.holders) add(key, *holder, false, holder->grantedAt);
     for (const ProcessAcquisition* waits : key.queue) add(key, *waits, true, waits->since);
   }
-  if ((error = file.check(false))) return seen;
+  if ((error = file.verify(0))) return seen;
   for (ProcessPage::Seen& other : file.page().inspect()) {
     const auto known = file.keys.find(other.byte);
     if (other.key.empty() && known != file.keys.end()) other.key = known->second.text;

@@ -11,14 +11,9 @@ namespace stripelock {
 
 namespace {
 
-constexpr std::array<char, 16> kMark = {'s', 't', 'r', 'i', 'p', 'e', 'l', 'o',
-                                        'c', 'k', ' ', 'f', 'i', 'l', 'e', '\n'};
-// What a cell says that waits for several keys of its row.
-constexpr std::uint64_t kSeveral = ~std::uint64_t{0};
 constexpr std::uint64_t kSharedBit = std::uint64_t{1} << 63;
-// A token in a bucket that is this far ahead of the clock is not one.
+// A token in the page that is this far ahead of the clock is not one.
 constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
-constexpr Nanoseconds kMakingFor = 5'000'000'000;
 // The process that has waited longest tries every 10 ms. One that has not for this long is stopped, or dead.
 constexpr Nanoseconds kStopped = 60 * kMillisecond;
 
@@ -30,15 +25,11 @@ void copyText(std::string_view text, char (&to)[size]) {
   std::memcpy(to, text.data(), std::min(text.size(), size - 1));
 }
 
-// A turn: the slot, 16 bits of the key, and when it ends, in milliseconds.
-std::uint64_t turnOf(int slot, std::uint64_t byte, Nanoseconds end) {
-  const auto until = static_cast<std::uint32_t>(end / kMillisecond);
-  return (static_cast<std::uint64_t>(slot + 1) << 48) | ((byte & 0xffff) << 32) | until;
+// A turn: 32 bits of the key, and when it ends, in milliseconds.
+std::uint64_t turnOf(std::uint64_t byte, Nanoseconds end) {
+  return (byte >> 8 << 32) | static_cast<std::uint32_t>(end / kMillisecond);
 }
-int slotOf(std::uint64_t turn) { return static_cast<int>(turn >> 48) - 1; }
-bool isFor(std::uint64_t turn, std::uint64_t byte) {
-  return turn != 0 && ((turn >> 32) & 0xffff) == (byte & 0xffff);
-}
+bool isFor(std::uint64_t turn, std::uint64_t byte) { return turn >> 32 == (byte >> 8 & 0xffffffff); }
 // Whatever the word says, it counts for no longer than kTurnFor (keeps G3).
 bool counts(std::uint64_t turn, Nanoseconds time) {
   const std::uint32_t left =
@@ -46,165 +37,153 @@ bool counts(std::uint64_t turn, Nanoseconds time) {
   // mutant: process-turn-without-end
   return left > 0 && left <= kTurnFor / kMillisecond;
 }
+// In place of a turn that was not used.
+constexpr std::uint64_t kPassed = 1;
+
+// When a waiter got a key: 24 bits of the key, and 40 bits of the time in microseconds or so.
+constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << 40) - 1;
+std::uint64_t servedOf(std::uint64_t byte, Nanoseconds time) {
+  return (byte >> 8 << 40) | (static_cast<std::uint64_t>(time) >> 10 & kTimeMask);
+}
+// 0 if the word is another key's.
+Nanoseconds servedAt(std::uint64_t word, std::uint64_t byte, Nanoseconds time) {
+  if (word >> 40 != (byte >> 8 & 0xffffff)) return 0;
+  const std::uint64_t ago = ((static_cast<std::uint64_t>(time) >> 10) - word) & kTimeMask;
+  return time - static_cast<Nanoseconds>(ago << 10);
+}
 
 }  // namespace
 
-std::uint64_t byteOfKey(std::string_view key) {
-  // The last byte of the largest file would be all that come after it, too.
-  return kKeyBytes | std::min(hashBytes(key.data(), key.size()) >> 2, kKeyBytes - 2);
-}
-
 // ── opening ──
 
-bool ProcessPage::open(LockFile& file, const std::string& title, std::uint32_t files, FileError& error) {
+bool ProcessPage::open(LockFile& file, const std::string& path, const std::string& title, std::uint32_t files,
+                       FileError& error) {
   file_ = &file;
-  const std::string boot = bootId();
-  Head head{};
-  if (!readHead(head, error)) return false;
-  const bool made = head.version != 0 && !boot.empty() && boot == head.boot;
-  if (!made && (!make(boot, files, error) || !readHead(head, error))) return false;
-  if (files != 0 && files != head.files) {
-    error = {FileFault::kFiles, static_cast<int>(head.files)};
-    return false;
-  }
-  files_ = head.files;
-  if (!file.grow(sizeof(Page), error.number)) {
-    error.fault = FileFault::kOpen;
-    return false;
-  }
-  page_ = static_cast<Page*>(file.map(sizeof(Page), error.number));
+  if (!header_.open(file, path, files, [this] { return highestToken(); }, isOwnSize, error)) return false;
+  int number = 0;
+  page_ = static_cast<Page*>(file.map(sizeof(Page) + header_.files() * kPerFile, kReserved, number));
   if (!page_) {
-    error.fault = FileFault::kOpen;
+    error = {FileFault::kOpen, number};
     return false;
   }
-  base_ = page_->head.base;
-  claimSlot(title);
+  title_ = title;
+  own_.assign(static_cast<std::size_t>(places()), false);
+  static_cast<void>(claimSlot());
   return true;
 }
 
-// All zero if the file is new.
-bool ProcessPage::readHead(Head& head, FileError& error) {
-  head = {};
-  const std::uint64_t size = file_->size();
-  if (size == 0) return true;
-  if (size < sizeof head || !file_->read(&head, sizeof head)) {
-    error = {FileFault::kForeign, 0};
-    return false;
-  }
-  // Whoever made it ended before the head was written.
-  const bool empty = std::memcmp(&head, Head{}.mark, sizeof head.mark) == 0 && head.version == 0;
-  if (empty && size == sizeof(Page)) {
-    head = {};
-    return true;
-  }
-  if (std::memcmp(head.mark, kMark.data(), kMark.size()) != 0) {
-    error = {FileFault::kForeign, 0};
-    return false;
-  }
-  if (head.version != kVersion) {
-    error = {FileFault::kVersion, 0};
-    return false;
-  }
-  if (head.files == 0 || head.files > kMostSpread || head.filesTurned != ~head.files) {
-    error = {FileFault::kForeign, 0};
-    return false;
-  }
-  head.boot[sizeof head.boot - 1] = '\0';
-  return true;
+bool ProcessPage::isOwnSize(std::uint64_t size) {
+  return size > sizeof(Page) && (size - sizeof(Page)) % kPerFile == 0 &&
+         (size - sizeof(Page)) / kPerFile <= kMostSpread;
 }
 
-// The first process after a start of the machine does it. Tokens go on above all that the file has seen.
-bool ProcessPage::make(const std::string& boot, std::uint32_t files, FileError& error) {
-  const Nanoseconds end = now() + kMakingFor;
-  int number = 0;
-  for (LockFile::Answer answer;
-       (answer = file_->lock(kMakingByte, false, number)) != LockFile::Answer::kTaken;) {
-    if (answer == LockFile::Answer::kFailed || now() > end) {
-      error = {answer == LockFile::Answer::kFailed ? FileFault::kFileSystem : FileFault::kBusy, number};
-      return false;
-    }
-    Parker().park(Deadline::at(now() + kMillisecond));
+// Read from the file, which is not mapped yet.
+std::uint64_t ProcessPage::highestToken() {
+  std::array<std::uint64_t, kTokens> tokens{};
+  if (!file_->read(tokens.data(), sizeof tokens, offsetof(Page, lastTokens))) return 0;
+  std::uint64_t highest = 0;
+  for (const std::uint64_t token : tokens) {
+    if (token < static_cast<std::uint64_t>(wallClock()) + kFarAhead) highest = std::max(highest, token);
   }
-  Head head{};
-  bool done = readHead(head, error);
-  if (done && (head.version == 0 || boot.empty() || boot != head.boot)) {
-    done = file_->grow(sizeof(Page), error.number);
-    if (done) {
-      auto* const page = static_cast<Page*>(file_->map(sizeof(Page), error.number));
-      done = page != nullptr;
-      if (done) {
-        std::uint64_t last = 0;
-        for (Bucket& bucket : page->buckets) {
-          const std::uint64_t token = bucket.lastToken.load();
-          if (token < static_cast<std::uint64_t>(wallClock()) + kFarAhead) last = std::max(last, token);
-        }
-        head.base =
-            std::max({head.base, wallClock() - elapsed(), static_cast<std::int64_t>(last) - elapsed()});
-        std::copy(kMark.begin(), kMark.end(), head.mark);
-        if (head.version == 0) head.files = std::max(files, 1U);
-        head.filesTurned = ~head.files;
-        head.version = kVersion;
-        copyText(boot, head.boot);
-        done = file_->write(&head, sizeof head);
-        file_->flush();
-      }
-    }
-    if (!done) error.fault = FileFault::kOpen;
-  }
-  file_->unlock(kMakingByte);
-  return done;
+  return highest;
 }
 
-void ProcessPage::claimSlot(const std::string& title) {
+bool ProcessPage::claimSlot() {
   int number = 0;
-  for (int slot = 0; slot < kSlots; ++slot) {
+  for (int slot = 0; slot_ == kNoSlot && slot < kSlots; ++slot) {
     if (file_->lock(kLifeBytes + static_cast<std::uint64_t>(slot), false, number) != LockFile::Answer::kTaken)
       continue;
+    // What the last process with this slot waited for. What it held says that it died.
+    for (Row& row : page_->rows) {
+      if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
+    }
+    for (Cells& cells : page_->waits[slot]) {
+      if (cells.used.load() != 0) cells.used.store(0);
+    }
     slot_ = slot;
-    page_->slots[slot].pid.store(processId());
-    copyText(title, page_->slots[slot].title);
-    // What the last one with this slot waited for. What it held says that it died.
-    for (Row& row : page_->rows) forget(row, slot);
-    return;
+    writeSlot();
+    return true;
   }
+  return false;
 }
 
-void ProcessPage::forget(Row& row, int slot) {
-  const std::uint64_t bit = bitOf(slot);
-  Number& waiting = row.waiting[slot / 64];
-  Number& passed = row.passed[slot / 64];
-  if ((waiting.load() & bit) != 0) {
-    row.cells[slot].wanted.store(0);
-    waiting.fetch_and(~bit);
-  }
-  if ((passed.load() & bit) != 0) passed.fetch_and(~bit);
+void ProcessPage::writeSlot() {
+  if (slot_ == kNoSlot) return;
+  page_->slots[slot_].pid.store(processId());
+  copyText(title_, page_->slots[slot_].title);
+}
+
+void ProcessPage::restore() {
+  header_.restore(page_);
+  writeSlot();
 }
 
 // ── who waits ──
 
-void ProcessPage::enrol(std::uint32_t row, const Wait& wait) {
-  if (slot_ == kNoSlot) return;
-  Row& at = page_->rows[row];
-  Cell& cell = at.cells[slot_];
-  if (wait.byte == 0) {
-    forget(at, slot_);
-    return;
+ProcessPage::Cell* ProcessPage::cellOf(int slot, std::uint64_t byte) const {
+  Cells& cells = cellsOf(slot, byte);
+  for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
+    const int i = std::countr_zero(bits);
+    if (cells.wanted[i].load() == byte) return &cells.cells[i];
   }
-  cell.since.store((static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0));
-  cell.threadId.store(static_cast<std::uint64_t>(wait.threadId));
-  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
-  cell.wanted.store(wait.several ? kSeveral : wait.byte);
-  // The try that follows either gets the byte, or comes before the call that frees it. The kernel orders the two calls, so
-  // whoever frees it sees this afterwards, in wakeNext().
-  at.waiting[slot_ / 64].fetch_or(bitOf(slot_));
+  return nullptr;
 }
 
-void ProcessPage::stir(std::uint64_t byte) {
+namespace {
+
+std::uint64_t sinceOf(const ProcessPage::Wait& wait) {
+  return (static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0);
+}
+
+}  // namespace
+
+void ProcessPage::enrol(std::uint64_t byte, const Wait& wait) {
   if (slot_ == kNoSlot) return;
-  Row& row = rowAt(byte);
-  row.cells[slot_].triedAt.store(static_cast<std::uint64_t>(elapsed()));
-  Number& passed = row.passed[slot_ / 64];
-  if ((passed.load() & bitOf(slot_)) != 0) passed.fetch_and(~bitOf(slot_));
+  Cell* const cell = cellOf(slot_, byte);
+  if (!cell) return newCell(byte, wait);
+  cell->since.store(sinceOf(wait));
+  cell->threadId.store(static_cast<std::uint64_t>(wait.threadId));
+  cell->triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  // It tries for the key, whatever others have thought of it.
+  std::uint64_t passed = kPassed;
+  cell->turn.compare_exchange_strong(passed, 0);
+}
+
+void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
+  Cells& cells = cellsOf(slot_, byte);
+  if (!file_->reserve(&cells)) return;
+  const std::uint64_t used = cells.used.load();
+  if (~used == 0) return;
+  const int i = std::countr_zero(~used);
+  Cell& cell = cells.cells[i];
+  cell.since.store(sinceOf(wait));
+  cell.threadId.store(static_cast<std::uint64_t>(wait.threadId));
+  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  cell.turn.store(0);
+  cells.wanted[i].store(byte);
+  cells.used.store(used | (std::uint64_t{1} << i));
+  // The try that follows either gets the byte, or comes before the call that frees it. The kernel orders the two calls, so
+  // the process that frees it sees this afterwards, in wakeNext().
+  rowAt(byte).waiting[slot_ / 64].fetch_or(bitOf(slot_));
+}
+
+void ProcessPage::withdraw(std::uint64_t byte) {
+  if (slot_ != kNoSlot) forget(slot_, byte);
+}
+
+void ProcessPage::forget(int slot, std::uint64_t byte) {
+  Cells& cells = cellsOf(slot, byte);
+  bool waitsInRow = false;
+  for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
+    const int i = std::countr_zero(bits);
+    const std::uint64_t wanted = cells.wanted[i].load();
+    if (wanted == byte)
+      cells.used.fetch_and(~(std::uint64_t{1} << i));
+    else if (rowOf(wanted) == rowOf(byte))
+      waitsInRow = true;
+  }
+  Number& waiting = rowAt(byte).waiting[slot / 64];
+  if (!waitsInRow && (waiting.load() & bitOf(slot)) != 0) waiting.fetch_and(~bitOf(slot));
 }
 
 template <typename Visit>
@@ -213,11 +192,8 @@ void ProcessPage::forEachWaiting(std::uint64_t byte, Visit visit) const {
   for (int word = 0; word < static_cast<int>(kBitmapWords); ++word) {
     for (std::uint64_t bits = row.waiting[word].load(); bits != 0; bits &= bits - 1) {
       const int slot = 64 * word + std::countr_zero(bits);
-      const std::uint64_t wanted = row.cells[slot].wanted.load();
-      if (slot == slot_ || (wanted != byte && wanted != kSeveral)) continue;
-      const std::uint64_t since = row.cells[slot].since.load();
-      const bool passed = (row.passed[word].load() & bitOf(slot)) != 0;
-      visit(slot, static_cast<Nanoseconds>(since >> 1), (since & 1) != 0, passed);
+      const Cell* const cell = slot == slot_ ? nullptr : cellOf(slot, byte);
+      if (cell) visit(slot, *cell);
     }
   }
 }
@@ -225,11 +201,14 @@ void ProcessPage::forEachWaiting(std::uint64_t byte, Visit visit) const {
 ProcessPage::Turn ProcessPage::next(std::uint64_t byte) {
   Turn best;
   bool bestPassed = true;
-  forEachWaiting(byte, [&](int slot, Nanoseconds since, bool shared, bool passed) {
+  forEachWaiting(byte, [&](int slot, const Cell& cell) {
+    const std::uint64_t word = cell.since.load();
+    const auto since = static_cast<Nanoseconds>(word >> 1);
+    const bool passed = cell.turn.load() == kPassed;
     if (best.slot != kNoSlot &&
         (passed ? !bestPassed || since >= best.since : !bestPassed && since >= best.since))
       return;
-    best = {slot, shared, since};
+    best = {slot, (word & 1) != 0, since};
     bestPassed = passed;
   });
   return best;
@@ -237,73 +216,79 @@ ProcessPage::Turn ProcessPage::next(std::uint64_t byte) {
 
 bool ProcessPage::isAwaited(std::uint64_t byte) const {
   bool awaited = false;
-  forEachWaiting(byte, [&](int, Nanoseconds, bool, bool) { awaited = true; });
+  forEachWaiting(byte, [&](int, const Cell&) { awaited = true; });
   return awaited;
 }
 
 bool ProcessPage::isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const {
   bool awaited = false;
-  forEachWaiting(byte, [&](int slot, Nanoseconds waits, bool shared, bool) {
-    if (shared || waits >= since) return;
-    const auto tried = static_cast<Nanoseconds>(rowAt(byte).cells[slot].triedAt.load());
-    const Nanoseconds idle = elapsed() - tried;
+  forEachWaiting(byte, [&](int, const Cell& cell) {
+    const std::uint64_t word = cell.since.load();
+    if ((word & 1) != 0 || static_cast<Nanoseconds>(word >> 1) >= since) return;
+    const Nanoseconds idle = elapsed() - static_cast<Nanoseconds>(cell.triedAt.load());
     if (idle >= 0 && idle < kStopped) awaited = true;
   });
   return awaited;
 }
 
 bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
-  const auto served = static_cast<Nanoseconds>(rowAt(byte).servedAt.load());
-  return time - (served <= time ? std::max(since, served) : since) >= kBargeFor;
+  return time - std::max(since, servedAt(rowAt(byte).servedAt.load(), byte, time)) >= kBargeFor;
 }
 
 void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
   const Turn turn = next(byte);
-  if (turn.slot == kNoSlot || since <= turn.since)
-    rowAt(byte).servedAt.store(static_cast<std::uint64_t>(elapsed()));
+  if (turn.slot == kNoSlot || since <= turn.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
 }
 
 void ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
-  Row& row = rowAt(byte);
   for (Turn turn = next(byte); turn.slot != kNoSlot && isDue(byte, turn.since, time); turn = next(byte)) {
-    Number& passed = row.passed[turn.slot / 64];
-    if ((passed.load() & bitOf(turn.slot)) != 0) return;
+    Cell* const cell = cellOf(turn.slot, byte);
+    if (!cell) continue;
+    const std::uint64_t last = cell->turn.load();
+    if (last == kPassed) return;
     if (!isAlive(turn.slot)) {
-      forget(row, turn.slot);
+      forget(turn.slot, byte);
       continue;
     }
-    const std::uint64_t last = row.turn.load();
-    if (isFor(last, byte) && slotOf(last) == turn.slot && !counts(last, time)) {
+    if (isFor(last, byte) && !counts(last, time)) {
       // It had its chance, and is stopped, or far behind.
-      passed.fetch_or(bitOf(turn.slot));
-      row.turn.store(0);
+      cell->turn.store(kPassed);
       continue;
     }
-    row.turn.store(turnOf(turn.slot, byte, time + kTurnFor));
+    cell->turn.store(turnOf(byte, time + kTurnFor));
     return;
   }
 }
 
-bool ProcessPage::isKept(std::uint64_t byte) const {
-  const std::uint64_t turn = rowAt(byte).turn.load();
-  return isFor(turn, byte) && slotOf(turn) != slot_ && counts(turn, elapsed());
+int ProcessPage::keptFor(std::uint64_t byte) const {
+  const auto has = [&](const Cell& cell) {
+    const std::uint64_t turn = cell.turn.load();
+    return isFor(turn, byte) && counts(turn, elapsed());
+  };
+  int found = kNoSlot;
+  forEachWaiting(byte, [&](int slot, const Cell& cell) {
+    if (has(cell)) found = slot;
+  });
+  // Holders that share a key may give its turn to several.
+  if (found == kNoSlot || slot_ == kNoSlot) return found;
+  const Cell* const own = cellOf(slot_, byte);
+  return own && has(*own) ? kNoSlot : found;
 }
 
 void ProcessPage::takeTurn(std::uint64_t byte) {
-  Number& turn = rowAt(byte).turn;
-  const std::uint64_t last = turn.load();
-  if (isFor(last, byte) && slotOf(last) == slot_) turn.store(0);
+  if (slot_ == kNoSlot) return;
+  if (Cell* const cell = cellOf(slot_, byte)) cell->turn.store(0);
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  const Row& row = rowAt(byte);
-  const std::uint64_t turn = row.turn.load();
-  const Turn first = isKept(byte) ? Turn{slotOf(turn) % kSlots} : next(byte);
-  if (first.slot == kNoSlot) return;
-  Bell::ringAt(page_->slots[first.slot].bell);
-  if ((row.cells[first.slot].since.load() & 1) == 0) return;
-  forEachWaiting(byte, [&](int slot, Nanoseconds, bool shared, bool) {
-    if (shared && slot != first.slot) Bell::ringAt(page_->slots[slot].bell);
+  int first = keptFor(byte);
+  if (first == kNoSlot) first = next(byte).slot;
+  if (first == kNoSlot) return;
+  Bell::ringAt(page_->slots[first].bell);
+  const Cell* const cell = cellOf(first, byte);
+  if (!cell || (cell->since.load() & 1) == 0) return;
+  forEachWaiting(byte, [&](int slot, const Cell& other) {
+    if (slot != first && (other.since.load() & 1) != 0) Bell::ringAt(page_->slots[slot].bell);
   });
 }
 
@@ -311,9 +296,10 @@ void ProcessPage::wakeNext(std::uint64_t byte) {
 
 template <typename Visit>
 void ProcessPage::forEachPlace(std::uint64_t byte, Visit visit) const {
-  // Two buckets, which are neighbours in memory: one is full only where thousands of keys are held.
-  const auto first = static_cast<std::uint32_t>(byte % kBuckets);
-  for (const std::uint32_t bucket : {first, (first + 1) % kBuckets}) {
+  // Two buckets, which are neighbours in memory.
+  const auto count = static_cast<std::uint32_t>(places() / kPerBucket);
+  const auto first = static_cast<std::uint32_t>(byte % count);
+  for (const std::uint32_t bucket : {first, (first + 1) % count}) {
     for (std::int32_t i = 0; i < kPerBucket; ++i) {
       if (!visit(static_cast<std::int32_t>(bucket) * kPerBucket + i)) return;
     }
@@ -332,30 +318,30 @@ std::int32_t ProcessPage::find(std::uint64_t byte, bool shared) const {
 
 bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place) {
   bool abandoned = false;
-  std::int32_t free = kNoPlace;
+  place = kNoPlace;
   forEachPlace(byte, [&](std::int32_t at) {
     const std::uint64_t held = heldAt(at).load();
-    // mutant: process-overlooks-the-dead
-    if (held == byte) abandoned = true;
+    if (held == byte) {
+      // mutant: process-overlooks-the-dead
+      abandoned = true;
+      // An exclusive holder takes the record over, so that there is one at all times if this process dies, too.
+      // mutant: process-clears-before-it-writes
+      if (!shared && place == kNoPlace) {
+        place = at;
+        return true;
+      }
+    }
     // What is left of dead holders: an exclusive one is alone (keeps G1, G2).
     if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);
-    if (free == kNoPlace && heldAt(at).load() == 0) free = at;
     return true;
   });
-  place = free;
-  if (free == kNoPlace) return abandoned;
-  std::uint64_t none = 0;
-  if (!heldAt(free).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) {
-    // Another key's holder was there first.
-    place = kNoPlace;
-    forEachPlace(byte, [&](std::int32_t at) {
-      none = 0;
-      if (heldAt(at).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) place = at;
-      return place == kNoPlace;
-    });
-    if (place == kNoPlace) return abandoned;
-  }
-  Record& record = page_->records[place];
+  STRIPELOCK_SEAM("process: before it records a holder");
+  if (place == kNoPlace) place = claimPlace(byte, shared);
+  if (place == kNoPlace) return abandoned;
+  own_[static_cast<std::size_t>(place)] = true;
+  Record& record = recordAt(place);
+  // Without room on the disk for it, the death of this holder is reported all the same.
+  if (!file_->reserve(&record)) return abandoned;
   record.pid = processId();
   record.slot = slot_;
   record.threadId = holder.threadId;
@@ -366,21 +352,77 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
   return abandoned;
 }
 
+std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
+  std::int32_t place = kNoPlace;
+  bool isFull = true;
+  forEachPlace(byte, [&](std::int32_t at) {
+    isFull = file_->reserve(&heldAt(at));
+    std::uint64_t none = 0;
+    if (isFull && heldAt(at).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) place = at;
+    return isFull && place == kNoPlace;
+  });
+  return isFull && place == kNoPlace ? reclaimPlace(byte, shared) : place;
+}
+
+std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
+  // Each question to the kernel costs a system call that goes through all locks of a file, so a few are enough for now.
+  constexpr std::uint32_t kQuestions = 4;
+  std::array<std::int32_t, 2 * kPerBucket> all{};
+  std::size_t count = 0;
+  forEachPlace(byte, [&](std::int32_t at) {
+    if (!own_[static_cast<std::size_t>(at)]) all[count++] = at;
+    return true;
+  });
+  const std::uint64_t mine = shared ? byte | kSharedBit : byte;
+  const auto replace = [&](std::int32_t at, std::uint64_t held) {
+    return heldAt(at).compare_exchange_strong(held, mine);
+  };
+  for (const bool ofReaders : {true, false}) {
+    // No reader's record is worth the notice of a death.
+    if (shared && !ofReaders) break;
+    std::uint32_t asked = 0;
+    std::int32_t living = kNoPlace;
+    std::uint64_t livingHeld = 0;
+    for (std::size_t i = 0; i < count && asked < kQuestions; ++i) {
+      const std::int32_t at = all[(i + reclaims_) % count];
+      const std::uint64_t held = heldAt(at).load();
+      if (held == 0 || ((held & kSharedBit) != 0) != ofReaders) continue;
+      ++asked;
+      living = at;
+      livingHeld = held;
+      // mutant: process-keeps-dead-records
+      if (isLeftByTheDead(at, held) && replace(at, held)) return at;
+    }
+    reclaims_ += kQuestions;
+    // Nobody learns of a reader's death, and of this one's everybody should.
+    if (!shared && ofReaders && living != kNoPlace && replace(living, livingHeld)) return living;
+  }
+  return kNoPlace;
+}
+
+// A reader's key may be held by other readers, so its slot counts, too.
+bool ProcessPage::isLeftByTheDead(std::int32_t place, std::uint64_t held) {
+  if (!file_->lockedElsewhere(held & ~kSharedBit)) return true;
+  const std::int32_t slot = recordAt(place).slot;
+  return (held & kSharedBit) != 0 && slot >= 0 && slot < kSlots && (slot == slot_ || !isAlive(slot));
+}
+
 void ProcessPage::leave(std::uint64_t byte, std::int32_t place) {
   if (place == kNoPlace) return;
+  own_[static_cast<std::size_t>(place)] = false;
   const std::uint64_t held = heldAt(place).load();
   if (held == byte || held == (byte | kSharedBit)) heldAt(place).store(0);
 }
 
 std::uint64_t ProcessPage::issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least) {
-  const auto clock = static_cast<std::uint64_t>(base_ + elapsed());
+  const auto clock = static_cast<std::uint64_t>(header_.base() + elapsed());
   std::uint64_t token = std::max(clock, least + 1);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t last = page_->buckets[bytes[i] % kBuckets].lastToken.load();
+    const std::uint64_t last = page_->lastTokens[bytes[i] % kTokens].load();
     if (last < clock + kFarAhead) token = std::max(token, last + 1);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    Number& last = page_->buckets[bytes[i] % kBuckets].lastToken;
+    Number& last = page_->lastTokens[bytes[i] % kTokens];
     std::uint64_t known = last.load();
     while ((known < token || known >= clock + kFarAhead) && !last.compare_exchange_weak(known, token)) {
     }
@@ -396,11 +438,11 @@ std::vector<ProcessPage::Seen> ProcessPage::inspect() {
     const char* const title = page_->slots[slot].title;
     return std::string(title, strnlen(title, sizeof page_->slots[slot].title));
   };
-  for (std::int32_t place = 0; place < kPlaces; ++place) {
+  for (std::int32_t place = 0; place < places(); ++place) {
     const std::uint64_t held = heldAt(place).load();
     const std::uint64_t byte = held & ~kSharedBit;
     if (held == 0 || !file_->lockedElsewhere(byte)) continue;
-    const Record& record = page_->records[place];
+    const Record& record = recordAt(place);
     const std::int32_t slot = record.slot;
     const bool known = slot >= 0 && slot < kSlots;
     if (slot_ == kNoSlot ? record.pid == processId() : slot == slot_) continue;
@@ -412,15 +454,22 @@ std::vector<ProcessPage::Seen> ProcessPage::inspect() {
     if (heldAt(place).load() != held) seen.pop_back();
   }
   const double toWall = static_cast<double>(wallClock() - elapsed());
+  std::array<std::uint64_t, kBitmapWords> waiting{};
   for (const Row& row : page_->rows) {
-    for (int slot = 0; slot < kSlots; ++slot) {
-      if ((row.waiting[slot / 64].load() & bitOf(slot)) == 0 || slot == slot_ || !isAlive(slot)) continue;
-      const std::uint64_t wanted = row.cells[slot].wanted.load();
-      const std::uint64_t since = row.cells[slot].since.load();
-      if (wanted == 0) continue;
-      seen.push_back({wanted == kSeveral ? 0 : wanted, (since & 1) != 0, true, page_->slots[slot].pid.load(),
-                      static_cast<std::int32_t>(row.cells[slot].threadId.load()),
-                      (static_cast<double>(since >> 1) + toWall) / 1e6, std::string(), titleOf(slot)});
+    for (std::size_t word = 0; word < kBitmapWords; ++word) waiting[word] |= row.waiting[word].load();
+  }
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if ((waiting[static_cast<std::size_t>(slot) / 64] & bitOf(slot)) == 0 || slot == slot_ || !isAlive(slot))
+      continue;
+    for (const Cells& cells : page_->waits[slot]) {
+      for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
+        const int i = std::countr_zero(bits);
+        const Cell& cell = cells.cells[i];
+        const std::uint64_t since = cell.since.load();
+        seen.push_back({cells.wanted[i].load(), (since & 1) != 0, true, page_->slots[slot].pid.load(),
+                        static_cast<std::int32_t>(cell.threadId.load()),
+                        (static_cast<double>(since >> 1) + toWall) / 1e6, std::string(), titleOf(slot)});
+      }
     }
   }
   return seen;

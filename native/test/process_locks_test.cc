@@ -103,36 +103,35 @@ class Other {
   explicit Other(const std::string& path) {
     FileError error;
     file_ = LockFile::open(path, error);
-    EXPECT_TRUE(file_ && page_.open(*file_, "other", 0, error)) << static_cast<int>(error.fault);
-    EXPECT_TRUE(file_->spread(path, page_.files(), kKeyBytes, error));
+    EXPECT_TRUE(file_ && page_.open(*file_, path, "other", 0, error)) << static_cast<int>(error.fault);
   }
 
   LockFile& file() { return *file_; }
   ProcessPage& page() { return page_; }
+  std::uint64_t byteOf(const std::string& key) const { return page_.byteOf(key); }
   bool lock(const std::string& key, bool shared = false) {
     int number = 0;
-    return file_->lock(byteOfKey(key), shared, number) == LockFile::Answer::kTaken;
+    return file_->lock(byteOf(key), shared, number) == LockFile::Answer::kTaken;
   }
   // Whether it got the key; `abandoned`: what it was told.
   bool hold(const std::string& key, bool shared = false, bool* abandoned = nullptr) {
     if (!lock(key, shared)) return false;
-    const bool told = page_.hold(byteOfKey(key), shared, {7, 0, key}, place_);
+    const bool told = page_.hold(byteOf(key), shared, {7, 0, key}, place_);
     if (abandoned) *abandoned = told;
     return true;
   }
   void free(const std::string& key) {
-    page_.leave(byteOfKey(key), place_);
-    file_->unlock(byteOfKey(key));
-    page_.wakeNext(byteOfKey(key));
+    page_.leave(byteOf(key), place_);
+    file_->unlock(byteOf(key));
+    page_.wakeNext(byteOf(key));
   }
   void enrol(const std::string& key, bool shared = false) {
     ProcessPage::Wait wait;
-    wait.byte = byteOfKey(key);
     wait.shared = shared;
     wait.since = elapsed();
-    page_.enrol(ProcessPage::rowOf(wait.byte), wait);
+    page_.enrol(byteOf(key), wait);
   }
-  void withdraw(const std::string& key) { page_.enrol(ProcessPage::rowOf(byteOfKey(key)), {}); }
+  void withdraw(const std::string& key) { page_.withdraw(byteOf(key)); }
 
  private:
   std::unique_ptr<LockFile> file_;
@@ -229,7 +228,7 @@ TEST(Process, SharesAKeyUntilItsLastHolderReleases) {
   EXPECT_TRUE(other.lock("a", true));
   two.release(second);
   EXPECT_FALSE(one.mayHave("a"));
-  other.file().unlock(byteOfKey("a"));
+  other.file().unlock(other.byteOf("a"));
   EXPECT_TRUE(one.mayHave("a"));
 }
 
@@ -243,8 +242,8 @@ TEST(Process, TakesAllKeysOrNone) {
   EXPECT_EQ(two.sync(ask({"a", "b", "c"}, 5)).status, Result::kTimedOut);
   EXPECT_TRUE(other.lock("a"));
   EXPECT_TRUE(other.lock("c"));
-  other.file().unlock(byteOfKey("a"));
-  other.file().unlock(byteOfKey("c"));
+  other.file().unlock(other.byteOf("a"));
+  other.file().unlock(other.byteOf("c"));
   one.release(held);
   const ProcessOutcome all = two.attempt(ask({"a", "b", "c", "a"}));
   EXPECT_EQ(all.status, Result::kGranted);
@@ -268,7 +267,7 @@ TEST(Process, IssuesTokensThatRise) {
   }
   // A process whose clock is ahead, as in another namespace of times.
   Other other(folder.file());
-  const std::uint64_t byte = byteOfKey("a");
+  const std::uint64_t byte = other.byteOf("a");
   const std::uint64_t ahead = other.page().issueToken(&byte, 1, last + 3'600'000'000'000);
   Member member(folder.file());
   EXPECT_GT(member.attempt(ask({"a"})).token, ahead);
@@ -384,9 +383,9 @@ TEST(Process, KeepsAFreeKeyForAThreadThatHasWaitedLong) {
   const std::uint32_t pending = one.pend(ask({"a"}));
   waitUntilNobodyMayPass();
   // Nobody is woken.
-  other.file().unlock(byteOfKey("a"));
+  other.file().unlock(other.byteOf("a"));
   EXPECT_FALSE(two.mayHave("a"));
-  other.page().wakeNext(byteOfKey("a"));
+  other.page().wakeNext(other.byteOf("a"));
   ASSERT_TRUE(one.awaitNews());
   one.release(pending);
 }
@@ -405,8 +404,8 @@ void keepAKeyAfterAHandOver(bool& counts) {
   other.enrol("a");
   waitUntilNobodyMayPass();
   const Nanoseconds start = now();
-  other.file().unlock(byteOfKey("a"));
-  other.page().wakeNext(byteOfKey("a"));
+  other.file().unlock(other.byteOf("a"));
+  other.page().wakeNext(other.byteOf("a"));
   ASSERT_TRUE(one.awaitNews());
   one.release(pending);
   const bool again = one.mayHave("a");
@@ -477,7 +476,7 @@ TEST(Process, KeepsAKeyForTheProcessThatHasWaitedLong) {
   other.enrol("a");
   waitUntilNobodyMayPass();
   one.release(held);
-  EXPECT_FALSE(other.page().isKept(byteOfKey("a")));
+  EXPECT_FALSE(other.page().isKept(other.byteOf("a")));
   const Nanoseconds freed = now();
   const bool passed = one.mayHave("a");
   // A stopped test does not count.
@@ -485,7 +484,7 @@ TEST(Process, KeepsAKeyForTheProcessThatHasWaitedLong) {
     EXPECT_FALSE(passed);
   }
   EXPECT_TRUE(other.hold("a"));
-  other.page().takeTurn(byteOfKey("a"));
+  other.page().takeTurn(other.byteOf("a"));
   other.withdraw("a");
   other.free("a");
   EXPECT_TRUE(one.mayHave("a"));
@@ -498,7 +497,7 @@ TEST(Process, BelievesATurnForALimitedTime) {
   const std::uint32_t held = one.hold("a");
   other.enrol("a");
   Other giver(folder.file());
-  giver.page().giveTurn(byteOfKey("a"), elapsed() + 3'600'000'000'000);
+  giver.page().giveTurn(other.byteOf("a"), elapsed() + 3'600'000'000'000);
   EXPECT_TRUE(one.mayHave("b"));
   one.release(held);
   sleepFor(2 * static_cast<double>(kTurnFor) / 1e6);
@@ -706,7 +705,7 @@ TEST(Process, RefusesWhatIsNoLockFile) {
   { const Member made(folder.file()); }
   std::fstream file(folder.file());
   file.seekp(16);
-  file.put(2);
+  file.put(1);
   file.close();
   EXPECT_EQ(faultOf(folder.file()), FileFault::kVersion);
   ASSERT_EQ(truncate(folder.file().c_str(), 10), 0);
@@ -914,7 +913,7 @@ TEST(Process, SurvivesManyThreadsAndProcesses) {
         const std::string key = std::to_string(below(random, kKeyCount));
         other.enrol(key);
         if (other.hold(key)) {
-          other.page().takeTurn(byteOfKey(key));
+          other.page().takeTurn(other.byteOf(key));
           if (i < 9) other.free(key);
         }
         other.withdraw(key);

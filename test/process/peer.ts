@@ -33,9 +33,15 @@ export class Peer {
   readonly #ended: Promise<void>;
   #next = 0;
 
-  private constructor(file: string) {
-    this.child = fork(PROGRAM, [file]);
-    this.#ended = new Promise((resolve) => this.child.once('exit', () => resolve()));
+  private constructor(file: string, files: number | undefined) {
+    this.child = fork(PROGRAM, files === undefined ? [file] : [file, String(files)]);
+    this.#ended = new Promise((resolve) =>
+      this.child.once('exit', (code, signal) => {
+        resolve();
+        for (const { reject } of this.#open.values()) reject(new Error(`ended: ${code ?? signal}`));
+        this.#open.clear();
+      }),
+    );
     this.child.on('message', ({ id, result, error }: Answer) => {
       const waiting = this.#open.get(id);
       this.#open.delete(id);
@@ -44,8 +50,9 @@ export class Peer {
     });
   }
 
-  static async start(file: string): Promise<Peer> {
-    const peer = new Peer(file);
+  /** Rejects as the lock does that it makes. */
+  static async start(file: string, files?: number): Promise<Peer> {
+    const peer = new Peer(file, files);
     onTestFinished(() => peer.kill());
     await new Promise((resolve, reject) => peer.#open.set(-1, { resolve, reject }));
     return peer;

@@ -4,12 +4,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ProcessLock } from 'stripelock/process';
 
-const [path] = process.argv.slice(2);
-const lock = new ProcessLock({ path: /** @type {string} */ (path), timeout: 20_000 });
+const [path, files] = process.argv.slice(2);
+const lock = /** @type {ProcessLock} */ (await open());
 /** @type {import('stripelock/process').ProcessGuard[]} */
 const guards = [];
 /** @type {Worker[]} */
 const workers = [];
+
+function open() {
+  try {
+    return new ProcessLock({
+      path: /** @type {string} */ (path),
+      timeout: 20_000,
+      files: files === undefined ? undefined : Number(files),
+    });
+  } catch (error) {
+    const { code } = /** @type {any} */ (error);
+    process.send?.({ id: -1, error: { code, message: String(error) } }, () => process.exit());
+    return new Promise(() => undefined);
+  }
+}
 
 /** @param {import('stripelock/process').ProcessGuard | undefined} guard */
 function keep(guard) {
@@ -23,6 +37,11 @@ const actions = {
   acquire: async (keys, options) => keep(await lock.acquire(keys, options)),
   acquireSync: (keys, options) => keep(lock.acquireSync(keys, options)),
   tryAcquire: (keys, options) => keep(lock.tryAcquire(keys, options)),
+  /** One guard for each key. */
+  acquireEach: (keys, options) => {
+    for (const key of keys) keep(lock.acquireSync(key, options));
+  },
+  acquireAll: (keys, options) => Promise.all(keys.map((/** @type {string} */ key) => lock.acquire(key, options))),
   releaseAll: () => {
     for (const guard of guards.splice(0)) guard.release();
   },
